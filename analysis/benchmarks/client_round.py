@@ -1,0 +1,141 @@
+"""What does one client-round cost, on a problem that costs nothing?
+
+A client-round is: the server's broadcast reaches a client over a radio with a finite rate
+and a latency, the client's handler computes for some virtual time and replies, the reply
+travels up, and all five rows are in the event log. The unit is one bare SimPy timeout
+(a process that yields timeouts, nothing else), measured in the same run, in turn.
+
+    python analysis/benchmarks/client_round.py
+"""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import simpy
+
+from fedsim.algorithms.censored import GradientDescent, Innovation, Iterate
+from fedsim.ports import Array, Client, Server, Work
+from fedsim.record.ledger import Ledger
+from fedsim.record.log import EventLog
+from fedsim.record.parts import Parts
+from fedsim.record.rounds import RoundTable
+from fedsim.sim.devices import DeviceModel, RadioModel
+from fedsim.sim.network import ServerLink
+from fedsim.sim.stopping import StopRules
+from fedsim.sim.world import Member, Setup, World
+from fedsim.streams import stream
+from fedsim.wire import HEADER_BITS, Dense, ValueFormat
+
+CLIENTS, ROUNDS, REPEATS = 100, 1000, 7
+NOTHING: Array = np.zeros(1)
+
+
+def nothing(_: Array) -> Array:
+    """Return the gradient of a problem that costs nothing."""
+    return NOTHING
+
+
+class Free:
+    """An oracle whose gradient is work for the virtual processor only."""
+
+    def gradient(self, w: Array) -> Work:
+        """Describe the work."""
+        return Work(nothing, (w,), 1e6)
+
+
+class Echo(GradientDescent):
+    """The least that an algorithm does: ask all, take what comes, commit."""
+
+    async def serve(self, server: Server) -> None:
+        """Exchange and commit."""
+        message = Iterate(server.pack(NOTHING))
+        while True:
+            await server.exchange(message)
+            server.commit(NOTHING)
+
+    async def handle(self, client: Client, message: Iterate) -> Innovation:
+        """Compute and reply."""
+        await client.compute(client.oracle.gradient(message.theta.values))
+        return REPLY
+
+
+PACK = partial(Dense.of, format=ValueFormat.FLOAT32)
+REPLY = Innovation(PACK(NOTHING))
+
+
+def bare_timeouts(count: int) -> None:
+    """Let SimPy wait `count` times, and nothing else."""
+    env = simpy.Environment()
+
+    def process() -> Any:  # noqa: ANN401
+        for _ in range(count):
+            yield env.timeout(1.0)
+
+    env.process(process())
+    env.run()
+
+
+def client_rounds(server: ServerLink) -> None:
+    """Run CLIENTS x ROUNDS client-rounds, event log included."""
+    fleet = [
+        Member(DeviceModel(1e9, 2.0, 1.0), RadioModel(1e6 + i, 2e6 + i, 0.01, 1e-7, 1e-7, 1.0), Free())
+        for i in range(CLIENTS)
+    ]
+    setup = Setup(
+        algorithm=Echo(step_size=1.0),
+        fleet=fleet,
+        initial=NOTHING,
+        smoothness=lambda: NOTHING,
+        evaluate=lambda _: 1.0,
+        optimum=0.0,
+        pack_up=PACK,
+        pack_down=PACK,
+        header_bits=HEADER_BITS,
+        rng=partial(stream, 1),
+        server=server,
+        stop=StopRules(rounds=ROUNDS),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger(CLIENTS)
+        log = EventLog(Path(folder), CLIENTS, ledger.absorb)
+        rounds = RoundTable(Parts(Path(folder), "rounds"), "base", 1)
+        world = World(setup, log, rounds)
+        reason = world.run()
+        world.close(reason)
+        log.close()
+        rounds.close()
+        ledger.audit(world.meters())
+
+
+def seconds(job: Callable[[], None]) -> float:
+    """Return the processor time of a job."""
+    start = time.process_time()
+    job()
+    return time.process_time() - start
+
+
+def main() -> None:
+    """Print the cost of a client-round in bare timeouts."""
+    count = CLIENTS * ROUNDS
+    cases = {"open server link": ServerLink(), "shared server link": ServerLink(5e7, 5e7, 0.001)}
+    for name, server in cases.items():
+        ratios, costs = [], []
+        for _ in range(REPEATS):
+            unit = seconds(partial(bare_timeouts, 4 * count)) / (4 * count)
+            cost = seconds(partial(client_rounds, server)) / count
+            ratios.append(cost / unit)
+            costs.append(cost)
+        print(
+            f"{name}: one client-round is {statistics.median(ratios):.1f} bare timeouts "
+            f"({min(ratios):.1f} to {max(ratios):.1f}), {1e6 * statistics.median(costs):.1f} us"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""The algorithms: one file a family of methods, each written as its paper's box."""
+
+from fedsim.algorithms.base import Algorithm, Setting, StepSize
+from fedsim.algorithms.censored import (
+    CensoredHeavyBall,
+    GradientDescent,
+    HeavyBall,
+    LagServer,
+    LagWorker,
+    LazyGradient,
+)
+
+ALGORITHMS: tuple[type[Algorithm], ...] = (
+    CensoredHeavyBall,
+    HeavyBall,
+    LazyGradient,
+    GradientDescent,
+    LagWorker,
+    LagServer,
+)
+"""Every algorithm that a scenario can name by its kind."""
+
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "CensoredHeavyBall",
+    "GradientDescent",
+    "HeavyBall",
+    "LagServer",
+    "LagWorker",
+    "LazyGradient",
+    "Setting",
+    "StepSize",
+]

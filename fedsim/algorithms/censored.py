@@ -1,0 +1,243 @@
+"""Censored gradient methods: a worker whose news is small keeps quiet.
+
+Chen, Blum, Sadler, "Heavy Ball Momentum for Communication-Efficient Distributed Learning"
+(CHB), with its special cases HB, LAG and GD; Chen, Giannakis, Sun, Yin, "LAG: Lazily
+Aggregated Gradient for Communication-Efficient Distributed Learning", NeurIPS 2018
+(LAG-WK, LAG-PS).
+
+All minimise f = sum_m f_m. The server keeps G, the sum of the last gradients that the
+workers transmitted, and iterates
+
+    theta^{k+1} = theta^k - alpha G^k + beta (theta^k - theta^{k-1}).
+
+Round k of these methods stands for theta^k, the model whose gradients it gathered: that
+is how the papers count, so f(theta^k) - f* is set against the messages of k rounds.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, PrivateAttr, model_validator
+
+from fedsim.algorithms.base import Algorithm, Setting, StepSize
+from fedsim.ports import SILENCE, Array, Client, Message, Payload, Server, Silence
+
+CHB = "Chen, Blum, Sadler: Heavy Ball Momentum for Communication-Efficient Distributed Learning"
+LAG = "Chen, Giannakis, Sun, Yin: LAG, NeurIPS 2018"
+
+DEPTH = 10
+"""D of LAG: how many steps of the model a trigger weighs, and the rounds it starts after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Iterate(Message):
+    """Server to worker: the model theta^k."""
+
+    theta: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Innovation(Message):
+    """Worker to server: delta_m, its gradient less what the server holds of it."""
+
+    delta: Payload
+
+
+class Memory:
+    """What a worker remembers between rounds.
+
+    Attributes:
+        held: the server's copy of this worker's gradient, shape (d,); zero at the start.
+        theta: the last model received, shape (d,); the initial model at the start.
+        steps: |theta^{k+1-j} - theta^{k-j}|^2 for j = 1, 2, ...: newest first.
+        round: k, how many models were received.
+    """
+
+    __slots__ = ("held", "round", "steps", "theta")
+
+    def __init__(self, initial: Array, window: int) -> None:
+        self.held = np.zeros_like(initial)
+        self.theta = initial
+        self.steps: deque[float] = deque(maxlen=window)
+        self.round = 0
+
+    def receive(self, theta: Array) -> None:
+        """Take note of the model theta^k."""
+        step = theta - self.theta
+        self.steps.appendleft(float(step @ step))
+        self.theta = theta
+        self.round += 1
+
+
+class GradientDescent(Algorithm):
+    """Gradient descent: every worker transmits its innovation in every round."""
+
+    kind: Literal["gd"] = "gd"
+    objective: ClassVar[Literal["sum", "mean"]] = "sum"
+    source: ClassVar[str] = CHB
+    late_replies_required: ClassVar[bool] = True
+    window: ClassVar[int] = 1
+    """How many steps of the model a worker remembers."""
+
+    step_size: StepSize = Field(description='alpha: a number, or a multiple of 1/L ("1/L")')
+
+    @property
+    def alpha(self) -> float:
+        """The step size as a number, which it is once `configured`."""
+        return float(self.step_size)
+
+    @property
+    def beta(self) -> float:
+        """The weight of the last step of the model in the next one."""
+        return 0.0
+
+    def censors(self, innovation: float, memory: Memory) -> bool:  # noqa: ARG002 - for subclasses
+        """Say whether a worker keeps quiet.
+
+        Args:
+            innovation: |delta_m|^2.
+            memory: the worker's memory, theta^k received.
+        """
+        return False
+
+    def memory(self, initial: Array) -> Memory:
+        """Return a worker's memory: nothing transmitted yet."""
+        return Memory(initial, self.window)
+
+    async def serve(self, server: Server) -> None:
+        """Run the server of CHB (Algorithm 1)."""
+        theta = previous = server.initial
+        aggregate = np.zeros_like(theta)  # G^k
+        while True:
+            for reply in await server.exchange(Iterate(server.pack(theta))):
+                aggregate = aggregate + reply.message.delta.values
+            server.commit(theta)
+            step = self.beta * (theta - previous) - self.alpha * aggregate
+            theta, previous = theta + step, theta
+
+    async def handle(self, client: Client, message: Iterate) -> Innovation | Silence:
+        """Run a worker of CHB (Algorithm 1): transmit the innovation unless it is censored."""
+        memory: Memory = client.state
+        memory.receive(message.theta.values)
+        gradient = await client.compute(client.oracle.gradient(memory.theta))
+        innovation = gradient - memory.held
+        if self.censors(float(innovation @ innovation), memory):
+            return SILENCE
+        delta = client.pack(innovation)
+        memory.held = memory.held + delta.values
+        return Innovation(delta)
+
+
+class HeavyBall(GradientDescent):
+    """Heavy ball (Polyak): gradient descent with momentum, nobody censored."""
+
+    kind: Literal["hb"] = "hb"  # type: ignore[assignment]  # each class has a name of its own
+
+    momentum: float = Field(
+        default=0.4, ge=0, lt=1, description="beta, the weight of the last step"
+    )
+
+    @property
+    def beta(self) -> float:
+        """The weight of the last step of the model in the next one."""
+        return self.momentum
+
+
+class LazyGradient(GradientDescent):
+    """LAG as the CHB paper's baseline: gradient descent with CHB's censoring rule."""
+
+    kind: Literal["lag"] = "lag"  # type: ignore[assignment]
+
+    censor: float | None = Field(
+        default=None, ge=0, description="c in eps1 = c/(alpha^2 M^2); 0.1 where eps1 is not given"
+    )
+    eps1: float | None = Field(
+        default=None, ge=0, description="silence while |delta|^2 <= eps1 |theta^k - theta^{k-1}|^2"
+    )
+
+    @model_validator(mode="after")
+    def _one_threshold(self) -> Self:
+        if self.censor is not None and self.eps1 is not None:
+            raise ValueError("give either censor or eps1, not both")
+        return self
+
+    def configured(self, setting: Setting) -> Self:
+        """Return a copy with step size and eps1 as numbers."""
+        ready = super().configured(setting)
+        if ready.eps1 is not None:
+            return ready
+        censor = 0.1 if ready.censor is None else ready.censor
+        return ready.model_copy(
+            update={"censor": None, "eps1": censor / (ready.alpha * setting.clients) ** 2}
+        )
+
+    def censors(self, innovation: float, memory: Memory) -> bool:
+        """Censor while |delta_m|^2 <= eps1 |theta^k - theta^{k-1}|^2."""
+        return innovation <= float(self.eps1 or 0.0) * memory.steps[0]
+
+
+class CensoredHeavyBall(LazyGradient, HeavyBall):
+    """Censored heavy ball (CHB): momentum at the server, censoring at the workers."""
+
+    kind: Literal["chb"] = "chb"  # type: ignore[assignment]
+
+
+class LagWorker(GradientDescent):
+    """LAG-WK: a worker weighs its innovation against the latest D steps of the model."""
+
+    kind: Literal["lag-wk"] = "lag-wk"  # type: ignore[assignment]
+    source: ClassVar[str] = LAG
+    window: ClassVar[int] = DEPTH
+
+    xi: float = Field(default=0.1, ge=0, description="weight of each of the latest 10 steps")
+    _clients: int = PrivateAttr(default=1)
+
+    def configured(self, setting: Setting) -> Self:
+        """Return a copy that knows its step size and M."""
+        ready = super().configured(setting)
+        ready._clients = setting.clients  # noqa: SLF001 - a copy of this very class
+        return ready
+
+    def trigger(self, steps: Sequence[float]) -> float:
+        """Return (xi/(alpha^2 M^2)) sum_j |theta^{k+1-j} - theta^{k-j}|^2, j = 1..D."""
+        return self.xi / (self.alpha * self._clients) ** 2 * sum(steps)
+
+    def censors(self, innovation: float, memory: Memory) -> bool:
+        """Censor while |delta_m|^2 is at most the trigger, once k > D."""
+        return memory.round > DEPTH and innovation <= self.trigger(memory.steps)
+
+
+class LagServer(LagWorker):
+    """LAG-PS: the server asks only those workers whose gradient may have changed enough."""
+
+    kind: Literal["lag-ps"] = "lag-ps"  # type: ignore[assignment]
+
+    xi: float = Field(default=1.0, ge=0, description="weight of each of the latest 10 steps")
+
+    def censors(self, innovation: float, memory: Memory) -> bool:  # noqa: ARG002
+        """A worker that is asked answers."""
+        return False
+
+    async def serve(self, server: Server) -> None:
+        """Run the server of LAG-PS: ask m when L_m^2 |theta_hat_m - theta^k|^2 > trigger."""
+        theta = server.initial
+        aggregate = np.zeros_like(theta)
+        asked_at = np.tile(theta, (len(server.clients), 1))  # theta_hat_m, row by row
+        own = Memory(theta, self.window)
+        while True:
+            own.receive(theta)
+            change = server.smoothness**2 * np.square(asked_at - theta).sum(axis=1)
+            worth = (
+                change > self.trigger(own.steps)
+                if own.round > DEPTH
+                else np.full(len(change), fill_value=True)
+            )
+            to = [client for client in server.clients if worth[client]]
+            asked_at[to] = theta
+            for reply in await server.exchange(Iterate(server.pack(theta)), to=to):
+                aggregate = aggregate + reply.message.delta.values
+            server.commit(theta)
+            theta = theta - self.alpha * aggregate

@@ -1,0 +1,70 @@
+"""What can go wrong, sorted by who has to act.
+
+`ScenarioError` and `DataError`: the user's input; the commands end with code 2.
+`RunError` and below: the run itself; the commands end with code 1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class FedsimError(Exception):
+    """The base of all errors that fedsim raises on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong in a scenario.
+
+    Attributes:
+        where: file and line, or the option it came from ("scenario.yaml:12", "--set seed").
+        key: the path of the key ("fleet.0.radio.up"); empty for the file as a whole.
+        message: what was wrong, the value seen, what would be accepted.
+    """
+
+    where: str
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.where, self.key, self.message) if part)
+
+
+class ScenarioError(FedsimError):
+    """The scenario is wrong; `faults` holds every one found, in file order."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
+class DataError(FedsimError):
+    """A data source, a split or a loss cannot do what the scenario asks of it.
+
+    Attributes:
+        key: the key within the `problem` block at fault ("data.path", "split.clients").
+    """
+
+    def __init__(self, key: str, message: str) -> None:
+        self.key = key
+        super().__init__(message)
+
+
+class DecodeError(FedsimError):
+    """Bytes that are not the encoding of any message."""
+
+
+class RunError(FedsimError):
+    """The base of what can end a run that had started."""
+
+
+class Diverged(RunError):
+    """The model or its objective stopped being finite; the rounds before are kept."""
+
+
+class Deadlock(RunError):
+    """Nothing is scheduled, yet somebody waits; the text names who waits where."""
+
+
+class AuditError(RunError):
+    """The ledger does not add up: a defect of the simulator, never of the scenario."""

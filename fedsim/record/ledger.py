@@ -1,0 +1,123 @@
+"""The ledger: double-entry bookkeeping of bits, joules and time.
+
+One side are the rows of the event log, added up chunk by chunk here. The other side are
+the meters of the physical world: what radios and processors say they spent, what the
+network says it took, delivered and still holds. `audit` compares the two.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.errors import AuditError
+from fedsim.ports import Array
+from fedsim.record.log import Rows
+from fedsim.record.schema import Event, node_name
+
+RELATIVE_TOLERANCE = 1e-9
+"""What rounding may cost when joules are added up in another order."""
+
+_MESSAGES = (Event.SEND, Event.RECEIVE, Event.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Meters:
+    """What the physical world says of itself at the end of a run.
+
+    Attributes:
+        bits_sent: what the network took, payload, header and transport, both directions.
+        bits_delivered: what it handed over.
+        bits_lost: what it gave up.
+        bits_in_flight: what it still held, counted message by message.
+        joules: what each client's radio and processor spent beyond idle power, shape (M,).
+        idle_joules: what the fleet drew at rest over the whole run.
+    """
+
+    bits_sent: int
+    bits_delivered: int
+    bits_lost: int
+    bits_in_flight: int
+    joules: Array
+    idle_joules: float
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Sums of the log by event and node; nodes are shifted by one, the server is row 0.
+
+    Attributes:
+        clients: M.
+        t: the time of the last row.
+        joules, seconds, bits: sums, bits with header and transport, shape (events, M + 1).
+        count: rows, shape (events, M + 1).
+        payload_count: rows whose message carries something, shape (events, M + 1).
+    """
+
+    clients: int
+    t: float = 0.0
+    joules: Array = field(init=False)
+    seconds: Array = field(init=False)
+    count: Array = field(init=False)
+    payload_count: Array = field(init=False)
+    bits: Array = field(init=False)
+    _order: list[str] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        shape = (len(Event), self.clients + 1)
+        for name in ("joules", "seconds", "count", "payload_count", "bits"):
+            setattr(self, name, np.zeros(shape))
+
+    def absorb(self, rows: Rows) -> None:
+        """Add a chunk of the log."""
+        times = np.concatenate([[self.t], rows["t"]])
+        if (np.diff(times) < 0).any():
+            at = int(np.argmax(np.diff(times) < 0))
+            self._order.append(f"time runs back from {times[at]!r} to {times[at + 1]!r}")
+        self.t = float(times[-1])
+        cell = rows["event"].astype(np.intp) * (self.clients + 1) + rows["node"] + 1
+        bits = rows["payload_bits"] + rows["header_bits"] + rows["transport_bits"]
+        self.joules += self._sum(cell, rows["joules"])
+        self.seconds += self._sum(cell, rows["duration"])
+        self.count += self._sum(cell, np.ones(len(rows)))
+        self.payload_count += self._sum(cell, np.sign(rows["payload_bits"]))
+        self.bits += self._sum(cell, bits)
+
+    def _sum(self, cell: NDArray[np.intp], weights: NDArray[Any]) -> Array:
+        sums = np.bincount(cell, weights, minlength=self.joules.size)
+        return sums.astype(np.float64, copy=False).reshape(self.joules.shape)
+
+    def audit(self, meters: Meters) -> None:
+        """Compare the log with the world.
+
+        Raises:
+            AuditError: bits, joules or times do not agree; every difference is named.
+        """
+        sent, received, lost = (int(self.bits[event].sum()) for event in _MESSAGES)
+        faults = list(self._order)
+        out = meters.bits_delivered + meters.bits_lost + meters.bits_in_flight
+        for what, logged, metered in (
+            ("bits sent against delivered + lost + in flight", meters.bits_sent, out),
+            ("bits in send rows against the network", sent, meters.bits_sent),
+            ("bits in receive rows against the network", received, meters.bits_delivered),
+            ("bits in lost rows against the network", lost, meters.bits_lost),
+        ):
+            if logged != metered:
+                faults.append(f"{what}: {logged} and {metered}")
+        faults += self._energy_faults(meters)
+        if faults:
+            raise AuditError("the ledger does not add up: " + "; ".join(faults))
+
+    def _energy_faults(self, meters: Meters) -> list[str]:
+        per_node = self.joules.sum(axis=0)
+        faults = [
+            f"joules of {node_name(client)}: {logged!r} logged, {metered!r} metered"
+            for client, (logged, metered) in enumerate(
+                zip(per_node[1:], meters.joules, strict=True)
+            )
+            if not np.isclose(logged, metered, rtol=RELATIVE_TOLERANCE, atol=0.0)
+        ]
+        if not np.isclose(per_node[0], meters.idle_joules, rtol=RELATIVE_TOLERANCE, atol=0.0):
+            faults.append(f"idle joules: {per_node[0]!r} logged, {meters.idle_joules!r} metered")
+        return faults

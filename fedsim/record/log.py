@@ -1,0 +1,180 @@
+"""The event log's writer: rows packed in memory, flushed to Parquet in chunks."""
+
+import hashlib
+from collections.abc import Callable
+from math import nan
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fedsim.record.parts import Parts
+from fedsim.record.schema import (
+    ARROW_SCHEMA,
+    EVENT_NAMES,
+    NO_PEER,
+    ROW,
+    ROW_DTYPE,
+    ROW_PAIR,
+    Event,
+    node_name,
+)
+
+Rows = NDArray[np.void]
+"""A chunk of the log, of dtype `ROW_DTYPE`."""
+
+_PACK, _PACK_PAIR = ROW.pack, ROW_PAIR.pack
+_SEND, _RECEIVE = int(Event.SEND), int(Event.RECEIVE)
+
+_FIRST_CHUNK, _LARGEST_CHUNK, _GROWTH = 256, 65536, 4
+
+
+class EventLog:
+    """The log of one run: takes rows in time order, then is closed once.
+
+    The first chunks are small so that a slow run shows early, and the sizes depend on the
+    rows alone, so that the same run writes the same bytes.
+
+    Args:
+        folder: the run's folder.
+        nodes: how many clients there are.
+        audit: sees every chunk before it is written.
+    """
+
+    def __init__(self, folder: Path, clients: int, audit: Callable[[Rows], None]) -> None:
+        self.rows = 0
+        self._parts = Parts(folder, "events")
+        self._audit = audit
+        self._digest = hashlib.sha256()
+        self._nodes = pa.array([node_name(node) for node in range(-1, clients)])
+        self._words: dict[str, int] = {}
+        self._buffer = bytearray()
+        self._limit = _FIRST_CHUNK * ROW.size
+
+    def word(self, text: str) -> int:
+        """Return the number that stands for a message's name or a detail; -1 for none."""
+        return self._words.setdefault(text, len(self._words)) if text else -1
+
+    def append(
+        self,
+        t: float,
+        duration: float,
+        event: int,
+        node: int,
+        peer: int = NO_PEER,
+        round_number: int = 0,
+        message: int = -1,
+        payload_bits: int = 0,
+        header_bits: int = 0,
+        transport_bits: int = 0,
+        joules: float = 0.0,
+        state_of_charge: float = nan,
+        detail: int = -1,
+    ) -> None:
+        """Add a row; see `fedsim.record.schema` for the columns, `word` for their numbers."""
+        self._buffer += _PACK(
+            t,
+            duration,
+            event,
+            node,
+            peer,
+            round_number,
+            message,
+            payload_bits,
+            header_bits,
+            transport_bits,
+            joules,
+            state_of_charge,
+            detail,
+        )
+        if len(self._buffer) >= self._limit:
+            self.flush()
+
+    def append_message(
+        self,
+        t: float,
+        duration: float,
+        sender: int,
+        receiver: int,
+        round_number: int,
+        message: int,
+        payload_bits: int,
+        header_bits: int,
+        sender_joules: float,
+        receiver_joules: float,
+    ) -> None:
+        """Add the two rows of a message that has arrived: the sender's, then the receiver's."""
+        self._buffer += _PACK_PAIR(
+            t,
+            duration,
+            _SEND,
+            sender,
+            receiver,
+            round_number,
+            message,
+            payload_bits,
+            header_bits,
+            0,
+            sender_joules,
+            nan,
+            -1,
+            t,
+            duration,
+            _RECEIVE,
+            receiver,
+            sender,
+            round_number,
+            message,
+            payload_bits,
+            header_bits,
+            0,
+            receiver_joules,
+            nan,
+            -1,
+        )
+        if len(self._buffer) >= self._limit:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is in memory as a part."""
+        if not self._buffer:
+            return
+        self._digest.update(self._buffer)
+        rows = np.frombuffer(bytes(self._buffer), dtype=ROW_DTYPE)
+        self._buffer.clear()
+        self._limit = min(_GROWTH * self._limit, _LARGEST_CHUNK * ROW.size)
+        self._audit(rows)
+        self._parts.write(self._table(rows))
+        self.rows += len(rows)
+
+    def close(self) -> None:
+        """Write the rest and join the parts into `events.parquet`."""
+        self.flush()
+        self._parts.close()
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all rows and words so far, the same for the same run everywhere."""
+        digest = self._digest.copy()
+        digest.update("\n".join(self._words).encode())
+        return digest.hexdigest()
+
+    def _table(self, rows: Rows) -> pa.Table:
+        words = pa.array(self._words, pa.string())
+        columns: dict[str, pa.Array] = {
+            name: pa.array(np.ascontiguousarray(rows[name])) for name in ROW_DTYPE.names or ()
+        }
+        columns["seq"] = pa.array(np.arange(self.rows, self.rows + len(rows)))
+        columns["event"] = _category(rows["event"], pa.array(EVENT_NAMES))
+        columns["node"] = _category(rows["node"] + 1, self._nodes)
+        columns["peer"] = _category(rows["peer"] + 1, self._nodes)
+        columns["message"] = _category(rows["message"], words)
+        columns["detail"] = _category(rows["detail"], words)
+        return pa.table([columns[name] for name in ARROW_SCHEMA.names], schema=ARROW_SCHEMA)
+
+
+def _category(codes: NDArray[np.integer], names: pa.Array) -> pa.Array:
+    """Return the names of the codes; a code below zero is null."""
+    indices = pa.array(codes.astype(np.int32), mask=codes < 0)
+    return pa.DictionaryArray.from_arrays(indices, names)

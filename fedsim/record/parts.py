@@ -1,0 +1,72 @@
+"""A table that grows on disk: parts while the run goes on, one file when it has ended.
+
+`NAME.parts/` holds complete Parquet files, each of them written aside and then renamed, so
+the folder reads as a table at any moment and after a kill. The same rows go to a file that
+gets its name `NAME.parquet` when it is closed, and so exists for finished runs only.
+"""
+
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def _options(schema: pa.Schema) -> dict[str, Any]:
+    """Return how to write a table: small and fast for columns of times, bits and names."""
+    names = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    integers = [field.name for field in schema if pa.types.is_integer(field.type)]
+    return {
+        "compression": "snappy",
+        "use_dictionary": names,
+        "column_encoding": dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
+        "write_statistics": False,
+    }
+
+
+class Parts:
+    """The writer of one growing table: takes parts, then is closed once."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder / f"{name}.parts"
+        self.target = folder / f"{name}.parquet"
+        self._aside = self.target.with_suffix(".aside")
+        self._whole: pq.ParquetWriter | None = None
+        self._count = 0
+
+    def write(self, table: pa.Table) -> None:
+        """Add rows; they are on disk, and whole, when this returns."""
+        options = _options(table.schema)
+        if self._whole is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._whole = pq.ParquetWriter(self._aside, table.schema, **options)
+        self._whole.write_table(table)
+        part = self.folder / f"part-{self._count:06d}.parquet"
+        pq.write_table(table, part.with_suffix(".aside"), **options)
+        part.with_suffix(".aside").replace(part)
+        self._count += 1
+
+    def close(self) -> None:
+        """Make the table's file and drop the parts."""
+        if self._whole is not None:
+            self._whole.close()
+            self._aside.replace(self.target)
+            rmtree(self.folder)
+
+
+def read_table(folder: Path, name: str) -> pa.Table:
+    """Read a table of a run folder, whether the run has ended or not.
+
+    Raises:
+        FileNotFoundError: the folder holds neither the table nor any part of it.
+    """
+    whole, parts = folder / f"{name}.parquet", folder / f"{name}.parts"
+    if whole.exists():
+        return pq.read_table(whole)
+    files = sorted(parts.glob("part-*.parquet"))
+    if not files:
+        raise FileNotFoundError(f"{folder} holds neither {whole.name} nor parts of it")
+    return pa.concat_tables(
+        [pq.read_table(file) for file in files], promote_options="default"
+    ).unify_dictionaries()

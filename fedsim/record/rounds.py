@@ -1,0 +1,81 @@
+"""The round table: one row a round, what the round cost and what it reached."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from fedsim.record.parts import Parts
+
+_CHUNK = 4096
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Running totals of a run's cost, charged when a message is handed to the network.
+
+    Attributes:
+        cohort: clients asked.
+        transmissions: uplink messages that carry something.
+        beacons: uplink messages that carry nothing.
+        bits_up: uplink bits, payload, header and transport.
+        bits_down: downlink bits, one copy per receiver.
+        joules: energy of the fleet, idle power included.
+    """
+
+    cohort: int = 0
+    transmissions: int = 0
+    beacons: int = 0
+    bits_up: int = 0
+    bits_down: int = 0
+    joules: float = 0.0
+
+    def since(self, earlier: "Traffic") -> dict[str, float]:
+        """Return the differences to earlier totals, by name."""
+        return {name: getattr(self, name) - getattr(earlier, name) for name in self.__slots__}
+
+    def copy(self) -> "Traffic":
+        """Return the totals as they are now."""
+        return Traffic(*(getattr(self, name) for name in self.__slots__))
+
+
+class RoundTable:
+    """The writer of `rounds.parquet`: takes a row a round, then is closed once.
+
+    Costs are per round, so their cumulative sums are the cost of getting there.
+    """
+
+    def __init__(self, parts: Parts, variant: str, seed: int) -> None:
+        self.rounds = 0
+        self._parts = parts
+        self._head: dict[str, float | int | str] = {"variant": variant, "seed": seed}
+        self._rows: list[dict[str, float | int | str]] = []
+        self._before = Traffic()
+
+    def add(
+        self,
+        t: float,
+        traffic: Traffic,
+        *,
+        objective: float,
+        gap: float,
+        measures: dict[str, float],
+    ) -> None:
+        """Add the round that ends at the time `t` with these running totals."""
+        self.rounds += 1
+        results = {"objective": objective, "gap": gap, **measures}
+        cost = traffic.since(self._before)
+        self._before = traffic.copy()
+        self._rows.append({**self._head, "round": self.rounds, "t": t, **results, **cost})
+        if len(self._rows) >= _CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is in memory as a part."""
+        if self._rows:
+            self._parts.write(pa.Table.from_pylist(self._rows))
+            self._rows.clear()
+
+    def close(self) -> None:
+        """Write the rest and join the parts into `rounds.parquet`."""
+        self.flush()
+        self._parts.close()

@@ -1,0 +1,128 @@
+"""The event log's schema: one row a span, version 1.
+
+A row is written when its span ends, so `t` never runs back; the span began at
+`t - duration`. Bits stand in a `send` row of the sender and in a `receive` row of the
+receiver; joules stand in the row of the node that spent them. Their sum over all rows is
+the energy of the run: what a fleet draws at rest stands in the `round` and `stop` rows.
+
+| column | type | meaning |
+|---|---|---|
+| seq | int64 | the row's number, from 0 |
+| t | float64, s | simulated time at the end of the span |
+| duration | float64, s | length of the span; for a message the time its bits flow |
+| event | category | see `Event` |
+| node | category | whom the row is about: "server" or "client-3" |
+| peer | category | the other end of a message; null elsewhere |
+| round | int32 | the round, from 1; a reply belongs to the round it answers |
+| message | category | what was said: the message's class in lower case; null elsewhere |
+| payload_bits | int64 | the encoding of what the message carries |
+| header_bits | int64 | the application's header |
+| transport_bits | int64 | framing of the transport; 0 until a transport model adds it |
+| joules | float64, J | energy spent in the span beyond the device's idle power |
+| state_of_charge | float64 | share of the battery left, in [0, 1]; NaN on mains |
+| detail | category | further words; null for nearly all rows |
+"""
+
+import struct
+from enum import IntEnum
+
+import numpy as np
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+
+class Event(IntEnum):
+    """What a row tells. Its name in lower case is what the log shows."""
+
+    COMPUTE = 0
+    """A client worked on its data."""
+    SEND = 1
+    """A message left its sender; one without its `receive` was in flight at the end."""
+    RECEIVE = 2
+    """A message reached its receiver."""
+    LOST = 3
+    """A message was lost for good."""
+    RETRANSMIT = 4
+    """Packets were sent again."""
+    SILENT = 5
+    """A client had nothing worth sending."""
+    SAMPLED = 6
+    """A client was drawn into the cohort."""
+    SKIPPED = 7
+    """A client was left out by the participation policy."""
+    LATE = 8
+    """A reply came after its round had closed; the detail says what became of it."""
+    OFFLINE = 9
+    """A client became unreachable."""
+    ONLINE = 10
+    """A client became reachable."""
+    DEPLETED = 11
+    """A battery reached its cut-off."""
+    CHARGED = 12
+    """A battery reached the level at which its client starts again."""
+    ROUND = 13
+    """A round was committed; its joules are what the fleet drew at rest since the last one."""
+    EVALUATE = 14
+    """The observer evaluated something; the detail says what and how."""
+    STOP = 15
+    """The run ended; the detail says why, the joules are the fleet's at rest since the round."""
+
+
+NO_PEER = -2
+"""The peer of a row that has none; nodes are numbered from -1, the server."""
+
+ROW = struct.Struct("<ddbiiihqqqddi")
+"""One row in memory: everything but `seq`, with categories as numbers."""
+
+ROW_PAIR = struct.Struct(ROW.format + ROW.format[1:])
+"""Two rows, as every message has."""
+
+ROW_DTYPE = np.dtype(
+    [
+        ("t", "<f8"),
+        ("duration", "<f8"),
+        ("event", "i1"),
+        ("node", "<i4"),
+        ("peer", "<i4"),
+        ("round", "<i4"),
+        ("message", "<i2"),
+        ("payload_bits", "<i8"),
+        ("header_bits", "<i8"),
+        ("transport_bits", "<i8"),
+        ("joules", "<f8"),
+        ("state_of_charge", "<f8"),
+        ("detail", "<i4"),
+    ]
+)
+"""The same row for NumPy."""
+
+_CATEGORY = pa.dictionary(pa.int32(), pa.string())
+
+ARROW_SCHEMA = pa.schema(
+    [
+        ("seq", pa.int64()),
+        ("t", pa.float64()),
+        ("duration", pa.float64()),
+        ("event", _CATEGORY),
+        ("node", _CATEGORY),
+        ("peer", _CATEGORY),
+        ("round", pa.int32()),
+        ("message", _CATEGORY),
+        ("payload_bits", pa.int64()),
+        ("header_bits", pa.int64()),
+        ("transport_bits", pa.int64()),
+        ("joules", pa.float64()),
+        ("state_of_charge", pa.float64()),
+        ("detail", _CATEGORY),
+    ],
+    metadata={"fedsim.schema_version": str(SCHEMA_VERSION)},
+)
+"""The table as Parquet holds it."""
+
+EVENT_NAMES = [event.name.lower() for event in Event]
+
+
+def node_name(node: int) -> str:
+    """Return what the log calls a node: "server" for -1, "client-3" for 3."""
+    return "server" if node < 0 else f"client-{node}"

@@ -1,0 +1,1 @@
+"""The virtual world: the only package that knows SimPy and asyncio."""

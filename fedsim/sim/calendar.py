@@ -1,0 +1,150 @@
+"""The calendar: SimPy's event heap, with timers at exact times that can be cancelled.
+
+One heap holds everything that will happen: SimPy's own events and processes, the physical
+timers of links and processors, and asyncio's timers. Its key is (time, priority, serial),
+so what is due at one instant happens by priority, and first in, first out within one.
+"""
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import simpy
+from simpy.core import EmptySchedule
+
+NORMAL = 1
+"""SimPy's priority for events: completions, arrivals, wake-ups."""
+
+SETTLE = 2
+"""For what sums up an instant, such as sharing a link anew: after all that starts or ends."""
+
+DEADLINE = 3
+"""For deadlines: what completes at the very instant of its deadline has met it."""
+
+
+_CALL = 5
+"""The length of a heap entry that is a bare call."""
+
+
+class Timer:
+    """A callback at an exact time.
+
+    It will happen; then it has happened, or it was cancelled and never does. asyncio's
+    `TimerHandle` has the same three methods.
+    """
+
+    __slots__ = ("_calendar", "_when", "args", "callback")
+
+    def __init__(
+        self,
+        calendar: "Calendar",
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+    ) -> None:
+        self._calendar = calendar
+        self._when = when
+        self.callback: Callable[..., object] | None = callback
+        self.args: tuple[Any, ...] = args
+
+    def cancel(self) -> None:
+        """Make sure it never happens; nothing to do where it has happened."""
+        if self.callback is not None:
+            self.callback, self.args = None, ()
+            self._calendar.forget()
+
+    def cancelled(self) -> bool:
+        """Tell whether it was cancelled, or has happened."""
+        return self.callback is None
+
+    def when(self) -> float:
+        """Return its time, in simulated seconds."""
+        return self._when
+
+
+class Calendar(simpy.Environment):
+    """A SimPy environment that also takes bare callbacks at absolute times.
+
+    SimPy schedules by delay, and now + (when - now) need not equal `when` in floating
+    point; a timer here keeps the time it was given to the last bit.
+    """
+
+    # Of (time, priority, serial, event or timer), or with a callback and its argument.
+    _queue: list[Any]
+
+    _FEW = 256  # cancelled timers that are not worth a clean-up
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+        self._cancelled = 0
+
+    def call(
+        self,
+        when: float,
+        callback: Callable[[Any], object],
+        argument: object,
+        priority: int = NORMAL,
+    ) -> None:
+        """Call `callback(argument)` at the time `when`, which has not passed.
+
+        The cheapest thing that can happen; it cannot be cancelled.
+        """
+        heappush(self._queue, (when, priority, next(self._eid), callback, argument))
+
+    def at(
+        self, when: float, callback: Callable[..., object], *args: Any, priority: int = NORMAL
+    ) -> Timer:
+        """Call `callback(*args)` at the time `when`; a time that has passed means now.
+
+        Raises:
+            ValueError: `when` is NaN, which has no place in a heap.
+        """
+        if not when >= self._now:
+            if when != when:  # noqa: PLR0124 - the test for NaN
+                raise ValueError("a timer was set for the time NaN")
+            when = self._now
+        timer = Timer(self, when, callback, args)
+        heappush(self._queue, (when, priority, next(self._eid), timer))
+        return timer
+
+    def forget(self) -> None:
+        """Count a cancelled timer, and drop them all once they are most of the heap."""
+        self._cancelled += 1
+        if self._cancelled > self._FEW and 2 * self._cancelled > len(self._queue):
+            self._queue[:] = [
+                entry
+                for entry in self._queue
+                if len(entry) == _CALL
+                or type(entry[3]) is not Timer
+                or entry[3].callback is not None
+            ]
+            heapify(self._queue)
+            self._cancelled = 0
+
+    def step(self) -> None:
+        """Let the next event happen; cancelled timers do not move the clock.
+
+        Raises:
+            EmptySchedule: nothing will ever happen again.
+        """
+        queue = self._queue
+        while queue:
+            entry = heappop(queue)
+            if len(entry) == _CALL:
+                self._now = entry[0]
+                entry[3](entry[4])
+                return
+            timer = entry[3]
+            if type(timer) is not Timer:
+                heappush(queue, entry)  # SimPy takes its own events out itself
+                super().step()
+                return
+            callback, args = timer.callback, timer.args
+            if callback is None:
+                self._cancelled -= 1
+                continue
+            self._now = entry[0]
+            timer.callback, timer.args = None, ()
+            callback(*args)
+            return
+        raise EmptySchedule

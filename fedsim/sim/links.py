@@ -1,0 +1,213 @@
+"""Links: how simultaneous transfers share a capacity."""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+from typing import Any
+
+from fedsim.sim.calendar import SETTLE, Calendar, Timer
+
+Finished = Callable[[Any], None]
+"""Called with the token of the transfer that has passed."""
+
+
+class Flow:
+    """A transfer through a link.
+
+    Attributes:
+        moves: how often it changed sides; what a heap holds of earlier sides is stale.
+        capped: whether it runs at its cap, or else at the link's fair share.
+        mark: capped: when it ends; else: the link's virtual time at which it ends.
+    """
+
+    __slots__ = ("_link", "bits", "cap", "capped", "finished", "mark", "moves", "serial", "token")
+
+    def __init__(
+        self,
+        link: "FairLink",
+        serial: int,
+        bits: float,
+        cap: float,
+        finished: Finished,
+        token: object,
+    ) -> None:
+        self._link = link
+        self.serial = serial
+        self.bits = bits
+        self.cap = cap
+        self.finished = finished
+        self.token = token
+        self.capped = False
+        self.mark = inf
+        self.moves = 0
+
+    def passed(self, now: float) -> float:
+        """Return the bits that have passed by the time `now`."""
+        return self.bits - self._link.left(self, now)
+
+
+_Heap = list[tuple[float, int, int, Flow]]
+
+
+class FairLink:
+    """A link shared max-min fairly: no transfer could go faster but at a slower one's cost.
+
+    With caps c_i and capacity C the rates are min(c_i, s), the fair share s such that they
+    add up to C, or infinite where all caps fit. Those at their cap have a fixed end; the
+    others all run at s and end in the order of a virtual time that passes at the rate s
+    (processor sharing). A change moves only those transfers that change sides, so it costs
+    O(log n) and not a pass over all n; what changes within one instant is settled once, at
+    the end of the instant.
+    """
+
+    def __init__(self, calendar: Calendar, capacity: float) -> None:
+        self._calendar = calendar
+        self._capacity = capacity
+        self._serial = count()
+        self._waiting: list[Flow] = []
+        self._settling = False
+        self._timer: Timer | None = None
+        # The sharing side.
+        self._virtual = 0.0  # bits that each transfer of this side was served so far
+        self._virtual_at = 0.0  # when that was so
+        self._share = inf
+        self._sharing = 0
+        self._by_virtual_end: _Heap = []
+        self._by_cap: _Heap = []
+        self._target: float | None = None  # the virtual time of the next end, where it is next
+        # The capped side.
+        self._demand = 0.0
+        self._capped = 0
+        self._by_end: _Heap = []
+        self._by_cap_descending: _Heap = []
+
+    def add(self, bits: float, cap: float, finished: Finished, token: object) -> Flow:
+        """Let `bits` pass at `cap` bit/s at most, from now on; call `finished(token)` then."""
+        flow = Flow(self, next(self._serial), bits, cap, finished, token)
+        self._waiting.append(flow)
+        self._touch()
+        return flow
+
+    def left(self, flow: Flow, now: float) -> float:
+        """Return the bits of a transfer that have not passed by the time `now`."""
+        if not flow.moves:  # it starts at this very instant
+            return flow.bits
+        if flow.capped:
+            return flow.cap * (flow.mark - now)
+        return flow.mark - self._virtual - self._share * (now - self._virtual_at)
+
+    def _touch(self) -> None:
+        if not self._settling:
+            self._settling = True
+            self._calendar.at(self._calendar.now, self._settle, priority=SETTLE)
+
+    def _settle(self) -> None:
+        """Take in what has come, share anew, and wait for the next end."""
+        self._settling = False
+        self._advance()
+        for flow in self._waiting:
+            self._to_sharing(flow, flow.bits)
+        self._waiting.clear()
+        self._balance()
+        self._wait()
+
+    def _advance(self) -> None:
+        """Bring the virtual time up to now."""
+        now = self._calendar.now
+        if self._sharing:
+            self._virtual += self._share * (now - self._virtual_at)
+        else:
+            self._virtual = 0.0  # nobody refers to it: start afresh, at full precision
+        self._virtual_at = now
+
+    def _balance(self) -> None:
+        """Move transfers between the sides until all rates are min(cap, share).
+
+        Taking in one whose cap is above the share raises the share, and so does letting go
+        of one whose cap is below it: neither undoes the other, so each moves once at most.
+        """
+        now = self._calendar.now
+        share = self._fair_share()
+        while (flow := _top(self._by_cap_descending)) and flow.cap > share:
+            left = flow.cap * (flow.mark - now)
+            self._leave_capped(flow)
+            self._to_sharing(flow, left)
+            share = self._fair_share()
+        while (flow := _top(self._by_cap)) and flow.cap < share:
+            left = flow.mark - self._virtual
+            self._sharing -= 1
+            self._to_capped(flow, left)
+            share = self._fair_share()
+        self._share = share
+
+    def _fair_share(self) -> float:
+        return (self._capacity - self._demand) / self._sharing if self._sharing else inf
+
+    def _to_sharing(self, flow: Flow, left: float) -> None:
+        self._sharing += 1
+        flow.moves += 1
+        flow.capped = False
+        flow.mark = self._virtual + left
+        heappush(self._by_virtual_end, (flow.mark, flow.serial, flow.moves, flow))
+        heappush(self._by_cap, (flow.cap, flow.serial, flow.moves, flow))
+
+    def _to_capped(self, flow: Flow, left: float) -> None:
+        self._capped += 1
+        self._demand += flow.cap
+        flow.moves += 1
+        flow.capped = True
+        flow.mark = self._calendar.now + left / flow.cap
+        heappush(self._by_end, (flow.mark, flow.serial, flow.moves, flow))
+        heappush(self._by_cap_descending, (-flow.cap, flow.serial, flow.moves, flow))
+
+    def _leave_capped(self, flow: Flow) -> None:
+        self._capped -= 1
+        self._demand = self._demand - flow.cap if self._capped else 0.0
+
+    def _wait(self) -> None:
+        """Set the timer to the next end."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        capped, sharing = _top(self._by_end), _top(self._by_virtual_end)
+        end = capped.mark if capped else inf
+        self._target = None
+        if sharing:
+            shared_end = self._calendar.now + (sharing.mark - self._virtual) / self._share
+            if shared_end <= end:
+                end, self._target = shared_end, sharing.mark
+        if end < inf:
+            self._timer = self._calendar.at(end, self._complete)
+
+    def _complete(self) -> None:
+        """Let all go that end now, in the order in which they came."""
+        self._timer = None
+        self._advance()
+        if self._target is not None:  # to the last bit, whatever rounding made of the time
+            self._virtual = self._target
+        now, ended = self._calendar.now, []
+        while (flow := _top(self._by_end)) and flow.mark <= now:
+            self._leave_capped(flow)
+            ended.append(self._drop(flow))
+        while (flow := _top(self._by_virtual_end)) and flow.mark <= self._virtual:
+            self._sharing -= 1
+            ended.append(self._drop(flow))
+        self._touch()
+        for flow in sorted(ended, key=lambda flow: flow.serial):
+            flow.finished(flow.token)
+
+    @staticmethod
+    def _drop(flow: Flow) -> Flow:
+        flow.moves += 1
+        return flow
+
+
+def _top(heap: _Heap) -> Flow | None:
+    """Return the first transfer of a heap, dropping entries that are stale."""
+    while heap:
+        _, _, moves, flow = heap[0]
+        if flow.moves == moves:
+            return flow
+        heappop(heap)
+    return None

@@ -1,0 +1,226 @@
+"""An asyncio event loop whose clock is a SimPy calendar.
+
+`loop.time()` is the simulated time. What is ready runs; when nothing is ready the calendar
+takes one step, which moves the clock. Handlers are therefore ordinary coroutines with
+ordinary sleeps, timeouts, cancellation and task groups, and a week costs as little as a
+second.
+
+Three rules make a run a function of its input:
+
+- what is due at one instant happens in the order in which it was scheduled;
+- a deadline (`asyncio.timeout`, `asyncio.wait_for`) comes last in its instant: what
+  completes at the very instant of its deadline has met it;
+- tasks hash by their serial number, so a set of tasks, as `TaskGroup` and `asyncio.wait`
+  keep, is walked in an order that depends on nothing but the run.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from itertools import count
+from typing import Any, Never, TypeVar, TypeVarTuple, Unpack
+
+from simpy.core import EmptySchedule
+
+from fedsim.errors import Deadlock
+from fedsim.sim.calendar import DEADLINE, NORMAL, Calendar, Timer
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+# What asyncio calls when a deadline expires. wait_for has its own function before Python 3.12.
+_EXPIRIES = {
+    getattr(asyncio.Timeout, "_on_timeout", None),
+    getattr(asyncio.tasks, "_release_waiter", None),
+}
+
+_MOST_REPORTED = 20
+
+
+class _Handle(asyncio.Handle):
+    """asyncio's handle without what only debugging needs: one is made for every wake-up."""
+
+    __slots__ = ()
+
+    _callback: Callable[..., object]
+    _context: Context
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Make sure that it never runs."""
+        self._cancelled = True
+
+
+class SimTask(asyncio.Task[T]):
+    """A task that hashes by its serial number, not by its address."""
+
+    _serials = count()
+
+    def __init__(self, coro: Any, **kwargs: Any) -> None:  # noqa: ANN401 - as declared by asyncio
+        self._serial = next(self._serials)
+        super().__init__(coro, **kwargs)
+
+    def __hash__(self) -> int:
+        return self._serial
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """The loop. It may be created, is running, and is closed like any other loop.
+
+    It has no file descriptors and no threads: readers, writers and subprocesses raise
+    NotImplementedError as the base class does, executors and calls from other threads
+    raise RuntimeError with the reason.
+    """
+
+    # What BaseEventLoop keeps, and its stubs leave out.
+    _ready: deque[_Handle]
+    _stopping: bool
+    _thread_id: int | None
+    _check_closed: Callable[[], None]
+
+    def __init__(self, calendar: Calendar | None = None) -> None:
+        super().__init__()
+        self.calendar = calendar or Calendar()
+
+    def time(self) -> float:
+        """Return the simulated time in seconds."""
+        return self.calendar._now
+
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        """Call back at this instant, after what is ready now."""
+        handle = _Handle(callback, args, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_at(  # type: ignore[override]  # a Timer has the methods of a TimerHandle
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> Timer:
+        """Call back at the simulated time `when`, exactly."""
+        expiry = getattr(callback, "__func__", callback) in _EXPIRIES
+        context = copy_context() if context is None else context
+        return self.calendar.at(
+            when, context.run, callback, *args, priority=DEADLINE if expiry else NORMAL
+        )
+
+    def call_later(  # type: ignore[override]
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> Timer:
+        """Call back `delay` simulated seconds from now."""
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def create_task(self, coro: Any, **kwargs: Any) -> asyncio.Task[Any]:  # noqa: ANN401
+        """Start a task."""
+        self._check_closed()
+        return SimTask(coro, loop=self, **kwargs)
+
+    def call_soon_threadsafe(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        """Call back soon, from the loop's own thread only (a signal handler runs there)."""
+        if self._thread_id not in {None, threading.get_ident()}:
+            raise RuntimeError(
+                "a thread called into the simulation: simulated time does not wait for threads, "
+                "so the result would depend on the machine; describe the work with Client.compute"
+            )
+        return self.call_soon(callback, *args, context=context)
+
+    def run_in_executor(
+        self,
+        executor: object,  # noqa: ARG002
+        func: Callable[..., object],
+        *args: object,  # noqa: ARG002
+    ) -> Never:
+        """Refuse: simulated time does not wait for threads.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError(
+            f"{getattr(func, '__qualname__', func)} was given to an executor: simulated time "
+            "stands still meanwhile; describe the work with Client.compute instead"
+        )
+
+    def _run_once(self) -> None:
+        """Run what is ready, or take one step of the calendar. BaseEventLoop repeats this."""
+        ready = self._ready
+        step = self.calendar.step
+        while not self._stopping:
+            try:
+                while not ready:
+                    step()
+            except EmptySchedule:
+                raise Deadlock(self._report()) from None
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._context.run(handle._callback, *handle._args)
+
+    def _report(self) -> str:
+        """Name every task that waits, and where."""
+        tasks = sorted(asyncio.all_tasks(self), key=hash)
+        lines = [f"  {task.get_name()} waits in {_where(task)}" for task in tasks]
+        more = len(lines) - _MOST_REPORTED
+        shown = lines[:_MOST_REPORTED] + ([f"  ... and {more} more"] if more > 0 else [])
+        head = f"nothing is scheduled after t = {self.time():g} s, yet {len(tasks)} task(s) wait:"
+        return "\n".join([head, *shown])
+
+
+def simulate(main: Coroutine[Any, Any, T], calendar: Calendar | None = None) -> T:
+    """Run a coroutine to its end in simulated time and return its result.
+
+    It may be called where another loop is running, such as in a notebook: the simulation
+    needs nothing of that loop, which stands still for as long as the call takes.
+
+    Raises:
+        Deadlock: everybody waits and nothing is scheduled.
+    """
+    outer = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        with asyncio.Runner(loop_factory=lambda: SimLoop(calendar)) as runner:
+            return runner.run(main)
+    finally:
+        asyncio._set_running_loop(outer)
+
+
+def _where(task: "asyncio.Task[Any]") -> str:
+    """Describe the chain of coroutines that a task is suspended in, outermost first."""
+    chain: list[str] = []
+    waiting: Any = task.get_coro()
+    while hasattr(waiting, "cr_frame"):
+        frame = waiting.cr_frame
+        line = f":{frame.f_lineno}" if frame else ""
+        chain.append(f"{waiting.__qualname__}{line}")
+        waiting = waiting.cr_await
+    return " > ".join(chain) or repr(waiting)

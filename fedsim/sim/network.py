@@ -1,0 +1,226 @@
+"""The star: every client has a radio of its own, all share the server's link.
+
+A message waits until its sender's lane is free, takes the latency of radio and server,
+and then its bits flow: at the radio's rate at most, and at a max-min fair share of the
+server's link. It has arrived when its last bit has.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from fedsim.ports import SERVER, ClientId, Message
+from fedsim.record.log import EventLog
+from fedsim.record.rounds import Traffic
+from fedsim.record.schema import Event
+from fedsim.sim.calendar import Calendar
+from fedsim.sim.devices import Radio
+from fedsim.sim.links import FairLink, Flow
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLink:
+    """The server's connection, which all transfers share.
+
+    Attributes:
+        up, down: what it can send and receive, bit/s.
+        latency: one way, s, in addition to the radio's.
+    """
+
+    up: float = inf
+    down: float = inf
+    latency: float = 0.0
+
+
+class Envelope:
+    """A message and what is charged for it; a broadcast is one envelope with many readers.
+
+    Attributes:
+        message: what is said.
+        word: the log's number for it.
+        round: the round it belongs to.
+        exchange: the number of the exchange that it opens or answers.
+        payload_bits, header_bits, bits: what is charged, and the sum.
+    """
+
+    __slots__ = ("bits", "exchange", "header_bits", "message", "payload_bits", "round", "word")
+
+    def __init__(
+        self, message: Message, word: int, round_number: int, exchange: int, header_bits: int
+    ) -> None:
+        self.message = message
+        self.word = word
+        self.round = round_number
+        self.exchange = exchange
+        self.payload_bits = message.bits
+        self.header_bits = header_bits
+        self.bits = self.payload_bits + header_bits
+
+
+Receive = Callable[[ClientId, Envelope], None]
+"""Takes what has arrived, from the client or at the client of that number."""
+
+
+class Lane:
+    """One direction of one client's radio: a message at a time, the others in order.
+
+    Attributes:
+        current: the message under way, if any.
+        began: when its bits began, or will begin, to flow.
+        flow: its share of the server's link, once its bits flow; None where that has no limit.
+    """
+
+    __slots__ = (
+        "began",
+        "cap",
+        "client",
+        "current",
+        "flow",
+        "latency",
+        "link",
+        "queue",
+        "radio",
+        "receive",
+        "up",
+    )
+
+    def __init__(
+        self, client: ClientId, radio: Radio, link: FairLink | None, latency: float, *, up: bool
+    ) -> None:
+        self.client = client
+        self.up = up
+        self.radio = radio
+        self.link = link
+        self.cap = radio.model.up if up else radio.model.down
+        self.latency = radio.model.latency + latency
+        self.queue: deque[Envelope] = deque()
+        self.current: Envelope | None = None
+        self.began = 0.0
+        self.flow: Flow | None = None
+        self.receive: Receive
+
+    def passed(self, now: float) -> float:
+        """Return the bits of the current message that have passed by now."""
+        if now <= self.began:
+            return 0.0
+        return self.cap * (now - self.began) if self.flow is None else self.flow.passed(now)
+
+
+class Star:
+    """The network between one server and its clients.
+
+    Attributes:
+        bits_delivered: payload and header of what has arrived, both directions.
+    """
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        radios: Sequence[Radio],
+        server: ServerLink,
+        log: EventLog,
+        traffic: Traffic,
+    ) -> None:
+        self._calendar = calendar
+        self._log = log
+        self._traffic = traffic
+        self._up = self._lanes(radios, server.down, server.latency, up=True)
+        self._down = self._lanes(radios, server.up, server.latency, up=False)
+        self.bits_delivered = 0
+
+    def _lanes(
+        self, radios: Sequence[Radio], capacity: float, latency: float, *, up: bool
+    ) -> list[Lane]:
+        link = FairLink(self._calendar, capacity) if capacity < inf else None
+        return [Lane(client, radio, link, latency, up=up) for client, radio in enumerate(radios)]
+
+    def connect(self, server: Receive, clients: Sequence[Receive]) -> None:
+        """Say who takes what arrives at the server and at each client."""
+        for up, down, client in zip(self._up, self._down, clients, strict=True):
+            up.receive, down.receive = server, client
+
+    def send_down(self, client: ClientId, envelope: Envelope) -> None:
+        """Take a message for a client; its bits are charged from here on."""
+        self._traffic.bits_down += envelope.bits
+        self._queue(self._down[client], envelope)
+
+    def send_up(self, client: ClientId, envelope: Envelope) -> None:
+        """Take a message from a client; its bits are charged from here on."""
+        traffic = self._traffic
+        traffic.bits_up += envelope.bits
+        if envelope.payload_bits:
+            traffic.transmissions += 1
+        else:
+            traffic.beacons += 1
+        self._queue(self._up[client], envelope)
+
+    def _queue(self, lane: Lane, envelope: Envelope) -> None:
+        """Start a message, at once where its lane is free."""
+        if lane.current is not None:
+            lane.queue.append(envelope)
+            return
+        lane.current = envelope
+        lane.began = began = self._calendar._now + lane.latency
+        lane.radio.began[lane.up] = began
+        if lane.link is None:
+            self._calendar.call(began + envelope.bits / lane.cap, self._arrive, lane)
+        else:
+            self._calendar.call(began, self._flow, lane)
+
+    def _flow(self, lane: Lane) -> None:
+        """Let the bits flow, now that the latency is over."""
+        if lane.current is not None and lane.link is not None:
+            lane.flow = lane.link.add(lane.current.bits, lane.cap, self._arrive, lane)
+
+    def _arrive(self, lane: Lane) -> None:
+        """Log and hand over the message whose last bit has come, and start the next one."""
+        envelope = lane.current
+        if envelope is None:  # pragma: no cover - a lane has one timer for each message
+            return
+        now, client, bits = self._calendar._now, lane.client, envelope.bits
+        joules = lane.radio.end(now, bits, lane.up)
+        self._traffic.joules += joules
+        self.bits_delivered += bits
+        span, word, number = now - lane.began, envelope.word, envelope.round
+        content = (number, word, envelope.payload_bits, envelope.header_bits)
+        if lane.up:
+            self._log.append_message(now, span, client, SERVER, *content, joules, 0.0)
+        else:
+            self._log.append_message(now, span, SERVER, client, *content, 0.0, joules)
+        lane.current = lane.flow = None
+        if lane.queue:
+            self._queue(lane, lane.queue.popleft())
+        lane.receive(client, envelope)
+
+    def close(self) -> int:
+        """End the world: log what is in flight, with what it has cost; return its bits."""
+        bits = 0
+        for lane in (*self._down, *self._up):
+            if lane.current is not None:
+                bits += self._break_off(lane, lane.current)
+            bits += sum(self._break_off(lane, waiting) for waiting in lane.queue)
+        return bits
+
+    def _break_off(self, lane: Lane, envelope: Envelope) -> int:
+        """Log a message that will not arrive: its bits are charged, its energy so far spent."""
+        now, joules, span = self._calendar.now, 0.0, 0.0
+        if envelope is lane.current:
+            span = max(now - lane.began, 0.0)
+            joules = lane.radio.end(now, lane.passed(now), lane.up)
+            self._traffic.joules += joules
+        sender, receiver = (lane.client, SERVER) if lane.up else (SERVER, lane.client)
+        self._log.append(
+            now,
+            span,
+            Event.SEND,
+            sender,
+            receiver,
+            envelope.round,
+            envelope.word,
+            envelope.payload_bits,
+            envelope.header_bits,
+            joules=joules,
+            detail=self._log.word("in flight"),
+        )
+        return envelope.bits

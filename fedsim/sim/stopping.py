@@ -1,0 +1,47 @@
+"""When a run is over."""
+
+from dataclasses import dataclass
+from math import inf
+
+from fedsim.record.rounds import Traffic
+
+
+class RunStopped(BaseException):
+    """Ends the server's coroutine where a stop rule applies; its text is the reason.
+
+    Like a cancellation it is not an error, so that no `except Exception` swallows it.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class StopRules:
+    """What ends a run, looked at when a round is committed; the first that applies is named.
+
+    Attributes:
+        rounds: as many rounds at most.
+        gap: once the objective is less than this above the optimum.
+        time: once as many simulated seconds have passed.
+        bits: once as many bits were sent, both directions.
+        energy: once as many joules were spent.
+    """
+
+    rounds: int = 1000
+    gap: float = 0.0
+    time: float = inf
+    bits: float = inf
+    energy: float = inf
+
+    def reason(self, rounds: int, gap: float, time: float, traffic: Traffic) -> str:
+        """Return why the run is over; empty while it is not. A gap of NaN is not known."""
+        bits = traffic.bits_up + traffic.bits_down
+        if gap < self.gap:
+            return f"gap: {gap:.6g} is below {self.gap:g}"
+        if rounds >= self.rounds:
+            return f"rounds: {rounds} of {self.rounds}"
+        if time >= self.time:
+            return f"time: {time:.6g} s of {self.time:g} s"
+        if bits >= self.bits:
+            return f"bits: {bits} of {self.bits:g}"
+        if traffic.joules >= self.energy:
+            return f"energy: {traffic.joules:.6g} J of {self.energy:g} J"
+        return ""

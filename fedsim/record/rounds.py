@@ -1,6 +1,6 @@
 """The round table: one row a round, what the round cost and what it reached."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -29,13 +29,18 @@ class Traffic:
     bits_down: int = 0
     joules: float = 0.0
 
+    def as_dict(self) -> dict[str, float]:
+        """Return the totals by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
     def since(self, earlier: "Traffic") -> dict[str, float]:
         """Return the differences to earlier totals, by name."""
-        return {name: getattr(self, name) - getattr(earlier, name) for name in self.__slots__}
+        before = earlier.as_dict()
+        return {name: total - before[name] for name, total in self.as_dict().items()}
 
     def copy(self) -> "Traffic":
         """Return the totals as they are now."""
-        return Traffic(*(getattr(self, name) for name in self.__slots__))
+        return replace(self)
 
 
 class RoundTable:

@@ -96,6 +96,7 @@ class World:
         calendar: the simulated time.
         traffic: running totals of what the run has cost.
         idle_joules: what the fleet drew at rest so far.
+        last_round: number and objective of the last round that was committed.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class World:
         self._processors = [Processor(member.device) for member in setup.fleet]
         self._idle_power = sum(member.device.idle for member in setup.fleet)
         self._rested_until = 0.0
-        self._last = 0, nan  # number and objective of the last round
+        self.last_round = 0, nan
         self._bits_in_flight = 0
         self.idle_joules = 0.0
         self._network = Star(self.calendar, self._radios, setup.server, log, self.traffic)
@@ -212,14 +213,14 @@ class World:
         gap = objective - self._setup.optimum
         self._rest(Event.ROUND, number)
         self._rounds.add(now, self.traffic, objective=objective, gap=gap, measures=measures)
-        self._last = number, objective
+        self.last_round = number, objective
         self._on_round(number, objective, gap)
         reason = self._setup.stop.reason(number, gap, now, self.traffic)
         if reason:
             raise RunStopped(reason)
 
     def _divergence(self, number: int, objective: float) -> str:
-        last, value = self._last
+        last, value = self.last_round
         kept = (
             f"round {last} was the last finite one, with the objective {value:.6g}"
             if last

@@ -1,0 +1,37 @@
+"""fedsim: an event-driven network simulator for communication-efficient federated optimisation.
+
+import fedsim
+
+result = fedsim.run("scenarios/quickstart.yaml")
+result.events, result.rounds, result.clients, result.summary
+"""
+
+from fedsim.errors import (
+    AuditError,
+    DataError,
+    Deadlock,
+    DecodeError,
+    Diverged,
+    FedsimError,
+    RunError,
+    ScenarioError,
+)
+from fedsim.run import Result, run
+from fedsim.scenario import Scenario, load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AuditError",
+    "DataError",
+    "Deadlock",
+    "DecodeError",
+    "Diverged",
+    "FedsimError",
+    "Result",
+    "RunError",
+    "Scenario",
+    "ScenarioError",
+    "load",
+    "run",
+]

@@ -1,0 +1,194 @@
+"""run(scenario) -> Result."""
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from fedsim.algorithms import Algorithm
+from fedsim.build import Builder, Job
+from fedsim.errors import RunError
+from fedsim.ports import SERVER
+from fedsim.record import read
+from fedsim.record.clients import client_table
+from fedsim.record.folder import MANIFEST, SCENARIO, SUMMARY, RunFolder, manifest
+from fedsim.record.ledger import Ledger
+from fedsim.record.log import EventLog
+from fedsim.record.parts import Parts
+from fedsim.record.rounds import RoundTable
+from fedsim.record.schema import Event
+from fedsim.scenario import Scenario, dump, load
+from fedsim.sim.world import World
+
+Watch = Callable[[Job, int, float, float], None]
+"""Told the job, the round, the objective and the gap of every round of every run."""
+
+
+def _unwatched(job: Job, number: int, objective: float, gap: float) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a scenario's runs have written, as pandas tables; see `fedsim.record.schema`.
+
+    Attributes:
+        folder: OUT, with a folder `<variant>/seed-<n>` per run.
+    """
+
+    folder: Path
+    _keep: object = None  # a temporary folder lives as long as the result
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """The event logs, one row a span."""
+        return read.read_all(self.folder, "events")
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """The round tables, one row a round; costs are those of the round."""
+        return read.read_all(self.folder, "rounds")
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """The client tables, one row a client and run."""
+        return read.read_all(self.folder, "clients")
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """One row a run: how it ended, what it reached and what it cost."""
+        return read.read_summaries(self.folder)
+
+
+def run(
+    source: str | Path | Mapping[str, Any] | Scenario,
+    *,
+    out: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    algorithms: Sequence[type[Algorithm]] = (),
+    watch: Watch = _unwatched,
+) -> Result:
+    """Run every variant of a scenario under every seed.
+
+    A run that diverges, or in which everybody waits for ever, keeps what it has written and
+    says so in the column `status` of the summary; the other runs go on.
+
+    Args:
+        source: a YAML file, a mapping, or a `Scenario`.
+        out: where the run folders go; a temporary folder that goes with the result if None.
+        overrides: "key=value" texts that replace what the scenario says.
+        algorithms: classes of one's own that the scenario may name by their kind.
+        watch: told of every round.
+
+    Raises:
+        ScenarioError: the scenario is wrong; nothing has run then.
+    """
+    plan = load(source, overrides=overrides, algorithms=algorithms)
+    builder = Builder(plan)
+    builder.check()
+    temporary = tempfile.TemporaryDirectory(prefix="fedsim-") if out is None else None
+    result = Result(Path(out if temporary is None else temporary.name), temporary)  # type: ignore[arg-type]
+    for variant in plan.variants:
+        for seed in variant.seeds:
+            execute(builder.build(variant, seed), result.folder, watch)
+    return result
+
+
+def execute(job: Job, out: Path, watch: Watch = _unwatched) -> None:
+    """Run one job into its folder, `OUT/<variant>/seed-<n>`."""
+    folder = RunFolder(out, job.variant.name, job.seed)
+    own = job.scenario.model_copy(update={"seed": job.seed, "seeds": 1})
+    folder.write_text(SCENARIO, dump(own))
+    ledger = Ledger(len(job.groups))
+    log = EventLog(folder.path, len(job.groups), ledger.absorb)
+    rounds = RoundTable(Parts(folder.path, "rounds"), job.variant.name, job.seed)
+    log.append(0.0, 0.0, Event.EVALUATE, SERVER, detail=log.word(_describe(job)))
+    world = World(job.setup, log, rounds, partial(watch, job))
+    try:
+        status, reason = _let_run(world)
+    except BaseException:
+        log.flush()  # what a user's interrupt or a handler's error leaves can be read
+        rounds.flush()
+        raise
+    world.close(reason)
+    log.close()
+    rounds.close()
+    try:
+        ledger.audit(world.meters())
+    except RunError as error:
+        status, reason = _status(error), str(error)
+    idle = np.array([group.device.idle for group in job.groups])
+    folder.write_table("clients", client_table(ledger, _facts(job), idle))
+    folder.write_json(MANIFEST, manifest(job.seed, log.rows, log.sha256))
+    folder.write_json(SUMMARY, _summary(job, world, status=status, reason=reason))
+
+
+def _let_run(world: World) -> tuple[str, str]:
+    """Run a world; return how and why it ended.
+
+    One thread does the linear algebra: with more, the last bits depend on their number.
+    """
+    with threadpool_limits(limits=1), np.errstate(over="ignore", invalid="ignore"):
+        try:
+            return "done", world.run()
+        except RunError as error:
+            return _status(error), str(error)
+
+
+def _status(error: RunError) -> str:
+    return type(error).__name__.removesuffix("Error").lower()
+
+
+def _describe(job: Job) -> str:
+    reference = job.reference
+    if reference is None:
+        return "no reference optimum is known for this loss"
+    return (
+        f"reference optimum {reference.value!r} by {reference.method}, "
+        f"gradient norm {reference.residual:.3g}"
+    )
+
+
+def _facts(job: Job) -> dict[str, Sequence[object]]:
+    """Return what each client is, for the client table."""
+    numbers = [n for n, group in enumerate(job.scenario.fleet) for _ in range(group.count)]
+    return {
+        "group": numbers or [0] * len(job.groups),
+        "device": [group.device.kind for group in job.groups],
+        "radio": [group.radio.kind for group in job.groups],
+        "samples": [loss.rows for loss in job.problem.losses],
+    }
+
+
+def _summary(job: Job, world: World, *, status: str, reason: str) -> dict[str, Any]:
+    number, objective = world.last_round
+    reference = job.reference
+    return {
+        "variant": job.variant.name,
+        "seed": job.seed,
+        "algorithm": job.algorithm.kind,
+        "status": status,
+        "reason": reason,
+        "rounds": number,
+        "t": world.calendar.now,
+        "objective": objective,
+        "gap": objective - reference.value if reference else None,
+        "target": job.scenario.stop.gap,
+        **world.traffic.as_dict(),
+        "clients": len(job.groups),
+        "dimension": job.problem.dimension,
+        "problem": job.problem.fingerprint,
+        "reference": None
+        if reference is None
+        else {
+            "value": reference.value,
+            "method": reference.method,
+            "residual": reference.residual,
+        },
+    }

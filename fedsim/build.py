@@ -12,6 +12,7 @@ from pathlib import Path
 from fedsim.algorithms import Algorithm, Setting
 from fedsim.errors import DataError, ScenarioError
 from fedsim.problems import LossOracle, Objective, Problem, Reference, optimum
+from fedsim.problems.data import Catalogue, find
 from fedsim.scenario import (
     BeaconSilence,
     Group,
@@ -137,6 +138,23 @@ class Builder:
         if objective not in self._references:
             self._references[objective] = optimum(self._problem, objective)
         return self._references[objective]
+
+
+def missing_data(plan: Plan) -> list[str]:
+    """Return the names of catalogued data sets that a plan needs and this machine lacks."""
+    missing: list[str] = []
+    for variant in plan.variants:
+        data = variant.scenario.problem.data
+        if isinstance(data, Catalogue) and data.name not in missing and not _on_disk(data.name):
+            missing.append(data.name)
+    return missing
+
+
+def _on_disk(name: str) -> bool:
+    try:
+        return find(name).is_file()
+    except DataError:
+        return False
 
 
 def _problem(spec: ProblemSpec, clients: int | None, seed: int, folder: Path) -> Problem:

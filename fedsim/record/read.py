@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from fedsim.record.folder import SUMMARY
 from fedsim.record.parts import read_table
@@ -38,16 +40,27 @@ def read_run(folder: Path, name: str) -> pd.DataFrame:
 
 
 def read_all(folder: Path, name: str) -> pd.DataFrame:
-    """Read a table of all runs in a folder, with the columns variant and seed in front."""
-    frames = []
+    """Read a table of all runs in a folder, with the columns variant and seed in front.
+
+    Raises:
+        FileNotFoundError: the folder holds no runs.
+    """
+    tables = []
     for path in run_folders(folder):
-        frame = read_run(path, name).drop(columns=["variant", "seed"], errors="ignore")
-        frame.insert(0, "variant", path.parent.name)
-        frame.insert(1, "seed", int(path.name.removeprefix("seed-")))
-        frames.append(frame)
-    if not frames:
+        table = read_table(path, name)
+        table = table.drop_columns(
+            [own for own in ("variant", "seed") if own in table.column_names]
+        )
+        variant = pa.DictionaryArray.from_arrays(
+            pa.array(np.zeros(len(table), dtype=np.int32)), pa.array([path.parent.name])
+        )
+        seed = pa.array(np.full(len(table), int(path.name.removeprefix("seed-"))))
+        tables.append(table.add_column(0, "seed", seed).add_column(0, "variant", variant))
+    if not tables:
         raise FileNotFoundError(f"{folder} holds no runs")
-    return pd.concat(frames, ignore_index=True)
+    joined = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
+    frame: pd.DataFrame = joined.to_pandas()
+    return frame
 
 
 def read_summaries(folder: Path) -> pd.DataFrame:

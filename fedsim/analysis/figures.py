@@ -1,0 +1,92 @@
+"""Figures of runs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+
+from fedsim.analysis.costs import cumulative
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+"""Okabe and Ito, Color Universal Design, 2008: told apart by colour-blind readers too."""
+
+DASHES = ("-", "--", "-.", ":")
+
+_POINTS = 2000
+"""More points than that are not told apart on paper."""
+
+_AXES = {
+    "round": ("rounds", ""),
+    "bits": ("bits, up and down", "bit"),
+    "t": ("simulated time", "s"),
+    "joules": ("energy", "J"),
+}
+
+
+def convergence(rounds: pd.DataFrame, labels: Mapping[str, str], title: str = "") -> Figure:
+    """Draw the gap of every run against rounds, bits, seconds and joules.
+
+    Where no optimum is known, the objective stands in for the gap.
+
+    Args:
+        rounds: as `Result.rounds` gives it.
+        labels: variant -> what the legend calls it; the others go by their names.
+        title: above the figure.
+    """
+    totals = cumulative(rounds)
+    totals["bits"] = totals["bits_up"] + totals["bits_down"]
+    measure = "gap" if totals["gap"].notna().any() else "objective"
+    figure = Figure(figsize=(11, 7), layout="constrained")
+    axes = figure.subplots(2, 2, sharey=True)
+    for axis, (column, (label, unit)) in zip(axes.flat, _AXES.items(), strict=True):
+        _panel(axis, totals, column, measure, labels)
+        axis.set_xlabel(label)
+        if unit:
+            axis.xaxis.set_major_formatter(EngFormatter(unit))
+    for axis in axes[:, 0]:
+        axis.set_ylabel("objective less the optimum" if measure == "gap" else "objective")
+    axes[0, 0].legend(frameon=False)
+    if title:
+        figure.suptitle(title)
+    return figure
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure; the ending of the path says how. No date goes into the file."""
+    metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
+    figure.savefig(path, dpi=150, metadata=metadata)
+
+
+def _panel(
+    axis: Axes, totals: pd.DataFrame, column: str, measure: str, labels: Mapping[str, str]
+) -> None:
+    variants = dict(list(totals.groupby("variant", sort=False, observed=True)))
+    for number, variant in enumerate(dict.fromkeys([*labels, *variants])):
+        runs, name = variants[variant], labels.get(variant, variant)
+        for _, run in runs.groupby("seed"):
+            thin = run.iloc[_spread(len(run))]
+            values = thin[measure].where(thin[measure] > 0) if measure == "gap" else thin[measure]
+            axis.plot(
+                thin[column],
+                values,
+                color=COLOURS[number % len(COLOURS)],
+                linestyle=DASHES[number // len(COLOURS) % len(DASHES)],
+                linewidth=1.5,
+                label=name,
+            )
+            name = "_nolegend_"
+    if measure == "gap":
+        axis.set_yscale("log")
+    axis.set_xlim(left=0)
+    axis.grid(visible=True, alpha=0.3)
+
+
+def _spread(count: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    """Return the rows to draw: all, or some that are evenly spread, the last included."""
+    if count <= _POINTS:
+        return np.arange(count)
+    return np.linspace(0, count - 1, _POINTS).astype(np.intp)

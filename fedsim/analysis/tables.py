@@ -1,0 +1,69 @@
+"""Tables for people: costs with units, as rich draws them in a terminal."""
+
+from collections.abc import Mapping, Sequence
+from math import isnan
+
+import pandas as pd
+from matplotlib.ticker import EngFormatter
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
+
+_UNITS = {"bits_up": "bit", "bits_down": "bit", "t": "s", "joules": "J"}
+_HEADS = {
+    "round": "rounds",
+    "bits_up": "bits up",
+    "bits_down": "bits down",
+    "t": "time",
+    "joules": "energy",
+}
+_COLUMNS = ("round", "transmissions", "beacons", "bits_up", "bits_down", "t", "joules")
+
+
+def quantity(value: float, unit: str = "") -> str:
+    """Return a figure for reading: a count, or a quantity with an SI prefix.
+
+    >>> quantity(1062), quantity(2.5e6, "bit"), quantity(float("nan"), "s")
+    ('1,062', '2.5 Mbit', '-')
+    """
+    if isnan(value):
+        return "-"
+    if unit:
+        return EngFormatter(unit, places=None)(float(f"{value:.3g}"))
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def _table(title: str) -> Table:
+    return Table(title=escape(title), title_justify="left", box=SIMPLE, pad_edge=False)
+
+
+def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
+    """Return a table of `mean_cost`, a row a variant."""
+    several = bool((costs["runs"] > 1).any())
+    table = _table(title)
+    table.add_column("variant", no_wrap=True)
+    if several:
+        table.add_column("reached", justify="right")
+    for column in _COLUMNS:
+        table.add_column(_HEADS.get(column, column), justify="right")
+    for row in costs.to_dict("records"):
+        name = str(row["variant"])
+        cells = [escape(labels.get(name, name))]
+        if several:
+            cells.append(f"{row['reached']} of {row['runs']}")
+        if row["reached"]:
+            cells += [quantity(row[column], _UNITS.get(column, "")) for column in _COLUMNS]
+        else:
+            cells.append("not reached")
+        table.add_row(*cells)
+    return table
+
+
+def listing(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return a plain table of texts."""
+    table = _table(title)
+    for head in heads:
+        table.add_column(head)
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    return table

@@ -32,6 +32,7 @@ from fedsim.sim.world import Member, Setup, World
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS, Dense, ValueFormat
 
+DEVICE = DeviceModel(1e9, 2.0, 1.0)
 CLIENTS, ROUNDS, REPEATS = 100, 1000, 7
 NOTHING: Array = np.zeros(1)
 
@@ -84,7 +85,7 @@ def bare_timeouts(count: int) -> None:
 def client_rounds(server: ServerLink) -> None:
     """Run CLIENTS x ROUNDS client-rounds, event log included."""
     fleet = [
-        Member(DeviceModel(1e9, 2.0, 1.0), RadioModel(1e6 + i, 2e6 + i, 0.01, 1e-7, 1e-7, 1.0), Free())
+        Member(DEVICE, RadioModel(1e6 + i, 2e6 + i, 0.01, 1e-7, 1e-7, 1.0), Free())
         for i in range(CLIENTS)
     ]
     setup = Setup(

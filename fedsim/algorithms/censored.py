@@ -23,7 +23,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
 
 from fedsim.algorithms.base import Algorithm, Setting, StepSize
-from fedsim.ports import SILENCE, Array, Client, Message, Payload, Server, Silence
+from fedsim.ports import SILENCE, Array, Client, Message, Payload, Reply, Server, Silence
 
 CHB = "Chen, Blum, Sadler: Heavy Ball Momentum for Communication-Efficient Distributed Learning"
 LAG = "Chen, Giannakis, Sun, Yin: LAG, NeurIPS 2018"
@@ -44,6 +44,11 @@ class Innovation(Message):
     """Worker to server: delta_m, its gradient less what the server holds of it."""
 
     delta: Payload
+
+
+def total(replies: Sequence[Reply]) -> Array | float:
+    """Return the sum of the innovations, in the order of the clients; 0.0 for none."""
+    return sum((reply.message.delta.values for reply in replies), start=0.0)
 
 
 class Memory:
@@ -112,11 +117,10 @@ class GradientDescent(Algorithm):
         theta = previous = server.initial
         aggregate = np.zeros_like(theta)  # G^k
         while True:
-            for reply in await server.exchange(Iterate(server.pack(theta))):
-                aggregate = aggregate + reply.message.delta.values
+            aggregate = aggregate + total(await server.exchange(Iterate(server.pack(theta))))
             server.commit(theta)
-            step = self.beta * (theta - previous) - self.alpha * aggregate
-            theta, previous = theta + step, theta
+            step = theta - self.alpha * aggregate + self.beta * (theta - previous)
+            theta, previous = step, theta
 
     async def handle(self, client: Client, message: Iterate) -> Innovation | Silence:
         """Run a worker of CHB (Algorithm 1): transmit the innovation unless it is censored."""
@@ -237,7 +241,6 @@ class LagServer(LagWorker):
             )
             to = [client for client in server.clients if worth[client]]
             asked_at[to] = theta
-            for reply in await server.exchange(Iterate(server.pack(theta)), to=to):
-                aggregate = aggregate + reply.message.delta.values
+            aggregate = aggregate + total(await server.exchange(Iterate(server.pack(theta)), to=to))
             server.commit(theta)
             theta = theta - self.alpha * aggregate

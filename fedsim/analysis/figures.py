@@ -64,7 +64,8 @@ def save(figure: Figure, path: Path) -> None:
 def _panel(
     axis: Axes, totals: pd.DataFrame, column: str, measure: str, labels: Mapping[str, str]
 ) -> None:
-    variants = dict(list(totals.groupby("variant", sort=False, observed=True)))
+    groups = totals.groupby("variant", sort=False, observed=True)
+    variants = {str(variant): runs for variant, runs in groups}
     for number, variant in enumerate(dict.fromkeys([*labels, *variants])):
         runs, name = variants[variant], labels.get(variant, variant)
         for _, run in runs.groupby("seed"):

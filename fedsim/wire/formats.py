@@ -42,7 +42,7 @@ class ValueFormat(Enum):
         if self is ValueFormat.FLOAT64:
             rounded = np.array(values, dtype=np.float64)
         else:
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 rounded = np.asarray(values).astype(np.float32).astype(np.float64)
         rounded.flags.writeable = False
         return rounded

@@ -1,0 +1,133 @@
+"""Plain data that knows where each piece of it was written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedsim.errors import Fault
+from fedsim.scenario.wording import dotted
+from fedsim.spec import Spec
+
+Path = tuple[str | int, ...]
+"""A key path: ("fleet", 0, "radio")."""
+
+DEEPEST = 60
+"""How many blocks and lists may stand within one another."""
+
+_WIDEST = 512
+
+
+class Origin(NamedTuple):
+    """Where something was written.
+
+    Attributes:
+        source: a file, or an option of the command; empty for data made in Python.
+        line: the line of the file, from 1; 0 where there are no lines.
+    """
+
+    source: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}" if self.line else self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A piece of data and its origin; it is never changed, so that pieces can be shared.
+
+    Attributes:
+        origin: the line of its key, or of itself where it has none.
+        content: a scalar, or further pieces by key or in a list.
+    """
+
+    origin: Origin
+    content: "Content"
+
+    def plain(self) -> Any:  # noqa: ANN401 - whatever YAML can hold
+        """Return the data without origins."""
+        match self.content:
+            case dict():
+                return {key: piece.plain() for key, piece in self.content.items()}
+            case list():
+                return [piece.plain() for piece in self.content]
+            case _:
+                return self.content
+
+    def get(self, key: str | int) -> "Located | None":
+        """Return the piece at a key or an index, or None."""
+        if isinstance(self.content, dict):
+            return self.content.get(str(key))
+        if isinstance(self.content, list) and str(key).isdecimal():
+            return self.content[int(key)] if int(key) < len(self.content) else None
+        return None
+
+    def nearest(self, path: Path) -> "tuple[Located, int]":
+        """Return the piece at a path, or the innermost around it, and how far that is."""
+        piece, depth = self, 0
+        for key in path:
+            inner = piece.get(key)
+            if inner is None:
+                break
+            piece, depth = inner, depth + 1
+        return piece, depth
+
+    def fault(self, path: Path, message: str) -> Fault:
+        """Return a fault at the line of a path, or of the innermost block around it."""
+        return Fault(str(self.nearest(path)[0].origin), dotted(path), message)
+
+
+Content = dict[str, Located] | list[Located] | str | int | float | bool | None
+
+
+def text(value: str) -> str:
+    """Return a text unless it cannot be written to a file; raise ValueError then."""
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise ValueError("seen half of a surrogate pair, which is no text")
+    return value
+
+
+def number(value: float) -> float:
+    """Return a number unless it is an integer that no format can hold; raise ValueError then."""
+    if isinstance(value, int) and value.bit_length() > _WIDEST:
+        raise ValueError(f"seen an integer of more than {_WIDEST} bits")
+    return value
+
+
+def located(value: object, origin: Origin, depth: int = 0) -> Located:
+    """Return data made in Python as located data, all of it at one origin.
+
+    Raises:
+        TypeError: it holds something that no scenario file could.
+        ValueError: it is nested without end, or a text or an integer is unfit for a file.
+    """
+    if depth > DEEPEST:
+        raise ValueError(f"nested more than {DEEPEST} deep")
+    match value:
+        case Spec():
+            return located(value.model_dump(mode="json"), origin, depth)
+        case Mapping():
+            pieces = {str(k): located(v, origin, depth + 1) for k, v in value.items()}
+            return Located(origin, pieces)
+        case list() | tuple():
+            return Located(origin, [located(piece, origin, depth + 1) for piece in value])
+        case np.ndarray() | np.generic():
+            return located(value.tolist(), origin, depth)
+        case _:
+            return Located(origin, _scalar(value))
+
+
+def _scalar(value: object) -> str | float | bool | None:
+    """Return a scalar as a file would have it."""
+    match value:
+        case str() | PurePath():
+            return text(str(value))
+        case int() | float():
+            return number(value)
+        case None:
+            return None
+        case _:
+            raise TypeError(f"a scenario cannot hold a {type(value).__name__}")

@@ -1,0 +1,149 @@
+"""Merging scenarios as written: overrides into the base, the base into variants."""
+
+import re
+from collections.abc import Sequence
+
+from fedsim.errors import Fault, ScenarioError
+from fedsim.scenario.located import DEEPEST, Located, Origin
+from fedsim.scenario.reading import read_text
+from fedsim.scenario.wording import dotted, printable, shown
+
+OPTION = "--set"
+"""The option of the commands that gives an override."""
+
+BASE = "base"
+"""The name of the scenario as written, among its variants."""
+
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+"""What the name of a variant is, so that it can name a folder."""
+
+OF_THE_WHOLE = ("variants", "seeds")
+"""Keys that a variant cannot have: they are of the file as a whole."""
+
+
+def merge(base: Located, over: Located) -> Located:
+    """Lay `over` on `base`: blocks are merged key by key, all else is replaced.
+
+    A block of another kind replaces a block whole, since its keys mean other things; and a
+    preset's name stands for a block of that kind.
+    """
+    if not isinstance(over.content, dict):
+        return over
+    below = _block(base)
+    if below is None or _changes_kind(below, over.content):
+        return over
+    merged = dict(below)
+    for key, piece in over.content.items():
+        merged[key] = merge(merged[key], piece) if key in merged else piece
+    return Located(base.origin, merged)
+
+
+def _block(piece: Located) -> dict[str, Located] | None:
+    """Return the keys of a block, or of the block that a preset's name stands for."""
+    if isinstance(piece.content, str):
+        return {"kind": piece}
+    return piece.content if isinstance(piece.content, dict) else None
+
+
+def _changes_kind(base: dict[str, Located], over: dict[str, Located]) -> bool:
+    kinds = [block["kind"].content for block in (base, over) if "kind" in block]
+    return len(kinds) == 2 and kinds[0] != kinds[1]
+
+
+def overridden(tree: Located, overrides: Sequence[str]) -> tuple[Located, list[Fault]]:
+    """Lay overrides, "key.path=value" each with a value in YAML, on a scenario in turn."""
+    faults: list[Fault] = []
+    for text in overrides:
+        try:
+            tree = _overridden(tree, text)
+        except ScenarioError as error:
+            faults.extend(error.faults)
+    return tree, faults
+
+
+def _overridden(tree: Located, text: str) -> Located:
+    """Lay one override on a scenario.
+
+    Raises:
+        ScenarioError: it is malformed, or its path leads through a list that is too short.
+    """
+    origin = Origin(f"{OPTION} {printable(text)}")
+    key, equals, written = text.partition("=")
+    path = key.strip().split(".")
+    if not equals or not all(path) or len(path) > DEEPEST:
+        wanted = f"give a key path, = and a value, such as {OPTION} algorithm.censor=0.1"
+        fault = Fault(str(origin), "", wanted)
+        raise ScenarioError([fault])
+    try:
+        value, faults = read_text(written, lambda _line: origin)
+    except ScenarioError as error:
+        value, faults = Located(origin, None), list(error.faults)
+    if faults:
+        keys = [".".join(filter(None, (dotted(path), fault.key))) for fault in faults]
+        raise ScenarioError(
+            [Fault(str(origin), key, each.message) for key, each in zip(keys, faults, strict=True)]
+        )
+    return _placed(tree, path, 0, value)
+
+
+def _placed(tree: Located, path: Sequence[str], depth: int, value: Located) -> Located:
+    """Return a tree with `value` merged in at `path[depth:]`."""
+    if depth == len(path):
+        return merge(tree, value)
+    key = path[depth]
+    if isinstance(tree.content, list):
+        inner = tree.get(key)
+        if inner is None:
+            raise ScenarioError([_no_item(path[: depth + 1], len(tree.content), value.origin)])
+        items = list(tree.content)
+        items[int(key)] = _placed(inner, path, depth + 1, value)
+        return Located(tree.origin, items)
+    inner = (_block(tree) or {}).get(key, Located(value.origin, None))
+    return merge(tree, Located(value.origin, {key: _placed(inner, path, depth + 1, value)}))
+
+
+def _no_item(path: Sequence[str], length: int, origin: Origin) -> Fault:
+    numbers = f"0 to {length - 1}" if length else "none"
+    items = f"{length} item{'s' if length != 1 else ''}"
+    message = f"{dotted(path[:-1])} has {items}, numbered from 0; accepted here: {numbers}"
+    return Fault(str(origin), dotted(path), message)
+
+
+def variants(tree: Located) -> tuple[dict[str, Located], list[Fault]]:
+    """Return the scenario as written, named `base`, and its variants; and what is wrong.
+
+    None of those returned has variants of its own; one that is wrong is left out.
+    """
+    if not isinstance(tree.content, dict):
+        return {BASE: tree}, []
+    content = dict(tree.content)
+    written = content.pop("variants", None)
+    base = Located(tree.origin, content)
+    if written is None or written.content is None:
+        return {BASE: base}, []
+    if not isinstance(written.content, dict):
+        seen = f"seen {shown(written.plain())}; give a block of names, each with what differs"
+        return {BASE: base}, [tree.fault(("variants",), seen)]
+    merged, faults = {BASE: base}, []
+    for name, over in written.content.items():
+        wrong = _wrong_variant(name, over, merged)
+        faults += [tree.fault(("variants", name, *key), text) for key, text in wrong]
+        if not wrong:
+            merged[name] = merge(base, over)
+    return merged, faults
+
+
+def _wrong_variant(
+    name: str, over: Located, others: dict[str, Located]
+) -> list[tuple[tuple[str, ...], str]]:
+    """Return the keys and the faults of a variant, before it is merged."""
+    if not re.fullmatch(NAME, name):
+        return [((), "a variant names a folder: letters, digits, - _ and ., the first no sign")]
+    for other in others:
+        if name.casefold() == other.casefold():
+            what = "that of the scenario as written" if other == BASE else f"as good as '{other}'"
+            return [((), f"the name is {what}; case makes no difference to some file systems")]
+    if not isinstance(over.content, dict):
+        return [((), f"seen {shown(over.plain())}; give a block with the keys that differ")]
+    text = "belongs to the file as a whole; move it out of the variant"
+    return [((key,), text) for key in OF_THE_WHOLE if key in over.content]

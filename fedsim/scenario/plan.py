@@ -1,0 +1,166 @@
+"""From a source to a plan: scenarios, variants and seeds, or every fault at once."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+
+from fedsim.algorithms import Algorithm
+from fedsim.errors import Fault, ScenarioError
+from fedsim.scenario.faults import faults_of
+from fedsim.scenario.located import Located, Origin, located
+from fedsim.scenario.merging import BASE, OPTION, overridden, variants
+from fedsim.scenario.methods import Extra, united
+from fedsim.scenario.reading import read_file
+from fedsim.scenario.specs import Scenario
+from fedsim.scenario.wording import shown
+
+Written = str | Path | Mapping[str, Any] | Scenario
+"""A file, or the same in Python."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One scenario to run, under each of its seeds.
+
+    Attributes:
+        name: `base` for the scenario as written; fit to name a folder.
+        scenario: complete, without variants.
+    """
+
+    name: str
+    scenario: Scenario
+    _tree: Located = field(repr=False, compare=False, default=Located(Origin(), None))
+
+    @property
+    def seeds(self) -> range:
+        """The seeds to run it under."""
+        return range(self.scenario.seed, self.scenario.seed + self.scenario.seeds)
+
+    def fault(self, key: str, message: str) -> Fault:
+        """Return a fault at a key such as "problem.data.path".
+
+        Its line is that of the key, or of the innermost block around it that was written.
+        """
+        return _named(self.name, self._tree.fault(tuple(key.split(".")), message))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a scenario file asks for.
+
+    Attributes:
+        name: the scenario's, or its file's.
+        folder: where relative paths start: the file's folder; the current one without a file.
+        variants: `base` first, then in the order of the file.
+    """
+
+    name: str
+    folder: Path
+    variants: tuple[Variant, ...]
+
+
+def load(
+    source: Written,
+    *,
+    overrides: Sequence[str] = (),
+    algorithms: Sequence[type[Algorithm]] = (),
+) -> Plan:
+    """Read, merge and validate a scenario.
+
+    Args:
+        source: a YAML file, or the same as a mapping or a `Scenario`.
+        overrides: "key.path=value" with the value in YAML, laid on the scenario as written
+            before its variants are.
+        algorithms: classes that the scenario can name beside fedsim's own.
+
+    Raises:
+        ScenarioError: with every fault there is, in the order of the file.
+        TypeError, ValueError: `algorithms` are no algorithms, or two of one kind.
+    """
+    extra = Extra(_extra(source, algorithms))
+    tree, faults = _read(source)
+    tree, wrong = overridden(tree, overrides)
+    trees, ill = variants(tree)
+    faults = [*faults, *wrong, *ill]
+    made: list[Variant] = []
+    for name, each in trees.items():
+        scenario, found = _validated(each, extra)
+        faults += [_named(name, fault) for fault in found if fault not in faults]
+        if scenario is not None:
+            made.append(Variant(name, scenario, each))
+    if faults:
+        raise ScenarioError(sorted(faults, key=_line))
+    title, folder = _place(source)
+    return Plan(made[0].scenario.name or title, folder, tuple(made))
+
+
+def dump(scenario: Scenario) -> str:
+    """Return a scenario as YAML: every default filled in, its variants left out."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # untyped there
+    plain = scenario.model_dump(mode="json", exclude={"variants"})
+    # Line ends of Unicode's and the like are escaped: as they are, YAML folds them away.
+    yaml.allow_unicode = json.dumps(plain, ensure_ascii=False).isprintable()
+    stream = StringIO()
+    yaml.dump(plain, stream)
+    return stream.getvalue()
+
+
+def _extra(source: Written, algorithms: Sequence[type[Algorithm]]) -> tuple[type[Algorithm], ...]:
+    """Return the algorithms that are not fedsim's own: passed in, or made in Python."""
+    made = source.get("algorithm") if isinstance(source, Mapping) else None
+    made = source.algorithm if isinstance(source, Scenario) else made
+    own = united(())
+    every = united((*algorithms, *([type(made)] if isinstance(made, Algorithm) else [])))
+    return tuple(model for model in every if model not in own)
+
+
+def _read(source: Written) -> tuple[Located, list[Fault]]:
+    """Return what was written, and the faults that leave it readable."""
+    if isinstance(source, str | Path):
+        return read_file(Path(source))
+    try:
+        return located(source, Origin()), []
+    except (TypeError, ValueError) as error:
+        raise ScenarioError([Fault("", "", str(error))]) from error
+
+
+def _validated(tree: Located, extra: Extra) -> tuple[Scenario | None, list[Fault]]:
+    """Return the scenario, or its faults."""
+    if not isinstance(tree.content, dict):
+        wanted = "give a block of keys; needed are problem and algorithm"
+        return None, [tree.fault((), f"seen {shown(tree.plain())}; {wanted}")]
+    try:
+        # Strict JSON: text becomes a path and a list a tuple, but no text a number.
+        text = json.dumps(tree.plain())
+        return Scenario.model_validate_json(text, strict=True, context=extra), []
+    except ValidationError as error:
+        return None, faults_of(error, tree, Scenario, extra)
+
+
+def _named(variant: str, fault: Fault) -> Fault:
+    """Say in a fault which variant it is of; the scenario as written goes without saying."""
+    if variant == BASE:
+        return fault
+    return Fault(fault.where, fault.key, f"variant {variant}: {fault.message}")
+
+
+def _line(fault: Fault) -> tuple[bool, int]:
+    """Sort by line, what has none last."""
+    line = fault.where.rpartition(":")[2]
+    in_file = line.isdecimal() and not fault.where.startswith(OPTION)
+    return (False, int(line)) if in_file else (True, 0)
+
+
+def _place(source: Written) -> tuple[str, Path]:
+    """Return a name for a scenario that has none, and the folder where its paths start."""
+    if isinstance(source, str | Path):
+        return Path(source).stem, Path(source).absolute().parent
+    return "scenario", Path.cwd()

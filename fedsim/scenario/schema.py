@@ -1,0 +1,90 @@
+"""The JSON Schema of a scenario file, with which an editor completes and checks it."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import create_model
+
+from fedsim.algorithms import Algorithm
+from fedsim.errors import Fault, ScenarioError
+from fedsim.scenario.merging import BASE, NAME, OF_THE_WHOLE
+from fedsim.scenario.methods import OneMethod, imported, installed, united
+from fedsim.scenario.specs import Scenario
+
+Schema = dict[str, Any]
+
+_PREFIX = "#/$defs/"
+_NAMED_GROUP = re.compile(r"\(\?P<\w+>")
+
+
+def schema(algorithms: Sequence[type[Algorithm]] = ()) -> Schema:
+    """Return the JSON Schema (draft 2020-12) of a scenario as it is written.
+
+    Args:
+        algorithms: classes that the scenario can name beside fedsim's own.
+
+    Raises:
+        ScenarioError: an installed algorithm cannot be imported.
+    """
+    field = Scenario.model_fields["algorithm"]
+    method: Any = Annotated[Algorithm, OneMethod(_every(algorithms))]
+    overrides: Any = {"algorithm": (method, field)}
+    model = create_model("Scenario", __base__=Scenario, **overrides)
+    document: Schema = _as_written(model.model_json_schema())
+    definitions: dict[str, Schema] = document.pop("$defs")
+    partial: Schema = _partial({key: value for key, value in document.items() if key != "title"})
+    for key in OF_THE_WHOLE:
+        del partial["properties"][key]
+    parts = {f"Partial{name}": _partial(each) for name, each in definitions.items()}
+    document["properties"]["variants"] |= {
+        "propertyNames": {"pattern": f"^{NAME}$", "not": {"const": BASE}},
+        "additionalProperties": {"$ref": f"{_PREFIX}Variant"},
+    }
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return {**head, **document, "$defs": {**definitions, **parts, "Variant": partial}}
+
+
+def _every(algorithms: Sequence[type[Algorithm]]) -> tuple[type[Algorithm], ...]:
+    """Return every algorithm that a scenario can name here."""
+    known = united(algorithms)
+    try:
+        found = [imported(point) for point in installed().values()]
+    except ImportError as error:
+        raise ScenarioError([Fault("", "algorithm.kind", str(error))]) from error
+    return tuple(dict.fromkeys((*known, *found)))
+
+
+def _as_written(part: Any) -> Any:  # noqa: ANN401 - any piece of a schema
+    """Return a schema of files: a class knows its kind, a file has to say it.
+
+    And its patterns are without the named groups that only Python writes so.
+    """
+    match part:
+        case dict():
+            written = {key: _as_written(value) for key, value in part.items()}
+            if "const" in written.get("properties", {}).get("kind", {}):
+                others = [key for key in written.get("required", []) if key != "kind"]
+                written["required"] = ["kind", *others]
+            return written
+        case list():
+            return [_as_written(each) for each in part]
+        case str():
+            return _NAMED_GROUP.sub("(", part)
+        case _:
+            return part
+
+
+def _partial(part: Any) -> Any:  # noqa: ANN401 - any piece of a schema
+    """Return a schema of blocks from which keys may be missing."""
+    match part:
+        case {"$ref": str(name), **rest} if name.startswith(_PREFIX):
+            return {**rest, "$ref": f"{_PREFIX}Partial{name.removeprefix(_PREFIX)}"}
+        case {"required": list(), **rest}:
+            return _partial(rest)
+        case dict():
+            return {key: _partial(value) for key, value in part.items()}
+        case list():
+            return [_partial(each) for each in part]
+        case _:
+            return part

@@ -1,0 +1,121 @@
+"""The units that a scenario may use, and how one converts into another.
+
+The arithmetic is pint's. Its default registry has no dimension for information (a bit is
+a pure number there, so that "5 Hz" would pass for a rate), hence the closed set below, in
+pint's own format. Factors are decimal, so that a quantity is rounded once, at the end.
+"""
+
+from decimal import Context, Decimal, localcontext
+from functools import cache, lru_cache
+from re import compile as regex
+from tokenize import TokenError
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # importing pint takes a third of a second: only when a unit is read
+    from pint import Unit, UnitRegistry
+
+ARITHMETIC = Context(prec=40)
+"""The decimal arithmetic of quantities, whatever the caller's own context is."""
+
+_DEFINITIONS = """
+pico- = 1e-12 = p-
+nano- = 1e-9 = n-
+micro- = 1e-6 = \N{MICRO SIGN}- = \N{GREEK SMALL LETTER MU}- = u-
+milli- = 1e-3 = m-
+kilo- = 1e3 = k-
+mega- = 1e6 = M-
+giga- = 1e9 = G-
+tera- = 1e12 = T-
+kibi- = 1024 = Ki-
+mebi- = 1048576 = Mi-
+gibi- = 1073741824 = Gi-
+bit = [information]
+byte = 8 * bit = B = octet
+second = [time] = s = sec
+minute = 60 * second = min
+hour = 60 * minute = h = hr
+day = 24 * hour = d
+week = 7 * day
+joule = [energy] = J
+watt = joule / second = W
+watt_hour = watt * hour = Wh
+bit_per_second = bit / second = bps
+flop = [computation] = FLOP
+flop_per_second = flop / second = FLOPS
+whole = [share]
+percent = 0.01 * whole = %
+hertz = 1 / second = Hz
+meter = [length] = m = metre
+gram = [mass] = g
+"""
+
+_NOUNS = {
+    "bit/s": "a rate",
+    "s": "a duration",
+    "J": "an energy",
+    "W": "a power",
+    "J/bit": "an energy per bit",
+    "flop/s": "a computing speed",
+    "flop": "a number of operations",
+    "bit": "an amount of data",
+    "%": "a share",
+    "Hz": "a frequency",
+    "m": "a length",
+    "g": "a mass",
+}
+# No digits: a power is never evaluated, since working one out could take for ever.
+_UNIT = regex(r"[A-Za-z\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}%/*() ]{1,40}")
+_PART = regex(r"(?:milli|micro|nano|pico)(?:bit|byte|flop)")
+
+
+@cache
+def _registry() -> "UnitRegistry[Decimal]":
+    """Build the registry, once and only when a unit is read."""
+    from pint import UnitRegistry  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    registry: UnitRegistry[Decimal] = UnitRegistry(None, non_int_type=Decimal)
+    registry.load_definitions(_DEFINITIONS.strip().splitlines())
+    return registry
+
+
+@lru_cache(maxsize=256)
+def _unit(text: str) -> "Unit | None":
+    """Return the unit that `text` names, or None."""
+    from pint import PintError  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    if not _UNIT.fullmatch(text):
+        return None
+    try:
+        return _registry().parse_units(text)
+    except (PintError, TokenError, ValueError, TypeError, AssertionError, ArithmeticError):
+        return None
+
+
+@lru_cache(maxsize=256)
+def factor(unit: str, base: str) -> Decimal | None:
+    """Return how many `base` one `unit` is; None where it is no unit of that dimension.
+
+    Example:
+        >>> factor("mW/(Mbit/s)", "J/bit")
+        Decimal('1E-9')
+    """
+    this, that = _unit(unit), _unit(base)
+    if this is None or that is None or this.dimensionality != that.dimensionality:
+        return None
+    with localcontext(ARITHMETIC):
+        return Decimal(_registry().Quantity(Decimal(1), this).to(that).magnitude)
+
+
+def divides_bit(unit: str) -> bool:
+    """Say whether a unit is a fraction of a bit: "mbit/s", where "Mbit/s" was meant."""
+    return _PART.search(str(_unit(unit))) is not None
+
+
+def noun(unit: str) -> str:
+    """Name what a unit measures: "a duration" for "min"."""
+    if _unit(unit) is None:
+        return "in an unknown unit"
+    for base, name in _NOUNS.items():
+        if factor(unit, base) is not None:
+            return name
+    return "of another dimension"

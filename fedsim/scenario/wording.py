@@ -1,0 +1,62 @@
+"""How a value, a name and a list of names are said in a message to people."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+
+_LONGEST = 60
+
+
+def printable(text: str, longest: int = _LONGEST) -> str:
+    r"""Return `text` on one line, shortened, with what cannot be printed escaped.
+
+    Example:
+        >>> printable("a\nb")
+        'a\\nb'
+    """
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return line if len(line) <= longest else line[: longest - 3] + "..."
+
+
+def shown(value: object) -> str:
+    """Say what was seen, in the words of a scenario file.
+
+    Example:
+        >>> shown("5 apples"), shown(True), shown(1e-3), shown({"up": 5})
+        ('"5 apples"', 'true', '0.001', 'a block of keys')
+    """
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f'"{printable(value)}"'
+        case Mapping():
+            return "a block of keys"
+        case Sequence():
+            return "a list"
+        case _:
+            return printable(repr(value))
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for the known name nearest to `name`, or nothing."""
+    folded = {each.casefold(): each for each in known}
+    close = get_close_matches(str(name).casefold()[:_LONGEST], folded, n=1)
+    return f"; did you mean '{folded[close[0]]}'?" if close else ""
+
+
+def unknown(name: object, known: Sequence[str]) -> str:
+    """Say that `name` is none of the known ones, which one is near, and which there are."""
+    hint = nearest(name, known)
+    return f"seen {shown(name)}{hint or '.'} One of: {', '.join(known)}"
+
+
+def dotted(path: Iterable[str | int]) -> str:
+    """Return a key path as it is written in messages.
+
+    Example:
+        >>> dotted(("fleet", 0, "radio", "up"))
+        'fleet.0.radio.up'
+    """
+    return ".".join(printable(str(part)) for part in path)

@@ -1,0 +1,53 @@
+"""Runs an algorithm over an ideal network and keeps every model that it commits."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsim.build import Builder, Job
+from fedsim.ports import Array
+from fedsim.record.ledger import Ledger
+from fedsim.record.log import EventLog
+from fedsim.record.parts import Parts
+from fedsim.record.rounds import RoundTable
+from fedsim.scenario import load
+from fedsim.sim.world import World
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What a run committed.
+
+    Attributes:
+        models: one a round, shape (rounds, d).
+        transmissions: in all rounds so far, shape (rounds,).
+        job: what was run.
+    """
+
+    models: Array
+    transmissions: Array
+    job: Job
+
+
+def trajectory(scenario: dict[str, Any], folder: Path) -> Trajectory:
+    """Run the scenario as written under its first seed."""
+    plan = load(scenario)
+    job = Builder(plan).build(plan.variants[0], plan.variants[0].seeds[0])
+    models: list[Array] = []
+    transmissions: list[float] = []
+
+    def evaluate(model: Array) -> float:
+        models.append(model.copy())
+        transmissions.append(world.traffic.transmissions)
+        return job.problem.value(model, job.algorithm.objective)
+
+    ledger = Ledger(len(job.groups))
+    log = EventLog(folder, len(job.groups), ledger.absorb)
+    rounds = RoundTable(Parts(folder, "rounds"), "base", 1)
+    world = World(replace(job.setup, evaluate=evaluate), log, rounds)
+    world.close(world.run())
+    log.close()
+    ledger.audit(world.meters())
+    return Trajectory(np.array(models), np.array(transmissions), job)

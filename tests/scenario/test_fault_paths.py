@@ -1,0 +1,104 @@
+"""Faults in blocks that take one thing or another: paths of keys, nothing else."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field, model_validator
+
+from fedsim.algorithms import Algorithm
+from fedsim.ports import Client, Message, Server, Silence
+from fedsim.scenario import load
+from fedsim.scenario.quantities import Rate
+from fedsim.spec import Spec
+from tests.scenario.examples import faults, least, written
+
+
+class Part(Spec):
+    """A block within the block of an algorithm."""
+
+    kind: Literal["part"] = "part"
+    depth: int = Field(ge=0)
+
+
+class Other(Spec):
+    """Another one."""
+
+    kind: Literal["other"] = "other"
+    width: int = 1
+
+
+class Mine(Algorithm):
+    """An algorithm with the kinds of fields that a user may think of."""
+
+    kind: Literal["mine"] = "mine"
+    either: float | Literal["auto", "never"] = "auto"
+    part: Annotated[Part | Other, Field(discriminator="kind")] = Other()
+    parts: tuple[Part | Other, ...] = ()
+    limits: dict[str, Rate] = Field(default={})
+    names: list[str] = Field(default=[], max_length=2)
+    low: int = 1
+    high: int = 2
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Mine":
+        if self.low > self.high:
+            raise ValueError("low is above high")
+        return self
+
+    async def serve(self, server: Server) -> None:
+        """Do nothing."""
+
+    async def handle(self, client: Client, message: Any) -> Message | Silence:
+        """Answer nothing."""
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("block", "key", "words"),
+    [
+        ({"either": "atuo"}, "either", ["did you mean 'auto'?", "; or ", "give a number"]),
+        ({"either": [1]}, "either", ["seen a list"]),
+        ({"part": {"kind": "part"}}, "part.depth", ["missing"]),
+        ({"part": {"kind": "part", "depth": -1}}, "part.depth", ["seen -1", "0 or more"]),
+        (
+            {"part": {"kind": "part", "dept": 1, "depth": 1}},
+            "part.dept",
+            ["'depth'?", "kind, depth"],
+        ),
+        ({"part": {"kind": "prat"}}, "part", ["'part', 'other'"]),
+        ({"part": {}}, "part", ["kind"]),
+        ({"parts": [{"kind": "other", "wdth": 1}]}, "parts.0.wdth", ["'width'?"]),
+        ({"parts": [{"wdth": 1}]}, "parts.0.wdth", ["unknown key 'wdth'."]),
+        ({"limits": {"a": 5}}, "limits.a", ["a bare number"]),
+        ({"names": ["a", "b", "c"]}, "names", ["seen a list", "2 or fewer"]),
+        ({"names": [1]}, "names.0", ["seen 1", "give text"]),
+        ({"low": 3}, "", ["low is above high"]),
+    ],
+)
+def test_a_users_own_block_has_paths_of_keys_only(
+    block: dict[str, Any], key: str, words: list[str]
+) -> None:
+    found = faults(least(algorithm={"kind": "mine", **block}), algorithms=[Mine])
+    wanted = f"algorithm.{key}".rstrip(".")
+    fault = next(each for each in found if each.key == wanted)
+    assert [word for word in words if word not in fault.message] == []
+    assert all(each.key.startswith(wanted.rpartition(".")[0]) for each in found)
+
+
+def test_late_replies_may_be_dropped_where_the_method_allows_it() -> None:
+    silence = {"kind": "deadline", "after": "2 s", "late": "drop"}
+    plan = load(least(silence=silence, algorithm={"kind": "mine"}), algorithms=[Mine])
+    assert plan.variants[0].scenario.silence.model_dump(mode="json") == silence
+
+
+def test_the_steps_of_data_are_one_thing_or_another(tmp_path: Path) -> None:
+    data = "  data: {kind: sklearn, name: iris, preprocess: [standardize, {frst: 3}]}"
+    found = faults(written(tmp_path, {6: data}))
+    assert [(fault.where, fault.key) for fault in found] == [
+        ("good.yaml:6", "problem.data.preprocess.0"),
+        ("good.yaml:6", "problem.data.preprocess.1.first"),
+        ("good.yaml:6", "problem.data.preprocess.1.frst"),
+    ]
+    assert "did you mean 'standardise'?" in found[0].message
+    assert "Accepted here: first" in found[2].message

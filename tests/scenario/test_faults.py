@@ -1,0 +1,135 @@
+"""What is wrong with a scenario: where, which key, what is said; and all of it at once."""
+
+from pathlib import Path
+
+import pytest
+
+from fedsim.scenario import load
+from tests.scenario.examples import FILE, LINES, faults, least, written
+from tests.scenario.wrong import WRONG
+
+
+@pytest.mark.parametrize(("line", "text", "key", "words"), WRONG, ids=[each[1] for each in WRONG])
+def test_one_thing_wrong(tmp_path: Path, line: int, text: str, key: str, words: list[str]) -> None:
+    path = written(tmp_path, {line: text})
+    if not words:  # what looks wrong and is not
+        load(path)
+        return
+    (fault,) = faults(path)
+    assert fault.key == key
+    assert [word for word in words if word not in fault.message] == []
+    assert fault.where == f"{FILE}:{_line_of(line, text, key)}"
+
+
+def _line_of(line: int, text: str, key: str) -> int:
+    """Return where the fault stands: what is not there has the line of the block around it."""
+    if not text or "kin:" in text:
+        return {5: 4, 19: 18}[line]
+    return 7 if key == "problem.split.clients" else line
+
+
+def test_the_good_scenario_is_good(tmp_path: Path) -> None:
+    plan = load(written(tmp_path))
+    assert [variant.name for variant in plan.variants] == ["base", "hb", "gd"]
+
+
+def test_all_that_is_wrong_comes_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    chosen: dict[int, str] = {}
+    for line, text, _key, words in WRONG:
+        alone = "clients: 6" in text or "count: 4" in text or line in (9, 19)  # hide others
+        if words and text and not alone:
+            chosen.setdefault(line, text)
+    single = {line: faults(written(tmp_path, {line: text})) for line, text in chosen.items()}
+    together = faults(written(tmp_path, chosen))
+    assert {fault for each in single.values() for fault in each} <= set(together)
+    lines = [int(fault.where.rpartition(":")[2]) for fault in together]
+    assert lines == sorted(lines)
+    assert set(lines) >= set(chosen)
+
+
+def test_the_text_of_the_error_is_for_people(tmp_path: Path) -> None:
+    path = written(tmp_path, {20: "      up: 5", 3: "seed: -1"})
+    first, second = map(str, faults(path))
+    assert first == "good.yaml:3: seed: seen -1; give a value of 0 or more"
+    assert second == (
+        "good.yaml:20: fleet.1.radio.up: seen 5, a bare number;"
+        ' give a rate with its unit, such as "5 Mbit/s"'
+    )
+
+
+def test_a_fault_of_the_base_is_not_said_again_for_each_variant(tmp_path: Path) -> None:
+    changes = {3: "seed: -1", 26: "  hb: {seed: -2}", 28: "    wire: {values: float64}"}
+    assert [str(fault) for fault in faults(written(tmp_path, changes))] == [
+        "good.yaml:3: seed: seen -1; give a value of 0 or more",
+        "good.yaml:26: seed: variant hb: seen -2; give a value of 0 or more",
+    ]
+
+
+def test_keys_written_twice_come_with_the_rest(tmp_path: Path) -> None:
+    found = faults(written(tmp_path, {3: "name: again", 24: "seeds: 0", 12: "seeds: 4"}))
+    assert [(fault.where, fault.key) for fault in found] == [
+        ("good.yaml:3", "name"),
+        ("good.yaml:24", "seeds"),
+    ]
+    assert found[1].message == "written twice; the first is at good.yaml:12"
+
+
+def test_an_override_is_named_and_comes_last(tmp_path: Path) -> None:
+    path = written(tmp_path, {24: "seeds: 0"})
+    found = faults(path, overrides=["algorithm.censro=1", "fleet.9.count=1", "seed=x:1"])
+    assert [(fault.where, fault.key) for fault in found] == [
+        ("good.yaml:24", "seeds"),
+        ("--set fleet.9.count=1", "fleet.9"),
+        ("--set seed=x:1", "seed"),
+        ("--set algorithm.censro=1", "algorithm.censro"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "seen nothing; give a block of keys; needed are problem and algorithm"),
+        ("# nothing\n", "seen nothing"),
+        ("- a\n- b\n", "seen a list"),
+        ("just text\n", 'seen "just text"'),
+        ("5", "seen 5"),
+    ],
+)
+def test_a_file_that_holds_no_block(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / FILE
+    path.write_text(text, encoding="utf-8")
+    (fault,) = faults(path)
+    assert (fault.where, fault.key) == (f"{FILE}:{max(1, text.count('# ') + 0)}", "")
+    assert words in fault.message
+
+
+def test_an_empty_block_misses_what_is_needed(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    path.write_text("{}", encoding="utf-8")
+    assert [fault.key for fault in faults(path)] == ["problem", "algorithm"]
+
+
+def test_a_fault_in_python_has_no_line() -> None:
+    (fault,) = faults(least(seed=-1))
+    assert str(fault) == "seed: seen -1; give a value of 0 or more"
+    (fault,) = faults(least(seed={1}))
+    assert str(fault) == "a scenario cannot hold a set"
+
+
+def test_conflicts_come_together(tmp_path: Path) -> None:
+    deadline = "silence: {kind: deadline, after: 2 s, late: drop}"
+    found = faults(written(tmp_path, {13: deadline, 16: "  - count: 4", 27: "", 28: ""}))
+    assert [fault.key for fault in found] == ["problem.split.clients", "silence.late"]
+    assert "seen 5, but the counts of fleet add up to 7" in found[0].message
+    assert "the server of chb keeps a running sum" in found[1].message
+
+
+def test_no_line_of_the_good_scenario_can_be_misspelt(tmp_path: Path) -> None:
+    for number, line in enumerate(LINES, start=1):
+        head, colon, rest = line.partition(":")
+        if not colon or line.lstrip().startswith(("-", "#")) or number in (9, 19, 26, 27):
+            continue
+        found = faults(written(tmp_path, {number: f"{head}zz:{rest}"}))
+        fault = next(each for each in found if each.key.endswith("zz"))
+        assert fault.where == f"{FILE}:{number}"
+        assert f"did you mean '{head.strip(' -')}'?" in fault.message

@@ -1,0 +1,153 @@
+"""Dumping and loading again; and loading whatever there may be."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim.errors import ScenarioError
+from fedsim.scenario import DEVICES, RADIOS, Scenario, dump, load
+from fedsim.scenario.located import Origin
+from fedsim.scenario.reading import read_text
+from tests.scenario.examples import LINES, least, made, written
+
+quantities = st.floats(min_value=1e-9, max_value=1e15).map("{!r} ".format)
+
+
+def groups() -> st.SearchStrategy[dict[str, Any]]:
+    def block(presets: Mapping[str, Any], units: dict[str, str]) -> st.SearchStrategy[Any]:
+        fields = {key: quantities.map(f"{{}}{unit}".format) for key, unit in units.items()}
+        return st.sampled_from(sorted(presets)) | st.fixed_dictionaries(
+            {"kind": st.sampled_from(sorted(presets))}, optional=fields
+        )
+
+    device = block(DEVICES, {"speed": "kflop/s", "active": "mW", "idle": "W"})
+    power = "mW/(Mbit/s)"
+    units = {"up": "Mbit/s", "down": "kB/s", "latency": "ms", "energy_up": power, "base": "W"}
+    return st.fixed_dictionaries(
+        {"count": st.integers(1, 10**6)}, optional={"device": device, "radio": block(RADIOS, units)}
+    )
+
+
+positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
+
+scenarios = st.fixed_dictionaries(
+    {
+        "algorithm": st.fixed_dictionaries(
+            {"kind": st.just("chb"), "step_size": positive | st.sampled_from(["1/L", " 0.5 / L"])},
+            optional={"censor": positive},
+        )
+    },
+    optional={
+        "name": st.text(st.characters(exclude_categories=["Cs"])),
+        "seed": st.integers(0, 2**128),
+        "wire": st.fixed_dictionaries({"values": st.sampled_from(["float64", "float32"])}),
+        "silence": st.fixed_dictionaries(
+            {"kind": st.just("deadline"), "after": quantities.map("{}min".format)}
+        ),
+        "fleet": st.lists(groups(), max_size=3),
+        "stop": st.fixed_dictionaries(
+            {},
+            optional={
+                "rounds": st.integers(1, 10**9),
+                "gap": st.none() | positive,
+                "time": st.none() | quantities.map("{}h".format),
+                "bits": quantities.map("{}MiB".format),
+                "energy": quantities.map("{}Wh".format),
+            },
+        ),
+        "seeds": st.integers(1, 100),
+    },
+)
+
+
+@settings(max_examples=60)
+@given(scenarios)
+def test_what_is_dumped_loads_as_an_equal_scenario(blocks: dict[str, Any]) -> None:
+    scenario = made(**blocks)
+    again = load(_file(dump(scenario))).variants
+    assert [each.scenario for each in again] == [scenario]
+    assert dump(again[0].scenario) == dump(scenario)
+    assert load(scenario).variants[0].scenario == scenario
+
+
+def _file(text: str) -> Any:
+    """Return the plain data of a text, read as `load` reads a file."""
+    tree, repeated = read_text(text, lambda line: Origin("dumped", line))
+    assert repeated == []
+    return tree.plain()
+
+
+def test_a_dump_has_every_default_and_no_variants(tmp_path: Path) -> None:
+    base = load(written(tmp_path)).variants[0].scenario
+    text = dump(base)
+    for line in ("remainder: drop", "momentum: 0.4", "bits: null", "energy_up: 283.17 nJ/bit"):
+        assert line in text
+    assert "variants" not in text
+    with_variants = base.model_copy(update={"variants": {"a": {"seed": 3}}})
+    assert dump(with_variants) == text
+    assert [line for line in text.splitlines() if not line.startswith((" ", "-"))][:3] == [
+        "name: good",
+        "seed: 7",
+        "problem:",
+    ]
+
+
+def test_a_dump_is_a_file_that_loads(tmp_path: Path) -> None:
+    base = load(written(tmp_path)).variants[0].scenario
+    path = tmp_path / "again.yaml"
+    path.write_text(dump(base), encoding="utf-8")
+    assert load(path).variants[0].scenario == base
+
+
+edits = st.lists(
+    st.tuples(
+        st.integers(0, sum(map(len, LINES)) + len(LINES)),
+        st.integers(0, 8),
+        st.text("abekns0159 \n:{}[],-.&*!#'\"%<\t", max_size=6),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+@settings(max_examples=150)
+@given(edits)
+def test_any_file_is_a_plan_or_faults(
+    tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[int, int, str]]
+) -> None:
+    text = "\n".join(LINES)
+    for start, length, piece in edits:
+        text = text[:start] + piece + text[start + length :]
+    path = tmp_path_factory.getbasetemp() / "edited.yaml"
+    path.write_text(text, encoding="utf-8")
+    try:
+        names = [variant.name for variant in load(path).variants]
+    except ScenarioError as error:
+        names = ["base" for fault in error.faults if fault.where.startswith(str(path))]
+    assert names[0] == "base"
+
+
+@settings(max_examples=100)
+@given(
+    st.dictionaries(
+        st.sampled_from([*Scenario.model_fields, "other"]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+            lambda inner: (
+                st.lists(inner, max_size=3)
+                | st.dictionaries(st.sampled_from(["kind", "count", "radio", "up", "a"]), inner)
+            ),
+            max_leaves=6,
+        ),
+    )
+)
+def test_any_mapping_is_a_plan_or_faults(blocks: dict[str, Any]) -> None:
+    try:
+        names = [variant.name for variant in load(least() | blocks).variants]
+    except ScenarioError as error:
+        names = ["base" for fault in error.faults if fault.message]
+    assert names[0] == "base"

@@ -1,0 +1,158 @@
+"""The JSON Schema: its references, its agreement with what loads, and what it refuses."""
+
+import json
+import re
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim.algorithms import ALGORITHMS
+from fedsim.errors import ScenarioError
+from fedsim.problems import LOSSES, SOURCES, SPLITS
+from fedsim.scenario import DEVICES, RADIOS, Scenario, dump, load, methods, schema
+from fedsim.scenario.choice import kinds_of
+from fedsim.scenario.located import Origin
+from fedsim.scenario.reading import read_text
+from tests.scenario.examples import LINES, written
+from tests.scenario.test_methods import Nesterov
+from tests.scenario.wrong import WRONG
+
+SCHEMA = schema()
+
+
+def pieces(part: Any) -> Iterator[dict[str, Any]]:
+    """Yield every block of a schema."""
+    if isinstance(part, dict):
+        yield part
+    for inner in part.values() if isinstance(part, dict) else part:
+        if isinstance(inner, dict | list):
+            yield from pieces(inner)
+
+
+def followed(part: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    """Follow a reference."""
+    name = part.get("$ref", "").rpartition("/")[2]
+    return document["$defs"][name] if name else part
+
+
+def kinds(part: dict[str, Any], document: dict[str, Any]) -> set[str]:
+    """Return the kinds that the schema of a block names."""
+    found = (followed(each, document)["properties"]["kind"] for each in part["anyOf"])
+    return {each["const"] for each in found}
+
+
+def plain(text: str) -> Any:
+    return read_text(text, lambda line: Origin("f", line))[0].plain()
+
+
+def test_it_is_json() -> None:
+    assert json.loads(json.dumps(SCHEMA)) == SCHEMA
+    assert SCHEMA["$schema"].endswith("2020-12/schema")
+
+
+def test_every_reference_leads_somewhere_and_every_definition_is_used() -> None:
+    names = {each["$ref"] for each in pieces(SCHEMA) if "$ref" in each}
+    assert names == {f"#/$defs/{name}" for name in SCHEMA["$defs"]}
+
+
+def test_every_block_is_closed() -> None:
+    blocks = [each for each in pieces(SCHEMA) if "properties" in each and "type" in each]
+    assert len(blocks) > 20
+    assert all(block["additionalProperties"] is False for block in blocks)
+
+
+def test_every_key_of_a_scenario_is_in_it_with_its_meaning() -> None:
+    assert list(SCHEMA["properties"]) == list(Scenario.model_fields)
+    assert set(SCHEMA["required"]) == {"problem", "algorithm"}
+    assert all(each["description"] for each in SCHEMA["properties"].values())
+
+
+def test_every_kind_can_be_named() -> None:
+    problem = followed(SCHEMA["properties"]["problem"], SCHEMA)["properties"]
+    for part, models in (
+        (SCHEMA["properties"]["algorithm"], ALGORITHMS),
+        (problem["loss"], LOSSES),
+        (problem["data"], SOURCES),
+        (problem["split"], SPLITS),
+    ):
+        assert kinds(part, SCHEMA) == {kind for model in models for kind in kinds_of(model)}
+
+
+def test_a_kind_is_required_where_there_is_one() -> None:
+    for name, definition in SCHEMA["$defs"].items():
+        if name.startswith("Partial") or name == "Variant":
+            continue
+        for block in pieces(definition):
+            if "kind" in block.get("properties", {}):
+                assert "kind" in block["required"]
+
+
+@pytest.mark.parametrize(("name", "presets"), [("Device", DEVICES), ("Radio", RADIOS)])
+def test_presets_can_be_named_alone_or_in_a_block(name: str, presets: Any) -> None:
+    alone, block = SCHEMA["$defs"][name]["anyOf"]
+    assert alone["enum"] == list(presets)
+    assert block["properties"]["kind"]["enum"] == [*presets, "custom"]
+    assert block["required"] == ["kind"]
+
+
+def test_patterns_take_their_examples_and_no_bare_number() -> None:
+    quantities = [each for each in pieces(SCHEMA) if "pattern" in each and "examples" in each]
+    assert len(quantities) > 10
+    for each in quantities:
+        assert each["type"] == "string"
+        assert all(re.search(each["pattern"], example) for example in each["examples"])
+        assert not re.search(each["pattern"], "5")
+
+
+def test_patterns_are_those_of_every_dialect() -> None:
+    assert not [each for each in pieces(SCHEMA) if "(?P" in str(each.get("pattern"))]
+
+
+def test_a_variant_may_leave_out_anything_and_has_none_of_its_own() -> None:
+    variants = SCHEMA["properties"]["variants"]
+    variant = followed(variants["additionalProperties"], SCHEMA)
+    assert set(variant["properties"]) == set(Scenario.model_fields) - {"variants", "seeds"}
+    partial = [variant, *(v for name, v in SCHEMA["$defs"].items() if name.startswith("Partial"))]
+    assert not [each for each in pieces(partial) if isinstance(each.get("required"), list)]
+    names = variants["propertyNames"]
+    assert re.search(names["pattern"], "c-0.5")
+    assert not re.search(names["pattern"], "a/b")
+    assert names["not"] == {"const": "base"}
+
+
+def test_a_users_algorithm_is_in_its_schema_only() -> None:
+    extended = schema([Nesterov])
+    assert kinds(extended["properties"]["algorithm"], extended) == kinds(
+        SCHEMA["properties"]["algorithm"], SCHEMA
+    ) | {"nesterov"}
+    assert schema() == SCHEMA
+
+
+def test_an_installed_algorithm_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [EntryPoint("nesterov", "tests.scenario.test_methods:Nesterov", methods.GROUP)]
+    monkeypatch.setattr(methods, "entry_points", lambda group: points)
+    assert schema() == schema([Nesterov])
+    points[:] = [EntryPoint("broken", "no.such.module:Mine", methods.GROUP)]
+    with pytest.raises(ScenarioError, match=r"no\.such\.module"):
+        schema()
+
+
+def test_a_validator_agrees(tmp_path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    validator.check_schema(SCHEMA)
+    good = "\n".join(LINES)
+    assert validator.is_valid(plain(good))
+    for variant in load(written(tmp_path)).variants:
+        assert validator.is_valid(plain(dump(variant.scenario)))
+    # What a schema cannot see: other units, other scenarios, integers written as floats, what
+    # counts in variants, where everything may be missing.
+    units = ("5 s", "-1 s", "5 W", "5 J", "5 kW", "0 s", "0 bit/s")
+    beyond = (*units, "clients: 6", "1e3", ".nan", ".inf", "count: 4", "kind: gd}")
+    for line, text, _key, words in WRONG:
+        if words and not any(each in text for each in beyond):
+            lines = [text if n == line else each for n, each in enumerate(LINES, start=1)]
+            assert not validator.is_valid(plain("\n".join(lines))), text

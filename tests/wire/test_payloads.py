@@ -1,0 +1,112 @@
+"""What is charged is what arrives: bits, rounding, and the shorter of the index codes."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.ports import Message
+from fedsim.wire import Dense, Empty, Encodable, Scalar, Sparse, ValueFormat, decode, encode
+from fedsim.wire.indices import IndexCode, shortest
+from tests.wire.strategies import formats, numbers, payloads
+
+
+@given(payloads)
+def test_bits_are_those_of_the_encoding(payload: Encodable) -> None:
+    assert payload.bits == 8 * len(encode(payload))
+
+
+@given(payloads)
+def test_what_arrives_is_what_the_payload_says(payload: Encodable) -> None:
+    arrived = decode(encode(payload))
+    assert type(arrived) is type(payload)
+    assert arrived.values.shape == payload.values.shape
+    assert arrived.values.tobytes() == payload.values.tobytes()
+
+
+@given(payloads)
+def test_what_arrives_cannot_be_changed_by_a_receiver(payload: Encodable) -> None:
+    assert not payload.values.flags.writeable or payload.values.size == 0
+    assert not decode(encode(payload)).values.flags.writeable or payload.values.size == 0
+
+
+def test_a_sender_may_go_on_with_its_array() -> None:
+    vector = np.ones(3)
+    payload = Dense.of(vector, ValueFormat.FLOAT64)
+    vector[0] = 7.0
+    assert payload.values.tolist() == [1.0, 1.0, 1.0]
+
+
+@given(st.floats(-1e38, 1e38, allow_subnormal=False))
+def test_float32_is_the_nearest_of_the_24_bit_numbers(value: float) -> None:
+    arrived = float(Scalar.of(value, ValueFormat.FLOAT32).values)
+    # An independent rounding: the exact value in units of the last of 24 binary places.
+    exact = Fraction(value)
+    exponent = math.frexp(value)[1] - 24 if value else 0
+    unit = Fraction(2) ** max(exponent, -149)
+    assert abs(Fraction(arrived) - exact) <= unit / 2
+
+
+@given(numbers)
+def test_float64_arrives_as_it_is(value: float) -> None:
+    arrived = Scalar.of(value, ValueFormat.FLOAT64).values
+    assert arrived.tobytes() == np.float64(value).tobytes()
+
+
+def test_what_does_not_fit_becomes_infinite() -> None:
+    payload = Dense.of(np.array([1e300, -1e300]), ValueFormat.FLOAT32)
+    assert payload.values.tolist() == [np.inf, -np.inf]
+
+
+@pytest.mark.parametrize(("shape", "value_format", "bits"), [
+    ((0,), ValueFormat.FLOAT64, 8 * (2 + 4)),
+    ((1,), ValueFormat.FLOAT32, 8 * (2 + 4 + 4)),
+    ((30,), ValueFormat.FLOAT64, 8 * (2 + 4 + 30 * 8)),
+    ((3, 5), ValueFormat.FLOAT32, 8 * (2 + 8 + 15 * 4)),
+])  # fmt: skip
+def test_bits_of_dense_by_hand(
+    shape: tuple[int, ...], value_format: ValueFormat, bits: int
+) -> None:
+    assert Dense.of(np.zeros(shape), value_format).bits == bits
+
+
+def test_an_empty_payload_has_no_bits() -> None:
+    assert Empty().bits == 0
+    assert encode(Empty()) == b""
+
+
+@given(st.integers(0, 2000), st.data())
+def test_the_shorter_index_code_is_chosen(dimension: int, data: st.DataObject) -> None:
+    count = data.draw(st.integers(0, dimension))
+    bitmap = math.ceil(dimension / 8)
+    fixed = math.ceil(count * (math.ceil(math.log2(dimension)) if dimension > 1 else 0) / 8)
+    chosen = shortest(count, dimension)
+    assert chosen.size(count, dimension) == min(bitmap, fixed)
+    assert {IndexCode.BITMAP: bitmap, IndexCode.FIXED: fixed}[chosen] == min(bitmap, fixed)
+
+
+@given(formats)
+def test_sparse_is_shorter_than_dense_where_most_is_zero(value_format: ValueFormat) -> None:
+    values = np.zeros(10_000)
+    values[::500] = 1.0
+    sparse, dense = Sparse.of(values, value_format), Dense.of(values, value_format)
+    assert np.array_equal(sparse.values, dense.values)
+    assert sparse.bits < dense.bits / 50
+
+
+@dataclass(frozen=True, slots=True)
+class Pair(Message):
+    left: Dense
+    right: Scalar
+
+
+def test_a_message_has_the_bits_of_all_its_payloads() -> None:
+    left = Dense.of(np.ones(4), ValueFormat.FLOAT32)
+    right = Scalar.of(1.0, ValueFormat.FLOAT64)
+    assert Pair(left, right).bits == 8 * len(encode(left)) + 8 * len(encode(right))
+    assert Pair(left, right).payloads() == (left, right)
+    assert Pair.label == "pair"

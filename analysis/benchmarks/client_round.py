@@ -82,8 +82,8 @@ def bare_timeouts(count: int) -> None:
     env.run()
 
 
-def client_rounds(server: ServerLink) -> None:
-    """Run CLIENTS x ROUNDS client-rounds, event log included."""
+def client_rounds(server: ServerLink, rounds: int = ROUNDS) -> None:
+    """Run CLIENTS x rounds client-rounds, event log included."""
     fleet = [
         Member(DEVICE, RadioModel(1e6 + i, 2e6 + i, 0.01, 1e-7, 1e-7, 1.0), Free())
         for i in range(CLIENTS)
@@ -100,17 +100,17 @@ def client_rounds(server: ServerLink) -> None:
         header_bits=HEADER_BITS,
         rng=partial(stream, 1),
         server=server,
-        stop=StopRules(rounds=ROUNDS),
+        stop=StopRules(rounds=rounds),
     )
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(CLIENTS)
         log = EventLog(Path(folder), CLIENTS, ledger.absorb)
-        rounds = RoundTable(Parts(Path(folder), "rounds"), "base", 1)
-        world = World(setup, log, rounds)
+        table = RoundTable(Parts(Path(folder), "rounds"), "base", 1)
+        world = World(setup, log, table)
         reason = world.run()
         world.close(reason)
         log.close()
-        rounds.close()
+        table.close()
         ledger.audit(world.meters())
 
 

@@ -44,7 +44,7 @@ NETWORK = {
 
 def convex_rows(task: str, summary: pd.DataFrame) -> list[tuple[str, ...]]:
     """Return a row a method: published and measured transmissions and iterations."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for row in summary.to_dict("records"):
         transmissions, iterations = PUBLISHED[task][row["algorithm"]]
         rows.append(

@@ -18,8 +18,8 @@ from fedsim.sim.network import Envelope
 
 _COMPUTE = int(Event.COMPUTE)
 
-Handler = Callable[["SimClient", Message], Any]
-"""`Algorithm.handle`: a coroutine function."""
+Handler = Callable[[Any, Any], Any]
+"""`Algorithm.handle`, a coroutine function of the client and the message."""
 
 Answer = Callable[[ClientId, Envelope, Message | Silence], None]
 """Takes the reply to a message to wherever it goes."""

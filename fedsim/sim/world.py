@@ -25,7 +25,7 @@ from fedsim.sim.silence import SilencePolicy
 from fedsim.sim.stopping import RunStopped, StopRules
 
 
-class Protagonist(Protocol):
+class Method(Protocol):
     """What the world needs of an algorithm: `fedsim.algorithms.Algorithm` has it."""
 
     async def serve(self, server: Any) -> None:  # noqa: ANN401
@@ -65,7 +65,7 @@ class Setup:
         rng: returns the random stream of a purpose and an entity.
     """
 
-    algorithm: Protagonist
+    algorithm: Method
     fleet: Sequence[Member]
     initial: Array
     smoothness: Callable[[], Array]

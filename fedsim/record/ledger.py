@@ -74,7 +74,7 @@ class Ledger:
         times = np.concatenate([[self.t], rows["t"]])
         if (np.diff(times) < 0).any():
             at = int(np.argmax(np.diff(times) < 0))
-            self._order.append(f"time runs back from {times[at]!r} to {times[at + 1]!r}")
+            self._order.append(f"time runs back from {float(times[at])} to {float(times[at + 1])}")
         self.t = float(times[-1])
         cell = rows["event"].astype(np.intp) * (self.clients + 1) + rows["node"] + 1
         bits = rows["payload_bits"] + rows["header_bits"] + rows["transport_bits"]
@@ -112,12 +112,12 @@ class Ledger:
     def _energy_faults(self, meters: Meters) -> list[str]:
         per_node = self.joules.sum(axis=0)
         faults = [
-            f"joules of {node_name(client)}: {logged!r} logged, {metered!r} metered"
+            f"joules of {node_name(client)}: {float(logged)} logged, {float(metered)} metered"
             for client, (logged, metered) in enumerate(
                 zip(per_node[1:], meters.joules, strict=True)
             )
             if not np.isclose(logged, metered, rtol=RELATIVE_TOLERANCE, atol=0.0)
         ]
         if not np.isclose(per_node[0], meters.idle_joules, rtol=RELATIVE_TOLERANCE, atol=0.0):
-            faults.append(f"idle joules: {per_node[0]!r} logged, {meters.idle_joules!r} metered")
+            faults.append(f"idle joules: {float(per_node[0])} logged, {meters.idle_joules} metered")
         return faults

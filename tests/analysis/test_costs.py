@@ -1,0 +1,116 @@
+"""Cost to target, on a table small enough to add up by hand."""
+
+from io import StringIO
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from fedsim.analysis import (
+    convergence,
+    cost_table,
+    cost_to_target,
+    cumulative,
+    final_cost,
+    mean_cost,
+    quantity,
+)
+from fedsim.analysis.costs import COSTS
+
+
+def rounds() -> pd.DataFrame:
+    """Return two variants under two seeds; `slow` never gets there under seed 2."""
+    gaps = {
+        ("fast", 1): [1.0, 0.1, 0.001],
+        ("fast", 2): [1.0, 0.001, 0.0001],
+        ("slow", 1): [1.0, 0.5, 0.009],
+        ("slow", 2): [1.0, 0.5, 0.25],
+    }
+    rows = [
+        {
+            "variant": variant, "seed": seed, "round": number, "t": 2.0 * number, "gap": gap,
+            "objective": gap + 5.0, "transmissions": 3, "beacons": 1, "bits_up": 100 * number,
+            "bits_down": 10, "joules": 0.5,
+        }
+        for (variant, seed), values in gaps.items()
+        for number, gap in enumerate(values, start=1)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_costs_add_up_run_by_run() -> None:
+    totals = cumulative(rounds())
+    assert list(totals["bits_up"]) == [100, 300, 600] * 4
+    assert list(totals["joules"]) == [0.5, 1.0, 1.5] * 4
+
+
+def test_the_cost_is_that_of_the_first_round_below_the_target() -> None:
+    costs = cost_to_target(rounds(), 0.01).set_index(["variant", "seed"])
+    assert costs.loc[("fast", 1), ["round", "t", "bits_up"]].tolist() == [3, 6.0, 600]
+    assert costs.loc[("fast", 2), ["round", "t", "bits_up"]].tolist() == [2, 4.0, 300]
+    assert costs["reached"].tolist() == [True, True, True, False]
+    assert costs.loc[("slow", 2), list(COSTS)].isna().all()
+
+
+def test_a_gap_equal_to_the_target_is_not_below_it() -> None:
+    assert cost_to_target(rounds(), 0.001)["reached"].tolist() == [False, True, False, False]
+
+
+def test_means_are_over_the_runs_that_got_there_and_the_others_are_counted() -> None:
+    means = mean_cost(cost_to_target(rounds(), 0.01), ["slow", "fast"])
+    assert means["variant"].tolist() == ["slow", "fast"]
+    assert means["reached"].tolist() == [1, 2]
+    assert means["runs"].tolist() == [2, 2]
+    assert means["round"].tolist() == [3.0, 2.5]
+
+
+def test_the_cost_of_a_whole_run_is_that_of_its_last_round() -> None:
+    assert final_cost(rounds())["bits_up"].tolist() == [600] * 4
+
+
+def test_the_table_says_never_reached() -> None:
+    means = mean_cost(cost_to_target(rounds(), 1e-9), ["fast", "slow"])
+    console = Console(width=120, record=True, file=StringIO())
+    console.print(cost_table(means, {"fast": "chb"}, "title"))
+    text = console.export_text()
+    assert text.count("not reached") == 2
+    assert "chb" in text
+    assert "0 of 2" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (1062, "", "1,062"),
+        (2.5, "", "2.5"),
+        (949800, "bit", "950 kbit"),
+        (0.0021, "s", "2.1 ms"),
+        (0.0, "J", "0 J"),
+        (float("nan"), "J", "-"),
+    ],
+)
+def test_quantities_read_with_three_digits_and_a_prefix(value: float, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+def test_the_figure_draws_every_run_against_every_cost() -> None:
+    figure = convergence(rounds(), {"slow": "gd", "fast": "chb"}, "title")
+    assert [axis.get_xlabel() for axis in figure.axes] == [
+        "rounds", "bits, up and down", "simulated time", "energy",
+    ]  # fmt: skip
+    for axis in figure.axes:
+        assert len(axis.lines) == 4
+        assert axis.get_yscale() == "log"
+    bits = figure.axes[1].lines[0].get_xdata()
+    assert np.asarray(bits).tolist() == [110, 320, 630]
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["gd", "chb"]
+
+
+def test_without_an_optimum_the_figure_shows_the_objective() -> None:
+    table = rounds().assign(gap=np.nan)
+    figure = convergence(table, {})
+    assert figure.axes[0].get_ylabel() == "objective"
+    assert figure.axes[0].get_yscale() == "linear"

@@ -1,0 +1,96 @@
+"""The ledger finds what does not add up, and passes what does."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim.errors import AuditError
+from fedsim.record.clients import client_table
+from fedsim.record.ledger import Ledger, Meters
+from fedsim.record.log import Rows
+from fedsim.record.schema import ROW_DTYPE, Event
+
+# t, duration, event, node, peer, round, message, payload, header, transport, joules, charge, detail
+ROWS: list[tuple[Any, ...]] = [
+    (1.0, 0.5, Event.SEND, -1, 0, 1, 0, 100, 20, 0, 0.0, np.nan, -1),
+    (1.0, 0.5, Event.RECEIVE, 0, -1, 1, 0, 100, 20, 0, 0.25, np.nan, -1),
+    (2.0, 1.0, Event.COMPUTE, 0, -2, 1, -1, 0, 0, 0, 2.0, np.nan, -1),
+    (2.5, 0.5, Event.SEND, 0, -1, 1, 1, 0, 20, 0, 0.5, np.nan, -1),
+    (2.5, 0.5, Event.RECEIVE, -1, 0, 1, 1, 0, 20, 0, 0.0, np.nan, -1),
+    (2.5, 2.5, Event.ROUND, -1, -2, 1, -1, 0, 0, 0, 7.5, np.nan, -1),
+    (3.0, 0.0, Event.SEND, 1, -1, 1, 1, 64, 20, 0, 0.125, np.nan, 0),
+    (3.0, 0.5, Event.STOP, -1, -2, 1, -1, 0, 0, 0, 1.5, np.nan, 1),
+]
+METERS = Meters(
+    bits_sent=224,
+    bits_delivered=140,
+    bits_lost=0,
+    bits_in_flight=84,
+    joules=np.array([2.75, 0.125]),
+    idle_joules=9.0,
+)
+
+
+def rows(content: list[tuple[Any, ...]] = ROWS) -> Rows:
+    return np.array(content, dtype=ROW_DTYPE)
+
+
+def ledger(*chunks: Rows) -> Ledger:
+    filled = Ledger(2)
+    for chunk in chunks:
+        filled.absorb(chunk)
+    return filled
+
+
+def test_books_that_add_up_pass() -> None:
+    ledger(rows()).audit(METERS)
+
+
+def test_chunks_do_not_matter() -> None:
+    ledger(rows(ROWS[:1]), rows(ROWS[1:5]), rows(ROWS[5:])).audit(METERS)
+
+
+@pytest.mark.parametrize(
+    ("meters", "named"),
+    [
+        (replace(METERS, bits_sent=225), "bits sent"),
+        (replace(METERS, bits_in_flight=83), "in flight"),
+        (replace(METERS, bits_delivered=139), "receive rows"),
+        (replace(METERS, bits_lost=1), "lost rows"),
+        (replace(METERS, joules=np.array([2.75, 0.126])), "joules of client-1"),
+        (replace(METERS, joules=np.array([2.75 * (1 + 1e-8), 0.125])), "joules of client-0"),
+        (replace(METERS, idle_joules=8.0), "idle joules"),
+    ],
+)
+def test_every_meter_that_disagrees_is_named(meters: Meters, named: str) -> None:
+    with pytest.raises(AuditError, match=named):
+        ledger(rows()).audit(meters)
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2, 3, 4, 5, 6, 7])
+def test_every_missing_row_is_found(missing: int) -> None:
+    with pytest.raises(AuditError):
+        ledger(rows(ROWS[:missing] + ROWS[missing + 1 :])).audit(METERS)
+
+
+@pytest.mark.parametrize("cut", [None, 4])
+def test_time_that_runs_back_is_found_within_a_chunk_and_between_two(cut: int | None) -> None:
+    shuffled = [*ROWS[4:], *ROWS[:4]]
+    chunks = [rows(shuffled)] if cut is None else [rows(shuffled[:cut]), rows(shuffled[cut:])]
+    with pytest.raises(AuditError, match=r"time runs back from 3\.0 to 1\.0"):
+        ledger(*chunks).audit(METERS)
+
+
+def test_the_client_table_says_who_did_and_spent_what() -> None:
+    table = client_table(ledger(rows()), {"device": ["a", "b"]}, np.array([2.0, 1.0]))
+    first, second = table.to_dict("records")
+    assert first == {
+        "client": "client-0", "device": "a", "transmissions": 0, "beacons": 1, "silent": 0,
+        "late": 0, "bits_up": 20, "bits_down": 120, "compute_s": 1.0, "send_s": 0.5,
+        "receive_s": 0.5, "compute_joules": 2.0, "send_joules": 0.5, "receive_joules": 0.25,
+        "idle_joules": 6.0, "joules": 8.75,
+    }  # fmt: skip
+    assert (second["transmissions"], second["beacons"], second["joules"]) == (1, 0, 3.125)
+    assert table["joules"].sum() == pytest.approx(METERS.joules.sum() + METERS.idle_joules)

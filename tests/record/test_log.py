@@ -1,0 +1,160 @@
+"""The event log: what is appended is what is read, in bounded memory, at any moment."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim.record.log import EventLog, Rows
+from fedsim.record.parts import read_table
+from fedsim.record.schema import ARROW_SCHEMA, EVENT_NAMES, ROW, ROW_DTYPE, Event, node_name
+
+
+def ignore(_: Rows) -> None:
+    """Audit nothing."""
+
+
+def log_in(folder: Path, clients: int = 3) -> EventLog:
+    return EventLog(folder, clients, ignore)
+
+
+def read(folder: Path) -> pd.DataFrame:
+    frame: pd.DataFrame = read_table(folder, "events").to_pandas()
+    return frame
+
+
+def test_a_row_comes_back_as_it_was_appended(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    word, detail = log.word("iterate"), log.word("kept")
+    log.append(1.5, 0.5, Event.SEND, 2, -1, 7, word, 100, 120, 3, 0.25, 0.5, detail)
+    log.close()
+    (row,) = read(tmp_path).to_dict("records")
+    assert row == {
+        "seq": 0, "t": 1.5, "duration": 0.5, "event": "send", "node": "client-2",
+        "peer": "server", "round": 7, "message": "iterate", "payload_bits": 100,
+        "header_bits": 120, "transport_bits": 3, "joules": 0.25, "state_of_charge": 0.5,
+        "detail": "kept",
+    }  # fmt: skip
+
+
+def test_what_a_row_does_not_have_is_null(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    log.append(0.0, 0.0, Event.STOP, -1)
+    log.close()
+    row = read(tmp_path).iloc[0]
+    assert row[["peer", "message", "state_of_charge", "detail"]].isna().all()
+
+
+def test_a_message_has_a_row_at_either_end(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    log.append_message(2.0, 0.5, 1, -1, 4, log.word("innovation"), 64, 120, 0.75, 0.0)
+    log.close()
+    rows = read(tmp_path)
+    assert rows["event"].tolist() == ["send", "receive"]
+    assert rows["node"].tolist() == ["client-1", "server"]
+    assert rows["peer"].tolist() == ["server", "client-1"]
+    assert rows["joules"].tolist() == [0.75, 0.0]
+    same = ["t", "duration", "round", "message", "payload_bits", "header_bits"]
+    assert rows[same].drop_duplicates().shape[0] == 1
+
+
+def test_categories_are_pandas_categoricals(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    log.append(0.0, 0.0, Event.ROUND, -1)
+    log.close()
+    kinds = read(tmp_path).dtypes
+    for name in ("event", "node", "peer", "message", "detail"):
+        assert isinstance(kinds[name], pd.CategoricalDtype)
+
+
+def test_the_log_can_be_read_while_the_run_goes_on_and_after_a_kill(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    for number in range(1000):
+        log.append(float(number), 0.0, Event.COMPUTE, 0)
+    assert not (tmp_path / "events.parquet").exists()
+    seen = read(tmp_path)
+    assert 0 < len(seen) <= 1000
+    assert seen["seq"].tolist() == list(range(len(seen)))
+    log.close()
+    assert len(read(tmp_path)) == 1000
+    assert not (tmp_path / "events.parts").exists()
+
+
+def test_a_part_that_was_being_written_is_not_read(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    for number in range(300):
+        log.append(float(number), 0.0, Event.COMPUTE, 0)
+    (tmp_path / "events.parts" / "part-000001.aside").write_bytes(b"PAR1 half a file")
+    assert len(read(tmp_path)) == 256
+
+
+def test_memory_holds_one_chunk_at_most(tmp_path: Path) -> None:
+    log, largest = log_in(tmp_path), 0
+    for number in range(200_000):
+        log.append(float(number), 0.0, Event.COMPUTE, number % 3)
+        largest = max(largest, len(log._buffer))
+    assert largest <= 65536 * ROW.size
+    log.close()
+    frame = read(tmp_path)
+    assert frame["seq"].tolist() == list(range(200_000))
+    assert frame["t"].is_monotonic_increasing
+
+
+def test_the_same_rows_give_the_same_bytes_and_other_rows_another_hash(tmp_path: Path) -> None:
+    hashes, files = [], []
+    for number, joules in enumerate([1.0, 1.0, 1.0 + 2**-52]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        log = log_in(folder)
+        for at in range(5000):
+            log.append(float(at), 0.0, Event.COMPUTE, 1, joules=joules, detail=log.word("x"))
+        log.close()
+        hashes.append(log.sha256)
+        files.append((folder / "events.parquet").read_bytes())
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert files[0] == files[1] != files[2]
+
+
+@settings(max_examples=30)
+@given(st.lists(st.text(max_size=8), max_size=20))
+def test_words_are_numbered_once_and_nothing_is_below_zero(words: list[str]) -> None:
+    log = EventLog(Path("unused"), 1, ignore)
+    numbers = {word: log.word(word) for word in words}
+    assert all(log.word(word) == number for word, number in numbers.items())
+    assert all((number == -1) == (word == "") for word, number in numbers.items())
+    named = [number for word, number in numbers.items() if word]
+    assert len(set(named)) == len(named)
+
+
+def test_the_memory_layout_and_the_table_agree() -> None:
+    assert ROW_DTYPE.itemsize == ROW.size
+    assert ["seq", *(ROW_DTYPE.names or ())] == ARROW_SCHEMA.names
+    assert [event.name.lower() for event in Event] == EVENT_NAMES
+
+
+def test_the_schema_s_documentation_names_every_column() -> None:
+    from fedsim.record import schema  # noqa: PLC0415 - the module itself is what is read
+
+    listed = [
+        line.split("|")[1].strip()
+        for line in (schema.__doc__ or "").splitlines()
+        if line.startswith("| ")
+    ]
+    assert listed[1:] == ARROW_SCHEMA.names
+
+
+@pytest.mark.parametrize(("node", "name"), [(-1, "server"), (0, "client-0"), (12, "client-12")])
+def test_nodes_have_names(node: int, name: str) -> None:
+    assert node_name(node) == name
+
+
+def test_chunks_reach_the_audit_in_order(tmp_path: Path) -> None:
+    seen: list[float] = []
+    log = EventLog(tmp_path, 1, lambda rows: seen.extend(rows["t"].tolist()))
+    for number in range(1500):
+        log.append(float(number), 0.0, Event.COMPUTE, 0)
+    log.close()
+    assert np.array_equal(seen, np.arange(1500.0))

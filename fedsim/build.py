@@ -10,7 +10,7 @@ from math import inf, nan
 from pathlib import Path
 
 from fedsim.algorithms import Algorithm, Setting
-from fedsim.errors import DataError, ScenarioError
+from fedsim.errors import DataError, Fault, ScenarioError
 from fedsim.problems import LossOracle, Objective, Problem, Reference, optimum
 from fedsim.problems.data import Catalogue, find
 from fedsim.scenario import (
@@ -95,16 +95,19 @@ class Builder:
         """Build every variant under its first seed.
 
         Raises:
-            ScenarioError: with the faults of all variants, each of them once.
+            ScenarioError: with the faults of all variants, each place once: what several
+                variants have in common is wrong in all of them.
         """
-        jobs, faults = [], []
+        jobs: list[Job] = []
+        faults: dict[tuple[str, str], Fault] = {}
         for variant in self.plan.variants:
             try:
                 jobs.append(self.build(variant, variant.seeds[0]))
             except ScenarioError as error:
-                faults += [fault for fault in error.faults if fault not in faults]
+                for fault in error.faults:
+                    faults.setdefault((fault.where, fault.key), fault)
         if faults:
-            raise ScenarioError(faults)
+            raise ScenarioError(list(faults.values()))
         return jobs
 
     def build(self, variant: Variant, seed: int) -> Job:

@@ -1,10 +1,12 @@
 """run(scenario) -> Result."""
 
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -43,7 +45,6 @@ class Result:
     """
 
     folder: Path
-    _keep: object = None  # a temporary folder lives as long as the result
 
     @cached_property
     def events(self) -> pd.DataFrame:
@@ -92,8 +93,9 @@ def run(
     plan = load(source, overrides=overrides, algorithms=algorithms)
     builder = Builder(plan)
     builder.check()
-    temporary = tempfile.TemporaryDirectory(prefix="fedsim-") if out is None else None
-    result = Result(Path(out if temporary is None else temporary.name), temporary)  # type: ignore[arg-type]
+    result = Result(Path(tempfile.mkdtemp(prefix="fedsim-") if out is None else out))
+    if out is None:
+        weakref.finalize(result, rmtree, result.folder, ignore_errors=True)
     for variant in plan.variants:
         for seed in variant.seeds:
             execute(builder.build(variant, seed), result.folder, watch)

@@ -1,0 +1,5 @@
+"""`python -m fedsim` is the command `fedsim`."""
+
+from fedsim.cli import main
+
+main()

@@ -110,7 +110,7 @@ def test_a_run_that_diverges_ends_with_code_1_and_names_the_last_finite_round(
         ("count: 3", "count: 443", 1, ["443", "442 rows"]),
         ("kind: chb", "kind: cbh", 4, ["algorithm.kind", "'chb'"]),
         ("stop: {rounds: 20}", "stop: {rounds: 20}\nstop: {gap: 1}", 8, ["stop", "small.yaml:7"]),
-        ("stop: {rounds: 20}", "stop: {rounds: 20", 7, []),
+        ("stop: {rounds: 20}", "stop: {rounds: 20", 8, ["not YAML 1.2"]),
     ],
 )
 def test_a_wrong_scenario_ends_with_code_2_and_the_place(

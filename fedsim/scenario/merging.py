@@ -51,7 +51,10 @@ def _changes_kind(base: dict[str, Located], over: dict[str, Located]) -> bool:
 
 
 def overridden(tree: Located, overrides: Sequence[str]) -> tuple[Located, list[Fault]]:
-    """Lay overrides, "key.path=value" each with a value in YAML, on a scenario in turn."""
+    """Set values, "key.path=value" each with a value in YAML, in a scenario in turn.
+
+    A value takes the place of what was there: `variants={}` leaves no variants.
+    """
     faults: list[Fault] = []
     for text in overrides:
         try:
@@ -87,9 +90,12 @@ def _overridden(tree: Located, text: str) -> Located:
 
 
 def _placed(tree: Located, path: Sequence[str], depth: int, value: Located) -> Located:
-    """Return a tree with `value` merged in at `path[depth:]`."""
+    """Return a tree with `value` at `path[depth:]`, in place of what was there.
+
+    Another kind takes the place of the block whole, as in `merge`.
+    """
     if depth == len(path):
-        return merge(tree, value)
+        return value
     key = path[depth]
     if isinstance(tree.content, list):
         inner = tree.get(key)
@@ -98,8 +104,12 @@ def _placed(tree: Located, path: Sequence[str], depth: int, value: Located) -> L
         items = list(tree.content)
         items[int(key)] = _placed(inner, path, depth + 1, value)
         return Located(tree.origin, items)
-    inner = (_block(tree) or {}).get(key, Located(value.origin, None))
-    return merge(tree, Located(value.origin, {key: _placed(inner, path, depth + 1, value)}))
+    block = _block(tree)
+    inner = (block or {}).get(key, Located(value.origin, None))
+    over = {key: _placed(inner, path, depth + 1, value)}
+    if block is None or _changes_kind(block, over):
+        return Located(value.origin, over)
+    return Located(tree.origin, {**block, **over})
 
 
 def _no_item(path: Sequence[str], length: int, origin: Origin) -> Fault:

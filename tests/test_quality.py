@@ -1,0 +1,33 @@
+"""Style, types and layers: the project's own rules, checked by the tools that know them."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+COMMANDS = {
+    "ruff check": ["ruff", "check"],
+    "ruff format": ["ruff", "format", "--check"],
+    "mypy": ["mypy"],
+    "layers": ["lint-imports"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_tools_have_nothing_to_say(name: str) -> None:
+    tool, *arguments = COMMANDS[name]
+    program = shutil.which(tool, path=str(Path(sys.executable).parent)) or shutil.which(tool)
+    assert program, f"{tool} is not installed: pip install -e '.[test]'"
+    done = subprocess.run(
+        [program, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "fedsim").rglob("*.py")), ids=str)
+def test_files_stay_short_enough_to_read(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 260

@@ -1,0 +1,105 @@
+"""Every code block of the README is run, and its output is real."""
+
+import doctest
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from fedsim.cli import app
+from fedsim.scenario import load
+from tests.conftest import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\S+ ?\S*)\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
+
+
+def blocks(info: str) -> list[str]:
+    return [body for head, body in BLOCKS if head == info]
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run in a folder that has the scenarios, so that nothing is written into the checkout."""
+    (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def words(text: str) -> list[list[str]]:
+    """Return the lines that say something, without the rules between them."""
+    lines = [line.split() for line in text.splitlines()]
+    return [line for line in lines if line and not set("".join(line)) <= set("─━ ")]
+
+
+def test_the_run_command_prints_what_the_readme_shows() -> None:
+    (command,), (shown,) = blocks("sh run"), blocks("text")
+    program, *arguments = shlex.split(command)
+    assert program == "fedsim"
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert words(result.stdout) == words(shown)
+
+
+def test_the_annotated_scenario_is_the_quickstart() -> None:
+    (annotated,) = blocks("yaml")
+    yaml = YAML(typ="safe", pure=True)
+    assert yaml.load(annotated) == yaml.load(ROOT / "scenarios/quickstart.yaml")
+
+
+def test_the_quickstart_fits_a_screen() -> None:
+    lines = (ROOT / "scenarios/quickstart.yaml").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 30
+
+
+def python_blocks() -> Iterator[str]:
+    yield from blocks("python")
+
+
+def test_the_python_blocks_print_what_the_readme_shows() -> None:
+    names: dict[str, Any] = {"__name__": "readme"}
+    parser = doctest.DocTestParser()
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    for body in python_blocks():
+        if ">>>" in body:
+            test = parser.get_doctest(body, names, "README", "README.md", 0)
+            runner.run(test, clear_globs=False)
+            names = test.globs
+    assert runner.summarize(verbose=False).failed == 0
+    assert runner.tries > 0
+
+
+def test_the_algorithm_of_the_readme_runs() -> None:
+    (program,) = [body for body in python_blocks() if ">>>" not in body]
+    exec(compile(program, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102 - our own README
+
+
+def test_ci_runs_the_install_and_test_blocks_as_they_stand() -> None:
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    assert "block install" in script
+    assert "block test" in script
+    assert len(blocks("sh install")) == len(blocks("sh test")) == 1
+
+
+def test_no_block_is_left_out() -> None:
+    known = {"sh install", "sh run", "sh test", "text", "yaml", "python"}
+    assert {head for head, _ in BLOCKS} == known
+
+
+def test_the_pictures_are_there() -> None:
+    pictures = re.findall(r"!\[.+?\]\((.+?)\)", README)
+    assert pictures
+    assert all((ROOT / picture).read_bytes().startswith(b"\x89PNG") for picture in pictures)
+
+
+def test_every_scenario_says_its_question_in_its_first_line() -> None:
+    for path in sorted((ROOT / "scenarios").rglob("*.yaml")):
+        first = path.read_text(encoding="utf-8").splitlines()[0]
+        assert first.startswith("# "), path
+        assert first.endswith("?"), path
+        assert load(path).variants

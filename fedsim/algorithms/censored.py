@@ -72,7 +72,7 @@ class Memory:
     def receive(self, theta: Array) -> None:
         """Take note of the model theta^k."""
         step = theta - self.theta
-        self.steps.appendleft(float(step @ step))
+        self.steps.appendleft(float(step.dot(step)))
         self.theta = theta
         self.round += 1
 
@@ -128,7 +128,7 @@ class GradientDescent(Algorithm):
         memory.receive(message.theta.values)
         gradient = await client.compute(client.oracle.gradient(memory.theta))
         innovation = gradient - memory.held
-        if self.censors(float(innovation @ innovation), memory):
+        if self.censors(float(innovation.dot(innovation)), memory):
             return SILENCE
         delta = client.pack(innovation)
         memory.held = memory.held + delta.values

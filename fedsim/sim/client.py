@@ -110,7 +110,7 @@ class SimClient:
         joules = self.processor.spend(seconds)
         self._traffic.joules += joules
         now = self._calendar._now
-        self._log.append(now, seconds, _COMPUTE, self.id, NO_PEER, self._round, joules=joules)
+        self._log.append(now, seconds, _COMPUTE, self.id, NO_PEER, self._round, -1, 0, 0, 0, joules)
 
 
 def _finish(finished: "asyncio.Future[None]") -> None:

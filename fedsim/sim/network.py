@@ -42,9 +42,19 @@ class Envelope:
         round: the round it belongs to.
         exchange: the number of the exchange that it opens or answers.
         payload_bits, header_bits, bits: what is charged, and the sum.
+        beacon: what those who have nothing to say answer, once one of them has.
     """
 
-    __slots__ = ("bits", "exchange", "header_bits", "message", "payload_bits", "round", "word")
+    __slots__ = (
+        "beacon",
+        "bits",
+        "exchange",
+        "header_bits",
+        "message",
+        "payload_bits",
+        "round",
+        "word",
+    )
 
     def __init__(
         self, message: Message, word: int, round_number: int, exchange: int, header_bits: int
@@ -56,6 +66,7 @@ class Envelope:
         self.payload_bits = message.bits
         self.header_bits = header_bits
         self.bits = self.payload_bits + header_bits
+        self.beacon: Envelope | None = None
 
 
 Receive = Callable[[ClientId, Envelope], None]
@@ -182,12 +193,18 @@ class Star:
         joules = lane.radio.end(now, bits, lane.up)
         self._traffic.joules += joules
         self.bits_delivered += bits
-        span, word, number = now - lane.began, envelope.word, envelope.round
-        content = (number, word, envelope.payload_bits, envelope.header_bits)
-        if lane.up:
-            self._log.append_message(now, span, client, SERVER, *content, joules, 0.0)
-        else:
-            self._log.append_message(now, span, SERVER, client, *content, 0.0, joules)
+        self._log.append_message(
+            now,
+            now - lane.began,
+            client if lane.up else SERVER,
+            SERVER if lane.up else client,
+            envelope.round,
+            envelope.word,
+            envelope.payload_bits,
+            envelope.header_bits,
+            joules if lane.up else 0.0,
+            0.0 if lane.up else joules,
+        )
         lane.current = lane.flow = None
         if lane.queue:
             self._queue(lane, lane.queue.popleft())

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from fedsim.ports import SERVER, Array, Beacon, ClientId, Message, Payload, Reply, Silence
+from fedsim.ports import SERVER, SILENCE, Array, Beacon, ClientId, Message, Payload, Reply, Silence
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
@@ -17,6 +17,8 @@ from fedsim.sim.network import Envelope, Star
 from fedsim.sim.silence import SilencePolicy
 
 BEACON = Beacon()
+
+_SILENT = int(Event.SILENT)
 
 _by_client_and_round = itemgetter(0, 1)
 
@@ -132,14 +134,16 @@ class SimServer:
 
     def answer(self, client: ClientId, asked: Envelope, reply: Message | Silence) -> None:
         """Take a client's reply to the network, or its silence to wherever that goes."""
-        if isinstance(reply, Silence):
-            self._log.append(self._calendar.now, 0.0, Event.SILENT, client, SERVER, asked.round)
-            if not self._silence.beacon:
-                return
-            reply = BEACON
-        if not isinstance(reply, Message):
+        if isinstance(reply, Message):
+            self._network.send_up(client, self._seal(reply, asked.round, asked.exchange))
+            return
+        if reply is not SILENCE:
             raise TypeError(f"a handler returns a Message or SILENCE, not {reply!r}")
-        self._network.send_up(client, self._seal(reply, asked.round, asked.exchange))
+        self._log.append(self._calendar._now, 0.0, _SILENT, client, SERVER, asked.round)
+        if self._silence.beacon:
+            if asked.beacon is None:
+                asked.beacon = self._seal(BEACON, asked.round, asked.exchange)
+            self._network.send_up(client, asked.beacon)
 
     def receive(self, client: ClientId, envelope: Envelope) -> None:
         """Take a reply that has arrived."""

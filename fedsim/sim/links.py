@@ -106,9 +106,13 @@ class FairLink:
         """Take in what has come, share anew, and wait for the next end."""
         self._settling = False
         self._advance()
-        for flow in self._waiting:
-            self._to_sharing(flow, flow.bits)
-        self._waiting.clear()
+        waiting, self._waiting = self._waiting, []
+        wanted = self._demand + sum([flow.cap for flow in waiting])
+        take = (
+            self._to_capped if wanted <= self._capacity and not self._sharing else self._to_sharing
+        )
+        for flow in waiting:  # where all caps fit, nobody needs to be moved
+            take(flow, flow.bits)
         self._balance()
         self._wait()
 

@@ -173,8 +173,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """Run what is ready, or take one step of the calendar. BaseEventLoop repeats this."""
-        ready = self._ready
-        step = self.calendar.step
+        ready, step = self._ready, self.calendar.step
         while not self._stopping:
             try:
                 while not ready:

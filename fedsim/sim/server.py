@@ -104,16 +104,13 @@ class SimServer:
             self._exchanges, len(cohort), asyncio.get_running_loop().create_future()
         )
         self._gathering = gathering
-        self._broadcast(message, cohort)
+        envelope = self._seal(message, self.round, self._exchanges)
+        for client in cohort:
+            self._network.send_down(client, envelope)
         await self._gathered(gathering)
         self._gathering = None
         replies, self._late = self._late + gathering.replies, []
         return sorted(replies, key=_by_client_and_round)
-
-    def _broadcast(self, message: Message, cohort: Sequence[ClientId]) -> None:
-        envelope = self._seal(message, self.round, self._exchanges)
-        for client in cohort:
-            self._network.send_down(client, envelope)
 
     def _seal(self, message: Message, round_number: int, exchange: int) -> Envelope:
         word = self._log.word(message.label)

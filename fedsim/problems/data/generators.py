@@ -1,0 +1,74 @@
+"""Synthetic data, drawn from the scenario's own random stream."""
+
+# ruff: noqa: ARG002 - no file is read
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fedsim.ports import Array
+from fedsim.problems.data.base import Source
+from fedsim.problems.samples import Samples
+
+Positive = Annotated[float, Field(gt=0)]
+
+
+class PlantedSmoothness(Source):
+    """Gaussian features scaled so that each client's loss has a smoothness constant of choice.
+
+    Client m has rows x features standard normal entries X_m times a factor, so that
+    lambda_max(X_m^T X_m) is L_m for the squared loss, and 4 (L_m - l2) for the logistic
+    one, both with scale sum. Labels are -1 and +1 with equal probability.
+    """
+
+    source: ClassVar[str] = "Chen, Blum, Sadler, CHB, and Chen et al., LAG: synthetic experiments"
+
+    kind: Literal["smoothness"] = "smoothness"
+    clients: int = Field(default=9, ge=1, description="M, the number of clients")
+    rows: int = Field(default=50, ge=1, description="samples of each client")
+    features: int = Field(default=50, ge=1, description="features of each sample")
+    constants: Positive | tuple[Positive, ...] | None = Field(
+        default=None, description="the L_m: one number for all, or a list of one a client"
+    )
+    growth: float | None = Field(
+        default=None, gt=0, description="instead of constants: L_m = (growth^(m-1))^2, m from 1"
+    )
+    form: Literal["squared", "logistic"] = Field(
+        default="squared", description="the loss (with scale sum) that the L_m are meant for"
+    )
+    l2: float = Field(
+        default=0.0, ge=0, description="the l2 weight of that loss, which is a part of L_m"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.constants is None) == (self.growth is None):
+            raise ValueError("give either constants (such as [1, 2, 4]) or growth (such as 1.3)")
+        if isinstance(self.constants, tuple) and len(self.constants) != self.clients:
+            raise ValueError(
+                f"{len(self.constants)} constants for {self.clients} clients; give one a client"
+            )
+        if self.smoothness().min() <= self.l2:
+            raise ValueError(
+                f"every L_m must be above l2 = {self.l2:g}; seen {self.smoothness().min():g}"
+            )
+        return self
+
+    def smoothness(self) -> Array:
+        """Return the L_m that are planted, shape (M,)."""
+        if self.growth is not None:
+            return np.float64(self.growth) ** (2.0 * np.arange(self.clients))
+        return np.full(self.clients, np.asarray(self.constants, dtype=np.float64))
+
+    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Draw the samples; `client` numbers their rows."""
+        X = rng.standard_normal((self.clients, self.rows, self.features))
+        y = rng.choice([-1.0, 1.0], self.clients * self.rows)
+        wanted = self.smoothness() - self.l2
+        if self.form == "logistic":
+            wanted = 4.0 * wanted
+        X *= (np.sqrt(wanted) / np.linalg.norm(X, ord=2, axis=(1, 2)))[:, None, None]
+        client = np.repeat(np.arange(self.clients), self.rows)
+        return Samples(X.reshape(-1, self.features), y, client)

@@ -1,0 +1,72 @@
+"""NumPy archives: arrays `X` and `y`, and `client` where rows belong to clients."""
+
+# ruff: noqa: ARG002 - a file draws nothing
+
+from io import BytesIO
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedsim.errors import DataError
+from fedsim.ports import Array
+from fedsim.problems.data.base import Source, read_bytes
+from fedsim.problems.samples import Samples
+
+
+class NpzArchive(Source):
+    """A NumPy archive with arrays X (n, d), y (n,) and, where present, client (n,)."""
+
+    source: ClassVar[str] = "NumPy's .npz format"
+
+    kind: Literal["npz"] = "npz"
+    path: Path = Field(description="the file, relative to the scenario file's folder")
+
+    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Read the file; it is never unpickled."""
+        path = folder / self.path
+        arrays = _arrays(read_bytes(path), path)
+        missing = [name for name in ("X", "y") if name not in arrays]
+        if missing:
+            raise DataError(
+                "data.path",
+                f"{path} has no array {' and no array '.join(missing)}; it has "
+                f"{', '.join(arrays) or 'none'}; X (n, d) and y (n,) are needed",
+            )
+        client = arrays.get("client")
+        return Samples(
+            _real(arrays["X"], "X", path),
+            _real(arrays["y"], "y", path),
+            None if client is None else _whole(client, path),
+        )
+
+
+def _arrays(content: bytes, path: Path) -> dict[str, NDArray[np.generic]]:
+    try:
+        with np.load(BytesIO(content), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except Exception as error:
+        raise DataError(
+            "data.path",
+            f"{path} is not a NumPy archive of plain arrays ({error}); accepted is what "
+            "numpy.savez(path, X=..., y=...) writes",
+        ) from error
+
+
+def _real(array: NDArray[np.generic], name: str, path: Path) -> Array:
+    if array.dtype.kind not in "biuf":
+        raise DataError(
+            "data.path", f"{path}: array {name} is of type {array.dtype}; numbers are needed"
+        )
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _whole(array: NDArray[np.generic], path: Path) -> NDArray[np.int64]:
+    if array.dtype.kind not in "iu":
+        raise DataError(
+            "data.path",
+            f"{path}: array client is of type {array.dtype}; whole numbers are needed",
+        )
+    return array.astype(np.int64)

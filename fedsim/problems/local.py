@@ -1,0 +1,119 @@
+"""A client's own loss on its own samples, and the oracle that prices its gradients."""
+
+from functools import cached_property
+
+import numpy as np
+
+from fedsim.ports import Array, Work
+from fedsim.problems.losses import Loss, State
+from fedsim.problems.spectrum import largest_eigenvalue
+
+
+class LocalLoss:
+    """A loss joined with the samples of one client: f_m.
+
+    The forward pass at the last model asked for is kept, because an observer asks for the
+    value where the gradient was just taken. What is kept goes by the model's content, so it
+    does not matter which of the two is asked first, whether the arrays are one object, or
+    what becomes of them later; neither result depends on what was asked before.
+
+    Args:
+        loss: the mathematics.
+        X: the client's features, shape (n, d).
+        targets: what `loss.encode` made of its labels, shape (n,) or (n, outputs).
+        total: the number of rows of all clients; the client's own when not given.
+
+    Attributes:
+        loss: the mathematics.
+        arranged: the samples as the loss arranged them.
+        outputs: targets a row.
+    """
+
+    def __init__(self, loss: Loss, X: Array, targets: Array, total: int | None = None) -> None:
+        self.loss = loss
+        self.outputs = 1 if targets.ndim == 1 else int(targets.shape[1])
+        self.arranged = loss.arrange(X, targets, total or len(X))
+        self._memo: tuple[bytes, State] = (b"", ())
+
+    @property
+    def rows(self) -> int:
+        """The number of samples, n_m."""
+        return len(self.arranged.X)
+
+    @property
+    def features(self) -> int:
+        """The number of features of a sample."""
+        return int(self.arranged.X.shape[1])
+
+    @property
+    def dimension(self) -> int:
+        """The length of the model."""
+        return self.loss.dimension(self.features, self.outputs)
+
+    def value(self, w: Array) -> float:
+        """Return f_m(w) for `w` of shape (d,)."""
+        return self.loss.value(self.arranged, w, self._forward(w))
+
+    def gradient(self, w: Array) -> Array:
+        """Return a (sub)gradient of f_m at `w`, shape (d,), as an array of its own."""
+        return self.loss.gradient(self.arranged, w, self._forward(w))
+
+    def hessian(self, w: Array) -> Array:
+        """Return the Hessian at `w` of the smooth part of f_m, shape (d, d).
+
+        Raises:
+            DataError: the loss does not provide one.
+        """
+        return self.loss.hessian(self.arranged, w, self._forward(w))
+
+    def initial(self, rng: np.random.Generator) -> Array:
+        """Return a model to start from, shape (d,)."""
+        return self.loss.initial(self.features, self.outputs, rng)
+
+    @property
+    def gradient_operations(self) -> float:
+        """The floating-point operations of one gradient on all rows."""
+        return self.loss.operations(self.rows, self.features, self.outputs)
+
+    @cached_property
+    def majorant(self) -> tuple[float, Array]:
+        """The c and A of which c A^T A + l2 I bounds the Hessian of f_m everywhere.
+
+        Raises:
+            DataError: the loss has no such bound.
+        """
+        return self.loss.majorant(self.arranged)
+
+    @cached_property
+    def smoothness(self) -> float:
+        """The smoothness constant L_m of the smooth part of f_m.
+
+        Raises:
+            DataError: the loss has none, for not being convex.
+        """
+        c, A = self.majorant
+        return largest_eigenvalue([c], [A]) + self.loss.l2
+
+    def _forward(self, w: Array) -> State:
+        """Return the forward state at `w`, from memory when it was asked for last."""
+        key = w.tobytes()
+        last, state = self._memo
+        if key != last:
+            state = self.loss.forward(self.arranged, w)
+            # One assignment, so that threads find either the old pair or the new one.
+            self._memo = (key, state)
+        return state
+
+
+class LossOracle:
+    """The port `Oracle` of one client: its gradients as priced work."""
+
+    __slots__ = ("_kernel", "_operations")
+
+    def __init__(self, loss: LocalLoss) -> None:
+        self._kernel = loss.gradient
+        self._operations = loss.gradient_operations
+
+    def gradient(self, w: Array) -> Work:
+        """Describe the evaluation of the full (sub)gradient at `w`, shape (d,)."""
+        return Work(self._kernel, (w,), self._operations)

@@ -1,0 +1,150 @@
+"""A problem: the losses of all clients, and the objectives that are made of them."""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Literal, Self
+
+import numpy as np
+
+from fedsim.errors import DataError
+from fedsim.ports import Array
+from fedsim.problems.local import LocalLoss, LossOracle
+from fedsim.problems.losses import Loss
+from fedsim.problems.samples import Samples
+from fedsim.problems.spectrum import largest_eigenvalue
+
+Objective = Literal["sum", "mean"]
+"""sum_m f_m, or sum_m p_m f_m with the share p_m = n_m/n of the rows that client m has."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a fleet minimises.
+
+    Attributes:
+        loss: the loss that all clients have.
+        losses: f_m of each client, M of them.
+        fingerprint: SHA-256 of the loss and of all clients' samples, in hexadecimal.
+        truth: the model that a generator planted in the data, where it planted one.
+    """
+
+    loss: Loss
+    losses: tuple[LocalLoss, ...]
+    fingerprint: str
+    truth: Array | None = None
+
+    @classmethod
+    def of(cls, loss: Loss, samples: Sequence[Samples]) -> Self:
+        """Join a loss with the samples of each client, in the order of the fleet.
+
+        Raises:
+            DataError: there is no client, a client has no row, clients differ in the number
+                of features, or the loss cannot be used with the labels.
+        """
+        _check(samples)
+        targets = loss.encode(np.concatenate([part.y for part in samples]))
+        ends = list(accumulate(part.rows for part in samples))[:-1]
+        losses = tuple(
+            LocalLoss(loss, part.X, own, len(targets))
+            for part, own in zip(samples, np.split(targets, ends), strict=True)
+        )
+        return cls(loss, losses, _fingerprint(loss, samples), samples[0].truth)
+
+    @property
+    def dimension(self) -> int:
+        """The length d of the model."""
+        return self.losses[0].dimension
+
+    @cached_property
+    def weights(self) -> Array:
+        """The clients' shares of the rows, p_m = n_m/n, shape (M,)."""
+        rows = np.array([loss.rows for loss in self.losses], dtype=np.float64)
+        return np.asarray(rows / rows.sum())
+
+    @cached_property
+    def oracles(self) -> tuple[LossOracle, ...]:
+        """The clients' losses as priced work, in the order of the fleet."""
+        return tuple(LossOracle(loss) for loss in self.losses)
+
+    def coefficients(self, objective: Objective) -> Array:
+        """Return what each f_m is weighted with in the objective, shape (M,)."""
+        return np.ones(len(self.losses)) if objective == "sum" else self.weights
+
+    def initial(self, rng: np.random.Generator) -> Array:
+        """Return the model to start from, shape (d,): zeros for linear models."""
+        return self.losses[0].initial(rng)
+
+    def value(self, w: Array, objective: Objective) -> float:
+        """Return the objective at `w`, the clients' values summed without rounding."""
+        values = (loss.value(w) for loss in self.losses)
+        if objective == "sum":
+            return math.fsum(values)
+        return math.fsum(p * value for p, value in zip(self.weights, values, strict=True))
+
+    def gradient(self, w: Array, objective: Objective) -> Array:
+        """Return a (sub)gradient of the objective at `w`, shape (d,), summed in client order."""
+        total = np.zeros(self.dimension)
+        for c, loss in zip(self.coefficients(objective), self.losses, strict=True):
+            total += c * loss.gradient(w)
+        return total
+
+    def hessian(self, w: Array, objective: Objective) -> Array:
+        """Return the Hessian at `w` of the objective's smooth part, shape (d, d).
+
+        Raises:
+            DataError: the loss does not provide one.
+        """
+        total = np.zeros((self.dimension, self.dimension))
+        for c, loss in zip(self.coefficients(objective), self.losses, strict=True):
+            total += c * loss.hessian(w)
+        return total
+
+    def smoothness(self, objective: Objective) -> float:
+        """Return L, the smoothness constant of the objective's smooth part.
+
+        It is that of all rows together, so it may be much smaller than the sum of the L_m.
+
+        Raises:
+            DataError: the loss has none, for not being convex.
+        """
+        majorants = [loss.majorant for loss in self.losses]
+        shares = self.coefficients(objective)
+        weights = [float(p) * c for p, (c, _) in zip(shares, majorants, strict=True)]
+        largest = largest_eigenvalue(weights, [A for _, A in majorants])
+        return largest + float(shares.sum()) * self.loss.l2
+
+    @cached_property
+    def client_smoothness(self) -> Array:
+        """The smoothness constants L_m of the clients' losses, shape (M,).
+
+        Raises:
+            DataError: the loss has none, for not being convex.
+        """
+        return np.array([loss.smoothness for loss in self.losses])
+
+
+def _check(samples: Sequence[Samples]) -> None:
+    if not samples:
+        raise DataError("split.clients", "a problem takes at least one client; seen none")
+    for m, part in enumerate(samples):
+        if part.rows == 0:
+            raise DataError("split", f"client {m} has no samples; each takes at least one")
+        if part.features != samples[0].features:
+            raise DataError(
+                "data",
+                f"client {m} has {part.features} features, but client 0 has "
+                f"{samples[0].features}; all take the same number",
+            )
+
+
+def _fingerprint(loss: Loss, samples: Sequence[Samples]) -> str:
+    digest = hashlib.sha256(loss.model_dump_json().encode())
+    for part in samples:
+        digest.update(repr(part.X.shape).encode())
+        digest.update(np.ascontiguousarray(part.X).data)
+        digest.update(np.ascontiguousarray(part.y).data)
+    return digest.hexdigest()

@@ -1,0 +1,89 @@
+"""Samples: the rows of a data set, or of one client, and what is known of them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.errors import DataError
+from fedsim.ports import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Rows of features with their labels.
+
+    Attributes:
+        X: features, shape (n, d), C-contiguous.
+        y: labels, shape (n,).
+        client: the number of the client that each row belongs to, shape (n,), where the
+            source knows it; the split `groups` goes by it.
+        truth: the model that a generator planted, where it planted one.
+    """
+
+    X: Array
+    y: Array
+    client: NDArray[np.int64] | None = None
+    truth: Array | None = None
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, n."""
+        return len(self.y)
+
+    @property
+    def features(self) -> int:
+        """The number of features, d."""
+        return int(self.X.shape[1])
+
+    def take(self, rows: NDArray[np.intp]) -> "Samples":
+        """Return the given rows, in that order; a run of consecutive ones is not copied."""
+        index: NDArray[np.intp] | slice = rows
+        if len(rows) and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
+            index = slice(int(rows[0]), int(rows[0]) + len(rows))
+        client = None if self.client is None else self.client[index]
+        return Samples(self.X[index], self.y[index], client, self.truth)
+
+
+def check(samples: Samples) -> None:
+    """See to it that samples can be computed with.
+
+    Raises:
+        DataError: there are no rows or no features, lengths disagree, or a number is not
+            finite; its row and column are named, counted from 1.
+    """
+    if samples.X.ndim != 2 or samples.y.ndim != 1:
+        raise DataError(
+            "data",
+            "features form a table (rows, features) and labels a list (rows,); "
+            f"seen the shapes {samples.X.shape} and {samples.y.shape}",
+        )
+    _check_lengths(samples)
+    _check_finite(samples)
+
+
+def _check_lengths(samples: Samples) -> None:
+    n, d = samples.X.shape
+    if n == 0 or d == 0:
+        raise DataError("data", f"at least one row and one feature are needed; seen {n} x {d}")
+    if samples.rows != n:
+        raise DataError("data", f"{n} rows of features, but {samples.rows} labels")
+    if samples.client is not None and samples.client.shape != (n,):
+        raise DataError(
+            "data", f"{n} rows of features, but client numbers of shape {samples.client.shape}"
+        )
+
+
+def _check_finite(samples: Samples) -> None:
+    if not np.isfinite(samples.X).all():
+        row, column = np.argwhere(~np.isfinite(samples.X))[0]
+        raise DataError(
+            "data",
+            f"row {row + 1}, column {column + 1} of the features is {samples.X[row, column]}; "
+            "every number must be finite",
+        )
+    if not np.isfinite(samples.y).all():
+        row = np.flatnonzero(~np.isfinite(samples.y))[0]
+        raise DataError(
+            "data", f"the label of row {row + 1} is {samples.y[row]}; every number must be finite"
+        )

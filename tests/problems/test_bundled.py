@@ -1,0 +1,39 @@
+"""scikit-learn's bundled sets: the figures that their documentation states."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from fedsim.problems import Bundled
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "labels"),
+    [
+        ("breast-cancer", (569, 30), {0: 212, 1: 357}),
+        ("digits", (1797, 64), {0: 178, 9: 180}),
+        ("wine", (178, 13), {0: 59, 1: 71, 2: 48}),
+        ("iris", (150, 4), {0: 50, 1: 50, 2: 50}),
+        ("diabetes", (442, 10), {}),
+    ],
+)
+def test_a_set_is_as_documented(
+    name: str, shape: tuple[int, int], labels: dict[int, int], rng: np.random.Generator
+) -> None:
+    samples = Bundled.model_validate({"name": name}).load(Path(), rng)
+    assert samples.X.shape == shape
+    assert samples.X.dtype == samples.y.dtype == np.float64
+    assert samples.X.flags.c_contiguous
+    assert {label: int((samples.y == label).sum()) for label in labels} == labels
+
+
+def test_diabetes_is_for_regression(rng: np.random.Generator) -> None:
+    samples = Bundled(name="diabetes").load(Path(), rng)
+    assert (samples.y.min(), samples.y.max()) == (25, 346)
+
+
+def test_other_names_are_refused() -> None:
+    with pytest.raises(ValidationError, match="breast-cancer"):
+        Bundled.model_validate({"name": "boston"})

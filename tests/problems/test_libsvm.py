@@ -1,0 +1,175 @@
+"""LIBSVM files: what scikit-learn writes is read back, and what nobody should write is named."""
+
+import bz2
+import gzip
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.datasets import dump_svmlight_file
+
+from fedsim.errors import DataError
+from fedsim.ports import Array
+from fedsim.problems import LibSVM, Samples
+from fedsim.problems.data import libsvm
+from fedsim.problems.data.libsvm import parse
+
+PATH = Path("some.svm")
+GOOD = b"+1 1:0.5 3:-2\n-1 2:1e-3\n"
+
+
+def load(folder: Path, name: str, features: int | None = None) -> Samples:
+    return LibSVM(path=Path(name), features=features).load(folder, np.random.default_rng(0))
+
+
+def refusal(content: bytes, features: int | None = None) -> str:
+    with pytest.raises(DataError) as caught:
+        parse(content, PATH, features)
+    assert caught.value.key == "data.path"
+    return str(caught.value)
+
+
+@given(
+    X=arrays(
+        np.float64,
+        st.tuples(st.integers(1, 6), st.integers(1, 5)),
+        elements=st.floats(allow_nan=False, allow_infinity=False),
+    )
+)
+def test_numbers_are_read_back_exactly(X: Array) -> None:
+    y = np.arange(len(X)) - 1.5
+    text = ""
+    for label, row in zip(y.tolist(), X.tolist(), strict=True):
+        cells = (f"{column}:{value!r}" for column, value in enumerate(row, 1) if value)
+        text += " ".join([repr(label), *cells]) + "\n"
+    samples = parse(text.encode(), PATH, X.shape[1])
+    assert np.array_equal(samples.X, X)
+    assert np.array_equal(samples.y, y)
+    assert samples.X.flags.c_contiguous
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress])
+@pytest.mark.parametrize("name", ["data", "data.gz", "data.bz2", "data.txt"])
+def test_compression_goes_by_content_not_by_name(
+    name: str, compress: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(compress(GOOD))
+    samples = load(tmp_path, name)
+    assert samples.X.tolist() == [[0.5, 0, -2], [0, 1e-3, 0]]
+    assert samples.y.tolist() == [1, -1]
+
+
+def test_features_beyond_the_largest_index_are_zero() -> None:
+    assert parse(GOOD, PATH, 5).X.shape == (2, 5)
+
+
+def test_comments_blank_lines_and_empty_rows_are_read() -> None:
+    samples = parse(b"# a header\n\n1 1:2 # a remark\r\n\n0\n", PATH)
+    assert samples.X.tolist() == [[2], [0]]
+
+
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        (b"one 1:2", "'one 1:2'"),
+        (b"1 1:two", "'1 1:two'"),
+        (b"1 1", "'1 1'"),
+        (b"1 0:3", "'1 0:3'"),
+        (b"1 -4:3", "'1 -4:3'"),
+        (b"1 3:1 2:1", "'1 3:1 2:1'"),
+        (b"1 2:1 2:1", "'1 2:1 2:1'"),
+        (b"1,2,3", "'1,2,3'"),
+        (b"1 1:", "'1 1:'"),
+        (b"\xff\xfe", r"\xff\xfe"),
+        (b"x" * 500, "'" + "x" * 60 + "' ..."),
+    ],
+)
+@pytest.mark.parametrize("before", [0, 1, 5, 100])
+def test_a_malformed_line_is_named_with_its_number(line: bytes, seen: str, before: int) -> None:
+    text = refusal(b"1 1:1\n" * before + line + b"\n" + b"1 1:1\n" * 7)
+    assert f"some.svm, line {before + 1}: cannot read" in text
+    assert seen in text
+    assert "label index:value" in text
+
+
+def test_the_first_of_several_malformed_lines_is_named() -> None:
+    assert "line 2:" in refusal(b"1 1:1\nfirst\n1 1:1\nsecond\nthird\n")
+
+
+def test_an_index_beyond_the_features_is_named() -> None:
+    text = refusal(b"1 1:1\n1 7:1\n1 2:1\n", features=3)
+    assert "line 2: cannot read '1 7:1'" in text
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-9], lambda b: b[:20] + b"????" + b[24:]])
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
+def test_a_damaged_compressed_file_is_refused(
+    compress: Callable[[bytes], bytes], damage: Callable[[bytes], bytes]
+) -> None:
+    assert "damaged or cut off" in refusal(damage(compress(GOOD * 50)))
+
+
+def test_an_array_too_large_to_be_dense_is_refused() -> None:
+    text = refusal(b"1 1:1\n" * 10 + b"1 1000000000:1\n")
+    assert "11 rows of 1000000000 features, 88.0 GB" in text
+    assert "sparse" in text
+
+
+def test_the_limit_is_on_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libsvm, "DENSE_LIMIT", 2 * 3 * 8)
+    assert parse(GOOD, PATH).rows == 2
+    monkeypatch.setattr(libsvm, "DENSE_LIMIT", 2 * 3 * 8 - 1)
+    assert "2 rows of 3 features" in refusal(GOOD)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"# nothing\n"])
+def test_a_file_without_rows_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(content)
+    with pytest.raises(DataError, match="at least one row"):
+        load(tmp_path, "empty")
+
+
+@pytest.mark.parametrize(("value", "column"), [(b"nan", 2), (b"inf", 2), (b"-inf", 2)])
+def test_a_number_that_is_not_finite_is_named(value: bytes, column: int, tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b"1 1:1\n1 2:" + value + b"\n")
+    with pytest.raises(DataError, match=f"row 2, column {column} .*{value.decode()}"):
+        load(tmp_path, "data")
+
+
+def test_a_missing_file_is_named_with_its_folder(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"cannot read .*nowhere\.svm: No such file") as caught:
+        load(tmp_path, "nowhere.svm")
+    assert str(tmp_path / "nowhere.svm") in str(caught.value)
+
+
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot read"):
+        load(tmp_path, ".")
+
+
+def test_what_scikit_learn_writes_is_read_back(rng: np.random.Generator) -> None:
+    file, X = BytesIO(), np.round(rng.standard_normal((20, 7)), 3) * (rng.random((20, 7)) < 0.5)
+    dump_svmlight_file(X, X[:, 0], file, zero_based=False, comment="two\nlines")
+    samples = parse(file.getvalue(), PATH, 7)
+    assert np.array_equal(samples.X, X)
+    assert np.array_equal(samples.y, X[:, 0])
+
+
+@given(content=st.binary(max_size=60) | st.text("01:. -e#qid\n", max_size=30).map(str.encode))
+@example(b"1 99999999999999999999:1\n")
+@example(b"1 qid:x 1:1\n")
+@example(b"BZh")
+@example(b"\x1f\x8b")
+def test_whatever_is_in_a_file_it_is_read_or_refused(content: bytes) -> None:
+    try:
+        samples = parse(content, PATH)
+    except DataError as refused:
+        text = str(refused)
+    else:
+        text = f"some.svm has {samples.rows} rows"
+    assert "some.svm" in text

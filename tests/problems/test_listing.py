@@ -1,0 +1,81 @@
+"""What a scenario can name: the explicit lists, and what each entry tells of itself."""
+
+import json
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from fedsim import problems
+from fedsim.problems import LOSSES, SOURCES, SPLITS
+from fedsim.spec import Spec
+
+EVERYTHING: list[type[Spec]] = [*LOSSES, *SOURCES, *SPLITS]
+each = pytest.mark.parametrize("spec", EVERYTHING, ids=lambda spec: spec.__name__)
+
+
+@pytest.mark.parametrize("listed", [LOSSES, SOURCES, SPLITS])
+def test_kinds_tell_the_entries_of_a_list_apart(listed: tuple[type[Spec], ...]) -> None:
+    kinds = [spec.model_fields["kind"].default for spec in listed]
+    assert len(set(kinds)) == len(kinds)
+
+
+@each
+def test_an_entry_says_what_it_is_in_one_line_and_where_it_is_from(spec: type[Spec]) -> None:
+    assert spec.__doc__ is not None
+    first, *rest = spec.__doc__.splitlines()
+    assert 20 < len(first) <= 90
+    assert first.endswith(".")
+    assert not rest or not rest[0].strip()
+    assert len(getattr(spec, "source", "")) > 10
+
+
+@each
+def test_every_parameter_is_described(spec: type[Spec]) -> None:
+    undescribed = [name for name, field in spec.model_fields.items() if not field.description]
+    assert undescribed == ["kind"]
+
+
+@each
+def test_an_entry_has_a_json_schema(spec: type[Spec]) -> None:
+    schema = spec.model_json_schema()
+    assert schema["additionalProperties"] is False
+    assert json.loads(json.dumps(schema)) == schema
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        (problems.Squared, {"scale": "rms"}),
+        (problems.Squared, {"l1": -1}),
+        (problems.Logistic, {"scale": "mean-square"}),
+        (problems.Logistic, {"l2": float("inf")}),
+        (problems.Logistic, {"labels": "zero-one"}),
+        (problems.MultilayerPerceptron, {"hidden": 0}),
+        (problems.MultilayerPerceptron, {"output": "linear"}),
+        (problems.MultilayerPerceptron, {"l1": 0.1}),
+        (problems.MultilayerPerceptron, {"spread": 0}),
+        (problems.Contiguous, {"clients": 0}),
+        (problems.IID, {"remainder": "keep"}),
+        (problems.Groups, {"clients": 3}),
+        (problems.LibSVM, {}),
+        (problems.LibSVM, {"path": "a", "features": 0}),
+        (problems.Catalogue, {"name": "unheard-of"}),
+    ],
+)
+def test_parameters_out_of_bounds_are_refused(spec: type[Spec], fields: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        spec.model_validate(fields)
+
+
+@each
+def test_what_is_written_is_read_back(spec: type[Spec]) -> None:
+    needed = {
+        problems.LibSVM: {"path": "a/b.svm", "preprocess": ["standardise", {"first": 2}]},
+        problems.NpzArchive: {"path": "a.npz"},
+        problems.Bundled: {"name": "iris"},
+        problems.Catalogue: {"name": "ijcnn1"},
+        problems.PlantedSmoothness: {"growth": 1.3},
+    }
+    value = spec.model_validate(needed.get(spec, {}))
+    written = value.model_dump_json()
+    assert TypeAdapter(spec).validate_json(written) == value

@@ -1,0 +1,279 @@
+"""Reference optima: conditions of optimality, scikit-learn and closed forms as oracles."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import ElasticNet, LinearRegression, LogisticRegression, Ridge
+
+from fedsim.problems import (
+    LinearLoss,
+    Logistic,
+    MultilayerPerceptron,
+    Objective,
+    Problem,
+    Reference,
+    Samples,
+    Squared,
+    optimum,
+    reference,
+)
+
+from .examples import LINEAR, named, samples
+
+each_objective = pytest.mark.parametrize("objective", ["sum", "mean"])
+
+
+def split(data: Samples, *cuts: int) -> list[Samples]:
+    return [data.take(rows) for rows in np.split(np.arange(data.rows), cuts)]
+
+
+def solved(problem: Problem, objective: Objective = "sum") -> Reference:
+    found = optimum(problem, objective)
+    assert found is not None
+    return found
+
+
+def regression(rows: int, features: int, seed: int = 0) -> Samples:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, features))
+    return Samples(X, X @ rng.standard_normal(features) + rng.standard_normal(rows) + 1.0)
+
+
+@pytest.mark.parametrize("loss", LINEAR, ids=named)
+@each_objective
+def test_no_step_away_from_the_optimum_lowers_the_objective(
+    loss: LinearLoss, objective: Objective, rng: np.random.Generator
+) -> None:
+    problem = Problem.of(loss, split(samples(120, 7), 20, 90))
+    found = solved(problem, objective)
+    assert found.value == problem.value(found.model, objective)
+    for size in (1e-6, 1e-3, 1.0):
+        for _ in range(20):
+            moved = found.model + size * rng.standard_normal(7)
+            assert problem.value(moved, objective) >= found.value
+
+
+@pytest.mark.parametrize("loss", LINEAR, ids=named)
+@each_objective
+def test_the_conditions_of_optimality_hold_to_rounding(
+    loss: LinearLoss, objective: Objective
+) -> None:
+    problem = Problem.of(loss, split(samples(120, 7), 20, 90))
+    found = solved(problem, objective)
+    weight = float(problem.coefficients(objective).sum())
+    smooth = loss.model_copy(update={"l1": 0.0})
+    slope = Problem.of(smooth, split(samples(120, 7), 20, 90)).gradient(found.model, objective)
+    zero = found.model == 0
+    assert slope[~zero] == pytest.approx(-weight * loss.l1 * np.sign(found.model[~zero]), abs=1e-12)
+    assert (np.abs(slope[zero]) <= weight * loss.l1 * (1 + 1e-9)).all()
+    assert found.residual <= 1e-12
+    assert not found.method.startswith("best value")
+
+
+def test_least_squares_agree_with_scikit_learn() -> None:
+    data = regression(80, 6)
+    found = solved(Problem.of(Squared(scale="sum"), split(data, 30)))
+    oracle = LinearRegression(fit_intercept=False).fit(data.X, data.y)
+    assert found.model == pytest.approx(oracle.coef_, rel=1e-10)
+    assert found.method == "closed form"
+
+
+@pytest.mark.parametrize("shape", [(80, 6), (10, 30)], ids=["tall", "wide"])
+def test_ridge_regression_agrees_with_scikit_learn(shape: tuple[int, int]) -> None:
+    data = regression(*shape)
+    found = solved(Problem.of(Squared(scale="sum", l2=0.7), split(data, 4)))
+    # Two clients have the penalty each.
+    oracle = Ridge(alpha=2 * 0.7, fit_intercept=False, tol=1e-14).fit(data.X, data.y)
+    assert found.model == pytest.approx(oracle.coef_, rel=1e-8, abs=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(80, 12), (30, 60)], ids=["tall", "wide"])
+@pytest.mark.parametrize(("l1", "l2"), [(0.05, 0.0), (0.3, 0.0), (0.1, 0.2), (50.0, 0.0)])
+def test_the_lasso_agrees_with_scikit_learn(shape: tuple[int, int], l1: float, l2: float) -> None:
+    data = regression(*shape)
+    problem = Problem.of(Squared(scale="mean", l1=l1, l2=l2), split(data, 11))
+    found = solved(problem, "mean")
+    oracle = ElasticNet(
+        alpha=l1 + l2, l1_ratio=l1 / (l1 + l2), fit_intercept=False, tol=1e-14, max_iter=10**6
+    ).fit(data.X, data.y)
+    assert found.model == pytest.approx(oracle.coef_, rel=1e-6, abs=1e-8)
+    assert found.value <= problem.value(oracle.coef_, "mean") * (1 + 1e-14)
+    assert found.residual <= 1e-12
+
+
+@pytest.mark.parametrize("l2", [1.0, 1e-2, 1e-4])
+def test_logistic_regression_agrees_with_scikit_learn(l2: float) -> None:
+    data = samples(150, 8)
+    problem = Problem.of(Logistic(scale="sum", l2=l2), [data])
+    oracle = LogisticRegression(
+        C=1 / l2, fit_intercept=False, solver="newton-cholesky", tol=1e-12
+    ).fit(data.X, data.y)
+    assert solved(problem).model == pytest.approx(oracle.coef_[0], rel=1e-7, abs=1e-9)
+
+
+def test_sparse_logistic_regression_agrees_with_scikit_learn() -> None:
+    data = samples(150, 20)
+    problem = Problem.of(Logistic(scale="sum", l1=3.0), [data])
+    found = solved(problem)
+    oracle = LogisticRegression(
+        C=1 / 3.0, l1_ratio=1.0, fit_intercept=False, solver="saga", tol=1e-12, max_iter=10**5
+    ).fit(data.X, data.y)
+    assert found.model == pytest.approx(oracle.coef_[0], abs=1e-6)
+    assert np.array_equal(found.model == 0, np.abs(oracle.coef_[0]) < 1e-9)
+    assert 0 < (found.model == 0).sum() < 20
+
+
+def test_a_large_penalty_leaves_zero() -> None:
+    data = samples(60, 5)
+    bound = np.abs(data.X.T @ data.y).max() / 2
+    for share, zero in ((1.001, True), (0.999, False)):
+        found = solved(Problem.of(Logistic(scale="sum", l1=share * bound), [data]))
+        assert (not found.model.any()) == zero
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    features=st.integers(1, 60),
+    l1=st.sampled_from([1e-5, 1e-3, 0.1, 10.0]),
+    l2=st.sampled_from([0.0, 1e-6, 0.1]),
+    spread=st.sampled_from([0.0, 2.0]),
+    kind=st.sampled_from([Squared, Logistic]),
+)
+def test_optima_are_certified_however_degenerate_the_data(
+    seed: int,
+    features: int,
+    l1: float,
+    l2: float,
+    spread: float,
+    kind: type[Squared] | type[Logistic],
+) -> None:
+    # Wide data, columns of very different sizes and one twice: supports are not unique.
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((20, features)) * np.exp(spread * rng.standard_normal(features))
+    X[:, -1] = X[:, 0]
+    data = Samples(X, rng.choice([-1.0, 1.0], 20))
+    problem = Problem.of(kind(scale="sum", l1=l1, l2=l2), split(data, 8))
+    scale = float(np.linalg.norm(problem.gradient(np.zeros(features), "sum")))
+    assert solved(problem).residual <= 1e-10 * scale
+
+
+def test_features_of_very_different_sizes_are_coped_with() -> None:
+    # Columns from about 1e-3 to 1e3, not standardised: a condition number beyond 1e10.
+    X, y = load_breast_cancer(return_X_y=True)
+    data = Samples(X, 2.0 * y - 1.0)
+    found = solved(Problem.of(Logistic(scale="mean", l2=1e-6), split(data, 300)), "mean")
+    assert not found.method.startswith("best value")
+    assert found.residual <= 1e-10
+
+
+def test_duplicated_features_are_coped_with() -> None:
+    data = samples(50, 3)
+    twice = Samples(np.hstack([data.X, data.X]), data.y)
+    for loss in (Logistic(scale="sum"), Squared(scale="sum")):
+        once = solved(Problem.of(loss, [data]))
+        assert solved(Problem.of(loss, [twice])).value == pytest.approx(once.value, rel=1e-12)
+
+
+def test_separable_data_has_an_infimum_of_zero() -> None:
+    X = np.array([[1.0, 0.2], [2.0, -1.0], [-1.0, 0.3], [-3.0, 0.0]])
+    found = solved(Problem.of(Logistic(scale="sum"), [Samples(X, np.sign(X[:, 0]))]))
+    assert 0 <= found.value < 1e-12
+
+
+@each_objective
+def test_gaps_are_resolved_on_a_large_sum(objective: Objective, rng: np.random.Generator) -> None:
+    data = regression(20_000, 10)
+    problem = Problem.of(Squared(scale="sum"), split(data, *range(2000, 20_000, 2000)))
+    found = solved(problem, objective)
+    hessian = problem.hessian(found.model, objective)
+    step = rng.standard_normal(10)
+    for size in (1e-6, 1e-5, 1e-4):
+        gap = problem.value(found.model + size * step, objective) - found.value
+        assert gap == pytest.approx(size**2 * step @ hessian @ step / 2, abs=1e-10, rel=1e-3)
+
+
+def test_beyond_the_limit_of_newton_the_method_says_so(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = Problem.of(Logistic(scale="sum", l2=0.1), [samples(50, 6)])
+    exact = solved(problem)
+    monkeypatch.setattr(reference, "NEWTON_LIMIT", 5)
+    monkeypatch.setenv("FEDSIM_CACHE", str(cache / "another"))
+    rough = solved(problem)
+    assert rough.method.endswith("L-BFGS")
+    assert rough.value == pytest.approx(exact.value, rel=1e-9)
+    assert rough.residual > exact.residual
+
+
+def test_a_network_has_no_known_optimum() -> None:
+    assert optimum(Problem.of(MultilayerPerceptron(), [samples()]), "mean") is None
+
+
+class TestCache:
+    @pytest.fixture
+    def problem(self) -> Problem:
+        return Problem.of(Logistic(scale="sum", l2=0.1), split(samples(60, 4), 20))
+
+    @pytest.fixture
+    def unsolvable(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*args: Any) -> Any:
+            raise AssertionError("it was to come from the cache")
+
+        monkeypatch.setattr(reference, "approach", fail)
+
+    def test_what_was_solved_is_not_solved_again(
+        self, problem: Problem, request: pytest.FixtureRequest
+    ) -> None:
+        first = solved(problem)
+        request.getfixturevalue("unsolvable")
+        again = solved(problem)
+        assert np.array_equal(again.model, first.model)
+        assert (again.value, again.method) == (first.value, first.method)
+        assert again.residual == first.residual
+
+    @pytest.mark.usefixtures("unsolvable")
+    def test_nothing_is_in_it_at_first(self, problem: Problem) -> None:
+        with pytest.raises(AssertionError):
+            optimum(problem, "sum")
+
+    def test_objectives_and_problems_are_kept_apart(self, problem: Problem, cache: Path) -> None:
+        solved(problem, "sum")
+        solved(problem, "mean")
+        solved(Problem.of(Squared(l2=0.1), [samples(60, 4)]), "sum")
+        assert len([path for path in cache.rglob("*") if path.is_file()]) == 3
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            lambda content: b"",
+            lambda content: content[: len(content) // 2],
+            lambda content: b"\x00\xff" * 40,
+            lambda content: content.replace(b"model", b"modal"),
+            lambda content: content.replace(b"[", b"[1.0,"),
+            lambda content: content.replace(b"[", b"[9").replace(b"[9-", b"[-9"),
+            lambda content: b"{}",
+        ],
+    )
+    def test_a_damaged_file_is_ignored_and_rewritten(
+        self, damage: Any, problem: Problem, cache: Path
+    ) -> None:
+        first = solved(problem)
+        (path,) = (path for path in cache.rglob("*") if path.is_file())
+        whole = path.read_bytes()
+        path.write_bytes(damage(whole))
+        assert np.array_equal(solved(problem).model, first.model)
+        assert path.read_bytes() == whole
+
+    def test_a_cache_that_cannot_be_written_is_done_without(
+        self, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = solved(problem)
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("FEDSIM_CACHE", str(tmp_path / "file" / "folder"))
+        assert solved(problem).value == first.value

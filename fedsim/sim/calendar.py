@@ -7,6 +7,7 @@ so what is due at one instant happens by priority, and first in, first out withi
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import Any
 
 import simpy
@@ -51,7 +52,7 @@ class Timer:
         """Make sure it never happens; nothing to do where it has happened."""
         if self.callback is not None:
             self.callback, self.args = None, ()
-            self._calendar.forget()
+            self._calendar.forget(self)
 
     def cancelled(self) -> bool:
         """Tell whether it was cancelled, or has happened."""
@@ -104,22 +105,30 @@ class Calendar(simpy.Environment):
                 raise ValueError("a timer was set for the time NaN")
             when = self._now
         timer = Timer(self, when, callback, args)
-        heappush(self._queue, (when, priority, next(self._eid), timer))
+        if when < inf:  # what is for ever away never happens, and must not move the clock there
+            heappush(self._queue, (when, priority, next(self._eid), timer))
         return timer
 
-    def forget(self) -> None:
+    def peek(self) -> float:
+        """Return the time of what happens next, of what was not cancelled; inf for nothing."""
+        while self._queue and self._dead(self._queue[0]):
+            heappop(self._queue)
+            self._cancelled -= 1
+        return float(super().peek())
+
+    def forget(self, timer: Timer) -> None:
         """Count a cancelled timer, and drop them all once they are most of the heap."""
+        if timer.when() == inf:
+            return
         self._cancelled += 1
         if self._cancelled > self._FEW and 2 * self._cancelled > len(self._queue):
-            self._queue[:] = [
-                entry
-                for entry in self._queue
-                if len(entry) == _CALL
-                or type(entry[3]) is not Timer
-                or entry[3].callback is not None
-            ]
+            self._queue[:] = [entry for entry in self._queue if not self._dead(entry)]
             heapify(self._queue)
             self._cancelled = 0
+
+    @staticmethod
+    def _dead(entry: tuple[Any, ...]) -> bool:
+        return type(entry[3]) is Timer and entry[3].callback is None
 
     def step(self) -> None:
         """Let the next event happen; cancelled timers do not move the clock.

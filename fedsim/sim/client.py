@@ -100,7 +100,7 @@ class SimClient:
         try:
             await finished
         except asyncio.CancelledError:
-            self.processor.abort(self.now)
+            self.processor.release(self.now, begin, end)
             self._charge(max(self.now - begin, 0.0))
             raise
         self._charge(end - begin)

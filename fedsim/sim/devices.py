@@ -72,9 +72,10 @@ class Processor:
         self.joules += joules
         return joules
 
-    def abort(self, now: float) -> None:
-        """Drop what was reserved."""
-        self._free_at = now
+    def release(self, now: float, begin: float, end: float) -> None:
+        """Give back what is left of a reservation, unless others already queue behind it."""
+        if self._free_at == end:
+            self._free_at = max(begin, now)
 
 
 class Radio:

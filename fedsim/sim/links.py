@@ -1,7 +1,7 @@
 """Links: how simultaneous transfers share a capacity."""
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
 from typing import Any
@@ -46,6 +46,8 @@ class Flow:
         """Return the bits that have passed by the time `now`."""
         return self.bits - self._link.left(self, now)
 
+
+_FEW = 64  # stale entries that are not worth a clean-up
 
 _Heap = list[tuple[float, int, int, Flow]]
 
@@ -108,11 +110,10 @@ class FairLink:
         self._advance()
         waiting, self._waiting = self._waiting, []
         wanted = self._demand + sum([flow.cap for flow in waiting])
-        take = (
-            self._to_capped if wanted <= self._capacity and not self._sharing else self._to_sharing
-        )
-        for flow in waiting:  # where all caps fit, nobody needs to be moved
-            take(flow, flow.bits)
+        all_fit = wanted <= self._capacity and not self._sharing
+        enter = self._to_capped if all_fit else self._to_sharing
+        for flow in waiting:
+            enter(flow, flow.bits)
         self._balance()
         self._wait()
 
@@ -197,9 +198,18 @@ class FairLink:
         while (flow := _top(self._by_virtual_end)) and flow.mark <= self._virtual:
             self._sharing -= 1
             ended.append(self._drop(flow))
+        self._tidy()
         self._touch()
         for flow in sorted(ended, key=lambda flow: flow.serial):
             flow.finished(flow.token)
+
+    def _tidy(self) -> None:
+        """Drop stale entries from the heaps once they are most of them."""
+        live = 2 * (self._sharing + self._capped) + _FEW
+        for heap in (self._by_virtual_end, self._by_cap, self._by_end, self._by_cap_descending):
+            if len(heap) > live:
+                heap[:] = [entry for entry in heap if entry[3].moves == entry[2]]
+                heapify(heap)
 
     @staticmethod
     def _drop(flow: Flow) -> Flow:

@@ -10,8 +10,8 @@ Three rules make a run a function of its input:
 - what is due at one instant happens in the order in which it was scheduled;
 - a deadline (`asyncio.timeout`, `asyncio.wait_for`) comes last in its instant: what
   completes at the very instant of its deadline has met it;
-- tasks hash by their serial number, so a set of tasks, as `TaskGroup` and `asyncio.wait`
-  keep, is walked in an order that depends on nothing but the run.
+- tasks hash by their number in their loop, so a set of tasks, as `TaskGroup` and
+  `asyncio.wait` keep, is walked in an order that depends on nothing but the run.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from itertools import count
+from types import MethodType
 from typing import Any, Never, TypeVar, TypeVarTuple, Unpack
 
 from simpy.core import EmptySchedule
@@ -62,14 +63,16 @@ class _Handle(asyncio.Handle):
         """Make sure that it never runs."""
         self._cancelled = True
 
+    def __repr__(self) -> str:
+        state = "cancelled" if self._cancelled else "ready"
+        return f"<{type(self).__name__} {state} {self._callback!r} {self._args!r}>"
+
 
 class SimTask(asyncio.Task[T]):
-    """A task that hashes by its serial number, not by its address."""
+    """A task that hashes by its number in its loop, not by its address."""
 
-    _serials = count()
-
-    def __init__(self, coro: Any, **kwargs: Any) -> None:  # noqa: ANN401 - as declared by asyncio
-        self._serial = next(self._serials)
+    def __init__(self, coro: Any, serial: int, **kwargs: Any) -> None:  # noqa: ANN401 - asyncio's
+        self._serial = serial
         super().__init__(coro, **kwargs)
 
     def __hash__(self) -> int:
@@ -92,10 +95,12 @@ class SimLoop(asyncio.BaseEventLoop):
     _stopping: bool
     _thread_id: int | None
     _check_closed: Callable[[], None]
+    _closed: bool
 
     def __init__(self, calendar: Calendar | None = None) -> None:
         super().__init__()
         self.calendar = calendar or Calendar()
+        self._serials = count(1)
 
     def time(self) -> float:
         """Return the simulated time in seconds."""
@@ -108,6 +113,10 @@ class SimLoop(asyncio.BaseEventLoop):
         context: Context | None = None,
     ) -> asyncio.Handle:
         """Call back at this instant, after what is ready now."""
+        if self._closed:
+            self._check_closed()
+        if type(callback) is MethodType and callback.__func__ in _EXPIRIES:
+            return self.call_at(self.time(), callback, *args, context=context)
         handle = _Handle(callback, args, context)
         self._ready.append(handle)
         return handle
@@ -120,6 +129,7 @@ class SimLoop(asyncio.BaseEventLoop):
         context: Context | None = None,
     ) -> Timer:
         """Call back at the simulated time `when`, exactly."""
+        self._check_closed()
         expiry = getattr(callback, "__func__", callback) in _EXPIRIES
         context = copy_context() if context is None else context
         return self.calendar.at(
@@ -139,7 +149,9 @@ class SimLoop(asyncio.BaseEventLoop):
     def create_task(self, coro: Any, **kwargs: Any) -> asyncio.Task[Any]:  # noqa: ANN401
         """Start a task."""
         self._check_closed()
-        return SimTask(coro, loop=self, **kwargs)
+        serial = next(self._serials)
+        kwargs["name"] = kwargs.get("name") or f"Task-{serial}"
+        return SimTask(coro, serial, loop=self, **kwargs)
 
     def call_soon_threadsafe(
         self,
@@ -176,7 +188,7 @@ class SimLoop(asyncio.BaseEventLoop):
         ready, step = self._ready, self.calendar.step
         while not self._stopping:
             try:
-                while not ready:
+                while not ready and not self._stopping:
                     step()
             except EmptySchedule:
                 raise Deadlock(self._report()) from None

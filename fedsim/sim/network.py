@@ -151,10 +151,11 @@ class Star:
         for up, down, client in zip(self._up, self._down, clients, strict=True):
             up.receive, down.receive = server, client
 
-    def send_down(self, client: ClientId, envelope: Envelope) -> None:
-        """Take a message for a client; its bits are charged from here on."""
-        self._traffic.bits_down += envelope.bits
-        self._queue(self._down[client], envelope)
+    def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
+        """Take a message for each of some clients; its bits are charged from here on."""
+        self._traffic.bits_down += envelope.bits * len(clients)
+        for client in clients:
+            self._queue(self._down[client], envelope)
 
     def send_up(self, client: ClientId, envelope: Envelope) -> None:
         """Take a message from a client; its bits are charged from here on."""

@@ -97,20 +97,23 @@ class SimServer:
         self, message: Message, *, to: Sequence[ClientId] | None = None
     ) -> list[Reply]:
         """See `fedsim.ports.Server.exchange`."""
-        cohort = self.clients if to is None else to
+        cohort = self.clients if to is None else self._known(to)
         self._exchanges += 1
         self._traffic.cohort += len(cohort)
         gathering = Gathering(
             self._exchanges, len(cohort), asyncio.get_running_loop().create_future()
         )
         self._gathering = gathering
-        envelope = self._seal(message, self.round, self._exchanges)
-        for client in cohort:
-            self._network.send_down(client, envelope)
+        self._network.send_down(cohort, self._seal(message, self.round, self._exchanges))
         await self._gathered(gathering)
         self._gathering = None
         replies, self._late = self._late + gathering.replies, []
         return sorted(replies, key=_by_client_and_round)
+
+    def _known(self, to: Sequence[ClientId]) -> Sequence[ClientId]:
+        if strangers := [client for client in to if client not in self.clients]:
+            raise ValueError(f"there are clients 0 to {len(self.clients) - 1}, not {strangers}")
+        return to
 
     def _seal(self, message: Message, round_number: int, exchange: int) -> Envelope:
         word = self._log.word(message.label)

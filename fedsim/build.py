@@ -4,18 +4,23 @@ A `Builder` keeps the problem that it built last, because the variants of a scen
 share it: data is read, split and solved once.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import inf, nan
 from pathlib import Path
 
+import numpy as np
+
 from fedsim.algorithms import Algorithm, Setting
 from fedsim.errors import DataError, Fault, ScenarioError
+from fedsim.ports import Array
 from fedsim.problems import LossOracle, Objective, Problem, Reference, optimum
 from fedsim.problems.data import Catalogue, find
 from fedsim.scenario import (
     BeaconSilence,
     Group,
+    Measure,
     Plan,
     ProblemSpec,
     Scenario,
@@ -72,6 +77,7 @@ class Job:
             smoothness=lambda: self.problem.client_smoothness,
             evaluate=partial(self.problem.value, objective=self.algorithm.objective),
             optimum=self.reference.value if self.reference else nan,
+            measures={name: partial(_MEASURES[name], self) for name in self.scenario.measures},
             pack_up=pack,
             pack_down=pack,
             header_bits=HEADER_BITS,
@@ -80,6 +86,14 @@ class Job:
             silence=_silence(self.scenario.silence),
             stop=_stop(self.scenario.stop),
         )
+
+
+def _gradient_norm(job: Job, model: Array) -> float:
+    """Return the norm of the objective's (sub)gradient at `model`."""
+    return float(np.linalg.norm(job.problem.gradient(model, job.algorithm.objective)))
+
+
+_MEASURES: dict[Measure, Callable[[Job, Array], float]] = {"gradient_norm": _gradient_norm}
 
 
 class Builder:
@@ -206,7 +220,7 @@ def _silence(spec: Silence) -> SilencePolicy:
 def _stop(spec: Stop) -> StopRules:
     return StopRules(
         rounds=spec.rounds,
-        gap=0.0 if spec.gap is None else spec.gap,
+        gap=-inf if spec.gap is None else spec.gap,
         time=inf if spec.time is None else spec.time,
         bits=inf if spec.bits is None else spec.bits,
         energy=inf if spec.energy is None else spec.energy,

@@ -79,11 +79,17 @@ class Problem:
         return self.losses[0].initial(rng)
 
     def value(self, w: Array, objective: Objective) -> float:
-        """Return the objective at `w`, the clients' values summed without rounding."""
-        values = (loss.value(w) for loss in self.losses)
-        if objective == "sum":
+        """Return the objective at `w`, the clients' values summed without rounding.
+
+        It is infinite where the sum is beyond all numbers.
+        """
+        values = [loss.value(w) for loss in self.losses]
+        if objective == "mean":
+            values = [float(p) * value for p, value in zip(self.weights, values, strict=True)]
+        try:
             return math.fsum(values)
-        return math.fsum(p * value for p, value in zip(self.weights, values, strict=True))
+        except (OverflowError, ValueError):  # beyond all numbers, or infinities of both signs
+            return sum(values)
 
     def gradient(self, w: Array, objective: Objective) -> Array:
         """Return a (sub)gradient of the objective at `w`, shape (d,), summed in client order."""

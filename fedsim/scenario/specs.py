@@ -97,6 +97,10 @@ class Stop(Spec):
     energy: Joules | None = Field(default=None, description="this much spent by all clients")
 
 
+Measure = Literal["gradient_norm"]
+"""What the observer can evaluate beside the objective; a column of the round table each."""
+
+
 class Scenario(Spec):
     """A federated problem, the method that solves it, and the world that it runs in."""
 
@@ -118,6 +122,9 @@ class Scenario(Spec):
         {"kind": "full"}, "who is asked in a round"
     )
     stop: Stop = _as_written({}, "when the run ends")
+    measures: tuple[Measure, ...] = Field(
+        default=(), description="what the observer evaluates every round beside the objective"
+    )
     variants: Mapping[str, Mapping[str, Any]] = _as_written(
         {}, "name -> the keys in which a variant differs from the rest"
     )

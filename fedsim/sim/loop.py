@@ -116,7 +116,8 @@ class SimLoop(asyncio.BaseEventLoop):
         if self._closed:
             self._check_closed()
         if type(callback) is MethodType and callback.__func__ in _EXPIRIES:
-            return self.call_at(self.time(), callback, *args, context=context)
+            # A deadline that is now: it waits for the end of the instant like any other.
+            return self.call_at(self.time(), callback, *args, context=context)  # type: ignore[return-value, arg-type]
         handle = _Handle(callback, args, context)
         self._ready.append(handle)
         return handle

@@ -26,7 +26,7 @@ class StopRules:
     """
 
     rounds: int = 1000
-    gap: float = 0.0
+    gap: float = -inf
     time: float = inf
     bits: float = inf
     energy: float = inf

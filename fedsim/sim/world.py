@@ -1,7 +1,7 @@
 """The world: assembles calendar, network, clients and server, and lets them run."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite, nan
 from typing import Any, Protocol
@@ -60,6 +60,7 @@ class Setup:
         smoothness: returns L_m of the clients, shape (M,).
         evaluate: returns the objective at a model; costs no simulated time.
         optimum: the least objective; NaN where none is known.
+        measures: what else to evaluate at every model, by name.
         pack_up, pack_down: encode a vector for either direction.
         header_bits: in front of every message.
         rng: returns the random stream of a purpose and an entity.
@@ -75,6 +76,7 @@ class Setup:
     pack_down: Callable[[Array], Payload]
     header_bits: int
     rng: Callable[..., np.random.Generator]
+    measures: Mapping[str, Callable[[Array], float]] = field(default_factory=dict)
     server: ServerLink = field(default_factory=ServerLink)
     silence: SilencePolicy = field(default_factory=SilencePolicy)
     stop: StopRules = field(default_factory=StopRules)
@@ -211,8 +213,11 @@ class World:
         if not (isfinite(objective) and np.isfinite(model).all()):
             raise Diverged(self._divergence(number, objective))
         gap = objective - self._setup.optimum
+        seen = {name: measure(model) for name, measure in self._setup.measures.items()}
         self._rest(Event.ROUND, number)
-        self._rounds.add(now, self.traffic, objective=objective, gap=gap, measures=measures)
+        self._rounds.add(
+            now, self.traffic, objective=objective, gap=gap, measures={**seen, **measures}
+        )
         self.last_round = number, objective
         self._on_round(number, objective, gap)
         reason = self._setup.stop.reason(number, gap, now, self.traffic)

@@ -227,18 +227,33 @@ class Star:
             span = max(now - lane.began, 0.0)
             joules = lane.radio.end(now, lane.passed(now), lane.up)
             self._traffic.joules += joules
-        sender, receiver = (lane.client, SERVER) if lane.up else (SERVER, lane.client)
+        sent = (envelope.payload_bits, envelope.header_bits)
+        if lane.up:
+            self._record(Event.SEND, lane.client, SERVER, envelope, span, sent, joules)
+        else:  # the energy is the receiver's, the bits stay those of the sender
+            self._record(Event.SEND, SERVER, lane.client, envelope, span, sent, 0.0)
+            self._record(Event.RECEIVE, lane.client, SERVER, envelope, span, (0, 0), joules)
+        return envelope.bits
+
+    def _record(
+        self,
+        event: Event,
+        node: ClientId,
+        peer: ClientId,
+        envelope: Envelope,
+        span: float,
+        bits: tuple[int, int],
+        joules: float,
+    ) -> None:
         self._log.append(
-            now,
+            self._calendar.now,
             span,
-            Event.SEND,
-            sender,
-            receiver,
+            event,
+            node,
+            peer,
             envelope.round,
             envelope.word,
-            envelope.payload_bits,
-            envelope.header_bits,
+            *bits,
             joules=joules,
             detail=self._log.word("in flight"),
         )
-        return envelope.bits

@@ -62,6 +62,7 @@ class SimClient:
         self._awaited: asyncio.Future[Envelope] | None = None
         self._loop: asyncio.AbstractEventLoop
         self._round = 0
+        self._ended = False
 
     @property
     def now(self) -> float:
@@ -69,19 +70,27 @@ class SimClient:
         return self._calendar.now
 
     async def run(self, handle: Handler, answer: Answer) -> None:
-        """Answer messages for ever."""
+        """Answer messages until the world ends."""
         self._loop = asyncio.get_running_loop()
-        while True:
+        while not self._ended:
             if self._inbox:
                 envelope = self._inbox.popleft()
             else:
                 self._awaited = asyncio.Future(loop=self._loop)
                 envelope = await self._awaited
             self._round = envelope.round
-            answer(self.id, envelope, await handle(self, envelope.message))
+            reply = await handle(self, envelope.message)
+            if not self._ended:
+                answer(self.id, envelope, reply)
+
+    def end(self) -> None:
+        """Take no more messages, and answer none: the world ends."""
+        self._ended = True
 
     def receive(self, _: ClientId, envelope: Envelope) -> None:
         """Take a message that has arrived."""
+        if self._ended:
+            return
         if self._awaited is not None:
             awaited, self._awaited = self._awaited, None
             awaited.set_result(envelope)

@@ -179,9 +179,8 @@ class World:
         failures: list[BaseException] = []
 
         def fail(task: asyncio.Task[None]) -> None:
-            if not task.cancelled() and (failure := task.exception()):
-                failures.append(failure)
-                main.cancel()  # type: ignore[union-attr]  # a running coroutine has a task
+            failures.append(_failure(task))
+            main.cancel()  # type: ignore[union-attr]  # a running coroutine has a task
 
         tasks = []
         for client in self._clients:
@@ -189,15 +188,21 @@ class World:
             tasks.append(asyncio.create_task(answering, name=node_name(client.id)))
             tasks[-1].add_done_callback(fail)
         try:
-            return await self._serve()
+            reason = await self._serve()
         except asyncio.CancelledError:
             if failures:
                 raise failures[0] from None
             raise
         finally:
-            for task in tasks:
+            for client, task in zip(self._clients, tasks, strict=True):
+                client.end()
+                task.remove_done_callback(fail)
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+        for end in ends:  # a handler may fail as it is cancelled, too
+            if isinstance(end, Exception):
+                raise end
+        return reason
 
     async def _serve(self) -> str:
         try:
@@ -247,3 +252,10 @@ class World:
         """Write down what was under way when the run ended, and why it ended."""
         self._bits_in_flight = self._network.close()
         self._rest(Event.STOP, self._rounds.rounds, self._log.word(reason))
+
+
+def _failure(task: asyncio.Task[None]) -> BaseException:
+    """Return why a client has stopped answering before the world has ended."""
+    if task.cancelled():
+        return RuntimeError(f"the handler of {task.get_name()} was cancelled from within")
+    return task.exception() or RuntimeError(f"{task.get_name()} has stopped answering")

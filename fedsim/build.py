@@ -30,9 +30,9 @@ from fedsim.scenario import (
 )
 from fedsim.sim.devices import DeviceModel, RadioModel
 from fedsim.sim.network import ServerLink
+from fedsim.sim.setup import Member, Setup
 from fedsim.sim.silence import SilencePolicy
 from fedsim.sim.stopping import StopRules
-from fedsim.sim.world import Member, Setup
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS, Dense
 

@@ -27,8 +27,9 @@ from fedsim.record.parts import Parts
 from fedsim.record.rounds import RoundTable
 from fedsim.sim.devices import DeviceModel, RadioModel
 from fedsim.sim.network import ServerLink
+from fedsim.sim.setup import Member, Setup
 from fedsim.sim.stopping import StopRules
-from fedsim.sim.world import Member, Setup, World
+from fedsim.sim.world import World
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS, Dense, ValueFormat
 

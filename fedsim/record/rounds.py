@@ -1,6 +1,6 @@
 """The round table: one row a round, what the round cost and what it reached."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -31,16 +31,14 @@ class Traffic:
 
     def as_dict(self) -> dict[str, float]:
         """Return the totals by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    def since(self, earlier: "Traffic") -> dict[str, float]:
-        """Return the differences to earlier totals, by name."""
-        before = earlier.as_dict()
-        return {name: total - before[name] for name, total in self.as_dict().items()}
-
-    def copy(self) -> "Traffic":
-        """Return the totals as they are now."""
-        return replace(self)
+        return {
+            "cohort": self.cohort,
+            "transmissions": self.transmissions,
+            "beacons": self.beacons,
+            "bits_up": self.bits_up,
+            "bits_down": self.bits_down,
+            "joules": self.joules,
+        }
 
 
 class RoundTable:
@@ -54,7 +52,7 @@ class RoundTable:
         self._parts = parts
         self._head: dict[str, float | int | str] = {"variant": variant, "seed": seed}
         self._rows: list[dict[str, float | int | str]] = []
-        self._before = Traffic()
+        self._before = Traffic().as_dict()
 
     def add(
         self,
@@ -68,8 +66,9 @@ class RoundTable:
         """Add the round that ends at the time `t` with these running totals."""
         self.rounds += 1
         results = {"objective": objective, "gap": gap, **measures}
-        cost = traffic.since(self._before)
-        self._before = traffic.copy()
+        totals, before = traffic.as_dict(), self._before
+        cost = {name: total - before[name] for name, total in totals.items()}
+        self._before = totals
         self._rows.append({**self._head, "round": self.rounds, "t": t, **results, **cost})
         if len(self._rows) >= _CHUNK:
             self.flush()

@@ -5,7 +5,7 @@ timers of links and processors, and asyncio's timers. Its key is (time, priority
 so what is due at one instant happens by priority, and first in, first out within one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
@@ -125,6 +125,20 @@ class Calendar(simpy.Environment):
             self._queue[:] = [entry for entry in self._queue if not self._dead(entry)]
             heapify(self._queue)
             self._cancelled = 0
+
+    def step_until(self, ready: Sized) -> None:
+        """Step until `ready` is not empty.
+
+        Raises:
+            EmptySchedule: nothing will ever happen again.
+        """
+        queue = self._queue
+        while not ready:
+            if queue and len(queue[0]) == _CALL:
+                self._now, _, _, callback, argument = heappop(queue)
+                callback(argument)
+            else:
+                self.step()
 
     @staticmethod
     def _dead(entry: tuple[Any, ...]) -> bool:

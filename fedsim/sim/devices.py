@@ -101,7 +101,8 @@ class Radio:
     def end(self, now: float, bits: float, up: bool) -> float:  # noqa: FBT001 - once a message
         """Note that bits have ceased to flow; meter them and return the joules."""
         model, began = self.model, self.began
-        on = max(min(began), self._paid_until)  # both directions' bits, if any, flow until now
+        on = min(began)  # both directions' bits, if any, flow until now
+        on = max(on, self._paid_until)
         per_bit = model.energy_up if up else model.energy_down
         joules = per_bit * bits + (model.base * (now - on) if on < now else 0.0)
         self._paid_until = now

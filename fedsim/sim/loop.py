@@ -19,6 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
+from functools import partial
 from itertools import count
 from types import MethodType
 from typing import Any, Never, TypeVar, TypeVarTuple, Unpack
@@ -40,32 +41,21 @@ _EXPIRIES = {
 _MOST_REPORTED = 20
 
 
-class _Handle(asyncio.Handle):
-    """asyncio's handle without what only debugging needs: one is made for every wake-up."""
+class _Handle(partial[object]):
+    """What is ready to run: has the methods of asyncio's handle, and is called to run.
 
-    __slots__ = ()
+    One is made for every wake-up, so it is made by `partial` and not by Python code.
+    """
 
-    _callback: Callable[..., object]
-    _context: Context
-
-    def __init__(
-        self,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        context: Context | None,
-    ) -> None:
-        self._callback = callback
-        self._args = args
-        self._context = copy_context() if context is None else context
-        self._cancelled = False
+    _cancelled = False
 
     def cancel(self) -> None:
         """Make sure that it never runs."""
         self._cancelled = True
 
-    def __repr__(self) -> str:
-        state = "cancelled" if self._cancelled else "ready"
-        return f"<{type(self).__name__} {state} {self._callback!r} {self._args!r}>"
+    def cancelled(self) -> bool:
+        """Tell whether it was cancelled."""
+        return self._cancelled
 
 
 class SimTask(asyncio.Task[T]):
@@ -118,9 +108,10 @@ class SimLoop(asyncio.BaseEventLoop):
         if type(callback) is MethodType and callback.__func__ in _EXPIRIES:
             # A deadline that is now: it waits for the end of the instant like any other.
             return self.call_at(self.time(), callback, *args, context=context)  # type: ignore[return-value, arg-type]
-        handle = _Handle(callback, args, context)
+        context = copy_context() if context is None else context
+        handle = _Handle(context.run, callback, *args)
         self._ready.append(handle)
-        return handle
+        return handle  # type: ignore[return-value]
 
     def call_at(  # type: ignore[override]  # a Timer has the methods of a TimerHandle
         self,
@@ -186,17 +177,21 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """Run what is ready, or take one step of the calendar. BaseEventLoop repeats this."""
-        ready, step = self._ready, self.calendar.step
+        ready, calendar = self._ready, self.calendar
         while not self._stopping:
             try:
-                while not ready and not self._stopping:
-                    step()
+                calendar.step_until(ready)
             except EmptySchedule:
                 raise Deadlock(self._report()) from None
             for _ in range(len(ready)):
                 handle = ready.popleft()
                 if not handle._cancelled:
-                    handle._context.run(handle._callback, *handle._args)
+                    handle()
+
+    def stop(self) -> None:
+        """Stop once what is ready has run, now or at this instant of the calendar."""
+        super().stop()
+        self._ready.append(_Handle(_nothing))
 
     def _report(self) -> str:
         """Name every task that waits, and where."""
@@ -224,6 +219,10 @@ def simulate(main: Coroutine[Any, Any, T], calendar: Calendar | None = None) -> 
             return runner.run(main)
     finally:
         asyncio._set_running_loop(outer)
+
+
+def _nothing() -> None:
+    """Be ready, so that the calendar takes no further step."""
 
 
 def _where(task: "asyncio.Task[Any]") -> str:

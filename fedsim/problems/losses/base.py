@@ -6,6 +6,7 @@ A loss does not hold data. `LocalLoss` joins a loss and the samples of one clien
 # ruff: noqa: ARG002 - a loss may need less than its base hands over
 
 from abc import abstractmethod
+from math import inf
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -26,11 +27,14 @@ class Rows(NamedTuple):
         X: features or what was made of them, shape (n, d).
         t: targets, shape (n,) or (n, outputs).
         factor: what the sum over the rows is multiplied with, as the scale says.
+        reach: the largest norm of a row of X, so that no product exceeds it times |w|;
+            infinite where it was not computed.
     """
 
     X: Array
     t: Array
     factor: float
+    reach: float = inf
 
 
 class Loss(Spec):

@@ -38,7 +38,8 @@ class LinearLoss(Loss):
 
     def arrange(self, X: Array, t: Array, total: int) -> Rows:
         """Return the rows as A, laid out for products with vectors, and the targets."""
-        return super().arrange(long_side_contiguous(X), t, total)
+        reach = float(np.sqrt(np.einsum("ij,ij->i", X, X).max()))
+        return super().arrange(long_side_contiguous(X), t, total)._replace(reach=reach)
 
     def dimension(self, features: int, outputs: int) -> int:
         """Return d: one weight a feature."""
@@ -63,8 +64,9 @@ class LinearLoss(Loss):
 
     def gradient(self, rows: Rows, w: Array, state: State) -> Array:
         """Return a subgradient of f at `w`, shape (d,)."""
-        gradient: Array = rows.X.T @ self.slopes(state)
-        gradient *= rows.factor
+        gradient: Array = rows.X.T.dot(self.slopes(state))
+        if rows.factor != 1.0:
+            gradient *= rows.factor
         if self.l2:
             gradient += self.l2 * w
         if self.l1:

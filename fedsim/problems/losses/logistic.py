@@ -58,8 +58,8 @@ class Logistic(LinearLoss):
         Where every u is moderate p = exp(u), q = 1 + p and h = 0 (left empty). Otherwise
         h = max(u, 0), p = exp(u - h) and q = p + exp(-h), of which nothing can overflow.
         """
-        u = rows.X @ w
-        if u.max() <= _STEEP:
+        u = rows.X.dot(w)
+        if rows.reach**2 * w.dot(w) <= _STEEP**2 or u.max() <= _STEEP:
             p = np.exp(u, out=u)
             return p, p + 1.0, u[:0]
         hinge = np.maximum(u, 0.0)

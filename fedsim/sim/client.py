@@ -102,8 +102,16 @@ class SimClient:
 
         Work that is cancelled is charged up to that moment.
         """
-        begin, end = self.processor.reserve(self._calendar._now, work.operations)
+        now = self._calendar._now
+        begin, end = self.processor.reserve(now, work.operations)
         ticket = self._evaluator.submit(work)
+        if end > now:
+            await self._until(begin, end)
+        self._charge(end - begin)
+        return self._evaluator.result(ticket)
+
+    async def _until(self, begin: float, end: float) -> None:
+        """Wait for the end of a reservation, or charge what was used of it when cancelled."""
         finished: asyncio.Future[None] = asyncio.Future(loop=self._loop)
         self._calendar.call(end, _finish, finished)
         try:
@@ -112,8 +120,6 @@ class SimClient:
             self.processor.release(self.now, begin, end)
             self._charge(max(self.now - begin, 0.0))
             raise
-        self._charge(end - begin)
-        return self._evaluator.result(ticket)
 
     def _charge(self, seconds: float) -> None:
         joules = self.processor.spend(seconds)

@@ -80,6 +80,7 @@ class Lane:
         current: the message under way, if any.
         began: when its bits began, or will begin, to flow.
         flow: its share of the server's link, once its bits flow; None where that has no limit.
+        instant: whether a message takes no time at all, so that nothing need be scheduled.
     """
 
     __slots__ = (
@@ -88,6 +89,7 @@ class Lane:
         "client",
         "current",
         "flow",
+        "instant",
         "latency",
         "link",
         "queue",
@@ -105,6 +107,7 @@ class Lane:
         self.link = link
         self.cap = radio.model.up if up else radio.model.down
         self.latency = radio.model.latency + latency
+        self.instant = link is None and self.cap == inf and self.latency == 0.0
         self.queue: deque[Envelope] = deque()
         self.current: Envelope | None = None
         self.began = 0.0
@@ -175,7 +178,9 @@ class Star:
         lane.current = envelope
         lane.began = began = self._calendar._now + lane.latency
         lane.radio.began[lane.up] = began
-        if lane.link is None:
+        if lane.instant:
+            self._arrive(lane)
+        elif lane.link is None:
             self._calendar.call(began + envelope.bits / lane.cap, self._arrive, lane)
         else:
             self._calendar.call(began, self._flow, lane)

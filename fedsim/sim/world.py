@@ -153,7 +153,7 @@ class World:
         """Evaluate the round, write it down, and stop the run where a rule applies."""
         number, now = self._rounds.rounds + 1, self.calendar.now
         objective = self._setup.evaluate(model)
-        if not (isfinite(objective) and np.isfinite(model).all()):
+        if not (isfinite(objective) and isfinite(model.sum())):
             raise Diverged(self._divergence(number, objective))
         gap = objective - self._setup.optimum
         seen = {name: measure(model) for name, measure in self._setup.measures.items()}

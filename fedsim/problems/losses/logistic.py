@@ -1,18 +1,20 @@
 """The logistic loss of a linear classifier."""
 
+from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.ports import Array
 from fedsim.problems.losses.base import Rows, State, two_labels
 from fedsim.problems.losses.linear import LinearLoss
 
-_STEEP = 20.0
+_STEEP = 40.0
 """Up to this u, exp(u) and a product of `_BLOCK` factors 1 + exp(u) stay below 1e278."""
 
-_BLOCK = 32
+_BLOCK = 16
 """So many factors 1 + exp(u) are multiplied before a logarithm is taken of them."""
 
 
@@ -59,7 +61,7 @@ class Logistic(LinearLoss):
         h = max(u, 0), p = exp(u - h) and q = p + exp(-h), of which nothing can overflow.
         """
         u = rows.X.dot(w)
-        if rows.reach**2 * w.dot(w) <= _STEEP**2 or u.max() <= _STEEP:
+        if rows.reach**2 * w.dot(w) <= _STEEP**2 or u[u.argmax()] <= _STEEP:
             p = np.exp(u, out=u)
             return p, p + 1.0, u[:0]
         hinge = np.maximum(u, 0.0)
@@ -73,7 +75,7 @@ class Logistic(LinearLoss):
         is rounded once, as in log(1 + e).
         """
         _, q, hinge = state
-        products = np.multiply.reduceat(q, np.arange(0, len(q), _BLOCK))
+        products = np.multiply.reduceat(q, _starts(len(q)))
         total = float(np.add.reduce(np.log(products)))
         return total + float(hinge.sum()) if hinge.size else total
 
@@ -87,3 +89,9 @@ class Logistic(LinearLoss):
         p, q, hinge = state
         other = np.exp(-hinge) if hinge.size else 1.0
         return p * other / (q * q)
+
+
+@lru_cache(maxsize=64)
+def _starts(rows: int) -> NDArray[np.intp]:
+    """Return where each block of so many rows begins."""
+    return np.arange(0, rows, _BLOCK)

@@ -3,6 +3,7 @@
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -42,29 +43,31 @@ class Result:
 
     Attributes:
         folder: OUT, with a folder `<variant>/seed-<n>` per run.
+        runs: the folders of the runs, in the order of the scenario and of all tables.
     """
 
     folder: Path
+    runs: tuple[Path, ...]
 
     @cached_property
     def events(self) -> pd.DataFrame:
         """The event logs, one row a span."""
-        return read.read_all(self.folder, "events")
+        return read.read_all(self.runs, "events")
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
         """The round tables, one row a round; costs are those of the round."""
-        return read.read_all(self.folder, "rounds")
+        return read.read_all(self.runs, "rounds")
 
     @cached_property
     def clients(self) -> pd.DataFrame:
         """The client tables, one row a client and run."""
-        return read.read_all(self.folder, "clients")
+        return read.read_all(self.runs, "clients")
 
     @cached_property
     def summary(self) -> pd.DataFrame:
         """One row a run: how it ended, what it reached and what it cost."""
-        return read.read_summaries(self.folder)
+        return read.read_summaries(self.runs)
 
 
 def run(
@@ -93,17 +96,19 @@ def run(
     plan = load(source, overrides=overrides, algorithms=algorithms)
     builder = Builder(plan)
     builder.check()
-    result = Result(Path(tempfile.mkdtemp(prefix="fedsim-") if out is None else out))
-    if out is None:
-        weakref.finalize(result, rmtree, result.folder, ignore_errors=True)
-    for variant in plan.variants:
-        for seed in variant.seeds:
-            execute(builder.build(variant, seed), result.folder, watch)
+    folder = Path(tempfile.mkdtemp(prefix="fedsim-") if out is None else out)
+    jobs = ((variant, seed) for variant in plan.variants for seed in variant.seeds)
+    with ExitStack() as cleaning:
+        if out is None:
+            cleaning.callback(rmtree, folder, ignore_errors=True)
+        runs = tuple(execute(builder.build(*job), folder, watch) for job in jobs)
+        result = Result(folder, runs)
+        weakref.finalize(result, cleaning.pop_all().close)  # goes with the result from now on
     return result
 
 
-def execute(job: Job, out: Path, watch: Watch = _unwatched) -> None:
-    """Run one job into its folder, `OUT/<variant>/seed-<n>`."""
+def execute(job: Job, out: Path, watch: Watch = _unwatched) -> Path:
+    """Run one job into its folder, `OUT/<variant>/seed-<n>`, and return that."""
     folder = RunFolder(out, job.variant.name, job.seed)
     own = job.scenario.model_copy(update={"seed": job.seed, "seeds": 1})
     folder.write_text(SCENARIO, dump(own))
@@ -129,6 +134,7 @@ def execute(job: Job, out: Path, watch: Watch = _unwatched) -> None:
     folder.write_table("clients", client_table(ledger, _facts(job), idle))
     folder.write_json(MANIFEST, manifest(job.seed, log.rows, log.sha256))
     folder.write_json(SUMMARY, _summary(job, world, status=status, reason=reason))
+    return folder.path
 
 
 def _let_run(world: World) -> tuple[str, str]:

@@ -218,6 +218,21 @@ def test_an_earlier_run_in_the_folder_is_gone_before_the_next_begins(tmp_path: P
     assert not (tmp_path / "base/seed-1/summary.json").exists()
 
 
+def test_a_result_has_its_own_runs_only_whatever_else_is_in_the_folder(tmp_path: Path) -> None:
+    fedsim.run(small(seeds=2, variants={"old": {"seed": 7}}), out=tmp_path)
+    result = fedsim.run(small(), out=tmp_path)
+    assert len(run_folders(tmp_path)) == 4
+    assert result.summary[["variant", "seed"]].to_numpy().tolist() == [["base", 1]]
+    assert len(result.rounds) == 30
+
+
+def test_tables_keep_the_order_of_the_scenario() -> None:
+    variants = {name: {"stop": {"rounds": 2}} for name in ("zeta", "alpha", "mid")}
+    result = fedsim.run(small(variants=variants))
+    assert result.summary["variant"].tolist() == ["base", "zeta", "alpha", "mid"]
+    assert list(result.rounds["variant"].unique()) == ["base", "zeta", "alpha", "mid"]
+
+
 @pytest.mark.parametrize(
     ("stop", "reason"),
     [

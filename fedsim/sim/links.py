@@ -199,7 +199,10 @@ class FairLink:
             self._sharing -= 1
             ended.append(self._drop(flow))
         self._tidy()
-        self._touch()
+        if self._sharing:
+            self._touch()
+        else:  # nobody can go faster for it
+            self._wait()
         for flow in sorted(ended, key=lambda flow: flow.serial):
             flow.finished(flow.token)
 

@@ -38,9 +38,10 @@ class Event(IntEnum):
     COMPUTE = 0
     """A client worked on its data."""
     SEND = 1
-    """A message left its sender; one without its `receive` was in flight at the end."""
+    """A message left its sender; the detail says where it was still in flight at the end."""
     RECEIVE = 2
-    """A message reached its receiver."""
+    """A message reached its receiver. With the detail "in flight" and no bits: what a download
+    that the end broke off has cost its receiver."""
     LOST = 3
     """A message was lost for good."""
     RETRANSMIT = 4

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,8 @@ class SimClient:
 
         Work that is cancelled is charged up to that moment.
         """
+        if not 0.0 <= work.operations < inf:
+            raise ValueError(f"work has a finite number of operations, not {work.operations}")
         now = self._calendar._now
         begin, end = self.processor.reserve(now, work.operations)
         ticket = self._evaluator.submit(work)

@@ -237,7 +237,8 @@ class Star:
             self._record(Event.SEND, lane.client, SERVER, envelope, span, sent, joules)
         else:  # the energy is the receiver's, the bits stay those of the sender
             self._record(Event.SEND, SERVER, lane.client, envelope, span, sent, 0.0)
-            self._record(Event.RECEIVE, lane.client, SERVER, envelope, span, (0, 0), joules)
+            if joules:
+                self._record(Event.RECEIVE, lane.client, SERVER, envelope, span, (0, 0), joules)
         return envelope.bits
 
     def _record(

@@ -97,6 +97,8 @@ class SimServer:
         self, message: Message, *, to: Sequence[ClientId] | None = None
     ) -> list[Reply]:
         """See `fedsim.ports.Server.exchange`."""
+        if self._gathering is not None:
+            raise RuntimeError("an exchange is under way: a round has one at a time")
         cohort = self.clients if to is None else self._known(to)
         self._exchanges += 1
         self._traffic.cohort += len(cohort)
@@ -105,8 +107,10 @@ class SimServer:
         )
         self._gathering = gathering
         self._network.send_down(cohort, self._seal(message, self.round, self._exchanges))
-        await self._gathered(gathering)
-        self._gathering = None
+        try:
+            await self._gathered(gathering)
+        finally:
+            self._gathering = None
         replies, self._late = self._late + gathering.replies, []
         return sorted(replies, key=_by_client_and_round)
 

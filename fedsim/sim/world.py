@@ -117,7 +117,10 @@ class World:
         failures: list[BaseException] = []
 
         def fail(task: asyncio.Task[None]) -> None:
-            failures.append(_failure(task))
+            failure = _failure(task)
+            if isinstance(failure, KeyboardInterrupt | SystemExit):
+                return  # it has ended the loop itself
+            failures.append(failure)
             main.cancel()  # type: ignore[union-attr]  # a running coroutine has a task
 
         tasks = []

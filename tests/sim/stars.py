@@ -1,0 +1,84 @@
+"""A star network by itself: messages are sent at given times, and all that it logs is kept."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from fedsim.ports import SERVER, ClientId
+from fedsim.record.log import EventLog, Rows
+from fedsim.record.rounds import Traffic
+from fedsim.record.schema import ROW_DTYPE, Event
+from fedsim.sim.calendar import Calendar
+from fedsim.sim.devices import Radio, RadioModel
+from fedsim.sim.network import Envelope, ServerLink, Star
+
+from .worlds import answered
+
+
+class Sent(NamedTuple):
+    """One message: when it is handed over, by or to whom, how long it is, and which way."""
+
+    t: float
+    client: ClientId
+    bits: int
+    up: bool
+
+
+class Span(NamedTuple):
+    """What the log says of one message: when its bits flowed, and whether it has arrived."""
+
+    begin: float
+    end: float
+    client: ClientId
+    bits: int
+    up: bool
+    arrived: bool
+
+
+class Network:
+    """A star of radios with their meters.
+
+    Attributes:
+        arrived: what has been handed over, in order and with its time.
+        in_flight: the bits that had not arrived when it was closed.
+    """
+
+    def __init__(self, models: Sequence[RadioModel], server: ServerLink | None = None) -> None:
+        self.env, self.traffic = Calendar(), Traffic()
+        self.radios = [Radio(model) for model in models]
+        self.arrived: list[Sent] = []
+        self.in_flight = 0
+        self._log = EventLog(Path("never written"), len(models), lambda _: None)
+        self.star = Star(self.env, self.radios, server or ServerLink(), self._log, self.traffic)
+        down = partial(self._receive, up=False)
+        self.star.connect(partial(self._receive, up=True), [down] * len(models))
+
+    def _receive(self, client: ClientId, envelope: Envelope, *, up: bool) -> None:
+        self.arrived.append(Sent(self.env.now, client, envelope.bits, up))
+
+    def send(self, messages: Sequence[Sent]) -> None:
+        """Hand each over at its time, those of one time in this order."""
+        for message in messages:
+            self.env.at(message.t, self._send, message)
+
+    def _send(self, message: Sent) -> None:
+        envelope = Envelope(answered(message.bits), 0, 1, 1, 0)
+        if message.up:
+            self.star.send_up(message.client, envelope)
+        else:
+            self.star.send_down([message.client], envelope)
+
+    def close(self) -> list[Span]:
+        """End the world now, and return what the log says of every message."""
+        self.in_flight = self.star.close()
+        rows = np.frombuffer(bytes(self._log._buffer), dtype=ROW_DTYPE)
+        return [_span(row) for row in rows if row["event"] == Event.SEND]
+
+
+def _span(row: Rows) -> Span:
+    up, end = bool(row["peer"] == SERVER), float(row["t"])
+    client, bits = int(row["node" if up else "peer"]), int(row["payload_bits"])
+    return Span(end - float(row["duration"]), end, client, bits, up, bool(row["detail"] < 0))

@@ -1,0 +1,237 @@
+"""How a run ends: by a stop rule, by itself, by divergence, or by an error that is named."""
+
+import asyncio
+import signal
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim.errors import Diverged
+from fedsim.ports import Message
+from fedsim.record.rounds import Traffic
+from fedsim.sim.client import SimClient
+from fedsim.sim.devices import DeviceModel, RadioModel
+from fedsim.sim.server import SimServer
+from fedsim.sim.stopping import StopRules
+
+from .worlds import (
+    IDEAL,
+    SLOW,
+    answered,
+    asked,
+    deadline,
+    echo,
+    fleet,
+    play,
+    rounds,
+    setup,
+    work,
+    working,
+)
+
+TWO = fleet((SLOW, IDEAL), (SLOW, IDEAL))
+
+
+class Mine(Exception):
+    """An error of the algorithm's own."""
+
+
+@pytest.mark.parametrize(
+    ("rules", "after", "named"),
+    [
+        (StopRules(rounds=7), 7, "rounds: 7 of 7"),
+        (StopRules(gap=0.125), 4, "gap: 0.0625 is below 0.125"),
+        (StopRules(time=8.0), 4, "time: 8 s of 8 s"),
+        (StopRules(bits=200), 5, "bits: 200 of 200"),
+        (StopRules(energy=30.0), 3, "energy: 30 J of 30 J"),
+        (StopRules(rounds=4, gap=0.125, time=8.0), 4, "gap"),
+        (StopRules(rounds=4, time=8.0), 4, "rounds"),
+    ],
+    ids=str,
+)
+def test_a_stop_rule_ends_the_run_when_a_round_is_committed(
+    rules: StopRules, after: int, named: str
+) -> None:
+    # A round takes 2 s, 8 bits down and 32 up, and 2 x 2 + 3 x 2 J; the gap halves.
+    gaps = iter([0.5**n for n in range(1, 50)])
+
+    async def handle(client: SimClient, message: Message) -> Message:
+        await client.compute(work(2.0))
+        return answered(32)
+
+    members = fleet((DeviceModel(1.0, active=5.0, idle=3.0), IDEAL))
+    run = play(setup(rounds, handle, members, evaluate=lambda _: next(gaps), stop=rules))
+    assert (len(run.rounds), run.t) == (after, 2.0 * after)
+    assert run.reason.startswith(named)
+    (last,) = run.of("stop")
+    assert (last["detail"], run.rows[-1]) == (run.reason, last)
+
+
+@pytest.mark.parametrize(
+    ("rules", "stops", "goes_on"),
+    [
+        (StopRules(rounds=5), {"rounds": 5}, {"rounds": 4}),
+        (StopRules(gap=1e-3), {"gap": 9e-4}, {"gap": 1e-3}),
+        (StopRules(gap=1e-3), {"gap": -1.0}, {"gap": nan}),
+        (StopRules(time=5.0), {"time": 5.0}, {"time": 4.99}),
+        (StopRules(bits=100), {"up": 60, "down": 40}, {"up": 59, "down": 40}),
+        (StopRules(energy=5.0), {"joules": 5.0}, {"joules": 4.99}),
+        (StopRules(rounds=2), {"rounds": 2}, {"gap": -1e-12}),
+    ],
+    ids=["rounds", "gap", "unknown gap", "time", "bits", "energy", "below a reference"],
+)
+def test_a_rule_applies_from_its_bound_on_and_only_where_it_was_given(
+    rules: StopRules, stops: dict[str, float], goes_on: dict[str, float]
+) -> None:
+    def reason(
+        rounds: int = 1,
+        gap: float = 1.0,
+        time: float = 0.0,
+        up: int = 0,
+        down: int = 0,
+        joules: float = 0.0,
+    ) -> str:
+        return rules.reason(rounds, gap, time, Traffic(bits_up=up, bits_down=down, joules=joules))
+
+    assert reason(**stops)  # type: ignore[arg-type]  # counts stand among the floats
+    assert not reason(**goes_on)  # type: ignore[arg-type]
+
+
+def test_an_algorithm_may_end_by_itself() -> None:
+    async def serve(server: SimServer) -> None:
+        await server.exchange(asked())
+        server.commit(server.initial)
+
+    run = play(setup(serve, working(2.0), TWO))
+    assert (run.reason, run.t, len(run.rounds)) == ("the algorithm has ended", 2.0, 1)
+
+
+@pytest.mark.parametrize("where", ["objective", "model"])
+def test_divergence_keeps_and_names_the_last_finite_round(where: str) -> None:
+    async def serve(server: SimServer) -> None:
+        for n in range(10):
+            await server.exchange(asked())
+            server.commit(np.array([inf if where == "model" and n == 3 else float(n)]))
+
+    def evaluate(model: Any) -> float:
+        return nan if where == "objective" and model[0] == 3 else 10.0 - min(float(model[0]), 3.0)
+
+    run = play(setup(serve, working(1.0), evaluate=evaluate))
+    assert isinstance(run.error, Diverged)
+    assert [row["objective"] for row in run.rounds] == [10.0, 9.0, 8.0]
+    assert run.world.last_round == (3, 8.0)
+    assert "diverged in round 4" in run.reason
+    assert "round 3 was the last finite one, with the objective 8" in run.reason
+    assert (run.t, run.of("stop")[0]["detail"]) == (4.0, run.reason)
+
+
+def test_a_run_that_diverges_at_once_says_that_no_round_was_finite() -> None:
+    run = play(setup(evaluate=lambda _: nan))
+    assert isinstance(run.error, Diverged)
+    assert (run.rounds, "no round was finite" in run.reason) == ([], True)
+
+
+@pytest.mark.parametrize("others", ["answer", "work", "fail later"])
+def test_a_handler_that_fails_ends_the_run_with_that_very_error(others: str) -> None:
+    error = Mine("client 0")
+
+    async def handle(client: SimClient, message: Message) -> Message:
+        if client.id == 0:
+            await client.compute(work(2.0))
+            raise error
+        await client.compute(work({"answer": 0.0, "work": 50.0, "fail later": 2.0}[others]))
+        if others == "fail later":
+            await asyncio.sleep(0)
+            raise Mine("client 1")
+        return answered()
+
+    with pytest.raises(Mine) as caught:
+        play(setup(rounds, handle, TWO))
+    assert caught.value is error
+
+
+def test_a_server_that_fails_ends_the_run_with_that_very_error() -> None:
+    error = Mine()
+
+    async def serve(server: SimServer) -> None:
+        await server.exchange(asked())
+        raise error
+
+    with pytest.raises(Mine) as caught:
+        play(setup(serve, working(1.0)))
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("nonsense", [None, 3, "SILENCE", b"", Mine()], ids=repr)
+def test_a_handler_that_returns_nonsense_is_told_what_it_may_return(nonsense: object) -> None:
+    async def handle(client: SimClient, message: Message) -> Any:
+        return nonsense
+
+    with pytest.raises(TypeError, match="a Message or SILENCE") as caught:
+        play(setup(rounds, handle))
+    assert repr(nonsense) in str(caught.value)
+
+
+def cut_off(respond: Any, radio: RadioModel = IDEAL) -> str:
+    """End a run at 1 s amid the work of client 1, which responds to that; say why it ended."""
+
+    async def handle(client: SimClient, message: Message) -> Any:
+        if client.id == 1:
+            try:
+                await client.compute(work(10.0))
+            except asyncio.CancelledError:
+                return await respond(client)
+        return answered()
+
+    stop = StopRules(rounds=1)
+    members = fleet((SLOW, radio), (SLOW, IDEAL))
+    return play(setup(rounds, handle, members, silence=deadline(1.0), stop=stop)).reason
+
+
+def test_a_handler_that_answers_its_cancellation_does_not_keep_the_run_from_ending() -> None:
+    async def respond(client: SimClient) -> Message:
+        return answered()
+
+    assert cut_off(respond) == "rounds: 1 of 1"
+
+
+def test_a_handler_that_fails_as_it_is_cancelled_is_heard() -> None:
+    async def respond(client: SimClient) -> Message:
+        raise Mine
+
+    with pytest.raises(Mine):
+        cut_off(respond)
+
+
+def test_a_handler_that_takes_its_time_to_stop_does_not_upset_the_others() -> None:
+    async def respond(client: SimClient) -> Message:
+        await client.compute(work(2.0))
+        raise asyncio.CancelledError
+
+    # Meanwhile a message reaches client 0, which has already stopped.
+    assert cut_off(respond, RadioModel(latency=1.5)) == "rounds: 1 of 1"
+
+
+def test_a_handler_that_is_cancelled_from_within_is_not_taken_for_a_deadlock() -> None:
+    async def handle(client: SimClient, message: Message) -> Message:
+        helper = asyncio.create_task(client.compute(work(5.0)))
+        asyncio.get_running_loop().call_later(1.0, helper.cancel)
+        await helper
+        return answered()
+
+    with pytest.raises(RuntimeError, match="client-0"):
+        play(setup(rounds, handle))
+
+
+def test_an_interrupt_from_the_keyboard_ends_a_run_and_leaves_a_readable_world() -> None:
+    async def handle(client: SimClient, message: Message) -> Message:
+        await client.compute(work(1.0))
+        if client.now == 3.0:
+            signal.raise_signal(signal.SIGINT)
+        return answered()
+
+    with pytest.raises(KeyboardInterrupt):
+        play(setup(rounds, handle))
+    assert play(setup(rounds, echo, stop=StopRules(rounds=1))).reason == "rounds: 1 of 1"

@@ -1,0 +1,220 @@
+"""Small worlds: a fleet, an algorithm told in the test, and all that the run has left.
+
+Times are chosen to be exact in binary: a device does 1 operation a second, and a message
+has as many bits as it is told, so a test can say when something happens to the last bit.
+"""
+
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from fedsim.errors import RunError
+from fedsim.ports import Array, Message, Oracle, Payload, Work
+from fedsim.record.ledger import Ledger
+from fedsim.record.log import EventLog, Rows
+from fedsim.record.parts import Parts, read_table
+from fedsim.record.rounds import RoundTable
+from fedsim.sim.client import Handler, SimClient
+from fedsim.sim.devices import DeviceModel, RadioModel
+from fedsim.sim.server import SimServer
+from fedsim.sim.setup import Member, Setup
+from fedsim.sim.silence import SilencePolicy
+from fedsim.sim.world import World
+from fedsim.streams import stream
+
+Serve = Callable[[SimServer], Awaitable[None]]
+Row = dict[str, Any]
+
+MODEL: Array = np.zeros(1)
+IDEAL = RadioModel()
+SLOW = DeviceModel(speed=1.0)
+"""A device that does one operation a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A payload of as many bits as it is told."""
+
+    bits: int
+    value: float = 0.0
+
+    @property
+    def values(self) -> Array:
+        return np.array([self.value])
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Message):
+    """From the server."""
+
+    load: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Message):
+    """From a client."""
+
+    load: Payload
+
+
+def asked(bits: int = 8, value: float = 0.0) -> Question:
+    return Question(Load(bits, value))
+
+
+def answered(bits: int = 8, value: float = 0.0) -> Answer:
+    return Answer(Load(bits, value))
+
+
+def work(seconds: float, value: float = 0.0) -> Work:
+    """Work that takes a slow device so long and results in `value`."""
+    return Work(lambda: np.array([value]), (), seconds)
+
+
+class NoLoss:
+    """The loss of a client that only works as its handler says."""
+
+    def gradient(self, w: Array) -> Work:
+        return work(1.0)
+
+
+NO_LOSS: Oracle = NoLoss()
+
+
+class Told:
+    """An algorithm that is two functions."""
+
+    def __init__(self, serve: Serve, handle: Handler) -> None:
+        self.handle = handle
+        self._serve = serve
+
+    async def serve(self, server: SimServer) -> None:
+        await self._serve(server)
+
+    def memory(self, initial: Array) -> SimpleNamespace:
+        return SimpleNamespace()
+
+
+async def rounds(server: SimServer) -> None:
+    """Ask all, commit, for ever."""
+    while True:
+        await server.exchange(asked())
+        server.commit(server.initial)
+
+
+async def echo(client: SimClient, message: Message) -> Message:
+    """Answer at once."""
+    return answered()
+
+
+def working(seconds: float) -> Handler:
+    """A handler that answers after so much work on a slow device."""
+
+    async def handle(client: SimClient, message: Message) -> Message:
+        await client.compute(work(seconds))
+        return answered()
+
+    return handle
+
+
+def fleet(*members: tuple[DeviceModel, RadioModel]) -> list[Member]:
+    return [Member(device, radio, NO_LOSS) for device, radio in members]
+
+
+@dataclass
+class Run:
+    """What a run has left.
+
+    Attributes:
+        reason: why it ended; the error's text where it failed.
+        error: what it failed with, where that was an error of the run.
+        rows: the event log.
+        rounds: the round table.
+    """
+
+    world: World
+    ledger: Ledger
+    reason: str = ""
+    error: RunError | None = None
+    rows: list[Row] = field(default_factory=list)
+    rounds: list[Row] = field(default_factory=list)
+    raw: list[Rows] = field(default_factory=list)
+
+    @property
+    def t(self) -> float:
+        return self.world.calendar.now
+
+    def of(self, event: str, **wanted: object) -> list[Row]:
+        """Return the rows of an event that have these values."""
+        wanted["event"] = event
+        return [row for row in self.rows if all(row[key] == wanted[key] for key in wanted)]
+
+    def times(self, event: str, **wanted: object) -> list[float]:
+        return [row["t"] for row in self.of(event, **wanted)]
+
+
+def setup(
+    serve: Serve = rounds,
+    handle: Handler = echo,
+    members: Sequence[Member] = (),
+    *,
+    seed: int = 1,
+    header_bits: int = 0,
+    evaluate: Callable[[Array], float] = lambda _: 1.0,
+    optimum: float = 0.0,
+    **parts: Any,
+) -> Setup:
+    """Say what a world is made of; `parts` are the server link and the policies."""
+    return Setup(
+        algorithm=Told(serve, handle),
+        fleet=members or fleet((SLOW, IDEAL)),
+        initial=MODEL,
+        smoothness=lambda: MODEL,
+        evaluate=evaluate,
+        optimum=optimum,
+        pack_up=lambda vector: Load(8 * vector.size),
+        pack_down=lambda vector: Load(8 * vector.size),
+        header_bits=header_bits,
+        rng=partial(stream, seed),
+        **parts,
+    )
+
+
+def play(made: Setup) -> Run:
+    """Run a world to its end, close it and audit it.
+
+    An error of the run is noted, as the commands do; any other is the caller's.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder, clients = Path(name), len(made.fleet)
+        ledger, raw = Ledger(clients), list[Rows]()
+
+        def see(rows: Rows) -> None:
+            ledger.absorb(rows)
+            raw.append(rows)
+
+        log = EventLog(folder, clients, see)
+        table = RoundTable(Parts(folder, "rounds"), "base", 1)
+        run = Run(World(made, log, table), ledger, raw=raw)
+        try:
+            run.reason = run.world.run()
+        except RunError as error:
+            run.error, run.reason = error, str(error)
+        run.world.close(run.reason)
+        log.close()
+        table.close()
+        run.rows = read_table(folder, "events").to_pylist()
+        if table.rounds:
+            run.rounds = read_table(folder, "rounds").to_pylist()
+    ledger.audit(run.world.meters())
+    return run
+
+
+def deadline(after: float, *, keep_late: bool = True) -> SilencePolicy:
+    """Silence is silence, and the round closes so many seconds after its broadcast."""
+    return SilencePolicy(beacon=False, after=after, keep_late=keep_late)

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from fedsim import cli
 from fedsim.algorithms import ALGORITHMS
 from fedsim.cli import app
 from fedsim.problems import LOSSES, SOURCES, SPLITS
-from fedsim.scenario import DEVICES, RADIOS
+from fedsim.scenario import DEVICES, RADIOS, load
 
 SCENARIO = """\
 problem:
@@ -167,6 +168,29 @@ def test_missing_catalogued_data_is_offered_by_name(
     ijcnn1 = "kind: catalogue, name: ijcnn1"
     scenario.write_text(SCENARIO.replace("kind: sklearn, name: diabetes", ijcnn1))
     check_blame(invoke("run", scenario), "fedsim fetch ijcnn1", "1.4 MB")
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_at_a_terminal_the_download_is_offered(
+    *, answer: bool, scenario: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    fetched: list[str] = []
+
+    def confirm(question: str, **_: object) -> bool:
+        asked.append(question)
+        return answer
+
+    monkeypatch.delenv("FEDSIM_DATA", raising=False)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", confirm)
+    monkeypatch.setattr(cli, "fetch", fetched.append)
+    ijcnn1 = "kind: catalogue, name: ijcnn1"
+    scenario.write_text(SCENARIO.replace("kind: sklearn, name: diabetes", ijcnn1))
+    cli._offer_downloads(load(scenario))
+    assert len(asked) == 1
+    assert "1.4 MB from https://" in asked[0]
+    assert fetched == (["ijcnn1"] if answer else [])
 
 
 def test_check_shows_what_would_run(scenario: Path) -> None:

@@ -184,6 +184,56 @@ def test_a_run_that_diverges_keeps_its_finite_rounds_and_the_others_go_on(tmp_pa
     assert wild["rounds"] == len(rounds)
 
 
+def test_silence_by_deadline_costs_time_and_no_bits() -> None:
+    beacon = fedsim.run(small())
+    deadline = fedsim.run(small(silence={"kind": "deadline", "after": "1 s"}))
+    same = ["objective", "transmissions", "bits_down"]
+    pd.testing.assert_frame_equal(beacon.rounds[same], deadline.rounds[same])
+    assert beacon.rounds["beacons"].sum() > 0
+    assert deadline.rounds["beacons"].sum() == 0
+    spared = 120 * beacon.rounds["beacons"].sum()  # the header of every beacon
+    assert beacon.rounds["bits_up"].sum() - deadline.rounds["bits_up"].sum() == spared
+    quiet = deadline.rounds["transmissions"] < 5
+    lasted = deadline.rounds["t"].diff().fillna(deadline.rounds["t"])
+    assert np.allclose(lasted[quiet], 1.0)  # nobody can tell silence from slowness before
+    assert (lasted[~quiet] < 1.0).all()
+
+
+def test_replies_that_miss_the_deadline_count_for_the_next_round() -> None:
+    """LTE clients need 70 ms and the deadline is at 50 ms: their news is a round old."""
+    result = fedsim.run(small(silence={"kind": "deadline", "after": "50 ms"}))
+    late = result.events[result.events["event"] == "late"]
+    assert set(late["node"].astype(str)) == {"client-0", "client-1", "client-2"}
+    assert set(late["detail"].astype(str)) == {"kept for the next round"}
+    assert (result.summary["status"] == "done").all()
+    assert result.rounds["objective"].iloc[-1] < result.rounds["objective"].iloc[0]
+
+
+KILLED = """
+import fedsim, os, sys, json
+def watch(job, number, objective, gap):
+    if number == 200:
+        os.kill(os.getpid(), 9)
+fedsim.run(json.loads(sys.argv[1]), out=sys.argv[2], watch=watch)
+"""
+
+
+def test_what_a_killed_run_has_written_can_be_read_and_does_not_look_whole(tmp_path: Path) -> None:
+    scenario = json.dumps(small(stop={"rounds": 1000}))
+    done = subprocess.run([sys.executable, "-c", KILLED, scenario, str(tmp_path)], check=False)
+    assert done.returncode == -9
+    (folder,) = run_folders(tmp_path)
+    assert not (folder / "events.parquet").exists()
+    assert not (folder / "summary.json").exists()
+    events = read_run(folder, "events")
+    assert len(events) > 1000
+    assert events["t"].is_monotonic_increasing
+    assert fedsim.run(small(stop={"rounds": 2}), out=tmp_path).summary["status"].tolist() == [
+        "done"
+    ]
+    assert not (folder / "events.parts").exists()
+
+
 class Broken(GradientDescent):
     """An algorithm with a defect in its handler."""
 

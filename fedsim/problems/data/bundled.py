@@ -2,24 +2,14 @@
 
 # ruff: noqa: ARG002 - nothing is read or drawn
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
-from sklearn import datasets
 
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
-
-_LOADERS: dict[str, Callable[..., Any]] = {
-    "breast-cancer": datasets.load_breast_cancer,
-    "digits": datasets.load_digits,
-    "diabetes": datasets.load_diabetes,
-    "wine": datasets.load_wine,
-    "iris": datasets.load_iris,
-}
 
 
 class Bundled(Source):
@@ -35,5 +25,9 @@ class Bundled(Source):
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Load the set."""
-        X, y = _LOADERS[self.name](return_X_y=True)
+        # scikit-learn takes most of a second to import, and few commands need it.
+        from sklearn import datasets  # noqa: PLC0415
+
+        load = getattr(datasets, f"load_{self.name.replace('-', '_')}")
+        X, y = load(return_X_y=True)
         return Samples(np.ascontiguousarray(X, dtype=np.float64), y.astype(np.float64))

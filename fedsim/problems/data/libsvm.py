@@ -14,7 +14,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 from scipy.sparse import csr_matrix
-from sklearn.datasets import load_svmlight_file
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
@@ -89,6 +88,9 @@ def _decompressed(content: bytes, path: Path) -> bytes:
 
 
 def _parse(text: bytes, features: int | None) -> tuple[csr_matrix, Array]:
+    # scikit-learn takes most of a second to import, and few commands need it.
+    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         X, y = load_svmlight_file(BytesIO(text), n_features=features, zero_based=False)

@@ -29,7 +29,7 @@ from fedsim.scenario import (
     Variant,
 )
 from fedsim.sim.devices import DeviceModel, RadioModel
-from fedsim.sim.network import ServerLink
+from fedsim.sim.lanes import ServerLink
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.silence import SilencePolicy
 from fedsim.sim.stopping import StopRules

@@ -26,7 +26,7 @@ from fedsim.record.log import EventLog
 from fedsim.record.parts import Parts
 from fedsim.record.rounds import RoundTable
 from fedsim.sim.devices import DeviceModel, RadioModel
-from fedsim.sim.network import ServerLink
+from fedsim.sim.lanes import ServerLink
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.stopping import StopRules
 from fedsim.sim.world import World

@@ -15,7 +15,7 @@ from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.calendar import Calendar
 from fedsim.sim.devices import Processor
 from fedsim.sim.evaluator import Evaluator
-from fedsim.sim.network import Envelope
+from fedsim.sim.lanes import Envelope
 
 _COMPUTE = int(Event.COMPUTE)
 

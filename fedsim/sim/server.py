@@ -13,7 +13,8 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.calendar import DEADLINE, Calendar
-from fedsim.sim.network import Envelope, Star
+from fedsim.sim.lanes import Envelope
+from fedsim.sim.network import Star
 from fedsim.sim.silence import SilencePolicy
 
 BEACON = Beacon()

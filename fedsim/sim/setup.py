@@ -10,7 +10,7 @@ from fedsim.ports import Array, Oracle, Payload
 from fedsim.sim.client import Handler
 from fedsim.sim.devices import DeviceModel, RadioModel
 from fedsim.sim.evaluator import Evaluator, SerialEvaluator
-from fedsim.sim.network import ServerLink
+from fedsim.sim.lanes import ServerLink
 from fedsim.sim.silence import SilencePolicy
 from fedsim.sim.stopping import StopRules
 

@@ -13,7 +13,8 @@ from fedsim.record.rounds import Traffic
 from fedsim.record.schema import ROW_DTYPE, Event
 from fedsim.sim.calendar import Calendar
 from fedsim.sim.devices import Radio, RadioModel
-from fedsim.sim.network import Envelope, ServerLink, Star
+from fedsim.sim.lanes import Envelope, ServerLink
+from fedsim.sim.network import Star
 
 from .worlds import answered
 

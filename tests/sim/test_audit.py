@@ -13,7 +13,7 @@ from fedsim.record.log import Rows
 from fedsim.record.schema import Event
 from fedsim.sim.client import SimClient
 from fedsim.sim.devices import DeviceModel, RadioModel
-from fedsim.sim.network import ServerLink
+from fedsim.sim.lanes import ServerLink
 from fedsim.sim.server import SimServer
 from fedsim.sim.stopping import StopRules
 

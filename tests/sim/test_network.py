@@ -5,7 +5,7 @@ from math import inf
 import pytest
 
 from fedsim.sim.devices import RadioModel
-from fedsim.sim.network import ServerLink
+from fedsim.sim.lanes import ServerLink
 
 from .stars import Network, Sent, Span
 

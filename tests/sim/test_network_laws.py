@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.sim.devices import Radio, RadioModel
-from fedsim.sim.network import ServerLink
+from fedsim.sim.lanes import ServerLink
 
 from .stars import Network, Sent, Span
 

@@ -11,7 +11,7 @@ import numpy as np
 from fedsim.ports import SILENCE, Message, Silence
 from fedsim.sim.client import SimClient
 from fedsim.sim.devices import DeviceModel, RadioModel
-from fedsim.sim.network import ServerLink
+from fedsim.sim.lanes import ServerLink
 from fedsim.sim.stopping import StopRules
 
 from .program import trace

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedsim.ports import SERVER, SILENCE, Message, Silence
 from fedsim.sim.client import SimClient
 from fedsim.sim.devices import DeviceModel, RadioModel
-from fedsim.sim.network import ServerLink
+from fedsim.sim.lanes import ServerLink
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.silence import SilencePolicy

@@ -1,0 +1,47 @@
+"""The benchmarks run, in a reduced form, and compare like with like. No time is judged."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from fedsim.build import Builder
+from fedsim.run import execute
+from fedsim.scenario import load
+from fedsim.sim.lanes import ServerLink
+from tests.conftest import ROOT
+
+BENCHMARKS = ROOT / "analysis/benchmarks"
+
+
+def module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.mark.parametrize("server", [ServerLink(), ServerLink(5e7, 5e7, 0.001)])
+def test_a_client_round_passes_the_audit(server: ServerLink) -> None:
+    assert module("client_round").client_rounds(server, 3) is None
+
+
+@pytest.mark.usefixtures("real_data")
+def test_the_plain_loop_sends_what_the_simulated_run_sends(tmp_path: Path) -> None:
+    benchmark = module("table_one")
+    plan = load(benchmark.SCENARIO, overrides=["variants={}", "stop.rounds=60"])
+    folder = execute(Builder(plan).build(plan.variants[0], 1), tmp_path)
+    summary = json.loads((folder / "summary.json").read_text())
+    assert benchmark.plain(benchmark.parts_of(plan), 60) == summary["transmissions"]
+
+
+def test_the_memory_benchmark_s_child_prints_a_peak() -> None:
+    command = [sys.executable, str(BENCHMARKS / "memory.py"), "2"]
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert int(out) > 10_000  # kB

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from fedsim.algorithms import Algorithm
 from fedsim.build import Builder, Job
-from fedsim.errors import RunError
+from fedsim.errors import DataError, RunError
 from fedsim.ports import SERVER
 from fedsim.record import read
 from fedsim.record.clients import client_table
@@ -119,6 +119,8 @@ def execute(job: Job, out: Path, watch: Watch = _unwatched) -> Path:
     world = World(job.setup, log, rounds, partial(watch, job))
     try:
         status, reason = _let_run(world)
+        if status == "diverged":
+            reason += _step_size(job)
     except BaseException:
         log.flush()  # what a user's interrupt or a handler's error leaves can be read
         rounds.flush()
@@ -147,6 +149,18 @@ def _let_run(world: World) -> tuple[str, str]:
             return "done", world.run()
         except RunError as error:
             return _status(error), str(error)
+
+
+def _step_size(job: Job) -> str:
+    """Return the step size of a run that diverged, beside the one that theory knows to be safe."""
+    step_size = getattr(job.algorithm, "step_size", None)
+    if step_size is None:
+        return ""
+    try:
+        safe = 1 / job.problem.smoothness(job.algorithm.objective)
+    except DataError:  # a loss without a smoothness constant
+        return f"; step_size is {step_size:g}, try a smaller one"
+    return f"; step_size is {step_size:g}, and 1/L = {safe:g}"
 
 
 def _status(error: RunError) -> str:

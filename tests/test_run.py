@@ -11,6 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_diabetes
+from sklearn.preprocessing import scale
 
 import fedsim
 from fedsim.algorithms import GradientDescent
@@ -182,6 +184,10 @@ def test_a_run_that_diverges_keeps_its_finite_rounds_and_the_others_go_on(tmp_pa
     assert f"diverged in round {len(rounds) + 1}" in wild["reason"]
     assert f"round {len(rounds)} was the last finite one" in wild["reason"]
     assert wild["rounds"] == len(rounds)
+    X = scale(load_diabetes().data)[: 442 // 5 * 5]
+    assert "step_size is 10" in wild["reason"]
+    named = float(wild["reason"].rpartition("1/L = ")[2])
+    assert named == pytest.approx(1 / (np.linalg.norm(X, 2) ** 2 + 5), rel=0.05)  # of other rows
 
 
 def test_silence_by_deadline_costs_time_and_no_bits() -> None:

@@ -129,6 +129,52 @@ def test_lag_ps_is_the_paper_s_loop(problem: str, tmp_path: Path) -> None:
     )
 
 
+def network() -> tuple[dict[str, Any], Gradients]:
+    """A network of 3 sigmoid units with a linear output, its gradient by the chain rule."""
+    X, y = load_diabetes(return_X_y=True)
+    X, rows, units = scale(X), len(y) // WORKERS, 3
+
+    def gradient_of(A: Array, b: Array) -> Callable[[Array], Array]:
+        def gradient(w: Array) -> Array:
+            d = A.shape[1]
+            inward, bias = w[: d * units].reshape(d, units), w[d * units : (d + 1) * units]
+            outward, shift = w[(d + 1) * units : -1], w[-1]
+            active = expit(A @ inward + bias)
+            error = active @ outward + shift - b
+            back = error[:, None] * outward * active * (1 - active)
+            parts = [A.T @ back, back.sum(axis=0), active.T @ error, error.sum()]
+            return np.concatenate([np.ravel(part) for part in parts]) + 0.1 * w
+
+        return gradient
+
+    spec = {
+        "loss": {"kind": "mlp", "hidden": units, "output": "squared", "scale": "sum", "l2": 0.1},
+        "data": {"kind": "sklearn", "name": "diabetes", "preprocess": ["standardise"]},
+        "split": {"kind": "contiguous", "clients": WORKERS},
+    }
+    return spec, [
+        gradient_of(X[m * rows : (m + 1) * rows], y[m * rows : (m + 1) * rows])
+        for m in range(WORKERS)
+    ]
+
+
+@pytest.mark.parametrize(("momentum", "censor"), [(0.4, 0.1), (0.0, 0.1), (0.4, 0.0)])
+def test_the_loop_is_the_same_where_the_problem_is_not_convex(
+    momentum: float, censor: float, tmp_path: Path
+) -> None:
+    spec, gradients = network()
+    alpha = 1e-5
+    algorithm = {"kind": "chb", "step_size": alpha, "momentum": momentum, "censor": censor}
+    seen = run(spec, algorithm, tmp_path)
+    eps1 = censor / (alpha**2 * WORKERS**2)
+    start = seen.models[0]
+    assert np.abs(start).max() > 0
+    check_same(
+        seen,
+        reference.censored(gradients, start, alpha=alpha, beta=momentum, eps1=eps1, rounds=ROUNDS),
+    )
+
+
 def test_censoring_saves_messages_and_the_others_do_not(tmp_path: Path) -> None:
     spec, _, smoothness = logistic()
     alpha = float(1 / smoothness.sum())

@@ -13,10 +13,10 @@ from fedsim.record.parts import Parts
 from fedsim.record.schema import (
     ARROW_SCHEMA,
     EVENT_NAMES,
+    MESSAGE,
     NO_PEER,
     ROW,
     ROW_DTYPE,
-    ROW_PAIR,
     Event,
     node_name,
 )
@@ -24,8 +24,7 @@ from fedsim.record.schema import (
 Rows = NDArray[np.void]
 """A chunk of the log, of dtype `ROW_DTYPE`."""
 
-_PACK, _PACK_PAIR = ROW.pack, ROW_PAIR.pack
-_SEND, _RECEIVE = int(Event.SEND), int(Event.RECEIVE)
+_PACK = ROW.pack
 
 _FIRST_CHUNK, _LARGEST_CHUNK, _GROWTH = 256, 65536, 4
 
@@ -85,6 +84,7 @@ class EventLog:
             header_bits,
             transport_bits,
             joules,
+            0.0,
             state_of_charge,
             detail,
         )
@@ -105,10 +105,10 @@ class EventLog:
         receiver_joules: float,
     ) -> None:
         """Add the two rows of a message that has arrived: the sender's, then the receiver's."""
-        self._buffer += _PACK_PAIR(
+        self._buffer += _PACK(
             t,
             duration,
-            _SEND,
+            MESSAGE,
             sender,
             receiver,
             round_number,
@@ -117,18 +117,6 @@ class EventLog:
             header_bits,
             0,
             sender_joules,
-            nan,
-            -1,
-            t,
-            duration,
-            _RECEIVE,
-            receiver,
-            sender,
-            round_number,
-            message,
-            payload_bits,
-            header_bits,
-            0,
             receiver_joules,
             nan,
             -1,
@@ -136,12 +124,16 @@ class EventLog:
         if len(self._buffer) >= self._limit:
             self.flush()
 
+    def pending(self) -> Rows:
+        """Return the rows that are in memory and not on disk yet."""
+        return _expand(np.frombuffer(bytes(self._buffer), dtype=ROW_DTYPE))
+
     def flush(self) -> None:
         """Write what is in memory as a part."""
         if not self._buffer:
             return
         self._digest.update(self._buffer)
-        rows = np.frombuffer(bytes(self._buffer), dtype=ROW_DTYPE)
+        rows = self.pending()
         self._buffer.clear()
         self._limit = min(_GROWTH * self._limit, _LARGEST_CHUNK * ROW.size)
         self._audit(rows)
@@ -163,7 +155,9 @@ class EventLog:
     def _table(self, rows: Rows) -> pa.Table:
         words = pa.array(self._words, pa.string())
         columns: dict[str, pa.Array] = {
-            name: pa.array(np.ascontiguousarray(rows[name])) for name in ROW_DTYPE.names or ()
+            name: pa.array(np.ascontiguousarray(rows[name]))
+            for name in ROW_DTYPE.names or ()
+            if name in ARROW_SCHEMA.names
         }
         columns["seq"] = pa.array(np.arange(self.rows, self.rows + len(rows)))
         columns["event"] = _category(rows["event"], pa.array(EVENT_NAMES))
@@ -172,6 +166,19 @@ class EventLog:
         columns["message"] = _category(rows["message"], words)
         columns["detail"] = _category(rows["detail"], words)
         return pa.table([columns[name] for name in ARROW_SCHEMA.names], schema=ARROW_SCHEMA)
+
+
+def _expand(records: Rows) -> Rows:
+    """Return the rows of the records: two for a message, the sender's and the receiver's."""
+    messages = records["event"] == MESSAGE
+    rows = np.repeat(records, 1 + messages)
+    receivers = np.flatnonzero(messages) + np.arange(1, 1 + np.count_nonzero(messages))
+    rows["event"][receivers - 1] = Event.SEND
+    rows["event"][receivers] = Event.RECEIVE
+    rows["node"][receivers] = rows["peer"][receivers - 1]
+    rows["peer"][receivers] = rows["node"][receivers - 1]
+    rows["joules"][receivers] = rows["peer_joules"][receivers]
+    return rows
 
 
 def _category(codes: NDArray[np.integer], names: pa.Array) -> pa.Array:

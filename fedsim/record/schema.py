@@ -73,11 +73,11 @@ class Event(IntEnum):
 NO_PEER = -2
 """The peer of a row that has none; nodes are numbered from -1, the server."""
 
-ROW = struct.Struct("<ddbiiihqqqddi")
-"""One row in memory: everything but `seq`, with categories as numbers."""
+MESSAGE = -1
+"""In memory, the event of one record that stands for both rows of a message."""
 
-ROW_PAIR = struct.Struct(ROW.format + ROW.format[1:])
-"""Two rows, as every message has."""
+ROW = struct.Struct("<ddbiiihqqqdddi")
+"""One row in memory: everything but `seq`, with categories as numbers, and `peer_joules`."""
 
 ROW_DTYPE = np.dtype(
     [
@@ -92,6 +92,7 @@ ROW_DTYPE = np.dtype(
         ("header_bits", "<i8"),
         ("transport_bits", "<i8"),
         ("joules", "<f8"),
+        ("peer_joules", "<f8"),
         ("state_of_charge", "<f8"),
         ("detail", "<i4"),
     ]

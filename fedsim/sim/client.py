@@ -109,20 +109,16 @@ class SimClient:
         begin, end = self.processor.reserve(now, work.operations)
         ticket = self._evaluator.submit(work)
         if end > now:
-            await self._until(begin, end)
+            finished: asyncio.Future[None] = asyncio.Future(loop=self._loop)
+            self._calendar.call(end, _finish, finished)
+            try:
+                await finished
+            except asyncio.CancelledError:
+                self.processor.release(self.now, begin, end)
+                self._charge(max(self.now - begin, 0.0))
+                raise
         self._charge(end - begin)
         return self._evaluator.result(ticket)
-
-    async def _until(self, begin: float, end: float) -> None:
-        """Wait for the end of a reservation, or charge what was used of it when cancelled."""
-        finished: asyncio.Future[None] = asyncio.Future(loop=self._loop)
-        self._calendar.call(end, _finish, finished)
-        try:
-            await finished
-        except asyncio.CancelledError:
-            self.processor.release(self.now, begin, end)
-            self._charge(max(self.now - begin, 0.0))
-            raise
 
     def _charge(self, seconds: float) -> None:
         joules = self.processor.spend(seconds)

@@ -100,11 +100,16 @@ class Radio:
 
     def end(self, now: float, bits: float, up: bool) -> float:  # noqa: FBT001 - once a message
         """Note that bits have ceased to flow; meter them and return the joules."""
-        model, began = self.model, self.began
-        on = min(began)  # both directions' bits, if any, flow until now
-        on = max(on, self._paid_until)
-        per_bit = model.energy_up if up else model.energy_down
-        joules = per_bit * bits + (model.base * (now - on) if on < now else 0.0)
+        # Comparisons, not min and max: this runs twice for every client in every round.
+        on, other = began = self.began  # both directions' bits, if any, flow until now
+        if other < on:  # noqa: PLR1730
+            on = other
+        if on < self._paid_until:  # noqa: PLR1730
+            on = self._paid_until
+        model = self.model
+        joules = (model.energy_up if up else model.energy_down) * bits
+        if on < now:
+            joules += model.base * (now - on)
         self._paid_until = now
         began[up] = inf
         self.joules += joules

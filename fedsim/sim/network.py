@@ -39,6 +39,7 @@ class Star:
         self._up = self._lanes(radios, server.down, server.latency, up=True)
         self._down = self._lanes(radios, server.up, server.latency, up=False)
         self.bits_delivered = 0
+        self._starting: dict[float, list[Lane]] = {}  # by the time at which their bits will flow
 
     def _lanes(
         self, radios: Sequence[Radio], capacity: float, latency: float, *, up: bool
@@ -79,13 +80,17 @@ class Star:
             self._arrive(lane)
         elif lane.link is None:
             self._calendar.call(began + envelope.bits / lane.cap, self._arrive, lane)
+        elif began in self._starting:
+            self._starting[began].append(lane)
         else:
-            self._calendar.call(began, self._flow, lane)
+            self._starting[began] = [lane]
+            self._calendar.call(began, self._flow, began)
 
-    def _flow(self, lane: Lane) -> None:
-        """Let the bits flow, now that the latency is over."""
-        if lane.current is not None and lane.link is not None:
-            lane.flow = lane.link.add(lane.current.bits, lane.cap, self._arrive, lane)
+    def _flow(self, began: float) -> None:
+        """Let the bits flow of all whose latency is over now: a broadcast's are over at once."""
+        for lane in self._starting.pop(began):
+            if lane.current is not None and lane.link is not None:
+                lane.flow = lane.link.add(lane.current.bits, lane.cap, self._arrive, lane)
 
     def _arrive(self, lane: Lane) -> None:
         """Log and hand over the message whose last bit has come, and start the next one."""

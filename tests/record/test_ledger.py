@@ -34,7 +34,11 @@ METERS = Meters(
 
 
 def rows(content: list[tuple[Any, ...]] = ROWS) -> Rows:
-    return np.array(content, dtype=ROW_DTYPE)
+    table = np.zeros(len(content), dtype=ROW_DTYPE)
+    names = [name for name in ROW_DTYPE.names or () if name != "peer_joules"]
+    for name, column in zip(names, zip(*content, strict=True), strict=True):
+        table[name] = column
+    return table
 
 
 def ledger(*chunks: Rows) -> Ledger:

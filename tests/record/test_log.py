@@ -1,6 +1,7 @@
 """The event log: what is appended is what is read, in bounded memory, at any moment."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
@@ -59,6 +60,29 @@ def test_a_message_has_a_row_at_either_end(tmp_path: Path) -> None:
     assert rows["joules"].tolist() == [0.75, 0.0]
     same = ["t", "duration", "round", "message", "payload_bits", "header_bits"]
     assert rows[same].drop_duplicates().shape[0] == 1
+
+
+@settings(max_examples=50)
+@given(st.lists(st.booleans(), max_size=60))
+def test_messages_and_other_rows_keep_their_order(kinds: list[bool]) -> None:
+    """Each message becomes two rows in place, whatever stands around it."""
+    seen: list[Rows] = []
+    with TemporaryDirectory() as folder:
+        log = EventLog(Path(folder), 3, lambda rows: seen.append(rows.copy()))
+        for at, message in enumerate(kinds):
+            if message:
+                log.append_message(float(at), 0.0, 1, -1, 1, log.word("m"), at, 120, 0.5, 0.25)
+            else:
+                log.append(float(at), 0.0, Event.COMPUTE, 2, joules=2.0)
+        log.close()
+    rows = [tuple(row[["t", "event", "node", "joules"]]) for chunk in seen for row in chunk]
+    expected: list[tuple[float, int, int, float]] = []
+    for at, message in enumerate(kinds):
+        if message:
+            expected += [(at, Event.SEND, 1, 0.5), (at, Event.RECEIVE, -1, 0.25)]
+        else:
+            expected.append((at, Event.COMPUTE, 2, 2.0))
+    assert rows == expected
 
 
 def test_categories_are_pandas_categoricals(tmp_path: Path) -> None:
@@ -131,7 +155,8 @@ def test_words_are_numbered_once_and_nothing_is_below_zero(words: list[str]) -> 
 
 def test_the_memory_layout_and_the_table_agree() -> None:
     assert ROW_DTYPE.itemsize == ROW.size
-    assert ["seq", *(ROW_DTYPE.names or ())] == ARROW_SCHEMA.names
+    in_memory = [name for name in ROW_DTYPE.names or () if name != "peer_joules"]
+    assert ["seq", *in_memory] == ARROW_SCHEMA.names
     assert [event.name.lower() for event in Event] == EVENT_NAMES
 
 

@@ -5,12 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from fedsim.ports import SERVER, ClientId
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.rounds import Traffic
-from fedsim.record.schema import ROW_DTYPE, Event
+from fedsim.record.schema import Event
 from fedsim.sim.calendar import Calendar
 from fedsim.sim.devices import Radio, RadioModel
 from fedsim.sim.lanes import Envelope, ServerLink
@@ -75,8 +73,7 @@ class Network:
     def close(self) -> list[Span]:
         """End the world now, and return what the log says of every message."""
         self.in_flight = self.star.close()
-        rows = np.frombuffer(bytes(self._log._buffer), dtype=ROW_DTYPE)
-        return [_span(row) for row in rows if row["event"] == Event.SEND]
+        return [_span(row) for row in self._log.pending() if row["event"] == Event.SEND]
 
 
 def _span(row: Rows) -> Span:

@@ -190,6 +190,23 @@ def test_a_run_that_diverges_keeps_its_finite_rounds_and_the_others_go_on(tmp_pa
     assert named == pytest.approx(1 / (np.linalg.norm(X, 2) ** 2 + 5), rel=0.05)  # of other rows
 
 
+def test_the_gradient_norm_is_measured_at_the_model_of_the_round() -> None:
+    problem = {
+        "loss": {"kind": "squared", "scale": "sum"},
+        "data": {"kind": "sklearn", "name": "diabetes"},
+        "split": {"kind": "contiguous"},
+    }
+    gd = {"kind": "gd", "step_size": 0.01}
+    result = fedsim.run(small(problem=problem, algorithm=gd, measures=["gradient_norm"]))
+    X, y = (part[: 442 // 5 * 5] for part in load_diabetes(return_X_y=True))
+    w, norms = np.zeros(10), []
+    for _ in range(30):
+        gradient = X.T @ (X @ w - y)
+        norms.append(np.linalg.norm(gradient))
+        w = w - 0.01 * gradient
+    assert np.allclose(result.rounds["gradient_norm"], norms, rtol=1e-10)
+
+
 def test_silence_by_deadline_costs_time_and_no_bits() -> None:
     beacon = fedsim.run(small())
     deadline = fedsim.run(small(silence={"kind": "deadline", "after": "1 s"}))

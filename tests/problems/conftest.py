@@ -4,11 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
-
-# Machines differ in speed and in what else they do, so no example has a deadline.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)

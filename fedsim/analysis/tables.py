@@ -34,7 +34,7 @@ def quantity(value: float, unit: str = "") -> str:
 
 
 def _table(title: str) -> Table:
-    return Table(title=escape(title), title_justify="left", box=SIMPLE, pad_edge=False)
+    return Table(title=escape(title), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
 
 
 def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
@@ -43,9 +43,9 @@ def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Ta
     table = _table(title)
     table.add_column("variant", no_wrap=True)
     if several:
-        table.add_column("reached", justify="right")
+        table.add_column("reached", justify="right", overflow="fold")
     for column in _COLUMNS:
-        table.add_column(_HEADS.get(column, column), justify="right")
+        table.add_column(_HEADS.get(column, column), justify="right", overflow="fold")
     for row in costs.to_dict("records"):
         name = str(row["variant"])
         cells = [escape(labels.get(name, name))]

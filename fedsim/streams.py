@@ -13,8 +13,9 @@ import numpy as np
 def stream(seed: int, *names: str | int) -> np.random.Generator:
     """Return the random stream of a purpose and an entity.
 
-    >>> stream(1, "split").integers(100) == stream(1, "split").integers(100)
-    True
+    >>> first, again = (stream(1, "split").integers(100, size=5).tolist() for _ in range(2))
+    >>> first == again, first == stream(1, "channel").integers(100, size=5).tolist()
+    (True, False)
     """
     name = "/".join(str(part) for part in names)
     key = np.frombuffer(sha256(name.encode()).digest(), dtype="<u4")

@@ -16,7 +16,7 @@ from sklearn.preprocessing import scale
 
 import fedsim
 from fedsim.algorithms import GradientDescent
-from fedsim.ports import Client
+from fedsim.ports import Client, Server
 from fedsim.record.read import read_run, run_folders
 from fedsim.record.schema import ARROW_SCHEMA
 
@@ -266,6 +266,27 @@ class Broken(GradientDescent):
         if client.now > 0.1:
             raise ZeroDivisionError("a defect")
         return await super().handle(client, message)
+
+
+class Wild(GradientDescent):
+    """An algorithm whose first model is not finite."""
+
+    kind: Literal["wild"] = "wild"  # type: ignore[assignment]
+
+    async def serve(self, server: Server) -> None:
+        server.commit(np.full_like(server.initial, np.nan))
+
+
+def test_a_run_without_a_finite_round_has_an_empty_table() -> None:
+    scenario = small(
+        algorithm={"kind": "wild", "step_size": "1/L"},
+        variants={"calm": {"algorithm": {"kind": "gd", "step_size": "1/L"}}},
+    )
+    result = fedsim.run(scenario, algorithms=[Wild])
+    assert result.summary["status"].tolist() == ["diverged", "done"]
+    assert "no round was finite" in result.summary["reason"][0]
+    assert list(result.rounds["variant"].unique()) == ["calm"]
+    assert read_run(result.runs[0], "rounds").empty
 
 
 def test_an_algorithm_of_one_s_own_runs_by_its_kind_and_its_errors_are_its_own(

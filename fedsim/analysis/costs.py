@@ -49,7 +49,8 @@ def mean_cost(costs: pd.DataFrame, order: Sequence[str]) -> pd.DataFrame:
     grouped = costs.groupby("variant", sort=False, observed=True)
     table = grouped[["round", "t", *COSTS]].mean()
     counts = pd.DataFrame({"reached": grouped["reached"].sum(), "runs": grouped.size()})
-    return counts.join(table).loc[list(order)].reset_index()
+    counts = counts.reindex(list(order), fill_value=0)  # a run may have no round at all
+    return counts.join(table).rename_axis("variant").reset_index()
 
 
 def final_cost(rounds: pd.DataFrame) -> pd.DataFrame:

@@ -67,7 +67,7 @@ def _panel(
     groups = totals.groupby("variant", sort=False, observed=True)
     variants = {str(variant): runs for variant, runs in groups}
     for number, variant in enumerate(dict.fromkeys([*labels, *variants])):
-        runs, name = variants[variant], labels.get(variant, variant)
+        runs, name = variants.get(variant, totals[:0]), labels.get(variant, variant)
         for _, run in runs.groupby("seed"):
             thin = run.iloc[_spread(len(run))]
             values = thin[measure].where(thin[measure] > 0) if measure == "gap" else thin[measure]

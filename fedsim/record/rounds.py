@@ -8,6 +8,17 @@ from fedsim.record.parts import Parts
 
 _CHUNK = 4096
 
+_COUNTS = ("seed", "round", "cohort", "transmissions", "beacons", "bits_up", "bits_down")
+_FIGURES = ("t", "objective", "gap", "joules")
+_NO_ROUNDS = pa.table(
+    {
+        "variant": pa.array([], pa.string()),
+        **{name: pa.array([], pa.int64()) for name in _COUNTS},
+        **{name: pa.array([], pa.float64()) for name in _FIGURES},
+    }
+)
+"""The table of a run that ended before its first round did."""
+
 
 @dataclass(slots=True)
 class Traffic:
@@ -80,6 +91,8 @@ class RoundTable:
             self._rows.clear()
 
     def close(self) -> None:
-        """Write the rest and join the parts into `rounds.parquet`."""
+        """Write the rest and join the parts into `rounds.parquet`, which may have no rows."""
         self.flush()
+        if not self.rounds:
+            self._parts.write(_NO_ROUNDS)
         self._parts.close()

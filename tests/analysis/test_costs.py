@@ -65,6 +65,14 @@ def test_means_are_over_the_runs_that_got_there_and_the_others_are_counted() -> 
     assert means["round"].tolist() == [3.0, 2.5]
 
 
+def test_a_variant_without_a_round_has_a_row_and_a_place_in_the_figure() -> None:
+    means = mean_cost(cost_to_target(rounds(), 0.01), ["none", "fast"])
+    assert means["variant"].tolist() == ["none", "fast"]
+    assert means["reached"].tolist() == [0, 2]
+    figure = convergence(rounds(), {"none": "none", "fast": "chb", "slow": "gd"})
+    assert len(figure.axes[0].lines) == 4
+
+
 def test_the_cost_of_a_whole_run_is_that_of_its_last_round() -> None:
     assert final_cost(rounds())["bits_up"].tolist() == [600] * 4
 

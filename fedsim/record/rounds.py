@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from fedsim.record.parts import Parts
 
-_CHUNK = 4096
+_FIRST_CHUNK, _LARGEST_CHUNK, _GROWTH = 64, 4096, 4
 
 _COUNTS = ("seed", "round", "cohort", "transmissions", "beacons", "bits_up", "bits_down")
 _FIGURES = ("t", "objective", "gap", "joules")
@@ -55,7 +55,8 @@ class Traffic:
 class RoundTable:
     """The writer of `rounds.parquet`: takes a row a round, then is closed once.
 
-    Costs are per round, so their cumulative sums are the cost of getting there.
+    Costs are per round, so their cumulative sums are the cost of getting there. The first
+    chunks are small so that a slow run shows early, as in the event log.
     """
 
     def __init__(self, parts: Parts, variant: str, seed: int) -> None:
@@ -64,6 +65,7 @@ class RoundTable:
         self._head: dict[str, float | int | str] = {"variant": variant, "seed": seed}
         self._rows: list[dict[str, float | int | str]] = []
         self._before = Traffic().as_dict()
+        self._limit = _FIRST_CHUNK
 
     def add(
         self,
@@ -81,7 +83,7 @@ class RoundTable:
         cost = {name: total - before[name] for name, total in totals.items()}
         self._before = totals
         self._rows.append({**self._head, "round": self.rounds, "t": t, **results, **cost})
-        if len(self._rows) >= _CHUNK:
+        if len(self._rows) >= self._limit:
             self.flush()
 
     def flush(self) -> None:
@@ -89,6 +91,7 @@ class RoundTable:
         if self._rows:
             self._parts.write(pa.Table.from_pylist(self._rows))
             self._rows.clear()
+            self._limit = min(_GROWTH * self._limit, _LARGEST_CHUNK)
 
     def close(self) -> None:
         """Write the rest and join the parts into `rounds.parquet`, which may have no rows."""

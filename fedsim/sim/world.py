@@ -150,6 +150,11 @@ class World:
             await self._setup.algorithm.serve(self._server)
         except RunStopped as stopped:
             return str(stopped)
+        except BaseExceptionGroup as group:  # a task of a group may have committed
+            stopped_in, others = group.split(RunStopped)
+            if stopped_in is None or others is not None:
+                raise
+            return _first(stopped_in)
         return "the algorithm has ended"
 
     def _commit(self, model: Array, measures: dict[str, float]) -> None:
@@ -193,6 +198,13 @@ class World:
         """Write down what was under way when the run ended, and why it ended."""
         self._bits_in_flight = self._network.close()
         self._rest(Event.STOP, self._rounds.rounds, self._log.word(reason))
+
+
+def _first(error: BaseException) -> str:
+    """Return the text of the first error in a group, or in a group within it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error)
 
 
 def _failure(task: asyncio.Task[None]) -> BaseException:

@@ -235,3 +235,34 @@ def test_an_interrupt_from_the_keyboard_ends_a_run_and_leaves_a_readable_world()
     with pytest.raises(KeyboardInterrupt):
         play(setup(rounds, handle))
     assert play(setup(rounds, echo, stop=StopRules(rounds=1))).reason == "rounds: 1 of 1"
+
+
+def test_a_commit_within_a_task_group_ends_the_run_as_any_other() -> None:
+    async def commit(server: SimServer) -> None:
+        await server.exchange(asked())
+        server.commit(server.initial)
+
+    async def serve(server: SimServer) -> None:
+        async with asyncio.TaskGroup() as outer:
+            outer.create_task(asyncio.sleep(100.0))
+            async with asyncio.TaskGroup() as inner:
+                inner.create_task(commit(server))
+
+    assert play(setup(serve, stop=StopRules(rounds=1))).reason == "rounds: 1 of 1"
+
+
+def test_a_failure_beside_a_commit_is_not_lost() -> None:
+    async def serve(server: SimServer) -> None:
+        async def fail() -> None:
+            raise Mine
+
+        async def commit() -> None:
+            server.commit(server.initial)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+            group.create_task(commit())
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        play(setup(serve, stop=StopRules(rounds=1)))
+    assert caught.value.subgroup(Mine) is not None

@@ -1,0 +1,52 @@
+"""The round table: costs by difference, on disk soon, whole at the end."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim.record.parts import Parts, read_table
+from fedsim.record.rounds import RoundTable, Traffic
+
+COSTS = ("cohort", "transmissions", "beacons", "bits_up", "bits_down", "joules")
+
+
+def add(table: RoundTable, traffic: Traffic) -> None:
+    table.add(float(table.rounds), traffic, objective=1.0, gap=0.5, measures={})
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=20))
+def test_the_costs_of_all_rounds_add_up_to_the_totals(steps: list[int]) -> None:
+    traffic = Traffic()
+    with TemporaryDirectory() as folder:
+        table = RoundTable(Parts(Path(folder), "rounds"), "base", 1)
+        for step in steps:
+            traffic.cohort += 1
+            traffic.transmissions += step
+            traffic.bits_up += 8 * step
+            traffic.joules += step / 4
+            add(table, traffic)
+        table.close()
+        frame = read_table(Path(folder), "rounds").to_pandas()
+    assert frame["transmissions"].tolist() == steps
+    assert frame[list(COSTS)].sum().to_dict() == traffic.as_dict()
+    assert frame["round"].tolist() == list(range(1, len(steps) + 1))
+
+
+def test_a_slow_run_shows_its_rounds_before_it_ends(tmp_path: Path) -> None:
+    table = RoundTable(Parts(tmp_path, "rounds"), "base", 1)
+    for _ in range(100):
+        add(table, Traffic())
+    assert not (tmp_path / "rounds.parquet").exists()
+    assert len(read_table(tmp_path, "rounds")) == 64
+    table.close()
+    assert len(read_table(tmp_path, "rounds")) == 100
+
+
+def test_measures_become_columns(tmp_path: Path) -> None:
+    table = RoundTable(Parts(tmp_path, "rounds"), "base", 1)
+    table.add(1.0, Traffic(), objective=1.0, gap=0.5, measures={"drift": 0.25})
+    table.close()
+    assert read_table(tmp_path, "rounds")["drift"].to_pylist() == [0.25]

@@ -37,7 +37,7 @@ class EventLog:
 
     Args:
         folder: the run's folder.
-        nodes: how many clients there are.
+        clients: how many there are.
         audit: sees every chunk before it is written.
     """
 

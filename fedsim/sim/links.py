@@ -4,6 +4,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
+from operator import attrgetter
 from typing import Any
 
 from fedsim.sim.calendar import SETTLE, Calendar, Timer
@@ -203,7 +204,7 @@ class FairLink:
             self._touch()
         else:  # nobody can go faster for it
             self._wait()
-        for flow in sorted(ended, key=lambda flow: flow.serial):
+        for flow in sorted(ended, key=attrgetter("serial")):
             flow.finished(flow.token)
 
     def _tidy(self) -> None:

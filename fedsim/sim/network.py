@@ -6,7 +6,6 @@ server's link. It has arrived when its last bit has.
 """
 
 from collections.abc import Sequence
-from math import inf
 
 from fedsim.ports import SERVER, ClientId
 from fedsim.record.log import EventLog
@@ -44,7 +43,9 @@ class Star:
     def _lanes(
         self, radios: Sequence[Radio], capacity: float, latency: float, *, up: bool
     ) -> list[Lane]:
-        link = FairLink(self._calendar, capacity) if capacity < inf else None
+        # A lane carries one message at a time, so a link with room for all lanes is never full.
+        wanted = sum(radio.model.up if up else radio.model.down for radio in radios)
+        link = FairLink(self._calendar, capacity) if capacity < wanted else None
         return [Lane(client, radio, link, latency, up=up) for client, radio in enumerate(radios)]
 
     def connect(self, server: Receive, clients: Sequence[Receive]) -> None:

@@ -195,6 +195,7 @@ def _summary(job: Job, world: World, *, status: str, reason: str) -> dict[str, A
         "variant": job.variant.name,
         "seed": job.seed,
         "algorithm": job.algorithm.kind,
+        "parameters": job.algorithm.model_dump(exclude={"kind"}, exclude_none=True, mode="json"),
         "status": status,
         "reason": reason,
         "rounds": number,

@@ -207,6 +207,14 @@ def test_the_gradient_norm_is_measured_at_the_model_of_the_round() -> None:
     assert np.allclose(result.rounds["gradient_norm"], norms, rtol=1e-10)
 
 
+def test_the_summary_has_the_parameters_as_numbers() -> None:
+    result = fedsim.run(small(algorithm={"kind": "chb", "step_size": "0.5/L", "censor": 0.2}))
+    (row,) = result.summary.to_dict("records")
+    eps1 = 0.2 / (row["parameters.step_size"] * 5) ** 2
+    assert row["parameters.eps1"] == pytest.approx(eps1, rel=1e-12)
+    assert row["parameters.momentum"] == 0.4
+
+
 def test_silence_by_deadline_costs_time_and_no_bits() -> None:
     beacon = fedsim.run(small())
     deadline = fedsim.run(small(silence={"kind": "deadline", "after": "1 s"}))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from math import inf, nan
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,8 @@ class Job:
         problem: the clients' losses.
         reference: the optimum; None where none is known.
         algorithm: configured for the problem.
-        groups: the group of the fleet that each client belongs to.
+        groups: the groups of the fleet; one of ideal clients where none was written.
+        members: the number of the group that each client belongs to.
     """
 
     variant: Variant
@@ -56,6 +58,12 @@ class Job:
     reference: Reference | None
     algorithm: Algorithm
     groups: tuple[Group, ...]
+    members: tuple[int, ...]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The method's parameters as the numbers that run."""
+        return self.algorithm.model_dump(exclude={"kind"}, exclude_none=True, mode="json")
 
     @property
     def scenario(self) -> Scenario:
@@ -70,8 +78,8 @@ class Job:
         return Setup(
             algorithm=self.algorithm,
             fleet=[
-                _member(group, oracle)
-                for group, oracle in zip(self.groups, self.problem.oracles, strict=True)
+                _member(self.groups[number], oracle)
+                for number, oracle in zip(self.members, self.problem.oracles, strict=True)
             ],
             initial=self.problem.initial(stream(self.seed, "initial model")),
             smoothness=lambda: self.problem.client_smoothness,
@@ -140,7 +148,9 @@ class Builder:
         if scenario.stop.gap is not None and reference is None:
             text = f"no optimum is known for the loss {problem.loss.kind}, so no gap to it either"
             raise ScenarioError([variant.fault("stop.gap", text)])
-        return Job(variant, seed, problem, reference, algorithm, _groups(scenario, problem))
+        groups = scenario.fleet or (Group(count=len(problem.losses)),)
+        members = tuple(n for n, group in enumerate(groups) for _ in range(group.count))
+        return Job(variant, seed, problem, reference, algorithm, groups, members)
 
     def _get_problem(self, scenario: Scenario, seed: int) -> Problem:
         spec, clients = scenario.problem, scenario.clients or None
@@ -186,13 +196,6 @@ def _setting(problem: Problem, algorithm: Algorithm) -> Setting:
         dimension=problem.dimension,
         smoothness=partial(problem.smoothness, algorithm.objective),
     )
-
-
-def _groups(scenario: Scenario, problem: Problem) -> tuple[Group, ...]:
-    """Return each client's group; ideal ones, as many as the split gave, without a fleet."""
-    if not scenario.fleet:
-        return (Group(),) * len(problem.losses)
-    return tuple(group for group in scenario.fleet for _ in range(group.count))
 
 
 def _member(group: Group, oracle: LossOracle) -> Member:

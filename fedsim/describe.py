@@ -40,10 +40,11 @@ def job_table(job: Job) -> Table:
     A full round is the model down, one gradient, and a vector of the model's length up, on
     an otherwise idle server link.
     """
+    bits = _model_bits(job) + HEADER_BITS
     table = listing(
-        f"{job.variant.name}: {job.algorithm.kind}, {len(job.groups)} clients",
+        f"{job.variant.name}: {job.algorithm.kind}, {len(job.members)} clients",
         ("clients", "device", "radio", "samples", "download", "compute", "upload", "energy"),
-        [_round_of(job, group, own) for group, own in _by_group(job).items()],
+        [_round_of(job, number, bits) for number in range(len(job.groups))],
     )
     table.caption = "\n".join(_facts(job))
     table.caption_justify = "left"
@@ -55,12 +56,10 @@ def _first_line(model: type) -> str:
 
 
 def _facts(job: Job) -> Iterator[str]:
-    method = job.algorithm.model_dump(exclude={"kind"}, exclude_none=True)
-    yield ", ".join(f"{name} = {value:g}" for name, value in method.items())
-    vector = job.setup.pack_down(job.setup.initial).bits
+    yield ", ".join(f"{name} = {value:g}" for name, value in job.parameters.items())
     yield (
-        f"model of {job.problem.dimension} values, {vector} bits and a header of {HEADER_BITS}; "
-        f"{job.scenario.wire.values.value} on the wire"
+        f"model of {job.problem.dimension} values, {_model_bits(job)} bits and a header of "
+        f"{HEADER_BITS}; {job.scenario.wire.values.value} on the wire"
     )
     if job.reference is None:
         yield "no optimum is known"
@@ -68,26 +67,21 @@ def _facts(job: Job) -> Iterator[str]:
         yield f"optimum {job.reference.value:.10g}, by {job.reference.method}"
 
 
-def _by_group(job: Job) -> dict[int, list[int]]:
-    """Return the clients of each group of the fleet."""
-    groups: dict[int, list[int]] = {}
-    identities = [id(group) for group in job.groups]
-    for client, identity in enumerate(identities):
-        groups.setdefault(identities.index(identity), []).append(client)
-    return groups
+def _model_bits(job: Job) -> int:
+    return job.setup.pack_down(job.setup.initial).bits
 
 
-def _round_of(job: Job, first: int, clients: list[int]) -> tuple[str, ...]:
-    """Return a row of `job_table` for clients of one group, at the mean of their samples."""
-    group: Group = job.groups[first]
-    rows = [job.problem.losses[client].rows for client in clients]
-    work = [job.problem.losses[client].gradient_operations for client in clients]
-    bits = job.setup.pack_down(job.setup.initial).bits + HEADER_BITS
+def _round_of(job: Job, number: int, bits: int) -> tuple[str, ...]:
+    """Return a row of `job_table` for the clients of one group, at the mean of their samples."""
+    group = job.groups[number]
+    pairs = zip(job.members, job.problem.losses, strict=True)
+    losses = [loss for member, loss in pairs if member == number]
+    rows, work = zip(*[(loss.rows, loss.gradient_operations) for loss in losses], strict=True)
     latency = group.radio.latency + job.scenario.network.server.latency
     down, up = bits / group.radio.down, bits / group.radio.up
     compute = sum(work) / len(work) / group.device.speed
     return (
-        str(len(clients)),
+        str(len(losses)),
         group.device.kind,
         group.radio.kind,
         f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} to {max(rows)}",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import itemgetter
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -97,12 +98,16 @@ def run(
     builder = Builder(plan)
     builder.check()
     folder = Path(tempfile.mkdtemp(prefix="fedsim-") if out is None else out)
-    jobs = ((variant, seed) for variant in plan.variants for seed in variant.seeds)
+    jobs = [(variant, seed) for variant in plan.variants for seed in variant.seeds]
     with ExitStack() as cleaning:
         if out is None:
             cleaning.callback(rmtree, folder, ignore_errors=True)
-        runs = tuple(execute(builder.build(*job), folder, watch) for job in jobs)
-        result = Result(folder, runs)
+        # Seed by seed: the variants share the data of a seed, which is then built once.
+        runs = {
+            (variant.name, seed): execute(builder.build(variant, seed), folder, watch)
+            for variant, seed in sorted(jobs, key=itemgetter(1))
+        }
+        result = Result(folder, tuple(runs[variant.name, seed] for variant, seed in jobs))
         weakref.finalize(result, cleaning.pop_all().close)  # goes with the result from now on
     return result
 
@@ -112,8 +117,8 @@ def execute(job: Job, out: Path, watch: Watch = _unwatched) -> Path:
     folder = RunFolder(out, job.variant.name, job.seed)
     own = job.scenario.model_copy(update={"seed": job.seed, "seeds": 1})
     folder.write_text(SCENARIO, dump(own))
-    ledger = Ledger(len(job.groups))
-    log = EventLog(folder.path, len(job.groups), ledger.absorb)
+    ledger = Ledger(len(job.members))
+    log = EventLog(folder.path, len(job.members), ledger.absorb)
     rounds = RoundTable(Parts(folder.path, "rounds"), job.variant.name, job.seed)
     log.append(0.0, 0.0, Event.EVALUATE, SERVER, detail=log.word(_describe(job)))
     world = World(job.setup, log, rounds, partial(watch, job))
@@ -132,7 +137,7 @@ def execute(job: Job, out: Path, watch: Watch = _unwatched) -> Path:
         ledger.audit(world.meters())
     except RunError as error:
         status, reason = _status(error), str(error)
-    idle = np.array([group.device.idle for group in job.groups])
+    idle = np.array([job.groups[number].device.idle for number in job.members])
     folder.write_table("clients", client_table(ledger, _facts(job), idle))
     folder.write_json(MANIFEST, manifest(job.seed, log.rows, log.sha256))
     folder.write_json(SUMMARY, _summary(job, world, status=status, reason=reason))
@@ -179,11 +184,10 @@ def _describe(job: Job) -> str:
 
 def _facts(job: Job) -> dict[str, Sequence[object]]:
     """Return what each client is, for the client table."""
-    numbers = [n for n, group in enumerate(job.scenario.fleet) for _ in range(group.count)]
     return {
-        "group": numbers or [0] * len(job.groups),
-        "device": [group.device.kind for group in job.groups],
-        "radio": [group.radio.kind for group in job.groups],
+        "group": job.members,
+        "device": [job.groups[number].device.kind for number in job.members],
+        "radio": [job.groups[number].radio.kind for number in job.members],
         "samples": [loss.rows for loss in job.problem.losses],
     }
 
@@ -195,7 +199,7 @@ def _summary(job: Job, world: World, *, status: str, reason: str) -> dict[str, A
         "variant": job.variant.name,
         "seed": job.seed,
         "algorithm": job.algorithm.kind,
-        "parameters": job.algorithm.model_dump(exclude={"kind"}, exclude_none=True, mode="json"),
+        "parameters": job.parameters,
         "status": status,
         "reason": reason,
         "rounds": number,
@@ -204,7 +208,7 @@ def _summary(job: Job, world: World, *, status: str, reason: str) -> dict[str, A
         "gap": objective - reference.value if reference else None,
         "target": job.scenario.stop.gap,
         **world.traffic.as_dict(),
-        "clients": len(job.groups),
+        "clients": len(job.members),
         "dimension": job.problem.dimension,
         "problem": job.problem.fingerprint,
         "reference": None

@@ -7,6 +7,8 @@ import pandas as pd
 COSTS = ("transmissions", "beacons", "bits_up", "bits_down", "joules")
 """Columns of a round table that are costs of that round, and add up."""
 
+_COLUMNS = ["variant", "seed", "round", "t", *COSTS]
+
 
 def cumulative(rounds: pd.DataFrame) -> pd.DataFrame:
     """Return a round table whose costs are those of all rounds so far, run by run.
@@ -35,8 +37,7 @@ def cost_to_target(rounds: pd.DataFrame, target: float) -> pd.DataFrame:
     totals = cumulative(rounds)
     first = totals[totals["gap"] < target].drop_duplicates(["variant", "seed"])
     runs = rounds[["variant", "seed"]].drop_duplicates()
-    columns = ["variant", "seed", "round", "t", *COSTS]
-    table = runs.merge(first[columns], how="left", on=["variant", "seed"])
+    table = runs.merge(first[_COLUMNS], how="left", on=["variant", "seed"])
     table.insert(2, "reached", table["round"].notna())
     return table.reset_index(drop=True)
 
@@ -56,7 +57,6 @@ def mean_cost(costs: pd.DataFrame, order: Sequence[str]) -> pd.DataFrame:
 def final_cost(rounds: pd.DataFrame) -> pd.DataFrame:
     """Return what each run had spent at its end, in the same columns as `cost_to_target`."""
     last = cumulative(rounds).drop_duplicates(["variant", "seed"], keep="last")
-    columns: Sequence[str] = ["variant", "seed", "round", "t", *COSTS]
-    table = last[list(columns)].reset_index(drop=True)
+    table = last[_COLUMNS].reset_index(drop=True)
     table.insert(2, "reached", value=True)
     return table

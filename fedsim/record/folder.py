@@ -7,14 +7,15 @@ import json
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
+from math import isfinite
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from fedsim.record.parts import write_table
 from fedsim.record.schema import SCHEMA_VERSION
 
 SUMMARY, MANIFEST, SCENARIO = "summary.json", "manifest.json", "scenario.yaml"
@@ -48,9 +49,9 @@ class RunFolder:
 
     def write_table(self, name: str, frame: pd.DataFrame) -> None:
         """Write a small table as `NAME.parquet`."""
-        aside = self.path / f"{name}.aside"
-        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), aside)
-        aside.replace(self.path / f"{name}.parquet")
+        write_table(
+            pa.Table.from_pandas(frame, preserve_index=False), self.path / f"{name}.parquet"
+        )
 
 
 def manifest(seed: int, rows: int, sha256: str) -> dict[str, Any]:
@@ -68,6 +69,6 @@ def manifest(seed: int, rows: int, sha256: str) -> dict[str, Any]:
 def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON
     if isinstance(value, Mapping):
         return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, float) and (value != value or value in {float("inf"), float("-inf")}):  # noqa: PLR0124
+    if isinstance(value, float) and not isfinite(value):
         return None
     return value

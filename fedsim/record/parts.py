@@ -25,6 +25,13 @@ def _options(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table aside, then give it its name."""
+    aside = path.with_suffix(".aside")
+    pq.write_table(table, aside, **_options(table.schema))
+    aside.replace(path)
+
+
 class Parts:
     """The writer of one growing table: takes parts, then is closed once."""
 
@@ -37,14 +44,11 @@ class Parts:
 
     def write(self, table: pa.Table) -> None:
         """Add rows; they are on disk, and whole, when this returns."""
-        options = _options(table.schema)
         if self._whole is None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._whole = pq.ParquetWriter(self._aside, table.schema, **options)
+            self._whole = pq.ParquetWriter(self._aside, table.schema, **_options(table.schema))
         self._whole.write_table(table)
-        part = self.folder / f"part-{self._count:06d}.parquet"
-        pq.write_table(table, part.with_suffix(".aside"), **options)
-        part.with_suffix(".aside").replace(part)
+        write_table(table, self.folder / f"part-{self._count:06d}.parquet")
         self._count += 1
 
     def close(self) -> None:

@@ -127,7 +127,7 @@ class Calendar(simpy.Environment):
             self._cancelled = 0
 
     def step_until(self, ready: Sized) -> None:
-        """Step until `ready` is not empty.
+        """Step until `ready` is not empty; bare calls, the commonest, are taken without `step`.
 
         Raises:
             EmptySchedule: nothing will ever happen again.

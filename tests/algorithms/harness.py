@@ -43,8 +43,8 @@ def trajectory(scenario: dict[str, Any], folder: Path) -> Trajectory:
         transmissions.append(world.traffic.transmissions)
         return job.problem.value(model, job.algorithm.objective)
 
-    ledger = Ledger(len(job.groups))
-    log = EventLog(folder, len(job.groups), ledger.absorb)
+    ledger = Ledger(len(job.members))
+    log = EventLog(folder, len(job.members), ledger.absorb)
     rounds = RoundTable(Parts(folder, "rounds"), "base", 1)
     world = World(replace(job.setup, evaluate=evaluate), log, rounds)
     world.close(world.run())

@@ -1,0 +1,34 @@
+"""A small scenario of five clients, for tests of whole runs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+SMALL: Mapping[str, Any] = {
+    "name": "small",
+    "problem": {
+        "loss": {"kind": "squared", "scale": "sum", "l2": 1.0},
+        "data": {"kind": "sklearn", "name": "diabetes", "preprocess": ["standardise"]},
+        "split": {"kind": "iid"},
+    },
+    "algorithm": {"kind": "chb", "step_size": "1/L"},
+    "wire": {"values": "float64"},
+    "fleet": [
+        {"count": 3, "device": "phone-mid", "radio": "lte"},
+        {"count": 2, "device": "pi-4", "radio": "wifi"},
+    ],
+    "stop": {"rounds": 30},
+}
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    return {**SMALL, **changes}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return every file of a folder of runs."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

@@ -15,6 +15,8 @@ import numpy as np
 
 from fedsim.algorithms import Algorithm, Setting
 from fedsim.errors import DataError, Fault, ScenarioError
+from fedsim.physics.devices import DeviceModel
+from fedsim.physics.radios import RadioModel
 from fedsim.ports import Array
 from fedsim.problems import LossOracle, Objective, Problem, Reference, optimum
 from fedsim.problems.data import Catalogue, find
@@ -29,8 +31,7 @@ from fedsim.scenario import (
     Stop,
     Variant,
 )
-from fedsim.sim.devices import DeviceModel, RadioModel
-from fedsim.sim.lanes import ServerLink
+from fedsim.sim.network.lanes import ServerLink
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.silence import SilencePolicy
 from fedsim.sim.stopping import StopRules

@@ -12,7 +12,7 @@ import pytest
 from fedsim.build import Builder
 from fedsim.run import execute
 from fedsim.scenario import load
-from fedsim.sim.lanes import ServerLink
+from fedsim.sim.network.lanes import ServerLink
 from tests.conftest import ROOT
 
 BENCHMARKS = ROOT / "analysis/benchmarks"

@@ -20,13 +20,14 @@ import numpy as np
 import simpy
 
 from fedsim.algorithms.censored import GradientDescent, Innovation, Iterate
+from fedsim.physics.devices import DeviceModel
+from fedsim.physics.radios import RadioModel
 from fedsim.ports import Array, Client, Server, Work
 from fedsim.record.ledger import Ledger
 from fedsim.record.log import EventLog
 from fedsim.record.parts import Parts
 from fedsim.record.rounds import RoundTable
-from fedsim.sim.devices import DeviceModel, RadioModel
-from fedsim.sim.lanes import ServerLink
+from fedsim.sim.network.lanes import ServerLink
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.stopping import StopRules
 from fedsim.sim.world import World

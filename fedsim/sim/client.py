@@ -12,10 +12,10 @@ from fedsim.ports import Array, ClientId, Message, Oracle, Payload, Silence, Wor
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
-from fedsim.sim.calendar import Calendar
-from fedsim.sim.devices import Processor
+from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.evaluator import Evaluator
-from fedsim.sim.lanes import Envelope
+from fedsim.sim.network.lanes import Envelope
+from fedsim.sim.power.processor import Processor
 
 _COMPUTE = int(Event.COMPUTE)
 

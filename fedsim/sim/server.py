@@ -12,9 +12,9 @@ from fedsim.ports import SERVER, SILENCE, Array, Beacon, ClientId, Message, Payl
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
-from fedsim.sim.calendar import DEADLINE, Calendar
-from fedsim.sim.lanes import Envelope
-from fedsim.sim.network import Star
+from fedsim.sim.engine.calendar import DEADLINE, Calendar
+from fedsim.sim.network.lanes import Envelope
+from fedsim.sim.network.transport import Star
 from fedsim.sim.silence import SilencePolicy
 
 BEACON = Beacon()

@@ -6,11 +6,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from fedsim.physics.devices import DeviceModel
+from fedsim.physics.radios import RadioModel
 from fedsim.ports import Array, Oracle, Payload
 from fedsim.sim.client import Handler
-from fedsim.sim.devices import DeviceModel, RadioModel
 from fedsim.sim.evaluator import Evaluator, SerialEvaluator
-from fedsim.sim.lanes import ServerLink
+from fedsim.sim.network.lanes import ServerLink
 from fedsim.sim.silence import SilencePolicy
 from fedsim.sim.stopping import StopRules
 

@@ -12,11 +12,12 @@ from fedsim.record.ledger import Meters
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import RoundTable, Traffic
 from fedsim.record.schema import NO_PEER, Event, node_name
-from fedsim.sim.calendar import Calendar
 from fedsim.sim.client import SimClient
-from fedsim.sim.devices import Processor, Radio
-from fedsim.sim.loop import simulate
-from fedsim.sim.network import Star
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.engine.loop import simulate
+from fedsim.sim.network.transport import Star
+from fedsim.sim.power.processor import Processor
+from fedsim.sim.power.radio import Radio
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Setup
 from fedsim.sim.stopping import RunStopped

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fedsim.sim.calendar import Calendar
-from fedsim.sim.loop import SimLoop
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.engine.loop import SimLoop
 
 
 def pytest_asyncio_loop_factories(

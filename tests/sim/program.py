@@ -11,8 +11,8 @@ from typing import Any
 
 import simpy
 
-from fedsim.sim.calendar import Calendar
-from fedsim.sim.loop import simulate
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.engine.loop import simulate
 
 Trace = list[str]
 

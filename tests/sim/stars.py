@@ -5,14 +5,15 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from fedsim.physics.radios import RadioModel
 from fedsim.ports import SERVER, ClientId
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
-from fedsim.sim.calendar import Calendar
-from fedsim.sim.devices import Radio, RadioModel
-from fedsim.sim.lanes import Envelope, ServerLink
-from fedsim.sim.network import Star
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.lanes import Envelope, ServerLink
+from fedsim.sim.network.transport import Star
+from fedsim.sim.power.radio import Radio
 
 from .worlds import answered
 

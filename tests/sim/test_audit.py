@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from fedsim.errors import AuditError
+from fedsim.physics.devices import DeviceModel
+from fedsim.physics.radios import RadioModel
 from fedsim.ports import SILENCE, Message, Silence
 from fedsim.record.ledger import Ledger, Meters
 from fedsim.record.log import Rows
 from fedsim.record.schema import Event
 from fedsim.sim.client import SimClient
-from fedsim.sim.devices import DeviceModel, RadioModel
-from fedsim.sim.lanes import ServerLink
+from fedsim.sim.network.lanes import ServerLink
 from fedsim.sim.server import SimServer
 from fedsim.sim.stopping import StopRules
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simpy.core import EmptySchedule
 
-from fedsim.sim.calendar import DEADLINE, NORMAL, SETTLE, Calendar, Timer
+from fedsim.sim.engine.calendar import DEADLINE, NORMAL, SETTLE, Calendar, Timer
 
 Process = Generator[simpy.Event, Any, None]
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.physics.devices import DeviceModel
 from fedsim.ports import Array, Message, Work
 from fedsim.sim.client import Handler, SimClient
-from fedsim.sim.devices import DeviceModel
 from fedsim.sim.server import SimServer
 from fedsim.sim.stopping import StopRules
 

@@ -11,7 +11,7 @@ import pytest
 from fedsim.errors import Deadlock
 from fedsim.ports import SILENCE, Message, Reply, Silence
 from fedsim.sim.client import Handler, SimClient
-from fedsim.sim.lanes import ServerLink
+from fedsim.sim.network.lanes import ServerLink
 from fedsim.sim.server import SimServer
 from fedsim.sim.silence import SilencePolicy
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fedsim.sim.calendar import Calendar
-from fedsim.sim.links import FairLink, Flow
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.fair import FairLink, Flow
 
 Ended = dict[str, float]
 Offer = tuple[str, float, float, float]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simpy.core import EmptySchedule
 
-from fedsim.sim.calendar import Calendar
-from fedsim.sim.links import FairLink, Flow
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.fair import FairLink, Flow
 
 from .filling import Transfer, ends
 

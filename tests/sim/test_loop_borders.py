@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fedsim.errors import Deadlock
-from fedsim.sim.calendar import Calendar
-from fedsim.sim.loop import simulate
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.engine.loop import simulate
 
 
 async def for_ever() -> None:

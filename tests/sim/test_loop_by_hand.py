@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fedsim.errors import Deadlock
-from fedsim.sim.loop import SimLoop
+from fedsim.sim.engine.loop import SimLoop
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from fedsim.sim.calendar import SETTLE, Calendar
-from fedsim.sim.links import FairLink
-from fedsim.sim.loop import SimLoop, simulate
+from fedsim.sim.engine.calendar import SETTLE, Calendar
+from fedsim.sim.engine.loop import SimLoop, simulate
+from fedsim.sim.network.fair import FairLink
 
 pytestmark = pytest.mark.asyncio
 

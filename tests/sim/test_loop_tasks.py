@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fedsim.sim.loop import simulate
+from fedsim.sim.engine.loop import simulate
 
 pytestmark = pytest.mark.asyncio
 

@@ -11,8 +11,8 @@ import pytest
 import simpy
 
 from fedsim.errors import Deadlock
-from fedsim.sim.calendar import Calendar
-from fedsim.sim.loop import SimLoop, simulate
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.engine.loop import SimLoop, simulate
 
 WEEK = 7 * 24 * 3600.0
 

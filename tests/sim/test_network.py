@@ -4,8 +4,8 @@ from math import inf
 
 import pytest
 
-from fedsim.sim.devices import RadioModel
-from fedsim.sim.lanes import ServerLink
+from fedsim.physics.radios import RadioModel
+from fedsim.sim.network.lanes import ServerLink
 
 from .stars import Network, Sent, Span
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.sim.devices import Radio, RadioModel
-from fedsim.sim.lanes import ServerLink
+from fedsim.physics.radios import RadioModel
+from fedsim.sim.network.lanes import ServerLink
+from fedsim.sim.power.radio import Radio
 
 from .stars import Network, Sent, Span
 

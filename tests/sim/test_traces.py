@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from fedsim.physics.devices import DeviceModel
+from fedsim.physics.radios import RadioModel
 from fedsim.ports import SILENCE, Message, Silence
 from fedsim.sim.client import SimClient
-from fedsim.sim.devices import DeviceModel, RadioModel
-from fedsim.sim.lanes import ServerLink
+from fedsim.sim.network.lanes import ServerLink
 from fedsim.sim.stopping import StopRules
 
 from .program import trace

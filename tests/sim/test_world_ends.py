@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from fedsim.errors import Diverged
+from fedsim.physics.devices import DeviceModel
+from fedsim.physics.radios import RadioModel
 from fedsim.ports import Message
 from fedsim.record.rounds import Traffic
 from fedsim.sim.client import SimClient
-from fedsim.sim.devices import DeviceModel, RadioModel
 from fedsim.sim.server import SimServer
 from fedsim.sim.stopping import StopRules
 

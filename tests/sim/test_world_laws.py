@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.physics.devices import DeviceModel
+from fedsim.physics.radios import RadioModel
 from fedsim.ports import SERVER, SILENCE, Message, Silence
 from fedsim.sim.client import SimClient
-from fedsim.sim.devices import DeviceModel, RadioModel
-from fedsim.sim.lanes import ServerLink
+from fedsim.sim.network.lanes import ServerLink
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.silence import SilencePolicy

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from fedsim.errors import RunError
+from fedsim.physics.devices import DeviceModel
+from fedsim.physics.radios import RadioModel
 from fedsim.ports import Array, Message, Oracle, Payload, Work
 from fedsim.record.ledger import Ledger
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.parts import Parts, read_table
 from fedsim.record.rounds import RoundTable
 from fedsim.sim.client import Handler, SimClient
-from fedsim.sim.devices import DeviceModel, RadioModel
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.silence import SilencePolicy

@@ -7,7 +7,7 @@ from math import inf
 from operator import attrgetter
 from typing import Any
 
-from fedsim.sim.calendar import SETTLE, Calendar, Timer
+from fedsim.sim.engine.calendar import SETTLE, Calendar, Timer
 
 Finished = Callable[[Any], None]
 """Called with the token of the transfer that has passed."""

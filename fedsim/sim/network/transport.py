@@ -11,10 +11,10 @@ from fedsim.ports import SERVER, ClientId
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
-from fedsim.sim.calendar import Calendar
-from fedsim.sim.devices import Radio
-from fedsim.sim.lanes import Envelope, Lane, Receive, ServerLink
-from fedsim.sim.links import FairLink
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.fair import FairLink
+from fedsim.sim.network.lanes import Envelope, Lane, Receive, ServerLink
+from fedsim.sim.power.radio import Radio
 
 
 class Star:

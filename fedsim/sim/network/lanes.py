@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import inf
 
 from fedsim.ports import ClientId, Message
-from fedsim.sim.devices import Radio
-from fedsim.sim.links import FairLink, Flow
+from fedsim.sim.network.fair import FairLink, Flow
+from fedsim.sim.power.radio import Radio
 
 
 @dataclass(frozen=True, slots=True)

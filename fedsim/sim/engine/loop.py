@@ -27,7 +27,7 @@ from typing import Any, Never, TypeVar, TypeVarTuple, Unpack
 from simpy.core import EmptySchedule
 
 from fedsim.errors import Deadlock
-from fedsim.sim.calendar import DEADLINE, NORMAL, Calendar, Timer
+from fedsim.sim.engine.calendar import DEADLINE, NORMAL, Calendar, Timer
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

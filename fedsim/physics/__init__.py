@@ -1,0 +1,1 @@
+"""The laws of the physical world: plain values and functions of time, without a clock."""

@@ -1,0 +1,1 @@
+"""The engine: an asyncio event loop on a SimPy calendar."""

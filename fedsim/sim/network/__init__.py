@@ -1,0 +1,1 @@
+"""The network: lanes in which messages travel, and links that they share."""

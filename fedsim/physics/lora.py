@@ -1,0 +1,139 @@
+"""LoRa: time on air, frames, and the silence that a duty cycle asks for."""
+
+from dataclasses import dataclass
+from math import ceil
+
+EU868_PAYLOAD = {7: 222, 8: 222, 9: 115, 10: 51, 11: 51, 12: 51}
+"""The most bytes of payload in a frame, by spreading factor: LoRaWAN Regional Parameters,
+EU863-870, repeater compatible."""
+
+_SYNCHRONISATION = 4.25
+"""Symbols between the programmed preamble and the header."""
+
+_LONG_SYMBOL = 16e-3
+"""Symbols of this length or longer are sent at the low data rate, s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What a message takes.
+
+    Attributes:
+        elapsed: from its first bit to its last, with the silences between its frames, s.
+        on_air: the time on air of its frames, s.
+        rest: the silence that the sender owes after the last frame, s.
+        framing_bits: what the frames add to the message.
+    """
+
+    elapsed: float
+    on_air: float
+    rest: float
+    framing_bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoRa:
+    """A LoRa modem that cuts messages into frames and keeps to a duty cycle.
+
+    Time on air is from Semtech's AN1200.13, "LoRa Modem Designer's Guide", 2013; the limit
+    of 1 % is ETSI EN 300 220 for most of the band of 868 MHz.
+
+    >>> round(LoRa().airtime(222 + 13), 3), round(LoRa(spreading=12).airtime(51 + 13), 2)
+    (0.369, 2.79)
+
+    Attributes:
+        spreading: SF, the spreading factor, 6 to 12.
+        bandwidth: BW, Hz.
+        coding: CR, 1 to 4 for code rates of 4/5 to 4/8.
+        preamble: n_pre, symbols.
+        crc: whether frames end with a checksum.
+        explicit_header: whether frames begin with a header of the modem's own.
+        mac: bytes of each frame that are not the message's.
+        payload: the most bytes of a message in a frame; None for `EU868_PAYLOAD`.
+        duty: the largest share of time on air.
+
+    Raises:
+        ValueError: a parameter is outside its range.
+    """
+
+    spreading: int = 7
+    bandwidth: float = 125e3
+    coding: int = 1
+    preamble: int = 8
+    crc: bool = True
+    explicit_header: bool = True
+    mac: int = 13
+    payload: int | None = None
+    duty: float = 0.01
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("spreading", 6, 12),
+            ("coding", 1, 4),
+            ("preamble", 0, 65535),
+            ("mac", 0, 254),
+        ):
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name} is {least} to {most}; seen {getattr(self, name)}")
+        if not self.bandwidth > 0:
+            raise ValueError(f"bandwidth is above 0; seen {self.bandwidth}")
+        if not 0 < self.duty <= 1:
+            raise ValueError(f"duty is above 0 and at most 1; seen {self.duty}")
+        if self.payload is None and self.spreading not in EU868_PAYLOAD:
+            raise ValueError(f"no payload is known for a spreading factor of {self.spreading}")
+        if not 1 <= self.frame_payload <= 255 - self.mac:
+            raise ValueError(f"payload is 1 to {255 - self.mac}; seen {self.payload}")
+
+    @property
+    def symbol(self) -> float:
+        """T_s = 2^SF / BW, s."""
+        return float(2**self.spreading) / self.bandwidth
+
+    @property
+    def frame_payload(self) -> int:
+        """The most bytes of a message in a frame."""
+        return EU868_PAYLOAD[self.spreading] if self.payload is None else self.payload
+
+    @property
+    def bits_per_symbol(self) -> int:
+        """SF - 2 DE: with DE = 1, two bits of a long symbol are given up for robustness."""
+        return self.spreading - 2 * (self.symbol >= _LONG_SYMBOL)
+
+    @property
+    def peak(self) -> float:
+        """The modem's bit rate, bit/s: no frame is faster, for its preamble and header."""
+        return self.bits_per_symbol * 4 / (4 + self.coding) / self.symbol
+
+    def airtime(self, size: int) -> float:
+        """Return the time on air of a frame, s.
+
+        Args:
+            size: PL, bytes of the frame, with those of the MAC.
+        """
+        coded = 8 * size - 4 * self.spreading + 28 + 16 * self.crc - 20 * (not self.explicit_header)
+        blocks = max(ceil(coded / (4 * self.bits_per_symbol)), 0)
+        symbols = self.preamble + _SYNCHRONISATION + 8 + blocks * (self.coding + 4)
+        return symbols * self.symbol
+
+    def frames(self, bits: int) -> int:
+        """Return how many frames a message of so many bits is cut into; none for no bits."""
+        return -(-bits // (8 * self.frame_payload))
+
+    def span(self, bits: int) -> Span:
+        """Return what a message of so many bits takes.
+
+        After a frame of length T the sender is silent for T (1/duty - 1). All frames but the
+        last are full.
+        """
+        frames = self.frames(bits)
+        if not frames:
+            return Span(0.0, 0.0, 0.0, 0)
+        last_payload = -(-bits // 8) - (frames - 1) * self.frame_payload
+        full = (frames - 1) * self.airtime(self.mac + self.frame_payload)
+        last = self.airtime(self.mac + last_payload)
+        return Span(
+            elapsed=full / self.duty + last,
+            on_air=full + last,
+            rest=last * (1 / self.duty - 1),
+            framing_bits=8 * self.mac * frames,
+        )

@@ -1,0 +1,61 @@
+"""The best ways through a graph from one node: least latency, then fewest hops."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One direction between two neighbours.
+
+    Attributes:
+        links: the numbers of the links that it stands for.
+        latency: s.
+    """
+
+    links: tuple[int, ...]
+    latency: float
+
+
+Edges = Mapping[tuple[Any, Any], Edge]
+"""By the nodes that it leaves and reaches."""
+
+Ways = dict[Any, tuple[Any, float]]
+"""For every node that can be reached: the node before it, and the latency up to it."""
+
+
+def best_ways(source: object, neighbours: Mapping[Any, Iterable[Any]], edges: Edges) -> Ways:
+    """Return the tree of best ways from a source (Dijkstra's algorithm).
+
+    Ways are compared by latency, then by hops, then by which was found first, so that the
+    tree depends on nothing but the order of nodes and edges.
+
+    Args:
+        source: the node they start from.
+        neighbours: of every node, those that an edge leads to.
+        edges: these edges.
+    """
+    best, serial = Ways(), count(1)
+    heap: list[tuple[float, int, int, Any, Any]] = [(0.0, 0, 0, source, None)]
+    while heap:
+        latency, hops, _, node, before = heappop(heap)
+        if node in best:
+            continue
+        best[node] = before, latency
+        for other in neighbours[node]:
+            if other not in best:
+                there = latency + edges[node, other].latency
+                heappush(heap, (there, hops + 1, next(serial), other, node))
+    return best
+
+
+def way_to(node: object, ways: Ways, edges: Edges) -> tuple[tuple[int, ...], float]:
+    """Return the links of the best way to a node, in the order of travel, and its latency."""
+    links, latency = list[int](), ways[node][1]
+    while (before := ways[node][0]) is not None:
+        links += reversed(edges[before, node].links)
+        node = before
+    return tuple(reversed(links)), latency

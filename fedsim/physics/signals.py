@@ -1,0 +1,248 @@
+"""What varies with time: a rate, a capacity, the power of a charger.
+
+A constant and a trace are interchangeable. A signal is integrated exactly, and so is the
+question turned round: when has so much passed? Units are those of the values; their
+integral has them times seconds.
+"""
+
+from copy import copy
+from dataclasses import dataclass
+from math import floor, inf, isfinite, nextafter
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedsim.ports import Array
+
+
+class Signal(Protocol):
+    """A value at every time t >= 0, in seconds: piecewise constant, right-continuous, >= 0."""
+
+    def at(self, t: float) -> float:
+        """Return the value at `t`."""
+        ...
+
+    def integral(self, begin: float, end: float) -> float:
+        """Return the integral from `begin` to `end`, begin <= end."""
+        ...
+
+    def when(self, begin: float, amount: float) -> float:
+        """Return the earliest t >= begin with integral(begin, t) >= amount; inf if never."""
+        ...
+
+    def next_change(self, t: float) -> float:
+        """Return the first time after `t` at which the value may differ; inf if there is none."""
+        ...
+
+    @property
+    def average(self) -> float:
+        """The value in the long run: the mean of a period, or the last value."""
+        ...
+
+    @property
+    def peak(self) -> float:
+        """The largest value."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The same value at all times.
+
+    >>> Constant(2.0).integral(1.0, 4.0), Constant(2.0).when(1.0, 6.0)
+    (6.0, 4.0)
+
+    Raises:
+        ValueError: the value is negative or not finite.
+    """
+
+    value: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.value < inf:
+            raise ValueError(f"a signal is finite and at least 0; seen {self.value}")
+
+    def at(self, t: float) -> float:  # noqa: ARG002 - whenever it is
+        """Return the value."""
+        return self.value
+
+    def integral(self, begin: float, end: float) -> float:
+        """Return the value times the duration."""
+        return self.value * (end - begin)
+
+    def when(self, begin: float, amount: float) -> float:
+        """Return the time at which `amount` has passed since `begin`."""
+        if amount <= 0:
+            return begin
+        return begin + amount / self.value if self.value else inf
+
+    def next_change(self, t: float) -> float:  # noqa: ARG002 - whenever it is
+        """Return inf."""
+        return inf
+
+    @property
+    def average(self) -> float:
+        """The value."""
+        return self.value
+
+    @property
+    def peak(self) -> float:
+        """The value."""
+        return self.value
+
+
+class Steps:
+    """Constant pieces: values[i] on [times[i], times[i+1]).
+
+    With a finite period the pattern repeats for ever; without one the last value stays.
+    Neighbouring pieces of one value are merged. A time is looked up by binary search and the
+    whole cycles before it are multiplied, so that a question costs O(log n), any number of
+    periods ahead.
+
+    >>> Steps([0, 1], [2, 0], period=4).when(0.5, 6.0)
+    12.5
+
+    Attributes:
+        times: where the pieces of the pattern begin, s, shape (n,).
+        values: shape (n,).
+        period: s; inf where the pattern does not repeat.
+        offset: how far into the pattern the signal starts, s.
+        average: the value in the long run.
+        peak: the largest value.
+    """
+
+    __slots__ = ("_seamless", "_sums", "average", "offset", "peak", "period", "times", "values")
+
+    def __init__(self, times: ArrayLike, values: ArrayLike, period: float = inf) -> None:
+        """Take pieces in order of time.
+
+        Raises:
+            ValueError: times do not rise from 0, a value is negative or not finite, or the
+                period ends before the last piece begins.
+        """
+        begins, heights = _checked(times, values, period)
+        kept = np.append(True, np.diff(heights) != 0) & (begins < period)
+        self.times, self.values, self.period = begins[kept], heights[kept], float(period)
+        self.offset = 0.0
+        last = float(self.values[-1])
+        amounts = self.values * np.diff(self.times, append=self.period if last else self.times[-1])
+        self._sums: Array = np.append(0.0, np.cumsum(amounts))  # before each piece, and in all
+        self._seamless = last == self.values[0]
+        self.average = float(self._sums[-1]) / self.period if isfinite(self.period) else last
+        self.peak = float(self.values.max())
+
+    def shifted(self, offset: float) -> Self:
+        """Return the signal that starts `offset` seconds into this one; the arrays are shared.
+
+        Raises:
+            ValueError: the pattern does not repeat, so it has no beginning to lose.
+        """
+        if not isfinite(self.period):
+            raise ValueError("only a pattern that repeats can be shifted; this one does not")
+        twin = copy(self)
+        twin.offset = (self.offset + offset) % self.period
+        return twin
+
+    def at(self, t: float) -> float:
+        """Return the value at `t`."""
+        return self.values.item(self._find(t)[1])
+
+    def integral(self, begin: float, end: float) -> float:
+        """Return the integral from `begin` to `end`."""
+        cycle, piece = self._find(begin)
+        edge = self._begin(cycle, piece + 1)
+        if end <= edge:
+            return self.values.item(piece) * (end - begin)
+        last_cycle, last = self._find(end)
+        sums, values = self._sums.item, self.values.item
+        whole = (last_cycle - cycle) * sums(-1) if last_cycle > cycle else 0.0
+        first_part = values(piece) * (edge - begin)
+        last_part = values(last) * (end - self._begin(last_cycle, last))
+        return first_part + (whole + (sums(last) - sums(piece + 1))) + last_part
+
+    def when(self, begin: float, amount: float) -> float:
+        """Return the earliest time at which `amount` has passed since `begin`."""
+        if amount <= 0:
+            return begin
+        cycle, piece = self._find(begin)
+        value, edge = self.values.item(piece), self._begin(cycle, piece + 1)
+        passed = value * (edge - begin) if value else 0.0
+        if amount <= passed:
+            return min(begin + amount / value, edge)
+        before = self._sums.item(piece + 1)
+        # However little is wanted, it is more than nothing: what this piece cannot give.
+        return self._reached(cycle, max(before + (amount - passed), nextafter(before, inf)))
+
+    def _reached(self, cycle: int, goal: float) -> float:
+        """Return when the sum since a cycle's beginning reaches `goal`, above 0."""
+        total = self._sums.item(-1)
+        if goal > total:
+            if not (total and isfinite(self.period)):
+                return inf
+            turns = floor(goal / total)
+            goal -= turns * total
+            if goal <= 0:  # the end of a cycle comes before the beginning of the next
+                turns, goal = turns - 1, total
+            cycle += turns
+        piece = int(self._sums.searchsorted(goal)) - 1
+        rest = (goal - self._sums.item(piece)) / self.values.item(piece)
+        return min(self._begin(cycle, piece) + rest, self._begin(cycle, piece + 1))
+
+    def next_change(self, t: float) -> float:
+        """Return when the next piece begins."""
+        cycle, piece = self._find(t)
+        if len(self.times) == 1:
+            return inf
+        if self._seamless and piece + 1 == len(self.times) and isfinite(self.period):
+            return self._begin(cycle + 1, 1)
+        return self._begin(cycle, piece + 1)
+
+    def _begin(self, cycle: int, piece: int) -> float:
+        """Return when a piece begins, as a float: all that compares times refers to these."""
+        if piece == len(self.times):
+            cycle, piece = cycle + 1, 0
+        if cycle == 0:
+            return self.times.item(piece) - self.offset
+        return cycle * self.period - self.offset + self.times.item(piece)
+
+    def _find(self, t: float) -> tuple[int, int]:
+        """Return the cycle and the piece that `t` is in."""
+        cycle = floor((t + self.offset) / self.period)
+        while self._begin(cycle + 1, 0) <= t:  # rounding may put a guess next to the truth
+            cycle += 1
+        while self._begin(cycle, 0) > t:
+            cycle -= 1
+        within = t - self._begin(cycle, 0)
+        piece = max(int(self.times.searchsorted(within, side="right")) - 1, 0)
+        while self._begin(cycle, piece) > t:
+            piece -= 1
+        while piece + 1 < len(self.times) and self._begin(cycle, piece + 1) <= t:
+            piece += 1
+        return cycle, piece
+
+    def __repr__(self) -> str:
+        return f"Steps({len(self.times)} pieces, period={self.period}, offset={self.offset})"
+
+
+def _checked(times: ArrayLike, values: ArrayLike, period: float) -> tuple[Array, Array]:
+    begins, heights = np.array(times, dtype=np.float64), np.array(values, dtype=np.float64)
+    if begins.ndim != 1 or begins.shape != heights.shape or not begins.size:
+        raise ValueError(
+            f"a value is needed for every time, and at least one; seen times of shape "
+            f"{begins.shape} and values of shape {heights.shape}"
+        )
+    if begins[0] != 0:
+        raise ValueError(f"the first time is 0; seen {begins[0]}")
+    rises = np.append(True, (begins[1:] > begins[:-1]) & np.isfinite(begins[1:]))
+    if not rises.all():
+        at = int(np.argmin(rises))
+        raise ValueError(f"times rise; seen {begins[at]} after {begins[at - 1]}")
+    sound = np.isfinite(heights) & (heights >= 0)
+    if not sound.all():
+        raise ValueError(
+            f"values are finite and at least 0; seen {heights[int(np.argmin(sound))]}"
+        )
+    if not (period >= begins[-1] and period > 0):
+        raise ValueError(f"a period is at least the last time, {begins[-1]}; seen {period}")
+    return begins, heights

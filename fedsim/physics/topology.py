@@ -1,0 +1,232 @@
+"""Topologies: the links between the server and the clients, and the routes over them.
+
+A client's own radio is no part of it: it is a private cap at the client's end.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import Any, Literal, get_args
+
+import networkx as nx
+
+from fedsim.errors import DataError
+from fedsim.physics.routing import Edge, Edges, best_ways, way_to
+from fedsim.physics.signals import Signal
+
+Discipline = Literal["fair", "fifo", "slotted"]
+"""How a link is shared: max-min fairly, one transfer at a time, or in fixed equal shares."""
+
+SERVER = "server"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One direction of a connection, or both where they share one capacity.
+
+    Attributes:
+        capacity: bit/s; infinite for no limit.
+        discipline: how its transfers share it. One transfer at a time is one at a time, even
+            where the link itself has no limit.
+        name: for people to read.
+    """
+
+    capacity: float | Signal
+    discipline: Discipline = "fair"
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A way through the network.
+
+    Attributes:
+        links: indices into `Topology.links`, each once, in the order of travel. Links that
+            cannot hold anything up are left out.
+        latency: one way, s; the radio's is not in it.
+    """
+
+    links: tuple[int, ...]
+    latency: float
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """All links, and the two routes of every client.
+
+    Attributes:
+        links: the links.
+        up: the way to the server, by client number.
+        down: the way from the server, by client number.
+    """
+
+    links: tuple[Link, ...]
+    up: tuple[Route, ...]
+    down: tuple[Route, ...]
+
+
+def client_name(client: int) -> str:
+    """Return the name of a client's node in a graph."""
+    return f"client-{client}"
+
+
+class _Links:
+    """Links in the making; those that cannot hold anything up have no number."""
+
+    def __init__(self) -> None:
+        self.links: list[Link] = []
+
+    def add(self, capacity: float | Signal, discipline: Discipline, name: str) -> tuple[int, ...]:
+        """Return the part of a route that this link is."""
+        if capacity == inf and discipline != "fifo":
+            return ()
+        self.links.append(Link(capacity, discipline, name))
+        return (len(self.links) - 1,)
+
+
+def star(
+    clients: int,
+    *,
+    up: float | Signal = inf,
+    down: float | Signal = inf,
+    latency: float = 0.0,
+    discipline: Discipline = "fair",
+) -> Topology:
+    """Return a star: all clients share the server's own connection.
+
+    Args:
+        clients: how many.
+        up: what the server can send, bit/s: the clients' downlinks share it.
+        down: what the server can receive, bit/s: the clients' uplinks share it.
+        latency: one way, s.
+        discipline: how the connection is shared.
+    """
+    links = _Links()
+    into = Route(links.add(down, discipline, "server.down"), latency)
+    out = Route(links.add(up, discipline, "server.up"), latency)
+    return Topology(tuple(links.links), (into,) * clients, (out,) * clients)
+
+
+def tree(
+    clients: int,
+    gateways: int,
+    *,
+    rate: float | Signal = inf,
+    gateway_latency: float = 0.0,
+    gateway_discipline: Discipline = "fair",
+    up: float | Signal = inf,
+    down: float | Signal = inf,
+    latency: float = 0.0,
+    discipline: Discipline = "fair",
+) -> Topology:
+    """Return a tree: clients in blocks of equal size behind gateways, those around the server.
+
+    Where the blocks cannot be equal, their sizes differ by one client.
+
+    Args:
+        clients: how many.
+        gateways: how many, at least 1.
+        rate: of every gateway's link to the server, each way, bit/s.
+        gateway_latency: of these links, one way, s.
+        gateway_discipline: how these links are shared.
+        up: what the server can send, bit/s.
+        down: what the server can receive, bit/s.
+        latency: of the server's own connection, one way, s.
+        discipline: how that is shared.
+    """
+    links, total = _Links(), latency + gateway_latency
+    into, out = links.add(down, discipline, "server.down"), links.add(up, discipline, "server.up")
+    ups, downs = list[Route](), list[Route]()
+    for gateway in range(gateways):
+        members = _block(clients, gateways, gateway)
+        name = f"gateway-{gateway}"
+        ups += [Route(links.add(rate, gateway_discipline, f"{name}.up") + into, total)] * members
+        down_link = links.add(rate, gateway_discipline, f"{name}.down")
+        downs += [Route(out + down_link, total)] * members
+    return Topology(tuple(links.links), tuple(ups), tuple(downs))
+
+
+def _block(total: int, blocks: int, number: int) -> int:
+    """Return the size of one of so many contiguous blocks that are as equal as can be."""
+    return (number + 1) * total // blocks - number * total // blocks
+
+
+def routed(graph: "nx.Graph[Any]", clients: int) -> Topology:
+    """Return the links and the best routes of a graph.
+
+    Its nodes are "server", "client-0", "client-1" and so on, and any routers. Attributes of
+    an edge: `rate` (bit/s, infinite by default), `latency` (s, 0), `discipline` ("fair"), and
+    `duplex`: "full" (each direction has the rate for itself; the default) or "half" (both
+    directions share it). In a directed graph an edge is one direction only.
+
+    A route is the one of least latency; among those of equal latency the one of fewest hops,
+    and among those one that depends on nothing but the order of nodes and edges in the graph.
+
+    Args:
+        graph: not a multigraph.
+        clients: how many.
+
+    Raises:
+        DataError: under the key "network", where a node is missing, a client cannot reach
+            the server or be reached, or an attribute makes no sense.
+    """
+    if graph.is_multigraph():
+        raise DataError("network", "two edges between the same nodes: give one, of their sum")
+    if SERVER not in graph:
+        raise DataError("network", f'the graph has no node "{SERVER}"')
+    names = [client_name(client) for client in range(clients)]
+    _complain([name for name in names if name not in graph], "has no node", "have no node")
+    all_links, edges = _edges(graph)
+    back = {(end, start): edge for (start, end), edge in edges.items()}
+    down = best_ways(SERVER, graph.adj, edges)
+    up = best_ways(SERVER, graph.pred if isinstance(graph, nx.DiGraph) else graph.adj, back)
+    lost = [name for name in names if name not in up or name not in down]
+    _complain(lost, "is not connected to the server", "are not connected to the server")
+    downs = [Route(*way_to(name, down, edges)) for name in names]
+    backwards = [way_to(name, up, back) for name in names]
+    ups = [Route(links[::-1], latency) for links, latency in backwards]
+    return Topology(tuple(all_links), tuple(ups), tuple(downs))
+
+
+def _complain(names: Sequence[str], one: str, many: str) -> None:
+    """Refuse a graph for some clients' sake, if there are any."""
+    if names:
+        few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        raise DataError("network", f"{few} {one if len(names) == 1 else many} in the graph")
+
+
+def _edges(graph: "nx.Graph[Any]") -> tuple[list[Link], Edges]:
+    """Return the links of a graph, and what each of its directed edges stands for."""
+    links, edges = _Links(), dict[tuple[object, object], Edge]()
+    for start, end, attributes in graph.edges(data=True):
+        rate, latency, discipline, duplex = _attributes(start, end, attributes)
+        there = links.add(rate, discipline, f"{start} -> {end}")
+        edges[start, end] = Edge(there, latency)
+        if not graph.is_directed():
+            half = duplex == "half"
+            back = there if half else links.add(rate, discipline, f"{end} -> {start}")
+            edges[end, start] = Edge(back, latency)
+    return links.links, edges
+
+
+def _attributes(
+    start: object, end: object, given: Mapping[str, Any]
+) -> tuple[float | Signal, float, Discipline, str]:
+    """Return rate, latency, discipline and duplex of an edge.
+
+    Raises:
+        DataError: one of them makes no sense.
+    """
+    rate, latency = given.get("rate", inf), given.get("latency", 0.0)
+    discipline, duplex = given.get("discipline", "fair"), given.get("duplex", "full")
+    if isinstance(rate, int | float) and not rate > 0:
+        wrong = f"the rate {rate}; a rate is above 0 bit/s"
+    elif not (isfinite(latency) and latency >= 0):
+        wrong = f"the latency {latency}; a latency is finite and at least 0 s"
+    elif discipline not in get_args(Discipline):
+        wrong = f'the discipline "{discipline}"; there are {", ".join(get_args(Discipline))}'
+    elif duplex not in {"full", "half"}:
+        wrong = f'the duplex "{duplex}"; there are full, half'
+    else:
+        return rate, latency, discipline, duplex
+    raise DataError("network", f"the edge between {start} and {end} has {wrong}")

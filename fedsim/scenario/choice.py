@@ -40,29 +40,29 @@ def failure(*wrong: tuple[str, str, object]) -> ValidationError:
     return ValidationError.from_exception_data("scenario", details)
 
 
-def kinds_of(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the kinds that a class goes by: the literals of its field `kind`."""
-    field = model.model_fields.get("kind")
+def kinds_of(model: type[BaseModel], key: str = "kind") -> tuple[str, ...]:
+    """Return the kinds that a class goes by: the literals of its field `key`."""
+    field = model.model_fields.get(key)
     return () if field is None else tuple(map(str, get_args(field.annotation)))
 
 
-def kind_in(block: object, known: Sequence[str]) -> str:
-    """Return the kind of a block, one of those known.
+def kind_in(block: object, known: Sequence[str], key: str = "kind") -> str:
+    """Return what a block says at `key`: its kind, one of those known.
 
     Raises:
         ValidationError: it is no block, says no kind, or one that nobody knows.
     """
     if not isinstance(block, Mapping):
         kind = block if isinstance(block, str) and block in known else known[0]
-        text = f"seen {shown(block)}; give a block, such as {{kind: {kind}, ...}}"
+        text = f"seen {shown(block)}; give a block, such as {{{key}: {kind}, ...}}"
         raise failure(("", text, block))
-    if "kind" not in block:
-        meant = [f" ('{printable(str(key))}' is none)" for key in block if nearest(key, ["kind"])]
+    if key not in block:
+        meant = [f" ('{printable(str(each))}' is none)" for each in block if nearest(each, [key])]
         text = f"missing{''.join(meant)}; say which. One of: {', '.join(known)}"
-        raise failure(("kind", text, block))
-    kind = block["kind"]
+        raise failure((key, text, block))
+    kind = block[key]
     if not isinstance(kind, str) or kind not in known:
-        raise failure(("kind", unknown(kind, known), kind))
+        raise failure((key, unknown(kind, known), kind))
     return kind
 
 
@@ -72,17 +72,21 @@ class OneOf:
 
     Attributes:
         models: the classes, each with a literal `kind`.
+        key: the key that says which, where it is not `kind`.
+        default: what it says where it is not written; empty where it has to be.
     """
 
     models: tuple[type[Spec], ...]
+    key: str = "kind"
+    default: str = ""
 
     def kinds(self, context: Any) -> tuple[str, ...]:  # noqa: ANN401, ARG002 - pydantic's context
         """Return the kinds to choose from."""
-        return tuple(kind for model in self.models for kind in kinds_of(model))
+        return tuple(kind for model in self.models for kind in kinds_of(model, self.key))
 
     def model(self, kind: str, context: Any) -> type[Spec]:  # noqa: ANN401, ARG002
         """Return the class for one of `kinds`."""
-        return next(model for model in self.models if kind in kinds_of(model))
+        return next(model for model in self.models if kind in kinds_of(model, self.key))
 
     def takes(self, value: object) -> bool:
         """Say whether a value made in Python is taken as it is."""
@@ -96,7 +100,10 @@ class OneOf:
         """
         if self.takes(value):
             return value
-        model = self.model(kind_in(value, self.kinds(info.context)), info.context)
+        if self.default and isinstance(value, Mapping):
+            value = {self.key: self.default, **value}
+        kind = kind_in(value, self.kinds(info.context), self.key)
+        model = self.model(kind, info.context)
         if info.mode == "json":
             # Strict JSON: text becomes a path and a list a tuple, but no text a number.
             text = json.dumps(value)
@@ -113,4 +120,9 @@ class OneOf:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         """Describe the alternatives, for editors."""
-        return {"anyOf": [handler(model.__pydantic_core_schema__) for model in self.models]}
+        described = [
+            # By its own hand, since its core schema alone does not know of presets.
+            model.__get_pydantic_json_schema__(model.__pydantic_core_schema__, handler)
+            for model in self.models
+        ]
+        return {"anyOf": described}

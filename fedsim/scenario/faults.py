@@ -143,12 +143,19 @@ def _readers(parts: tuple[Any, ...]) -> Iterator[_Reader]:
 
 def _chosen(readers: list[_Reader], block: Located, context: object) -> type[BaseModel] | None:
     """Return the class that reads a block: the only one there is, or by the block's kind."""
-    written = block.get("kind")
-    kind = written.content if written else None
     for reader in readers:
         if isinstance(reader, OneOf):
+            kind = _said(block, reader.key) or reader.default
             if kind in reader.kinds(context):
-                return reader.model(str(kind), context)
-        elif len(readers) == 1 or kind in kinds_of(reader):
+                return reader.model(kind, context)
+        elif len(readers) == 1 or _said(block, "kind") in kinds_of(reader):
             return reader
     return None
+
+
+def _said(block: Located, key: str) -> str:
+    """Return the text at a key of a block, or of the block that a preset's name stands for."""
+    if isinstance(block.content, str):
+        return block.content
+    written = block.get(key)
+    return written.content if written and isinstance(written.content, str) else ""

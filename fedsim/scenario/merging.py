@@ -17,6 +17,9 @@ BASE = "base"
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 """What the name of a variant is, so that it can name a folder."""
 
+STAR = "star"
+"""The topology of a network that names none."""
+
 OF_THE_WHOLE = ("variants", "seeds")
 """Keys that a variant cannot have: they are of the file as a whole."""
 
@@ -24,8 +27,8 @@ OF_THE_WHOLE = ("variants", "seeds")
 def merge(base: Located, over: Located) -> Located:
     """Lay `over` on `base`: blocks are merged key by key, all else is replaced.
 
-    A block of another kind replaces a block whole, since its keys mean other things; and a
-    preset's name stands for a block of that kind.
+    A block of another kind or topology replaces a block whole, since its keys mean other
+    things; and a preset's name stands for a block of that kind.
     """
     if not isinstance(over.content, dict):
         return over
@@ -47,6 +50,9 @@ def _block(piece: Located) -> dict[str, Located] | None:
 
 def _changes_kind(base: dict[str, Located], over: dict[str, Located]) -> bool:
     kinds = [block["kind"].content for block in (base, over) if "kind" in block]
+    if not kinds and "topology" in over:
+        below = base["topology"].content if "topology" in base else STAR
+        kinds = [below, over["topology"].content]
     return len(kinds) == 2 and kinds[0] != kinds[1]
 
 

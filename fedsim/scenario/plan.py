@@ -95,7 +95,7 @@ def load(
         if scenario is not None:
             made.append(Variant(name, scenario, each))
     if faults:
-        raise ScenarioError(sorted(faults, key=_line))
+        raise ScenarioError(sorted(faults, key=file_order))
     title, folder = _place(source)
     return Plan(made[0].scenario.name or title, folder, tuple(made))
 
@@ -152,7 +152,7 @@ def _named(variant: str, fault: Fault) -> Fault:
     return Fault(fault.where, fault.key, f"variant {variant}: {fault.message}")
 
 
-def _line(fault: Fault) -> tuple[bool, int]:
+def file_order(fault: Fault) -> tuple[bool, int]:
     """Sort by line, what has none last."""
     line = fault.where.rpartition(":")[2]
     in_file = line.isdecimal() and not fault.where.startswith(OPTION)

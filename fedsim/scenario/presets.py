@@ -1,12 +1,13 @@
 """Blocks that start from a preset: a name alone, or a name and what differs from it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic import Field, GetJsonSchemaHandler, ValidationInfo, model_validator
 from pydantic_core import CoreSchema
 
-from fedsim.scenario.choice import failure, kind_in
+from fedsim.scenario.choice import OneOf, failure, kind_in, kinds_of
 from fedsim.scenario.wording import unknown
 from fedsim.spec import Spec
 
@@ -20,11 +21,12 @@ class Preset(NamedTuple):
     Attributes:
         basis: where the figures are from, and how good they are: [lit] from the literature,
             [meas] a public measurement, [est] an estimate good to a factor of 2.
-        values: field -> text with its unit, as a scenario would have it.
+        values: field -> what a scenario would have there, such as a text with its unit; the
+            fields that are not in it have the defaults of the block.
     """
 
     basis: str
-    values: Mapping[str, str]
+    values: Mapping[str, str | float]
 
 
 class Presettable(Spec):
@@ -32,22 +34,25 @@ class Presettable(Spec):
 
     Attributes:
         presets: name -> preset, in the order in which they are listed.
+        customs: the kinds that start from nothing; none where every block has a preset.
     """
 
     presets: ClassVar[Mapping[str, Preset]]
+    customs: ClassVar[tuple[str, ...]] = (CUSTOM,)
 
     kind: str = Field(description='the preset to start from, or "custom" to give every value')
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return what `kind` can be."""
+        return (*cls.presets, *cls.customs)
 
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, block: Any) -> Any:  # noqa: ANN401 - anything that a file can hold
         """Turn a name into a block, and a block into one with every value."""
-        known = (*cls.presets, CUSTOM)
-        if isinstance(block, str):
-            if block not in known:
-                raise failure(("", unknown(block, known), block))
-            block = {"kind": block}
-        kind = kind_in(block, known)
+        block = _named(block, cls.names())
+        kind = kind_in(block, cls.names())
         return {**cls.presets[kind].values, **block} if kind in cls.presets else block
 
     @classmethod
@@ -56,6 +61,43 @@ class Presettable(Spec):
     ) -> dict[str, Any]:
         """Describe the block as it is written: a preset's name, or a block that names one."""
         block = handler.resolve_ref_schema(handler(schema))
-        block["properties"]["kind"]["enum"] = [*cls.presets, CUSTOM]
+        block["properties"]["kind"]["enum"] = list(cls.names())
         block["required"] = ["kind"]
         return {"anyOf": [{"type": "string", "enum": list(cls.presets)}, block]}
+
+
+@dataclass(frozen=True)
+class OneNamed(OneOf):
+    """An annotation for pydantic: a block of one of several classes, some with presets.
+
+    The name of a preset alone stands for a block of that kind.
+    """
+
+    def kinds(self, context: Any) -> tuple[str, ...]:  # noqa: ANN401, ARG002 - pydantic's context
+        """Return the kinds to choose from."""
+        return tuple(name for model in self.models for name in _names(model))
+
+    def model(self, kind: str, context: Any) -> type[Spec]:  # noqa: ANN401, ARG002
+        """Return the class for one of `kinds`."""
+        return next(model for model in self.models if kind in _names(model))
+
+    def validate(self, value: object, info: ValidationInfo) -> object:
+        """Return the instance that a block or a name describes; see `OneOf.validate`."""
+        return super().validate(_named(value, self.kinds(info.context)), info)
+
+
+def _names(model: type[Spec]) -> tuple[str, ...]:
+    return model.names() if issubclass(model, Presettable) else kinds_of(model)
+
+
+def _named(block: object, known: Sequence[str]) -> object:
+    """Return a block for a name, and all else as it is.
+
+    Raises:
+        ValidationError: a text that is none of the names known.
+    """
+    if not isinstance(block, str):
+        return block
+    if block not in known:
+        raise failure(("", unknown(block, known), block))
+    return {"kind": block}

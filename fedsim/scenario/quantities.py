@@ -1,165 +1,114 @@
-"""Quantities: text with a unit in the file, a float in SI units in the program."""
+"""The quantities of a scenario: floats in SI units, written with a unit."""
 
-import re
-from dataclasses import dataclass
-from decimal import Decimal, localcontext
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
-
-from fedsim.scenario.units import ARITHMETIC, divides_bit, factor, noun
-from fedsim.scenario.wording import shown
+from fedsim.scenario.quantity import Quantity
 
 UNLIMITED = "unlimited"
-"""The word for an infinite rate or speed."""
+"""The word for an infinite rate or speed, and for tries without end."""
 
-_NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
-_TEXT = re.compile(rf"\s*([+-]?{_NUMBER})\s*(.*?)\s*")
-_LONGEST = 80
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """An annotation for pydantic: a float in `base` units, written as text with a unit.
-
-    Attributes:
-        noun: what it is, for messages ("a rate").
-        base: the unit of the float.
-        example: a text that would be accepted.
-        scales: the units it is written in again, largest first; decimal multiples of `base`.
-        positive: whether zero is refused; what is negative always is.
-        unlimited: whether the word "unlimited" stands for infinity.
-        most: the largest value accepted, in base units.
-    """
-
-    noun: str
-    base: str
-    example: str
-    scales: tuple[str, ...]
-    positive: bool = False
-    unlimited: bool = False
-    most: float = float("inf")
-
-    def parse(self, value: object) -> float:
-        """Return the value in base units.
-
-        Raises:
-            PydanticCustomError: a ValueError; its text says what was seen and what is accepted.
-        """
-        if not isinstance(value, str):
-            bare = isinstance(value, int | float) and not isinstance(value, bool)
-            raise self._refusal(value, ", a bare number" if bare else "", " with its unit")
-        if self.unlimited and value.strip() == UNLIMITED:
-            return float("inf")
-        match = _TEXT.fullmatch(value) if len(value) <= _LONGEST else None
-        if match is None or not match[2]:
-            what = ", a number without a unit" if match else ""
-            raise self._refusal(value, what, " as a number with its unit")
-        return self._within(value, self._converted(value, match[1], match[2]))
-
-    def format(self, value: float) -> str:
-        """Return a text that `parse` reads back as exactly `value`.
-
-        Example:
-            >>> Quantity("a duration", "s", "30 s", ("s", "ms", "us")).format(0.0121)
-            '12.1 ms'
-        """
-        if value == float("inf"):
-            return UNLIMITED
-        if value == 0:
-            return f"0 {self.base if self.base in self.scales else self.scales[-1]}"
-        exact = Decimal(repr(float(value)))  # the shortest decimal that means this float
-        for unit in self.scales:
-            with localcontext(ARITHMETIC):
-                scaled = (exact / (factor(unit, self.base) or 1)).normalize()
-            if scaled >= 1:
-                break
-        plain = -7 < scaled.adjusted() < 16
-        return f"{scaled:f} {unit}" if plain else f"{scaled} {unit}"
-
-    def _converted(self, value: str, number: str, unit: str) -> float:
-        """Return number times unit in base units, rounded once."""
-        size = factor(unit, self.base)
-        if size is None:
-            raise self._refusal(value, f", {noun(unit)}")
-        if divides_bit(unit):
-            raise self._refusal(value, ", a part of a bit (m is milli, M is mega)")
-        with localcontext(ARITHMETIC):
-            return float(Decimal(number) * size)
-
-    def _within(self, text: str, value: float) -> float:
-        """Return the value unless it is out of bounds."""
-        if value < 0 or (value == 0 and self.positive):
-            raise self._refusal(text, "", " above 0" if self.positive else " of 0 or more")
-        if value > self.most:
-            raise self._refusal(text, "", f" of {self.format(self.most)} or less")
-        if value == float("inf"):
-            raise self._refusal(text, ", too large a number")
-        return value
-
-    def _refusal(self, value: object, what: str, wanted: str = "") -> PydanticCustomError:
-        text = f'seen {shown(value)}{what}; give {self.noun}{wanted}, such as "{self.example}"'
-        if self.unlimited and (isinstance(value, str) or value == float("inf")):
-            text += f' or "{UNLIMITED}"'
-        return PydanticCustomError("quantity", "{text}", {"text": text})
-
-    def __get_pydantic_core_schema__(
-        self, source: object, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        """Validate by `parse`; write by `format` in JSON, and so in YAML."""
-        written = core_schema.plain_serializer_function_ser_schema(
-            self.format, return_schema=core_schema.str_schema(), when_used="json-unless-none"
-        )
-        return core_schema.no_info_plain_validator_function(self.parse, serialization=written)
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        """Describe the text, for editors."""
-        text = rf"\+?{_NUMBER}\s*[^\s0-9].*"
-        return {
-            "type": "string",
-            "pattern": rf"^\s*({text}|{UNLIMITED})\s*$" if self.unlimited else rf"^\s*{text}$",
-            "examples": [self.example, UNLIMITED] if self.unlimited else [self.example],
-        }
-
+MAINS = "mains"
+"""The word for a battery that never ends: there is none."""
 
 _RATES = ("Gbit/s", "Mbit/s", "kbit/s", "bit/s")
 _SPEEDS = ("Gflop/s", "Mflop/s", "kflop/s", "flop/s")
+_DATA = ("Gbit", "Mbit", "kbit", "bit")
 _PER_BIT = ("J/bit", "mJ/bit", "uJ/bit", "nJ/bit")
+_PER_AREA = ("J/bit/m^2", "mJ/bit/m^2", "uJ/bit/m^2", "nJ/bit/m^2", "pJ/bit/m^2")
+_HERTZ = ("GHz", "MHz", "kHz", "Hz")
+_TIMES = ("s", "ms", "us")
 
-_RATE = Quantity("a rate", "bit/s", "5 Mbit/s", _RATES, positive=True, unlimited=True)
-Rate = Annotated[float, _RATE]
+Rate = Annotated[
+    float, Quantity("a rate", "bit/s", "5 Mbit/s", _RATES, positive=True, word=UNLIMITED)
+]
 """Bits per second, above 0; "unlimited" is infinity."""
 
-Seconds = Annotated[float, Quantity("a duration", "s", "30 s", ("s", "ms", "us"))]
+Seconds = Annotated[float, Quantity("a duration", "s", "30 s", _TIMES)]
 """Seconds, 0 or more."""
 
-Duration = Annotated[float, Quantity("a duration", "s", "30 s", ("s", "ms", "us"), positive=True)]
+Duration = Annotated[float, Quantity("a duration", "s", "30 s", _TIMES, positive=True)]
 """Seconds, above 0."""
 
-_ENERGY = Quantity("an energy", "J", "5 kJ", ("MJ", "kJ", "J", "mJ"), positive=True)
-Joules = Annotated[float, _ENERGY]
+_HOURS = ("h", "min", *_TIMES)
+Hours = Annotated[float, Quantity("a duration", "s", "24 h", _HOURS)]
+"""Seconds, 0 or more, of what takes hours."""
+
+Period = Annotated[float, Quantity("a duration", "s", "24 h", _HOURS, positive=True)]
+"""Seconds, above 0, of what takes hours."""
+
+TimeOfDay = Annotated[float, Quantity("a time of day", "s", "22 h", _HOURS, most=86400.0)]
+"""Seconds after midnight, a day at most."""
+
+Joules = Annotated[
+    float, Quantity("an energy", "J", "5 kJ", ("MJ", "kJ", "J", "mJ"), positive=True)
+]
 """Joules, above 0."""
+
+_STORED = ("kWh", "Wh", "J", "mJ")
+WattHours = Annotated[float, Quantity("an energy", "J", "15 Wh", _STORED, positive=True)]
+"""Joules, above 0, of what holds watt-hours."""
+
+Stored = Annotated[float, Quantity("an energy", "J", "15 Wh", _STORED, positive=True, word=MAINS)]
+"""Joules that a battery holds, above 0; "mains" is infinity."""
 
 Watts = Annotated[float, Quantity("a power", "W", "4.5 W", ("W", "mW"))]
 """Watts, 0 or more."""
 
+Power = Annotated[float, Quantity("a power", "W", "200 mW", ("W", "mW"), positive=True)]
+"""Watts, above 0."""
+
 JoulesPerBit = Annotated[float, Quantity("an energy per bit", "J/bit", "50 nJ/bit", _PER_BIT)]
 """Joules per bit, 0 or more. A power per rate is one: 1 mW/(Mbit/s) is 1 nJ/bit."""
 
-_SPEED = Quantity(
-    "a computing speed", "flop/s", "12 Gflop/s", _SPEEDS, positive=True, unlimited=True
-)
-Speed = Annotated[float, _SPEED]
+JoulesPerBitArea = Annotated[
+    float, Quantity("an energy per bit and area", "J/bit/m^2", "100 pJ/bit/m^2", _PER_AREA)
+]
+"""Joules per bit and square metre, 0 or more."""
+
+Speed = Annotated[
+    float,
+    Quantity("a computing speed", "flop/s", "12 Gflop/s", _SPEEDS, positive=True, word=UNLIMITED),
+]
 """Floating-point operations per second, above 0; "unlimited" is infinity."""
 
-_DATA = Quantity(
-    "an amount of data", "bit", "10 MB", ("Gbit", "Mbit", "kbit", "bit"), positive=True
-)
-Bits = Annotated[float, _DATA]
+Bits = Annotated[float, Quantity("an amount of data", "bit", "10 MB", _DATA, positive=True)]
 """Bits, above 0; 1 MB is 8e6 of them."""
+
+Bytes = Annotated[float, Quantity("an amount of data", "B", "40 B", ("B",), whole=True)]
+"""Bytes, a whole number of them, 0 or more."""
 
 Fraction = Annotated[float, Quantity("a share", "whole", "40 %", ("%",), most=1.0)]
 """A share from 0 to 1, written in per cent."""
+
+Share = Annotated[float, Quantity("a share", "whole", "40 %", ("%",), most=1.0, positive=True)]
+"""A share above 0 and up to 1, written in per cent."""
+
+Leak = Annotated[float, Quantity("a share per time", "whole/month", "2 %/month", ("%/month",))]
+"""A share per month of 30 days, 0 or more."""
+
+Hertz = Annotated[float, Quantity("a frequency", "Hz", "2 GHz", _HERTZ, positive=True)]
+"""Hertz, above 0."""
+
+Metres = Annotated[float, Quantity("a length", "m", "100 m", ("km", "m"), positive=True)]
+"""Metres, above 0."""
+
+Decibels = Annotated[float, Quantity("a level", "dB", "8 dB", ("dB",))]
+"""Decibels, 0 or more."""
+
+NoiseDensity = Annotated[
+    float, Quantity("a noise density", "dBm/Hz", "-174 dBm/Hz", ("dBm/Hz",), signed=True)
+]
+"""Decibels over a milliwatt per hertz."""
+
+Efficiency = Annotated[
+    float,
+    Quantity(
+        "a spectral efficiency",
+        "bit/s/Hz",
+        "4.4 bit/s/Hz",
+        ("bit/s/Hz",),
+        positive=True,
+        word=UNLIMITED,
+    ),
+]
+"""Bits per second and hertz, above 0; "unlimited" is infinity."""

@@ -36,6 +36,7 @@ minute = 60 * second = min
 hour = 60 * minute = h = hr
 day = 24 * hour = d
 week = 7 * day
+month = 30 * day
 joule = [energy] = J
 watt = joule / second = W
 watt_hour = watt * hour = Wh
@@ -46,6 +47,9 @@ whole = [share]
 percent = 0.01 * whole = %
 hertz = 1 / second = Hz
 meter = [length] = m = metre
+squaremeter = meter * meter
+decibel = [level] = dB
+noisedensity = [noise_level]
 gram = [mass] = g
 """
 
@@ -62,9 +66,15 @@ _NOUNS = {
     "Hz": "a frequency",
     "m": "a length",
     "g": "a mass",
+    "J/bit/m^2": "an energy per bit and area",
+    "%/month": "a share per time",
+    "dB": "a level",
+    "dBm/Hz": "a noise density",
 }
 # No digits: a power is never evaluated, since working one out could take for ever.
 _UNIT = regex(r"[A-Za-z\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}%/*() ]{1,40}")
+# The one power that is read; and the one level of a density, which no factor converts.
+_SQUARE, _LEVEL = regex(r"\bm\^2"), "dBm/Hz"
 _PART = regex(r"(?:milli|micro|nano|pico)(?:bit|byte|flop)")
 
 
@@ -83,6 +93,8 @@ def _unit(text: str) -> "Unit | None":
     """Return the unit that `text` names, or None."""
     from pint import PintError  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
+    level = text.replace(" ", "") == _LEVEL
+    text = "noisedensity" if level else _SQUARE.sub("squaremeter", text)
     if not _UNIT.fullmatch(text):
         return None
     try:

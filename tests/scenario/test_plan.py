@@ -12,7 +12,9 @@ from fedsim.scenario import (
     DeadlineSilence,
     FullParticipation,
     Plan,
+    Radio,
     Scenario,
+    StarNetwork,
     load,
 )
 from fedsim.wire import ValueFormat
@@ -29,9 +31,12 @@ def test_a_scenario_as_the_program_sees_it(tmp_path: Path) -> None:
     assert base.algorithm.censor == 0.1
     assert base.wire.values is ValueFormat.FLOAT32
     phones, boards = base.fleet
+    assert isinstance(phones.radio, Radio)
+    assert isinstance(boards.radio, Radio)
     assert (phones.count, phones.device.speed, phones.radio.up) == (3, 1e10, 6e6)
     assert (boards.count, boards.device.speed, boards.device.idle) == (2, 1.2e10, 2.3)
     assert (boards.radio.up, boards.radio.down, boards.radio.latency) == (12e6, 30e6, 0.005)
+    assert isinstance(base.network, StarNetwork)
     assert (base.network.server.up, base.network.server.latency) == (1e9, 0.005)
     assert (base.stop.rounds, base.stop.gap, base.stop.energy) == (60, 1e-5, 5000.0)
     assert (base.stop.time, base.stop.bits) == (None, None)
@@ -45,6 +50,8 @@ def test_the_defaults_of_a_scenario() -> None:
     assert scenario.silence == BeaconSilence()
     assert (scenario.fleet, scenario.clients) == ((), 0)
     assert scenario.participation == FullParticipation()
+    assert isinstance(scenario.network, StarNetwork)
+    assert (scenario.network.model, scenario.network.broadcast) == ("fluid", "unicast")
     server = scenario.network.server
     assert (server.up, server.down, server.latency) == (float("inf"), float("inf"), 0.0)
     assert scenario.stop.model_dump(exclude_none=True) == {"rounds": 1000}
@@ -53,6 +60,7 @@ def test_the_defaults_of_a_scenario() -> None:
 def test_a_group_is_one_ideal_client_by_default() -> None:
     (group,) = made(fleet=[{}]).fleet
     assert (group.count, group.device.kind, group.radio.kind) == (1, "ideal", "ideal")
+    assert (group.battery, group.availability.kind) == (None, "always")
 
 
 def test_a_late_reply_is_kept_by_default() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.errors import ScenarioError
-from fedsim.scenario import DEVICES, RADIOS, Scenario, dump, load
+from fedsim.scenario import DEVICES, LORA, RADIOS, Scenario, dump, load
 from fedsim.scenario.located import Origin
 from fedsim.scenario.reading import read_text
 from tests.scenario.examples import LINES, least, made, written
@@ -17,20 +17,82 @@ from tests.scenario.examples import LINES, least, made, written
 quantities = st.floats(min_value=1e-9, max_value=1e15).map("{!r} ".format)
 
 
+def shares(least: float = 0.01, most: float = 99.0) -> st.SearchStrategy[str]:
+    return st.floats(min_value=least, max_value=most).map("{!r} %".format)
+
+
+def presets(table: Mapping[str, Any], units: dict[str, str]) -> st.SearchStrategy[Any]:
+    """Draw names of presets, and blocks that differ from one."""
+    fields = {key: quantities.map(f"{{}}{unit}".format) for key, unit in units.items()}
+    names = st.sampled_from(sorted(table))
+    return names | st.fixed_dictionaries({"kind": names}, optional=fields)
+
+
+LINEAR = {name: preset for name, preset in DEVICES.items() if "speed" in preset.values}
+POWER = "mW/(Mbit/s)"
+
+devices = presets(LINEAR, {"speed": "kflop/s", "active": "mW", "idle": "W", "battery": "Wh"})
+constant = presets(
+    RADIOS,
+    {"up": "Mbit/s", "down": "kB/s", "latency": "ms", "energy_up": POWER, "base": "W",
+     "send": "mW", "tail_power": "mW", "tail_time": "s", "promotion_time": "ms"},
+)  # fmt: skip
+lora = presets(LORA, {"bandwidth": "kHz", "latency": "min", "send": "uW"})
+shannon = st.fixed_dictionaries(
+    {"kind": st.just("shannon"), "bandwidth": quantities.map("{}MHz".format),
+     "power": quantities.map("{}mW".format), "server_power": quantities.map("{}W".format),
+     "distance": quantities.map("{}km".format)},
+    optional={"shadowing": quantities.map("{}dB".format), "attenuation": shares(),
+              "noise": st.floats(-1e9, 1e9).map("{!r} dBm/Hz".format),
+              "most": quantities.map("{} bit/s/Hz".format)},
+)  # fmt: skip
+batteries = st.fixed_dictionaries(
+    {"capacity": quantities.map("{} Wh".format)},
+    optional={
+        "charge": shares(6),
+        "charge_efficiency": shares(),
+        "self_discharge": quantities.map("{} %/month".format),
+        "threshold": shares(20, 30),
+        "restart": shares(40),
+        "charging": st.fixed_dictionaries(
+            {"kind": st.just("daily"), "power": quantities.map("{} W".format)},
+            optional={"start": st.floats(7, 24).map("{!r} h".format)},
+        ),
+    },
+)
+availability = st.fixed_dictionaries(
+    {"kind": st.just("bernoulli"), "share": shares()}
+) | st.fixed_dictionaries(
+    {"kind": st.just("markov"), "on": quantities.map("{} h".format),
+     "off": quantities.map("{} s".format)},
+    optional={"amplitude": shares(), "phase": quantities.map("{} min".format)},
+)  # fmt: skip
+
+
 def groups() -> st.SearchStrategy[dict[str, Any]]:
-    def block(presets: Mapping[str, Any], units: dict[str, str]) -> st.SearchStrategy[Any]:
-        fields = {key: quantities.map(f"{{}}{unit}".format) for key, unit in units.items()}
-        return st.sampled_from(sorted(presets)) | st.fixed_dictionaries(
-            {"kind": st.sampled_from(sorted(presets))}, optional=fields
-        )
+    options = {
+        "device": devices,
+        "radio": constant | lora | shannon,
+        "battery": st.none() | batteries,
+        "availability": availability,
+    }
+    return st.fixed_dictionaries({"count": st.integers(1, 10**6)}, optional=options)
 
-    device = block(DEVICES, {"speed": "kflop/s", "active": "mW", "idle": "W"})
-    power = "mW/(Mbit/s)"
-    units = {"up": "Mbit/s", "down": "kB/s", "latency": "ms", "energy_up": power, "base": "W"}
-    return st.fixed_dictionaries(
-        {"count": st.integers(1, 10**6)}, optional={"device": device, "radio": block(RADIOS, units)}
-    )
 
+servers = st.fixed_dictionaries(
+    {},
+    optional={"up": quantities.map("{} kbit/s".format), "latency": quantities.map("{} ms".format),
+              "discipline": st.sampled_from(["fair", "fifo", "slotted"])},
+)  # fmt: skip
+networks = st.fixed_dictionaries(
+    {}, optional={"server": servers, "model": st.sampled_from(["fluid", "lv08"])}
+) | st.fixed_dictionaries(
+    {"topology": st.just("tree"), "gateways": st.integers(1, 99)}, optional={"server": servers}
+)
+participations = st.fixed_dictionaries(
+    {"kind": st.sampled_from(["uniform", "weighted"]), "share": shares()},
+    optional={"over": st.floats(1, 9), "least_charge": shares()},
+)
 
 positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
 
@@ -49,6 +111,8 @@ scenarios = st.fixed_dictionaries(
             {"kind": st.just("deadline"), "after": quantities.map("{}min".format)}
         ),
         "fleet": st.lists(groups(), max_size=3),
+        "network": networks,
+        "participation": participations,
         "stop": st.fixed_dictionaries(
             {},
             optional={
@@ -84,7 +148,17 @@ def _file(text: str) -> Any:
 def test_a_dump_has_every_default_and_no_variants(tmp_path: Path) -> None:
     base = load(written(tmp_path)).variants[0].scenario
     text = dump(base)
-    for line in ("remainder: drop", "momentum: 0.4", "bits: null", "energy_up: 283.17 nJ/bit"):
+    for line in (
+        "remainder: drop",
+        "momentum: 0.4",
+        "bits: null",
+        "energy_up: 283.17 nJ/bit",
+        "tail_power: 119 mW",
+        "framing: 66 B",
+        "battery: 15 Wh",
+        "topology: star",
+        "late: keep",
+    ):
         assert line in text
     assert "variants" not in text
     with_variants = base.model_copy(update={"variants": {"a": {"seed": 3}}})
@@ -139,7 +213,9 @@ def test_any_file_is_a_plan_or_faults(
             st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
             lambda inner: (
                 st.lists(inner, max_size=3)
-                | st.dictionaries(st.sampled_from(["kind", "count", "radio", "up", "a"]), inner)
+                | st.dictionaries(
+                    st.sampled_from(["kind", "count", "radio", "up", "topology", "a"]), inner
+                )
             ),
             max_leaves=6,
         ),

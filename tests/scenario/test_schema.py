@@ -12,7 +12,19 @@ import pytest
 from fedsim.algorithms import ALGORITHMS
 from fedsim.errors import ScenarioError
 from fedsim.problems import LOSSES, SOURCES, SPLITS
-from fedsim.scenario import DEVICES, RADIOS, Scenario, dump, load, methods, schema
+from fedsim.scenario import (
+    AVAILABILITY,
+    DEVICES,
+    LORA,
+    PARTICIPATION,
+    RADIOS,
+    SILENCES,
+    Scenario,
+    dump,
+    load,
+    methods,
+    schema,
+)
 from fedsim.scenario.choice import kinds_of
 from fedsim.scenario.located import Origin
 from fedsim.scenario.reading import read_text
@@ -90,12 +102,34 @@ def test_a_kind_is_required_where_there_is_one() -> None:
                 assert "kind" in block["required"]
 
 
-@pytest.mark.parametrize(("name", "presets"), [("Device", DEVICES), ("Radio", RADIOS)])
-def test_presets_can_be_named_alone_or_in_a_block(name: str, presets: Any) -> None:
-    alone, block = SCHEMA["$defs"][name]["anyOf"]
-    assert alone["enum"] == list(presets)
-    assert block["properties"]["kind"]["enum"] == [*presets, "custom"]
-    assert block["required"] == ["kind"]
+def test_presets_can_be_named_alone_or_in_a_block() -> None:
+    radios = SCHEMA["$defs"]["Group"]["properties"]["radio"]["anyOf"]
+    for described, presets, customs in (
+        (SCHEMA["$defs"]["Device"], DEVICES, ["custom"]),
+        (radios[0], RADIOS, ["custom"]),
+        (radios[1], LORA, []),
+    ):
+        alone, block = described["anyOf"]
+        assert alone["enum"] == list(presets)
+        assert block["properties"]["kind"]["enum"] == [*presets, *customs]
+        assert block["required"] == ["kind"]
+
+
+def test_kinds_of_the_world_can_be_named() -> None:
+    group = SCHEMA["$defs"]["Group"]["properties"]
+    for part, models in (
+        (SCHEMA["properties"]["participation"], PARTICIPATION),
+        (SCHEMA["properties"]["silence"], SILENCES),
+        (group["availability"], AVAILABILITY),
+    ):
+        assert kinds(part, SCHEMA) == {kind for model in models for kind in kinds_of(model)}
+
+
+def test_a_network_without_a_topology_is_a_star() -> None:
+    star, *others = SCHEMA["properties"]["network"]["anyOf"]
+    assert star["properties"]["topology"]["const"] == "star"
+    assert "topology" not in star.get("required", [])
+    assert all("topology" in each["required"] for each in others)
 
 
 def test_patterns_take_their_examples_and_no_bare_number() -> None:

@@ -1,0 +1,126 @@
+"""What does not go together in a scenario, one block against another."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fedsim.scenario.participation import AsynchronousParticipation, Rounds, Sample
+from fedsim.scenario.silence import DeadlineSilence
+
+if TYPE_CHECKING:  # which asks this module what is wrong with it
+    from fedsim.scenario.specs import Scenario
+
+Conflict = tuple[str, str, object]
+"""Key, message, value seen."""
+
+
+def conflicts(scenario: "Scenario") -> Iterator[Conflict]:
+    """Yield what needs no data to be seen."""
+    yield from _split(scenario)
+    yield from _dropped_replies(scenario)
+    yield from _closings(scenario)
+    yield from _sizes(scenario)
+    yield from _empty_batteries(scenario)
+
+
+def _split(scenario: "Scenario") -> Iterator[Conflict]:
+    split, fleet = getattr(scenario.problem.split, "clients", None), scenario.clients
+    if fleet and split not in (None, fleet):
+        text = (
+            f"seen {split}, but the counts of fleet add up to {fleet}; leave clients out, or"
+            " make the two agree"
+        )
+        yield "problem.split.clients", text, split
+
+
+def _dropped_replies(scenario: "Scenario") -> Iterator[Conflict]:
+    """A server that keeps a running sum needs every reply, however late."""
+    if not scenario.algorithm.late_replies_required:
+        return
+    text = (
+        f'seen "drop", but the server of {scenario.algorithm.kind} keeps a running sum of what'
+        " clients send: without one late reply it is wrong for ever; use keep"
+    )
+    silence, participation = scenario.silence, scenario.participation
+    if isinstance(silence, DeadlineSilence) and silence.late == "drop":
+        yield "silence.late", text, "drop"
+    elif isinstance(participation, Rounds) and participation.late == "drop":
+        yield "participation.late", text, "drop"
+
+
+def _closings(scenario: "Scenario") -> Iterator[Conflict]:
+    """A round has one rule that closes it."""
+    silence, participation = scenario.silence, scenario.participation
+    if isinstance(silence, DeadlineSilence):
+        yield from _two_deadlines(participation)
+    if not isinstance(participation, Sample) or participation.over == 1:
+        return
+    if participation.quorum is not None and participation.deadline is None:
+        text = (
+            "seen with over above 1, which closes a round with its first replies already; leave"
+            " one of the two out, or add a deadline that the quorum holds up"
+        )
+        yield "participation.quorum", text, participation.quorum
+
+
+def _two_deadlines(participation: object) -> Iterator[Conflict]:
+    """Silence that is waited for has a deadline of its own."""
+    beacon = "or let silence be said: silence: {kind: beacon}"
+    if isinstance(participation, AsynchronousParticipation):
+        text = (
+            'seen "deadline", but an asynchronous server has no rounds that could end: it would'
+            " never ask a silent client again; use beacon"
+        )
+        yield "silence.kind", text, "deadline"
+    if not isinstance(participation, Rounds):
+        return
+    if participation.deadline is not None:
+        text = f"a round has one deadline, and silence.after is one; drop this one, {beacon}"
+        yield "participation.deadline", text, participation.deadline
+    if participation.late == "drop":
+        text = f'seen "drop", but silence.late says what becomes of it; drop this one, {beacon}'
+        yield "participation.late", text, "drop"
+    if participation.quorum is not None:
+        text = f"who is silent reports nothing, so no quorum is sure; drop this one, {beacon}"
+        yield "participation.quorum", text, participation.quorum
+
+
+def _sizes(scenario: "Scenario") -> Iterator[Conflict]:
+    """Nobody can ask more clients than there are."""
+    for key, seen in wanted(scenario.participation):
+        if scenario.clients and seen > scenario.clients:
+            yield f"participation.{key}", too_many(seen, scenario.clients), seen
+    participation = scenario.participation
+    if not isinstance(participation, AsynchronousParticipation):
+        return
+    at_work = participation.concurrency
+    if at_work is not None and participation.buffer > at_work:
+        text = (
+            f"seen {participation.buffer}, but {at_work} clients work at a time, so that the"
+            f" buffer would never fill; give {at_work} or less"
+        )
+        yield "participation.buffer", text, participation.buffer
+
+
+def wanted(participation: object) -> Iterator[tuple[str, int]]:
+    """Yield the keys of a participation that count clients, and how many they say."""
+    for key in ("count", "concurrency", "buffer"):
+        seen = getattr(participation, key, None)
+        if isinstance(seen, int):
+            yield key, seen
+
+
+def too_many(seen: int, clients: int) -> str:
+    """Say that there are fewer clients."""
+    return f"seen {seen}, but the fleet has {clients} clients; give {clients} or less"
+
+
+def _empty_batteries(scenario: "Scenario") -> Iterator[Conflict]:
+    count = scenario.stop.batteries
+    with_battery = sum(group.count for group in scenario.fleet if group.battery is not None)
+    if count is None or count <= with_battery:
+        return
+    if with_battery:
+        text = f"seen {count}, but {with_battery} clients have a battery; give that or less"
+    else:
+        text = f"seen {count}, but no client has a battery; give a group of fleet one"
+    yield "stop.batteries", text, count

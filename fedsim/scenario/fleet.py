@@ -1,0 +1,53 @@
+"""The fleet: groups of clients of one make."""
+
+from collections.abc import Iterator
+from math import isinf
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from fedsim.scenario.availability import AnyAvailability
+from fedsim.scenario.batteries import Battery, percent
+from fedsim.scenario.channels import AnyRadio
+from fedsim.scenario.choice import failure
+from fedsim.scenario.devices import Device
+from fedsim.scenario.fields import as_written
+from fedsim.spec import Spec
+
+
+class Group(Spec):
+    """Clients of one make."""
+
+    count: int = Field(default=1, ge=1, description="how many clients")
+    device: Device = as_written("ideal", "a preset, or a block that starts from one")
+    radio: AnyRadio = as_written("ideal", "a preset, or a block that starts from one")
+    battery: Battery | None = as_written(
+        None, "what they run on; {} for the device's own battery, null for none"
+    )
+    availability: AnyAvailability = as_written({"kind": "always"}, "when they are there")
+
+    @property
+    def capacity(self) -> float:
+        """What a full battery holds, J; infinite for clients on mains."""
+        if self.battery is None:
+            return float("inf")
+        return self.battery.capacity or self.device.battery
+
+    @model_validator(mode="after")
+    def _battery_fits(self) -> Self:
+        wrong = list(self._battery_faults(self.battery)) if self.battery else []
+        if wrong:
+            raise failure(*wrong)
+        return self
+
+    def _battery_faults(self, battery: Battery) -> Iterator[tuple[str, str, object]]:
+        kind = self.device.kind
+        if isinf(self.capacity):
+            text = f'missing: the device {kind} is on mains; say what it holds, such as "15 Wh"'
+            yield "battery.capacity", text, battery.capacity
+        if battery.charge <= battery.cutoff:
+            text = (
+                f"the battery of {kind} starts at {percent(battery.charge)} and shuts down at"
+                f" {percent(battery.cutoff)}: it would never start; give a charge above the cut-off"
+            )
+            yield "battery.charge", text, battery.charge

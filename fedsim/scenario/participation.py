@@ -1,0 +1,101 @@
+"""Participation: who is asked in a round, and when the round closes."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from fedsim.scenario.choice import OneOf, failure
+from fedsim.scenario.fields import as_written
+from fedsim.scenario.quantities import Duration, Fraction, Share
+from fedsim.spec import Spec
+
+_LEAST = "clients whose battery holds less are skipped"
+
+
+class Rounds(Spec):
+    """What all participation in rounds has: when a round closes.
+
+    It closes when all who were asked have reported. With a quorum it may close once so many
+    have: without a deadline at once, with one not before the deadline. With a deadline alone
+    it closes then, whoever is missing.
+    """
+
+    kind: str
+    deadline: Duration | None = as_written(None, "from the broadcast to the end of the round")
+    quorum: Share | None = as_written(
+        None, "share of those asked whose reports let the round close"
+    )
+    late: Literal["keep", "drop"] = Field(
+        default="keep",
+        description="what misses its round: kept for a later one, or dropped; where silence is"
+        " waited for, silence.late says",
+    )
+    least_charge: Fraction = as_written("0 %", _LEAST)
+
+
+class FullParticipation(Rounds):
+    """Every client takes part in every round."""
+
+    kind: Literal["full"] = Field(default="full", description="all clients")
+
+
+class Sample(Rounds):
+    """What sampling has: how many are wanted, and how many more are asked."""
+
+    count: int | None = Field(default=None, ge=1, description="how many clients a round")
+    share: Share | None = as_written(None, "how many, as a share of all, in place of count")
+    over: float = Field(
+        default=1.0, ge=1, description="so many times as many are asked, the first ones count"
+    )
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Self:
+        if self.count is None and self.share is None:
+            raise failure(("count", "missing: give count or share", None))
+        if self.count is not None and self.share is not None:
+            raise failure(("share", "seen beside count; give one of the two", self.share))
+        return self
+
+
+class UniformParticipation(Sample):
+    """A sample without replacement, every client as likely as any other."""
+
+    kind: Literal["uniform"] = Field(default="uniform", description="a sample of all clients")
+
+
+class WeightedParticipation(Sample):
+    """A sample without replacement, clients of more weight more likely."""
+
+    kind: Literal["weighted"] = Field(default="weighted", description="a weighted sample")
+    by: Literal["samples"] = Field(default="samples", description="what a client weighs")
+
+
+class AsynchronousParticipation(Spec):
+    """No rounds: the server reacts to what arrives, and asks the client again.
+
+    With a buffer it reacts to every so many replies.
+    """
+
+    kind: Literal["asynchronous"] = Field(
+        default="asynchronous", description="whoever has answered is asked again"
+    )
+    buffer: int = Field(default=1, ge=1, description="replies that make an update")
+    concurrency: int | None = Field(
+        default=None, ge=1, description="clients at work at a time; all, where null"
+    )
+    least_charge: Fraction = as_written("0 %", _LEAST)
+
+
+Participation = (
+    FullParticipation | UniformParticipation | WeightedParticipation | AsynchronousParticipation
+)
+PARTICIPATION = (
+    FullParticipation,
+    UniformParticipation,
+    WeightedParticipation,
+    AsynchronousParticipation,
+)
+"""The kinds of participation."""
+
+AnyParticipation = Annotated[Participation, OneOf(PARTICIPATION)]
+"""A field that takes one of them."""

@@ -1,0 +1,98 @@
+"""Blocks of every kind that a scenario can have."""
+
+from typing import Any
+
+Blocks = dict[str, Any]
+
+PHONE = {"count": 4, "device": "phone-mid", "radio": "lte"}
+
+
+def group(**changes: Any) -> Blocks:
+    """Return a fleet of one group of four phones, with some of its keys changed."""
+    return {"fleet": [PHONE | changes]}
+
+
+def radio(**changes: Any) -> Blocks:
+    """Return that fleet with a wifi radio, changed."""
+    return group(radio={"kind": "wifi"} | changes)
+
+
+def battery(**changes: Any) -> Blocks:
+    """Return that fleet on its own battery, changed."""
+    return group(battery=changes)
+
+
+SHANNON = {
+    "kind": "shannon",
+    "bandwidth": "1 MHz",
+    "power": "10 mW",
+    "server_power": "1 W",
+    "distance": "200 m",
+}
+FIRST_ORDER = {"kind": "first-order", "up": "1 Mbit/s", "down": "1 Mbit/s", "distance": "50 m"}
+CYCLES = {"kappa": 1e-28, "cycles_per_sample": 1e4, "frequency": "1 GHz"}
+EDGES = [{"source": "server", "target": f"client-{n}", "rate": "5 Mbit/s"} for n in range(4)]
+
+GOOD: dict[str, Blocks] = {
+    "nothing": {},
+    "lognormal": group(device={"kind": "pi-4", "slowdown": {"kind": "lognormal", "sigma": 0.3}}),
+    "shifted-exponential": group(
+        device={
+            "kind": "pi-4",
+            "slowdown": {"kind": "shifted-exponential", "shift": 1, "rate": 2},
+        }
+    ),
+    "no slowdown": group(device={"kind": "yang-2021", "slowdown": {"kind": "none"}}),
+    "cycles": group(device={"kind": "custom", "idle": "0 W"} | CYCLES),
+    "its own battery": group(device={"kind": "orin-nano", "battery": "50 Wh"}, battery={}),
+    "states": radio(kind="custom", up="1 Mbit/s", down="1 Mbit/s", latency="0 s", base="0 W",
+                    energy_up="0 J/bit", energy_down="0 J/bit", send="50 mW", receive="40 mW"),
+    "lora": group(radio="lora-sf7"),
+    "lora in a block": group(radio={"kind": "lora-sf12", "duty": "10 %", "coding": 4}),
+    "shannon": group(radio=SHANNON),
+    "shannon in full": group(
+        radio=SHANNON | {"shadowing": "0 dB", "noise": "-170 dBm/Hz", "most": "unlimited",
+                         "send": "2 W", "attenuation": "60 %"}
+    ),
+    "first-order": group(radio=FIRST_ORDER | {"amplifier": "10 pJ/bit/m^2"}),
+    "traces": radio(
+        up_trace={"kind": "mahimahi", "path": "a.up", "shift": "random"},
+        down_trace={"kind": "csv", "path": "b.csv", "repeat": False},
+    ),
+    "no loss": radio(loss={"kind": "none"}, tries="unlimited"),
+    "independent": radio(loss={"kind": "independent", "rate": "1 %"}, tries=3),
+    "gilbert-elliott": radio(loss={"kind": "gilbert-elliott", "p": "1 %", "r": "30 %"}),
+    "battery": battery(),
+    "battery in full": battery(
+        capacity="2 Wh", charge="80 %", charge_efficiency="90 %", discharge_efficiency="90 %",
+        self_discharge="3 %/month", cutoff="10 %", threshold="15 %", restart="30 %",
+    ),
+    "no charging": battery(charging={"kind": "none"}),
+    "constant": battery(charging={"kind": "constant", "power": "5 W"}),
+    "daily": battery(charging={"kind": "daily", "power": "5 W", "start": "1 h", "end": "24 h"}),
+    "harvest": battery(charging={"kind": "harvest", "path": "sun.csv", "shift": "random"}),
+    "always": group(availability={"kind": "always"}),
+    "bernoulli": group(availability={"kind": "bernoulli", "share": "30 %"}),
+    "markov": group(
+        availability={"kind": "markov", "on": "2 h", "off": "30 min", "amplitude": "80 %"}
+    ),
+    "intervals": group(availability={"kind": "intervals", "path": "there.csv"}),
+    "star": {"network": {"topology": "star", "server": {"discipline": "fifo"}, "model": "lv08"}},
+    "tree": {
+        "network": {
+            "topology": "tree",
+            "gateways": 2,
+            "gateway": {"rate": "3 Mbit/s", "latency": "2 ms", "discipline": "slotted"},
+            "broadcast": "cell",
+        }
+    },
+    "graph": group() | {"network": {"topology": "graph", "edges": EDGES}},
+    "graph of a file": {"network": {"topology": "graph", "path": "net.graphml"}},
+    "full": {"participation": {"kind": "full", "deadline": "20 s", "quorum": "50 %"}},
+    "uniform": {"participation": {"kind": "uniform", "count": 3, "over": 1.3}},
+    "weighted": {"participation": {"kind": "weighted", "share": "10 %", "least_charge": "30 %"}},
+    "asynchronous": {"participation": {"kind": "asynchronous", "buffer": 2, "concurrency": 4}},
+    "stop at batteries": battery() | {"stop": {"batteries": 4}},
+    "deadline": {"silence": {"kind": "deadline", "after": "3 s"}},
+}  # fmt: skip
+"""Between them they name every kind."""

@@ -1,0 +1,163 @@
+"""Blocks of every kind: read, written again, described by the schema; and refused."""
+
+from typing import Any
+
+import pytest
+
+from fedsim.scenario import (
+    AVAILABILITY,
+    CHARGING,
+    LORA,
+    NETWORKS,
+    PACKET_LOSSES,
+    PARTICIPATION,
+    RADIO_KINDS,
+    SILENCES,
+    SLOWDOWNS,
+    TRACES,
+    dump,
+    load,
+    schema,
+)
+from fedsim.scenario.choice import kinds_of
+from fedsim.scenario.located import Origin
+from fedsim.scenario.reading import read_text
+from tests.scenario.blocks import CYCLES, GOOD, battery, group
+from tests.scenario.examples import faults, least, made
+from tests.scenario.wrong_blocks import CONFLICTS, WRONG_BLOCKS
+
+SCHEMA = schema()
+
+
+def said(part: Any, key: str) -> set[str]:
+    """Return all texts that stand at a key anywhere in a piece of data."""
+    if isinstance(part, dict):
+        here = {part[key]} if isinstance(part.get(key), str) else set()
+        return here.union(*(said(inner, key) for inner in part.values()))
+    return set().union(*(said(inner, key) for inner in part)) if isinstance(part, list) else set()
+
+
+def plain(text: str) -> Any:
+    return read_text(text, lambda line: Origin("f", line))[0].plain()
+
+
+def test_the_examples_name_every_kind() -> None:
+    written = [made(**blocks).model_dump(mode="json") for blocks in GOOD.values()]
+    models = (*AVAILABILITY, *CHARGING, *PACKET_LOSSES, *PARTICIPATION, *RADIO_KINDS, *SILENCES,
+              *SLOWDOWNS, *TRACES)  # fmt: skip
+    assert {kind for model in models for kind in kinds_of(model)} <= said(written, "kind")
+    topologies = {kind for model in NETWORKS for kind in kinds_of(model, "topology")}
+    assert topologies == said(written, "topology")
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_what_is_right_is_written_with_every_default_and_reads_back(name: str) -> None:
+    scenario = made(**GOOD[name])
+    again = load(plain(dump(scenario))).variants[0].scenario
+    assert again == scenario
+    assert dump(again) == dump(scenario)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_the_schema_takes_what_is_right(name: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    assert validator.is_valid(least(**GOOD[name]))
+    assert validator.is_valid(plain(dump(made(**GOOD[name]))))
+    as_variant = least() | {"variants": {"v": GOOD[name]}}
+    assert validator.is_valid(as_variant)
+
+
+@pytest.mark.parametrize(("blocks", "key", "words"), [*WRONG_BLOCKS, *CONFLICTS])
+def test_what_is_wrong_is_said(blocks: dict[str, Any], key: str, words: list[str]) -> None:
+    found = faults(least(**blocks))
+    fault = next((each for each in found if each.key == key), None)
+    assert fault is not None, found
+    assert [word for word in words if word not in fault.message] == []
+
+
+@pytest.mark.parametrize(("blocks", "key", "words"), WRONG_BLOCKS)
+def test_the_schema_refuses_what_is_of_another_shape(
+    blocks: dict[str, Any], key: str, words: list[str]
+) -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    shapes = ("Accepted here", "did you mean", "One of", "give a block", "a bare number")
+    messages = [fault.message for fault in faults(least(**blocks)) if fault.key == key]
+    if any(shape in message for message in messages for shape in shapes):
+        assert not validator.is_valid(least(**blocks))
+
+
+def test_all_conflicts_come_at_once() -> None:
+    participation = {"kind": "full", "deadline": "3 s", "late": "drop", "quorum": "50 %"}
+    silence = {"kind": "deadline", "after": "2 s"}
+    found = faults(least(silence=silence, participation=participation, stop={"batteries": 1}))
+    assert {fault.key for fault in found} == {
+        "participation.deadline",
+        "participation.late",
+        "participation.quorum",
+        "stop.batteries",
+    }
+
+
+def test_all_that_is_wrong_with_a_group_comes_at_once() -> None:
+    found = faults(least(**group(device={"kind": "custom", "idle": "0 W", "speed": "1 kflop/s"})))
+    assert [fault.key for fault in found] == ["fleet.0.device.active"]
+    found = faults(least(**battery(charge="3 %", threshold="1 %")))
+    assert [fault.key for fault in found] == ["fleet.0.battery.threshold"]
+    found = faults(least(**group(device="orin-nano", battery={"charge": "3 %"})))
+    assert {each.key for each in found} == {"fleet.0.battery.capacity", "fleet.0.battery.charge"}
+
+
+@pytest.mark.parametrize("kind", [*RADIO_KINDS[:2]])
+def test_a_radio_of_any_class_is_named_alone(kind: Any) -> None:
+    for name in kind.presets:
+        (made_group,) = made(fleet=[{"radio": name}]).fleet
+        assert type(made_group.radio) is kind
+        assert made_group.radio.kind == name
+
+
+def test_a_variant_of_another_radio_or_topology_starts_anew() -> None:
+    base = least(**group(radio={"kind": "wifi", "up": "1 Mbit/s"}))
+    base |= {"network": {"server": {"up": "5 Mbit/s"}}}
+    variants = {
+        "tree": {"network": {"topology": "tree", "gateways": 2}},
+        "slow": {"network": {"server": {"down": "1 Mbit/s"}}},
+        "star": {"network": {"topology": "star", "server": {"down": "1 Mbit/s"}}},
+    }
+    plan = load(base | {"variants": variants})
+    networks = {each.name: each.scenario.network.model_dump() for each in plan.variants}
+    assert networks["tree"]["server"]["up"] == float("inf")
+    for name in ("slow", "star"):
+        assert (networks[name]["server"]["up"], networks[name]["server"]["down"]) == (5e6, 1e6)
+
+
+def test_a_restart_and_a_capacity_follow_where_they_are_not_given() -> None:
+    (phones,) = made(**battery(threshold="25 %")).fleet
+    assert phones.battery is not None
+    assert phones.battery.restarts_at == 0.25
+    assert phones.capacity == 15 * 3600
+    (phones,) = made(**battery(capacity="1 kJ", restart="50 %")).fleet
+    assert phones.battery is not None
+    assert (phones.battery.restarts_at, phones.capacity) == (0.5, 1000)
+    (phones,) = made(**group()).fleet
+    assert phones.capacity == float("inf")
+
+
+def test_a_device_of_cycles_starts_from_custom_or_a_preset() -> None:
+    custom, preset = (
+        made(fleet=[{"device": device}]).fleet[0].device
+        for device in (
+            {"kind": "custom", "idle": "1 W"} | CYCLES,
+            {"kind": "tran-2019", "frequency": "1 GHz"},
+        )
+    )
+    assert (custom.cycles_per_sample, custom.frequency, custom.idle) == (1e4, 1e9, 1.0)
+    assert (preset.cycles_per_sample, preset.frequency, preset.kappa) == (2e4, 1e9, 1e-28)
+
+
+def test_presets_of_lora_differ_in_their_spreading_only() -> None:
+    blocks = [made(fleet=[{"radio": name}]).fleet[0].radio.model_dump() for name in LORA]
+    own = [{block.pop("kind"), block.pop("spreading")} for block in blocks]
+    assert all(block == blocks[0] for block in blocks)
+    assert len({frozenset(each) for each in own}) == 6

@@ -1,65 +1,115 @@
 """What there is to choose from, and what a job consists of, as tables for people."""
 
-from collections.abc import Iterator, Sequence
-from math import isinf
+from collections.abc import Iterator, Mapping, Sequence
+from math import floor, inf
 from typing import Any
 
+import numpy as np
+import pandas as pd
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from fedsim.algorithms import ALGORITHMS
 from fedsim.analysis import listing, quantity
 from fedsim.build import Job
+from fedsim.ports import Array
+from fedsim.probe import RoundCost, round_cost
 from fedsim.problems import LOSSES, SOURCES, SPLITS
-from fedsim.scenario import DEVICES, RADIOS, Group
+from fedsim.scenario import (
+    AVAILABILITY,
+    CHARGING,
+    DEVICES,
+    LORA,
+    NETWORKS,
+    PACKET_LOSSES,
+    PARTICIPATION,
+    RADIO_KINDS,
+    RADIOS,
+    SILENCES,
+    SLOWDOWNS,
+    TRACES,
+    Preset,
+)
 from fedsim.wire import HEADER_BITS
+
+_SOURCED: Mapping[str, Sequence[type[Any]]] = {
+    "algorithms": ALGORITHMS,
+    "losses": LOSSES,
+    "data": SOURCES,
+    "splits": SPLITS,
+}
+_KINDS: Mapping[str, Sequence[type[Any]]] = {
+    "radios that are no presets": RADIO_KINDS,
+    "networks": NETWORKS,
+    "participation": PARTICIPATION,
+    "silence": SILENCES,
+    "availability": AVAILABILITY,
+    "charging": CHARGING,
+    "slowdowns": SLOWDOWNS,
+    "packet losses": PACKET_LOSSES,
+    "traces": TRACES,
+}
+_HEADS = (
+    *("clients", "device", "radio", "samples", "bits down", "bits up"),
+    *("download", "compute", "upload", "energy", "battery"),
+)
+_PRESETS: Mapping[str, Mapping[str, Preset]] = {"devices": DEVICES, "radios": {**RADIOS, **LORA}}
 
 
 def listings() -> Iterator[Table]:
     """Yield a table for everything that a scenario names by its kind, sources included."""
-    classes: dict[str, Sequence[type[Any]]] = {
-        "algorithms": ALGORITHMS,
-        "losses": LOSSES,
-        "data": SOURCES,
-        "splits": SPLITS,
-    }
-    for title, models in classes.items():
-        rows = [
-            (str(model.model_fields["kind"].default), _first_line(model), model.source)
-            for model in models
-        ]
-        yield listing(title, ("kind", "what it is", "source"), rows)
-    for title, presets in {"devices": DEVICES, "radios": RADIOS}.items():
-        heads = list(next(iter(presets.values())).values)
-        lines = [(name, *preset.values.values(), preset.basis) for name, preset in presets.items()]
-        yield listing(title, ("preset", *heads, "source"), lines)
+    for title, models in _SOURCED.items():
+        sourced = [(_kind(model), _first_line(model), model.source) for model in models]
+        yield listing(title, ("kind", "what it is", "source"), sourced)
+    for title, presets in _PRESETS.items():
+        lines = [(name, _values(preset), preset.basis) for name, preset in presets.items()]
+        yield listing(title, ("preset", "values", "source"), lines)
+    for title, models in _KINDS.items():
+        yield listing(title, ("kind", "what it is"), [(_kind(m), _first_line(m)) for m in models])
 
 
-def job_table(job: Job) -> Table:
-    """Return what one job would run: sizes, method, and a full round for each kind of client.
+def _kind(model: type[Any]) -> str:
+    fields = model.model_fields
+    return str(fields["topology" if "topology" in fields else "kind"].default)
 
-    A full round is the model down, one gradient, and a vector of the model's length up, on
-    an otherwise idle server link.
-    """
-    bits = _model_bits(job) + HEADER_BITS
-    table = listing(
-        f"{job.variant.name}: {job.algorithm.kind}, {len(job.members)} clients",
-        ("clients", "device", "radio", "samples", "download", "compute", "upload", "energy"),
-        [_round_of(job, number, bits) for number in range(len(job.groups))],
-    )
-    table.caption = "\n".join(_facts(job))
-    table.caption_justify = "left"
-    return table
+
+def _values(preset: Preset) -> str:
+    """Return what a preset says, without what is nothing."""
+    said = {key: str(value) for key, value in preset.values.items()}  # noqa: PD011 - a mapping
+    nothing = ("0 W", "0 mW", "0 J/bit", "0 s")
+    return ", ".join(f"{key} {text}" for key, text in said.items() if text not in nothing)
 
 
 def _first_line(model: type) -> str:
     return (model.__doc__ or "").strip().splitlines()[0]
 
 
+def job_table(job: Job) -> Group:
+    """Return what one job would run: sizes, method, and a full round for each kind of client.
+
+    A full round is the model down, one gradient, and a vector of the model's length up, from
+    all clients at once; see `fedsim.probe`.
+    """
+    cost = round_cost(job)
+    groups = range(len(job.groups))
+    columns = [_round_of(job, number, cost) for number in groups]
+    table = listing(
+        f"{job.variant.name}: {job.algorithm.kind}, {len(job.members)} clients",
+        ("a full round", *[f"group {number}" for number in groups]),
+        list(zip(_HEADS, *columns, strict=True)),
+    )
+    lines = [*_facts(job), *_ends(job, cost)]
+    return Group(table, Text("\n".join(lines)), Text(""))
+
+
 def _facts(job: Job) -> Iterator[str]:
     yield ", ".join(f"{name} = {value:g}" for name, value in job.parameters.items())
+    bits = job.setup.pack_down(job.setup.initial).bits
+    values = job.scenario.wire.values.value  # noqa: PD011 - the name of a format
     yield (
-        f"model of {job.problem.dimension} values, {_model_bits(job)} bits and a header of "
-        f"{HEADER_BITS}; {job.scenario.wire.values.value} on the wire"
+        f"model of {job.problem.dimension} values, {bits} bits and a header of "
+        f"{HEADER_BITS}; {values} on the wire"
     )
     if job.reference is None:
         yield "no optimum is known"
@@ -67,37 +117,38 @@ def _facts(job: Job) -> Iterator[str]:
         yield f"optimum {job.reference.value:.10g}, by {job.reference.method}"
 
 
-def _model_bits(job: Job) -> int:
-    return job.setup.pack_down(job.setup.initial).bits
+def _ends(job: Job, cost: RoundCost) -> Iterator[str]:
+    yield f"a full round takes {quantity(cost.seconds, 's')}"
+    first = int(np.argmin(cost.rounds))
+    if cost.rounds[first] < inf:
+        group = job.groups[job.members[first]]
+        rounds = floor(cost.rounds[first])
+        yield (
+            f"the first battery is empty after {rounds:,} of them "
+            f"({group.device.kind} over {group.radio.kind}), if nothing charges it"
+        )
 
 
-def _round_of(job: Job, number: int, bits: int) -> tuple[str, ...]:
-    """Return a row of `job_table` for the clients of one group, at the mean of their samples."""
-    group = job.groups[number]
-    pairs = zip(job.members, job.problem.losses, strict=True)
-    losses = [loss for member, loss in pairs if member == number]
-    rows, work = zip(*[(loss.rows, loss.gradient_operations) for loss in losses], strict=True)
-    latency = group.radio.latency + job.scenario.network.server.latency
-    down, up = bits / group.radio.down, bits / group.radio.up
-    compute = sum(work) / len(work) / group.device.speed
+def _round_of(job: Job, number: int, cost: RoundCost) -> tuple[str, ...]:
+    """Return a column of `job_table`: the means of the clients of one group."""
+    mine = np.flatnonzero(np.array(job.members) == number)
+    rows = [job.problem.losses[client].rows for client in mine]
+    mean: pd.Series[float] = cost.clients.iloc[mine].mean()
     return (
-        str(len(losses)),
-        group.device.kind,
-        group.radio.kind,
+        str(len(mine)),
+        job.groups[number].device.kind,
+        job.groups[number].radio.kind,
         f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} to {max(rows)}",
-        quantity(latency + down, "s"),
-        quantity(compute, "s"),
-        quantity(latency + up, "s"),
-        quantity(_joules(group, down, compute, up, bits, 2 * latency), "J"),
+        quantity(mean["bits_down"], "bit"),
+        quantity(mean["bits_up"], "bit"),
+        quantity(mean["receive_s"], "s"),
+        quantity(mean["compute_s"], "s"),
+        quantity(mean["send_s"], "s"),
+        quantity(mean["joules"], "J"),
+        _share(cost.drained[mine]),
     )
 
 
-def _joules(
-    group: Group, down: float, compute: float, up: float, bits: int, latency: float
-) -> float:
-    """Return the energy of a full round, idle power included."""
-    radio, device = group.radio, group.device
-    seconds = down + compute + up + latency
-    busy = (device.active - device.idle) * compute
-    air = radio.base * (down + up) + (radio.energy_up + radio.energy_down) * bits
-    return busy + air + (0.0 if isinf(seconds) else device.idle * seconds)
+def _share(drained: Array) -> str:
+    """Return the share of a battery that a round takes."""
+    return "mains" if np.isnan(drained).all() else f"{100 * float(drained.mean()):.2g} %"

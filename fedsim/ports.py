@@ -103,11 +103,14 @@ class Work(NamedTuple):
         kernel: the function to evaluate.
         arguments: its positional arguments.
         operations: floating-point operations, which set virtual time and energy.
+        samples: how many samples it passes over, which set them on a device that counts
+            cycles per sample.
     """
 
     kernel: Callable[..., Array]
     arguments: tuple[Any, ...]
     operations: float
+    samples: float = 0.0
 
 
 class Oracle(Protocol):

@@ -133,12 +133,12 @@ def execute(job: Job, out: Path, watch: Watch = _unwatched) -> Path:
     world.close(reason)
     log.close()
     rounds.close()
+    meters = world.meters()
     try:
-        ledger.audit(world.meters())
+        ledger.audit(meters)
     except RunError as error:
         status, reason = _status(error), str(error)
-    idle = np.array([job.groups[number].device.idle for number in job.members])
-    folder.write_table("clients", client_table(ledger, _facts(job), idle))
+    folder.write_table("clients", client_table(ledger, _facts(job), meters))
     folder.write_json(MANIFEST, manifest(job.seed, log.rows, log.sha256))
     folder.write_json(SUMMARY, _summary(job, world, status=status, reason=reason))
     return folder.path

@@ -10,9 +10,9 @@ from types import ModuleType
 import pytest
 
 from fedsim.build import Builder
+from fedsim.physics.topology import Topology, star
 from fedsim.run import execute
 from fedsim.scenario import load
-from fedsim.sim.network.lanes import ServerLink
 from tests.conftest import ROOT
 
 BENCHMARKS = ROOT / "analysis/benchmarks"
@@ -27,8 +27,8 @@ def module(name: str) -> ModuleType:
     return loaded
 
 
-@pytest.mark.parametrize("server", [ServerLink(), ServerLink(5e7, 5e7, 0.001)])
-def test_a_client_round_passes_the_audit(server: ServerLink) -> None:
+@pytest.mark.parametrize("server", [None, star(100, up=5e7, down=5e7)])
+def test_a_client_round_passes_the_audit(server: Topology | None) -> None:
     assert module("client_round").client_rounds(server, 3) is None
 
 

@@ -123,7 +123,6 @@ def test_an_earlier_run_in_the_folder_is_gone_before_the_next_begins(tmp_path: P
     [
         ({"rounds": 3}, "rounds"),
         ({"gap": 1e3}, "gap"),
-        ({"time": "1 s"}, "time"),
         ({"bits": "20 kbit"}, "bits"),
         ({"energy": "5 J"}, "energy"),
     ],
@@ -138,11 +137,18 @@ def test_every_stop_rule_ends_the_run_at_the_first_round_that_meets_it(
     limits = {
         "rounds": result.rounds["round"] >= 3,
         "gap": result.rounds["gap"] < 1e3,
-        "time": result.rounds["t"] >= 1.0,
         "bits": totals["bits_up"] + totals["bits_down"] >= 20e3,
         "energy": totals["joules"] >= 5.0,
     }
     assert limits[reason].tolist() == [False] * (len(result.rounds) - 1) + [True]
+
+
+def test_time_ends_the_run_at_the_very_moment() -> None:
+    result = fedsim.run(small(stop={"rounds": 500, "time": "1 s"}))
+    row = result.summary.iloc[0]
+    assert (row["reason"], row["t"]) == ("time: 1 s", 1.0)
+    assert result.rounds["t"].max() < 1.0
+    assert result.rounds["bits_up"].sum() < row["bits_up"]  # of a round that was broken off
 
 
 def test_faults_of_the_data_carry_the_line_of_the_scenario(tmp_path: Path) -> None:

@@ -22,12 +22,12 @@ import simpy
 from fedsim.algorithms.censored import GradientDescent, Innovation, Iterate
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioModel
+from fedsim.physics.topology import Topology, star
 from fedsim.ports import Array, Client, Server, Work
 from fedsim.record.ledger import Ledger
 from fedsim.record.log import EventLog
 from fedsim.record.parts import Parts
 from fedsim.record.rounds import RoundTable
-from fedsim.sim.network.lanes import ServerLink
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.stopping import StopRules
 from fedsim.sim.world import World
@@ -37,6 +37,7 @@ from fedsim.wire import HEADER_BITS, Dense, ValueFormat
 DEVICE = DeviceModel(1e9, 2.0, 1.0)
 CLIENTS, ROUNDS, REPEATS = 100, 1000, 7
 NOTHING: Array = np.zeros(1)
+SHARED = star(CLIENTS, up=5e7, down=5e7, latency=0.001)
 
 
 def nothing(_: Array) -> Array:
@@ -84,7 +85,7 @@ def bare_timeouts(count: int) -> None:
     env.run()
 
 
-def client_rounds(server: ServerLink, rounds: int = ROUNDS) -> None:
+def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
     """Run CLIENTS x rounds client-rounds, event log included."""
     fleet = [
         Member(DEVICE, RadioModel(1e6 + i, 2e6 + i, 0.01, 1e-7, 1e-7, 1.0), Free())
@@ -101,7 +102,7 @@ def client_rounds(server: ServerLink, rounds: int = ROUNDS) -> None:
         pack_down=PACK,
         header_bits=HEADER_BITS,
         rng=partial(stream, 1),
-        server=server,
+        topology=links,
         stop=StopRules(rounds=rounds),
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +127,7 @@ def seconds(job: Callable[[], None]) -> float:
 def main() -> None:
     """Print the cost of a client-round in bare timeouts."""
     count = CLIENTS * ROUNDS
-    cases = {"open server link": ServerLink(), "shared server link": ServerLink(5e7, 5e7, 0.001)}
+    cases = {"open server link": None, "shared server link": SHARED}
     for name, server in cases.items():
         ratios, costs = [], []
         for _ in range(REPEATS):

@@ -18,7 +18,7 @@ def main() -> None:
     if len(sys.argv) > 1:
         sys.path.insert(0, str(Path(__file__).parent))
         client_round = importlib.import_module("client_round")
-        client_round.client_rounds(client_round.ServerLink(), int(sys.argv[1]))
+        client_round.client_rounds(None, int(sys.argv[1]))
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         return
     for rounds in (20, 2000, 20000):

@@ -9,6 +9,7 @@ from fedsim.algorithms.censored import (
     LagWorker,
     LazyGradient,
 )
+from fedsim.algorithms.charge import ChargeAwareHeavyBall
 
 ALGORITHMS: tuple[type[Algorithm], ...] = (
     CensoredHeavyBall,
@@ -17,6 +18,7 @@ ALGORITHMS: tuple[type[Algorithm], ...] = (
     GradientDescent,
     LagWorker,
     LagServer,
+    ChargeAwareHeavyBall,
 )
 """Every algorithm that a scenario can name by its kind."""
 
@@ -24,6 +26,7 @@ __all__ = [
     "ALGORITHMS",
     "Algorithm",
     "CensoredHeavyBall",
+    "ChargeAwareHeavyBall",
     "GradientDescent",
     "HeavyBall",
     "LagServer",

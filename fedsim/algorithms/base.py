@@ -64,7 +64,8 @@ class Algorithm(Spec):
 
     The life of one: `configured` resolves what depends on the problem; the world calls
     `memory` once per client, runs `serve` as the server, and answers each message that
-    reaches a client with `handle`.
+    reaches a client with `handle`. When a client cannot go on, its handler is cancelled where
+    it waits, so a handler changes what it remembers after its last wait.
     """
 
     objective: ClassVar[Literal["sum", "mean"]]
@@ -90,6 +91,13 @@ class Algorithm(Spec):
     def memory(self, initial: Array) -> Any:  # noqa: ANN401, ARG002 - each algorithm types its own
         """Return what a client remembers at the start; `initial` is the model all start from."""
         return None
+
+    def undelivered(self, client: Client, message: Any) -> None:  # noqa: ANN401 - a hook
+        """Take note, at the client, that a message it has sent is known to be lost.
+
+        A method whose server adds up what it is sent takes back what the message said, so
+        that the two go on from the same state. Most need not know.
+        """
 
     @abstractmethod
     async def serve(self, server: Server) -> None:

@@ -99,12 +99,12 @@ class GradientDescent(Algorithm):
         """The weight of the last step of the model in the next one."""
         return 0.0
 
-    def censors(self, innovation: float, memory: Memory) -> bool:  # noqa: ARG002 - for subclasses
+    def censors(self, innovation: float, client: Client) -> bool:  # noqa: ARG002 - for subclasses
         """Say whether a worker keeps quiet.
 
         Args:
             innovation: |delta_m|^2.
-            memory: the worker's memory, theta^k received.
+            client: the worker, theta^k received.
         """
         return False
 
@@ -128,11 +128,15 @@ class GradientDescent(Algorithm):
         memory.receive(message.theta.values)
         gradient = await client.compute(client.oracle.gradient(memory.theta))
         innovation = gradient - memory.held
-        if self.censors(float(innovation.dot(innovation)), memory):
+        if self.censors(float(innovation.dot(innovation)), client):
             return SILENCE
         delta = client.pack(innovation)
         memory.held = memory.held + delta.values
         return Innovation(delta)
+
+    def undelivered(self, client: Client, message: Innovation) -> None:
+        """Take back an innovation that the server will not hold."""
+        client.state.held = client.state.held - message.delta.values
 
 
 class HeavyBall(GradientDescent):
@@ -178,9 +182,9 @@ class LazyGradient(GradientDescent):
             update={"censor": None, "eps1": censor / (ready.alpha * setting.clients) ** 2}
         )
 
-    def censors(self, innovation: float, memory: Memory) -> bool:
+    def censors(self, innovation: float, client: Client) -> bool:
         """Censor while |delta_m|^2 <= eps1 |theta^k - theta^{k-1}|^2."""
-        return innovation <= float(self.eps1 or 0.0) * memory.steps[0]
+        return bool(innovation <= float(self.eps1 or 0.0) * client.state.steps[0])
 
 
 class CensoredHeavyBall(LazyGradient, HeavyBall):
@@ -209,8 +213,9 @@ class LagWorker(GradientDescent):
         """Return (xi/(alpha^2 M^2)) sum_j |theta^{k+1-j} - theta^{k-j}|^2, j = 1..D."""
         return self.xi / (self.alpha * self._clients) ** 2 * sum(steps)
 
-    def censors(self, innovation: float, memory: Memory) -> bool:
+    def censors(self, innovation: float, client: Client) -> bool:
         """Censor while |delta_m|^2 is at most the trigger, once k > D."""
+        memory: Memory = client.state
         return memory.round > DEPTH and innovation <= self.trigger(memory.steps)
 
 
@@ -221,7 +226,7 @@ class LagServer(LagWorker):
 
     xi: float = Field(default=1.0, ge=0, description="weight of each of the latest 10 steps")
 
-    def censors(self, innovation: float, memory: Memory) -> bool:  # noqa: ARG002
+    def censors(self, innovation: float, client: Client) -> bool:  # noqa: ARG002
         """A worker that is asked answers."""
         return False
 
@@ -240,7 +245,9 @@ class LagServer(LagWorker):
                 else np.full(len(change), fill_value=True)
             )
             to = [client for client in server.clients if worth[client]]
-            asked_at[to] = theta
-            aggregate = aggregate + total(await server.exchange(Iterate(server.pack(theta)), to=to))
+            replies = await server.exchange(Iterate(server.pack(theta)), to=to)
+            # Whose reply is lost, or late, counts as not asked.
+            asked_at[[reply.client for reply in replies if reply.round == own.round]] = theta
+            aggregate = aggregate + total(replies)
             server.commit(theta)
             theta = theta - self.alpha * aggregate

@@ -108,12 +108,13 @@ class LocalLoss:
 class LossOracle:
     """The port `Oracle` of one client: its gradients as priced work."""
 
-    __slots__ = ("_kernel", "_operations")
+    __slots__ = ("_kernel", "_operations", "_samples")
 
     def __init__(self, loss: LocalLoss) -> None:
         self._kernel = loss.gradient
         self._operations = loss.gradient_operations
+        self._samples = float(loss.rows)
 
     def gradient(self, w: Array) -> Work:
         """Describe the evaluation of the full (sub)gradient at `w`, shape (d,)."""
-        return Work(self._kernel, (w,), self._operations)
+        return Work(self._kernel, (w,), self._operations, self._samples)

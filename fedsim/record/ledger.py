@@ -19,7 +19,32 @@ from fedsim.record.schema import Event, node_name
 RELATIVE_TOLERANCE = 1e-9
 """What rounding may cost when joules are added up in another order."""
 
-_MESSAGES = (Event.SEND, Event.RECEIVE, Event.LOST)
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What the batteries say of themselves at the end of a run, one entry a battery.
+
+    Attributes:
+        clients: whose they are, shape (B,).
+        initial, final: what was in store, J.
+        charged: what came into store, J.
+        drained: what left it, J: for the load, with what its conversion loses, and by itself.
+        delivered: what the client drew from it, J.
+        depletions: how often it reached its cut-off.
+    """
+
+    clients: NDArray[np.intp]
+    initial: Array
+    final: Array
+    charged: Array
+    drained: Array
+    delivered: Array
+    depletions: NDArray[np.intp]
+
+
+_NOTHING, _NOBODY = np.zeros(0), np.zeros(0, np.intp)
+NO_STORES = Stores(_NOBODY, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOBODY)
+"""A fleet on mains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +53,23 @@ class Meters:
 
     Attributes:
         bits_sent: what the network took, payload, header and transport, both directions.
-        bits_delivered: what it handed over.
-        bits_lost: what it gave up.
+        bits_delivered: what it handed over, a broadcast counted once.
+        bits_heard: what it handed over, a broadcast counted for every listener.
+        bits_lost: what it gave up, and what it sent again.
         bits_in_flight: what it still held, counted message by message.
         joules: what each client's radio and processor spent beyond idle power, shape (M,).
-        idle_joules: what the fleet drew at rest over the whole run.
+        idle_joules: what each client drew at rest over the whole run, shape (M,).
+        stores: the batteries.
     """
 
     bits_sent: int
     bits_delivered: int
+    bits_heard: int
     bits_lost: int
     bits_in_flight: int
     joules: Array
-    idle_joules: float
+    idle_joules: Array
+    stores: Stores = NO_STORES
 
 
 @dataclass(slots=True)
@@ -94,18 +123,21 @@ class Ledger:
         Raises:
             AuditError: bits, joules or times do not agree; every difference is named.
         """
-        sent, received, lost = (int(self.bits[event].sum()) for event in _MESSAGES)
+        sent, again, received, lost = (
+            int(self.bits[event].sum())
+            for event in (Event.SEND, Event.RETRANSMIT, Event.RECEIVE, Event.LOST)
+        )
         faults = list(self._order)
         out = meters.bits_delivered + meters.bits_lost + meters.bits_in_flight
         for what, logged, metered in (
             ("bits sent against delivered + lost + in flight", meters.bits_sent, out),
-            ("bits in send rows against the network", sent, meters.bits_sent),
-            ("bits in receive rows against the network", received, meters.bits_delivered),
-            ("bits in lost rows against the network", lost, meters.bits_lost),
+            ("bits in send rows against the network", sent + again, meters.bits_sent),
+            ("bits in receive rows against the network", received, meters.bits_heard),
+            ("bits in lost rows against the network", lost + again, meters.bits_lost),
         ):
             if logged != metered:
                 faults.append(f"{what}: {logged} and {metered}")
-        faults += self._energy_faults(meters)
+        faults += [*self._energy_faults(meters), *self._battery_faults(meters)]
         if faults:
             raise AuditError("the ledger does not add up: " + "; ".join(faults))
 
@@ -118,6 +150,31 @@ class Ledger:
             )
             if not np.isclose(logged, metered, rtol=RELATIVE_TOLERANCE, atol=0.0)
         ]
-        if not np.isclose(per_node[0], meters.idle_joules, rtol=RELATIVE_TOLERANCE, atol=0.0):
-            faults.append(f"idle joules: {float(per_node[0])} logged, {meters.idle_joules} metered")
+        idle = float(meters.idle_joules.sum())
+        if not np.isclose(per_node[0], idle, rtol=RELATIVE_TOLERANCE, atol=0.0):
+            faults.append(f"idle joules: {float(per_node[0])} logged, {idle} metered")
         return faults
+
+    def _battery_faults(self, meters: Meters) -> list[str]:
+        """Compare what batteries lost with what their clients spent."""
+        stores = meters.stores
+        spent = self.joules.sum(axis=0)[1:] + meters.idle_joules
+        # What goes in and out may be far more than what is in store, and sets the rounding.
+        scale = stores.initial + stores.charged + stores.drained
+        books = {
+            "initial + charged - drained against what is in store": (
+                stores.initial + stores.charged - stores.drained,
+                stores.final,
+                scale,
+            ),
+            "joules of the battery against the log": (
+                stores.delivered,
+                spent[stores.clients],
+                stores.delivered,
+            ),
+        }
+        return [
+            f"{what}, {node_name(int(stores.clients[at]))}: {one[at]} and {other[at]}"
+            for what, (one, other, size) in books.items()
+            for at in np.flatnonzero(np.abs(one - other) > RELATIVE_TOLERANCE * size)
+        ]

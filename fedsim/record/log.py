@@ -101,6 +101,7 @@ class EventLog:
         message: int,
         payload_bits: int,
         header_bits: int,
+        transport_bits: int,
         sender_joules: float,
         receiver_joules: float,
     ) -> None:
@@ -115,7 +116,7 @@ class EventLog:
             message,
             payload_bits,
             header_bits,
-            0,
+            transport_bits,
             sender_joules,
             receiver_joules,
             nan,

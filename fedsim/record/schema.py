@@ -1,9 +1,13 @@
-"""The event log's schema: one row a span, version 1.
+"""The event log's schema: one row a span, version 2.
 
 A row is written when its span ends, so `t` never runs back; the span began at
 `t - duration`. Bits stand in a `send` row of the sender and in a `receive` row of the
 receiver; joules stand in the row of the node that spent them. Their sum over all rows is
 the energy of the run: what a fleet draws at rest stands in the `round` and `stop` rows.
+
+Bits that are sent are received, lost or, at the end, in flight. What packets sent again add
+is lost by nature: their bits stand in a `retransmit` row, which counts as both. A broadcast
+that a cell hears is sent once, to no particular peer, and received by every listener.
 
 | column | type | meaning |
 |---|---|---|
@@ -17,7 +21,7 @@ the energy of the run: what a fleet draws at rest stands in the `round` and `sto
 | message | category | what was said: the message's class in lower case; null elsewhere |
 | payload_bits | int64 | the encoding of what the message carries |
 | header_bits | int64 | the application's header |
-| transport_bits | int64 | framing of the transport; 0 until a transport model adds it |
+| transport_bits | int64 | framing of the transport; packets sent again |
 | joules | float64, J | energy spent in the span beyond the device's idle power |
 | state_of_charge | float64 | share of the battery left, in [0, 1]; NaN on mains |
 | detail | category | further words; null for nearly all rows |
@@ -29,7 +33,7 @@ from enum import IntEnum
 import numpy as np
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Event(IntEnum):
@@ -38,36 +42,42 @@ class Event(IntEnum):
     COMPUTE = 0
     """A client worked on its data."""
     SEND = 1
-    """A message left its sender; the detail says where it was still in flight at the end."""
+    """A message left its sender; the detail says where it was not delivered: "in flight" at
+    the end of the run, "lost" for good, "aborted" because either end could not go on."""
     RECEIVE = 2
-    """A message reached its receiver. With the detail "in flight" and no bits: what a download
-    that the end broke off has cost its receiver."""
+    """A message reached its receiver. With a detail and no bits: what a download that was not
+    delivered has cost its receiver."""
     LOST = 3
-    """A message was lost for good."""
+    """A message was lost for good; the detail says why."""
     RETRANSMIT = 4
-    """Packets were sent again."""
+    """Packets were sent again: their bits, and their share of the message's time and joules."""
     SILENT = 5
     """A client had nothing worth sending."""
     SAMPLED = 6
     """A client was drawn into the cohort."""
     SKIPPED = 7
-    """A client was left out by the participation policy."""
+    """A client was left out by the participation policy; the detail says why."""
     LATE = 8
     """A reply came after its round had closed; the detail says what became of it."""
     OFFLINE = 9
-    """A client became unreachable."""
+    """A client became unreachable; its work and its messages, if any, are lost."""
     ONLINE = 10
-    """A client became reachable."""
+    """A client became reachable; the duration is how long it was not."""
     DEPLETED = 11
-    """A battery reached its cut-off."""
+    """A battery reached its cut-off; the client is off until it has charged."""
     CHARGED = 12
-    """A battery reached the level at which its client starts again."""
+    """A battery reached the level at which its client starts again; the duration is how long it
+    was off."""
     ROUND = 13
     """A round was committed; its joules are what the fleet drew at rest since the last one."""
     EVALUATE = 14
     """The observer evaluated something; the detail says what and how."""
     STOP = 15
     """The run ended; the detail says why, the joules are the fleet's at rest since the round."""
+    PROMOTION = 16
+    """A radio left its idle state."""
+    TAIL = 17
+    """A radio was connected while no bits flowed."""
 
 
 NO_PEER = -2

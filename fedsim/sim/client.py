@@ -3,12 +3,12 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from math import inf
+from math import inf, nan
 from typing import Any
 
 import numpy as np
 
-from fedsim.ports import Array, ClientId, Message, Oracle, Payload, Silence, Work
+from fedsim.ports import Array, Beacon, ClientId, Message, Oracle, Payload, Silence, Work
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
@@ -16,14 +16,21 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.evaluator import Evaluator
 from fedsim.sim.network.lanes import Envelope
 from fedsim.sim.power.processor import Processor
+from fedsim.sim.power.supply import Supply
 
 _COMPUTE = int(Event.COMPUTE)
 
 Handler = Callable[[Any, Any], Any]
 """`Algorithm.handle`, a coroutine function of the client and the message."""
 
+TakeBack = Callable[[Any, Any], None]
+"""`Algorithm.undelivered`, a function of the client and its message."""
+
 Answer = Callable[[ClientId, Envelope, Message | Silence], None]
 """Takes the reply to a message to wherever it goes."""
+
+BEACON = Beacon()
+"""The empty message: one object, whoever sends it."""
 
 
 class SimClient:
@@ -33,14 +40,13 @@ class SimClient:
     runs: what a handler remembers is never seen half changed.
     """
 
-    battery: float | None = None
-
     def __init__(
         self,
         client: ClientId,
         *,
         calendar: Calendar,
         processor: Processor,
+        supply: Supply | None,
         evaluator: Evaluator,
         log: EventLog,
         traffic: Traffic,
@@ -48,6 +54,8 @@ class SimClient:
         state: Any,  # noqa: ANN401 - the algorithm's own
         pack: Callable[[Array], Payload],
         rng: np.random.Generator,
+        slowdowns: np.random.Generator,
+        take_back: TakeBack,
     ) -> None:
         self.id = client
         self.oracle = oracle
@@ -55,6 +63,9 @@ class SimClient:
         self.pack = pack
         self.rng = rng
         self.processor = processor
+        self._supply = supply
+        self._slowdowns = slowdowns
+        self._take_back = take_back
         self._calendar = calendar
         self._evaluator = evaluator
         self._log = log
@@ -62,6 +73,9 @@ class SimClient:
         self._inbox: deque[Envelope] = deque()
         self._awaited: asyncio.Future[Envelope] | None = None
         self._loop: asyncio.AbstractEventLoop
+        self._task: asyncio.Task[Any] | None = None
+        self._handling = False
+        self._aborted = False
         self._round = 0
         self._ended = False
 
@@ -70,9 +84,15 @@ class SimClient:
         """Simulated seconds since the start."""
         return self._calendar.now
 
+    @property
+    def battery(self) -> float | None:
+        """The state of charge in [0, 1]; None on mains."""
+        return None if self._supply is None else self._supply.share
+
     async def run(self, handle: Handler, answer: Answer) -> None:
         """Answer messages until the world ends."""
         self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
         while not self._ended:
             if self._inbox:
                 envelope = self._inbox.popleft()
@@ -80,9 +100,38 @@ class SimClient:
                 self._awaited = asyncio.Future(loop=self._loop)
                 envelope = await self._awaited
             self._round = envelope.round
-            reply = await handle(self, envelope.message)
-            if not self._ended:
-                answer(self.id, envelope, reply)
+            self._handling = True
+            try:
+                reply = await handle(self, envelope.message)
+            except asyncio.CancelledError:
+                if not self._aborted or self._ended:
+                    raise
+                self._recover()
+            else:
+                if self._aborted:  # it was told to stop, and had something to say all the same
+                    self.undelivered(self.id, reply)
+                    self._recover()
+                elif not self._ended:
+                    answer(self.id, envelope, reply)
+            self._handling = False
+
+    def _recover(self) -> None:
+        """Be ready for the next message: what was broken off is over."""
+        self._aborted = False
+        if self._task is not None:
+            self._task.uncancel()
+
+    def abort(self) -> None:
+        """Drop what it works on and what waits for it: the client cannot go on."""
+        self._inbox.clear()
+        if self._handling and not self._aborted and self._task is not None:
+            self._aborted = True
+            self._task.cancel()
+
+    def undelivered(self, _: ClientId, reply: Message | Silence) -> None:
+        """Tell the algorithm that a reply of this client is known to be lost."""
+        if isinstance(reply, Message) and reply is not BEACON:
+            self._take_back(self, reply)
 
     def end(self) -> None:
         """Take no more messages, and answer none: the world ends."""
@@ -105,8 +154,11 @@ class SimClient:
         """
         if not 0.0 <= work.operations < inf:
             raise ValueError(f"work has a finite number of operations, not {work.operations}")
-        now = self._calendar._now
-        begin, end = self.processor.reserve(now, work.operations)
+        model, now = self.processor.model, self._calendar._now
+        seconds = model.nominal(work.operations, work.samples)
+        if model.slowdown is not None:
+            seconds *= model.slowdown.draw(self._slowdowns)
+        begin, end = self.processor.reserve(now, seconds)
         ticket = self._evaluator.submit(work)
         if end > now:
             finished: asyncio.Future[None] = asyncio.Future(loop=self._loop)
@@ -124,7 +176,10 @@ class SimClient:
         joules = self.processor.spend(seconds)
         self._traffic.joules += joules
         now = self._calendar._now
-        self._log.append(now, seconds, _COMPUTE, self.id, NO_PEER, self._round, -1, 0, 0, 0, joules)
+        charge = nan if self._supply is None else self._supply.share
+        self._log.append(
+            now, seconds, _COMPUTE, self.id, NO_PEER, self._round, -1, 0, 0, 0, joules, charge
+        )
 
 
 def _finish(finished: "asyncio.Future[None]") -> None:

@@ -2,41 +2,28 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from math import inf
 from operator import itemgetter
 
 import numpy as np
 
-from fedsim.ports import SERVER, SILENCE, Array, Beacon, ClientId, Message, Payload, Reply, Silence
+from fedsim.ports import SERVER, SILENCE, Array, ClientId, Message, Payload, Reply, Silence
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
+from fedsim.sim.client import BEACON
 from fedsim.sim.engine.calendar import DEADLINE, Calendar
+from fedsim.sim.gathering import Gathering
 from fedsim.sim.network.lanes import Envelope
-from fedsim.sim.network.transport import Star
+from fedsim.sim.network.transport import Network
+from fedsim.sim.participation import Selection
+from fedsim.sim.presence import Presence
 from fedsim.sim.silence import SilencePolicy
-
-BEACON = Beacon()
+from fedsim.sim.stopping import RunStopped
 
 _SILENT = int(Event.SILENT)
 
 _by_client_and_round = itemgetter(0, 1)
-
-
-@dataclass(slots=True)
-class Gathering:
-    """The replies of one exchange: it is open until all have reported or its deadline."""
-
-    number: int
-    pending: int
-    closed: asyncio.Future[None]
-    replies: list[Reply] = field(default_factory=list)
-
-    def close(self) -> None:
-        """Close it, if it is open."""
-        if not self.closed.done():
-            self.closed.set_result(None)
 
 
 class SimServer:
@@ -50,7 +37,9 @@ class SimServer:
         self,
         *,
         calendar: Calendar,
-        network: Star,
+        network: Network,
+        presence: Presence,
+        selection: Selection,
         log: EventLog,
         traffic: Traffic,
         silence: SilencePolicy,
@@ -70,6 +59,11 @@ class SimServer:
         self._smoothness = smoothness
         self._calendar = calendar
         self._network = network
+        self._presence = presence
+        self._selection = selection
+        self._policy = selection.policy
+        self._deadline = min(silence.after, selection.policy.deadline)
+        self._keep_late = silence.keep_late and selection.policy.keep_late
         self._log = log
         self._traffic = traffic
         self._silence = silence
@@ -77,6 +71,7 @@ class SimServer:
         self._commit = commit
         self._exchanges = 0
         self._gathering: Gathering | None = None
+        self._busy: set[ClientId] = set()  # of an asynchronous server: who works already
         self._late: list[Reply] = []
 
     @property
@@ -100,14 +95,11 @@ class SimServer:
         """See `fedsim.ports.Server.exchange`."""
         if self._gathering is not None:
             raise RuntimeError("an exchange is under way: a round has one at a time")
-        cohort = self.clients if to is None else self._known(to)
-        self._exchanges += 1
-        self._traffic.cohort += len(cohort)
-        gathering = Gathering(
-            self._exchanges, len(cohort), asyncio.get_running_loop().create_future()
-        )
+        cohort = await self._cohort(to)
+        gathering = self._open(cohort)
         self._gathering = gathering
-        self._network.send_down(cohort, self._seal(message, self.round, self._exchanges))
+        if cohort:
+            self._network.send_down(cohort, self._seal(message, self.round, self._exchanges))
         try:
             await self._gathered(gathering)
         finally:
@@ -115,27 +107,57 @@ class SimServer:
         replies, self._late = self._late + gathering.replies, []
         return sorted(replies, key=_by_client_and_round)
 
-    def _known(self, to: Sequence[ClientId]) -> Sequence[ClientId]:
-        if strangers := [client for client in to if client not in self.clients]:
+    async def _cohort(self, to: Sequence[ClientId] | None) -> Sequence[ClientId]:
+        """Return whom to ask, once there is somebody to ask.
+
+        Raises:
+            RunStopped: there never will be.
+        """
+        if to is not None and (strangers := [one for one in to if one not in self.clients]):
             raise ValueError(f"there are clients 0 to {len(self.clients) - 1}, not {strangers}")
-        return to
+        wanted = self.clients if to is None else to
+        while wanted:
+            cohort = self._selection.cohort(to, self._busy, self.now, self.round)
+            if cohort is not None:
+                return cohort
+            if reason := self._presence.hopeless(wanted, self._policy.least_charge):
+                raise RunStopped(reason)
+            await self._presence.change()
+        return wanted
+
+    def _open(self, cohort: Sequence[ClientId]) -> Gathering:
+        """Return the gathering of an exchange with these clients."""
+        self._exchanges += 1
+        self._traffic.cohort += len(cohort)
+        waiting = set(cohort)
+        if self._policy.buffer:
+            waiting = self._busy = self._busy | waiting
+        closed = asyncio.get_running_loop().create_future()
+        policy, size = self._policy, len(waiting)
+        return Gathering(self._exchanges, waiting, closed, policy.goal(size), policy.least(size))
 
     def _seal(self, message: Message, round_number: int, exchange: int) -> Envelope:
         word = self._log.word(message.label)
         return Envelope(message, word, round_number, exchange, self._header_bits)
 
     async def _gathered(self, gathering: Gathering) -> None:
-        """Wait until all have reported, or until the deadline."""
-        if not gathering.pending:
+        """Wait until enough have reported, or until the deadline."""
+        if not gathering.waiting:
             return
         deadline = None
-        if self._silence.after < inf:
+        if self._deadline < inf:
             deadline = self._calendar.at(
-                self._calendar.now + self._silence.after, gathering.close, priority=DEADLINE
+                self._calendar.now + self._deadline, gathering.pass_deadline, priority=DEADLINE
             )
         await gathering.closed
         if deadline is not None:
             deadline.cancel()
+
+    def lose(self, client: ClientId) -> None:
+        """Take note that a client's connection has ended: it will not report."""
+        self._busy.discard(client)
+        if self._gathering is not None:
+            self._gathering.give_up(client)
 
     def answer(self, client: ClientId, asked: Envelope, reply: Message | Silence) -> None:
         """Take a client's reply to the network, or its silence to wherever that goes."""
@@ -153,18 +175,18 @@ class SimServer:
     def receive(self, client: ClientId, envelope: Envelope) -> None:
         """Take a reply that has arrived."""
         gathering = self._gathering
-        if gathering is None or gathering.number != envelope.exchange:
+        self._busy.discard(client)
+        current = gathering is not None and gathering.number == envelope.exchange
+        if gathering is None or not (current or self._policy.buffer):
             self._receive_late(client, envelope)
             return
         if envelope.message is not BEACON:
             gathering.replies.append(Reply(client, envelope.round, envelope.message))
-        gathering.pending -= 1
-        if not gathering.pending:
-            gathering.close()
+        gathering.report(client)
 
     def _receive_late(self, client: ClientId, envelope: Envelope) -> None:
         """A reply whose round has closed counts for the next one, or not at all."""
-        kept = self._silence.keep_late and envelope.message is not BEACON
+        kept = self._keep_late and envelope.message is not BEACON
         if kept:
             self._late.append(Reply(client, envelope.round, envelope.message))
         self._log.append(

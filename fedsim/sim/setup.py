@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from fedsim.physics.availability import ALWAYS, Availability
+from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioModel
+from fedsim.physics.topology import Topology
 from fedsim.ports import Array, Oracle, Payload
-from fedsim.sim.client import Handler
+from fedsim.sim.client import Handler, TakeBack
 from fedsim.sim.evaluator import Evaluator, SerialEvaluator
-from fedsim.sim.network.lanes import ServerLink
+from fedsim.sim.participation import Participation
 from fedsim.sim.silence import SilencePolicy
 from fedsim.sim.stopping import StopRules
 
@@ -27,17 +30,33 @@ class Method(Protocol):
         """Answer a message that has reached a client."""
         ...
 
+    @property
+    def undelivered(self) -> TakeBack:
+        """Take note at a client that its message is lost."""
+        ...
+
     def memory(self, initial: Array) -> Any:  # noqa: ANN401
         """Return a client's memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One client of the fleet, and the loss that lies on it."""
+    """One client of the fleet, and the loss that lies on it.
+
+    Attributes:
+        device, radio: its models.
+        oracle: its loss.
+        battery: None on mains.
+        availability: when it can be reached.
+        group: the group of the fleet that it belongs to, and whose radio cell it is in.
+    """
 
     device: DeviceModel
     radio: RadioModel
     oracle: Oracle
+    battery: BatteryModel | None = None
+    availability: Availability = ALWAYS
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +74,13 @@ class Setup:
         pack_up, pack_down: encode a vector for either direction.
         header_bits: in front of every message.
         rng: returns the random stream of a purpose and an entity.
+        topology: the links between clients and server; None for none that bind.
+        sharing: how links are shared: "fluid" (max-min), or "lv08", SimGrid's model of TCP.
+        cells: whether a broadcast is one transmission that a whole group hears.
+        silence: how a client keeps quiet.
+        participation: who is asked, and when a round closes.
+        stop: when the run ends.
+        evaluator: who does the numeric work.
     """
 
     algorithm: Method
@@ -68,7 +94,10 @@ class Setup:
     header_bits: int
     rng: Callable[..., np.random.Generator]
     measures: Mapping[str, Callable[[Array], float]] = field(default_factory=dict)
-    server: ServerLink = field(default_factory=ServerLink)
+    topology: Topology | None = None
+    sharing: Literal["fluid", "lv08"] = "fluid"
+    cells: bool = False
     silence: SilencePolicy = field(default_factory=SilencePolicy)
+    participation: Participation = field(default_factory=Participation)
     stop: StopRules = field(default_factory=StopRules)
     evaluator: Evaluator = field(default_factory=SerialEvaluator)

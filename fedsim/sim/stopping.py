@@ -15,14 +15,17 @@ class RunStopped(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class StopRules:
-    """What ends a run, looked at when a round is committed; the first that applies is named.
+    """What ends a run; the first that applies is named.
+
+    All but the time and the batteries are looked at when a round is committed.
 
     Attributes:
         rounds: as many rounds at most.
         gap: once the objective is less than this above the optimum.
-        time: once as many simulated seconds have passed.
+        time: at the moment when as many simulated seconds have passed.
         bits: once as many bits were sent, both directions.
         energy: once as many joules were spent.
+        batteries: at the moment when as many batteries are empty.
     """
 
     rounds: int = 1000
@@ -30,16 +33,15 @@ class StopRules:
     time: float = inf
     bits: float = inf
     energy: float = inf
+    batteries: float = inf
 
-    def reason(self, rounds: int, gap: float, time: float, traffic: Traffic) -> str:
+    def reason(self, rounds: int, gap: float, traffic: Traffic) -> str:
         """Return why the run is over; empty while it is not. A gap of NaN is not known."""
         bits = traffic.bits_up + traffic.bits_down
         if gap < self.gap:
             return f"gap: {gap:.6g} is below {self.gap:g}"
         if rounds >= self.rounds:
             return f"rounds: {rounds} of {self.rounds}"
-        if time >= self.time:
-            return f"time: {time:.6g} s of {self.time:g} s"
         if bits >= self.bits:
             return f"bits: {bits} of {self.bits:g}"
         if traffic.joules >= self.energy:

@@ -1,7 +1,7 @@
 """Value formats: how one number of a payload is written."""
 
 from enum import Enum
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,19 +10,20 @@ from fedsim.ports import Array
 
 
 class ValueFormat(Enum):
-    """A floating-point format of IEEE 754, little-endian on the wire.
+    """A floating-point format, little-endian on the wire: those of IEEE 754, and bfloat16.
 
-    A value that is sent is rounded to the nearest value of its format; what does not fit
-    becomes infinite, as it would in a real packet.
+    bfloat16 is the upper half of a float32: its range, with 8 bits of significand. A value
+    that is sent is rounded to the nearest value of its format; what does not fit becomes
+    infinite, as it would in a real packet.
 
     Attributes:
         code: the number that stands for this format in an encoding.
-        dtype: how NumPy names it.
+        dtype: how NumPy holds it; bfloat16, which it does not know, by its bits.
         size: the bytes of one value.
     """
 
     code: int
-    dtype: np.dtype[np.floating]
+    dtype: np.dtype[Any]
     size: int
 
     def __new__(cls, name: str, code: int, dtype: str) -> Self:
@@ -36,6 +37,8 @@ class ValueFormat(Enum):
 
     FLOAT64 = ("float64", 0, "<f8")
     FLOAT32 = ("float32", 1, "<f4")
+    BFLOAT16 = ("bfloat16", 2, "<u2")
+    FLOAT16 = ("float16", 3, "<f2")
 
     def round(self, values: NDArray[np.floating]) -> Array:
         """Return a read-only float64 copy of what arrives when `values` are sent."""
@@ -43,14 +46,45 @@ class ValueFormat(Enum):
             rounded = np.array(values, dtype=np.float64)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
-                rounded = np.asarray(values).astype(np.float32).astype(np.float64)
+                rounded = np.asarray(self._widened(self._narrowed(np.asarray(values))))
         rounded.flags.writeable = False
         return rounded
 
     def encode(self, values: Array) -> bytes:
         """Write values that are already rounded, in C order."""
-        return values.astype(self.dtype).tobytes()
+        return self._narrowed(values).tobytes()
 
     def decode(self, data: bytes) -> Array:
         """Read what `encode` wrote: a flat, read-only float64 array."""
-        return self.round(np.frombuffer(data, dtype=self.dtype))
+        values = self._widened(np.frombuffer(data, dtype=self.dtype))
+        values.flags.writeable = False
+        return values
+
+    def _narrowed(self, values: NDArray[np.floating]) -> NDArray[Any]:
+        """Return the values in this format, rounded to the nearest, ties to even."""
+        if self is not ValueFormat.BFLOAT16:
+            return values.astype(self.dtype)
+        return _upper_half(values.astype(np.float64))
+
+    def _widened(self, values: NDArray[Any]) -> Array:
+        """Return the values as float64."""
+        if self is ValueFormat.BFLOAT16:
+            values = (values.astype("<u4") << 16).view("<f4")
+        return values.astype(np.float64)
+
+
+def _upper_half(values: Array) -> NDArray[np.uint16]:
+    """Return the bfloat16 nearest to each value, by its bits.
+
+    Rounding to float32 first and to bfloat16 then may round twice, and wrongly at a tie. So
+    the first step rounds to odd: where it is not exact, it leaves its last bit set.
+    """
+    single = values.astype("<f4")
+    bits = single.view("<u4")
+    exact = single.astype(np.float64) == values
+    # What was rounded away from zero goes back by one unit; then the last bit tells the rest.
+    down = bits - (np.abs(single.astype(np.float64)) > np.abs(values)).astype("<u4")
+    odd = np.where(exact | np.isnan(values), bits, down | 1)
+    rounded = (odd + 0x7FFF + ((odd >> 16) & 1)) >> 16
+    quiet = (odd >> 16) | 0x40  # adding would turn some NaNs into zeros
+    return np.where(np.isnan(values), quiet, rounded).astype("<u2")

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedsim.errors import AuditError
@@ -26,11 +27,20 @@ ROWS: list[tuple[Any, ...]] = [
 METERS = Meters(
     bits_sent=224,
     bits_delivered=140,
+    bits_heard=140,
     bits_lost=0,
     bits_in_flight=84,
     joules=np.array([2.75, 0.125]),
-    idle_joules=9.0,
+    idle_joules=np.array([6.0, 3.0]),
 )
+
+
+NOTHING_HERE = (
+    *("lost", "skipped", "bits_again", "tail_s", "offline_s", "off_s"),
+    *("retransmit_joules", "promotion_joules", "tail_joules"),
+    *("initial_joules", "charged_joules", "drained_joules", "final_joules", "depletions"),
+)
+"""The columns of what does not happen in these rows."""
 
 
 def rows(content: list[tuple[Any, ...]] = ROWS) -> Rows:
@@ -61,11 +71,12 @@ def test_chunks_do_not_matter() -> None:
     [
         (replace(METERS, bits_sent=225), "bits sent"),
         (replace(METERS, bits_in_flight=83), "in flight"),
-        (replace(METERS, bits_delivered=139), "receive rows"),
+        (replace(METERS, bits_delivered=139), "delivered"),
+        (replace(METERS, bits_heard=139), "receive rows"),
         (replace(METERS, bits_lost=1), "lost rows"),
         (replace(METERS, joules=np.array([2.75, 0.126])), "joules of client-1"),
         (replace(METERS, joules=np.array([2.75 * (1 + 1e-8), 0.125])), "joules of client-0"),
-        (replace(METERS, idle_joules=8.0), "idle joules"),
+        (replace(METERS, idle_joules=np.array([6.0, 2.0])), "idle joules"),
     ],
 )
 def test_every_meter_that_disagrees_is_named(meters: Meters, named: str) -> None:
@@ -88,13 +99,14 @@ def test_time_that_runs_back_is_found_within_a_chunk_and_between_two(cut: int | 
 
 
 def test_the_client_table_says_who_did_and_spent_what() -> None:
-    table = client_table(ledger(rows()), {"device": ["a", "b"]}, np.array([2.0, 1.0]))
+    table = client_table(ledger(rows()), {"device": ["a", "b"]}, METERS)
     first, second = table.to_dict("records")
-    assert first == {
+    assert all(not first[name] or pd.isna(first[name]) for name in NOTHING_HERE)
+    assert {name: first[name] for name in first if name not in NOTHING_HERE} == {
         "client": "client-0", "device": "a", "transmissions": 0, "beacons": 1, "silent": 0,
         "late": 0, "bits_up": 20, "bits_down": 120, "compute_s": 1.0, "send_s": 0.5,
         "receive_s": 0.5, "compute_joules": 2.0, "send_joules": 0.5, "receive_joules": 0.25,
         "idle_joules": 6.0, "joules": 8.75,
     }  # fmt: skip
     assert (second["transmissions"], second["beacons"], second["joules"]) == (1, 0, 3.125)
-    assert table["joules"].sum() == pytest.approx(METERS.joules.sum() + METERS.idle_joules)
+    assert table["joules"].sum() == pytest.approx(METERS.joules.sum() + METERS.idle_joules.sum())

@@ -51,14 +51,14 @@ def test_what_a_row_does_not_have_is_null(tmp_path: Path) -> None:
 
 def test_a_message_has_a_row_at_either_end(tmp_path: Path) -> None:
     log = log_in(tmp_path)
-    log.append_message(2.0, 0.5, 1, -1, 4, log.word("innovation"), 64, 120, 0.75, 0.0)
+    log.append_message(2.0, 0.5, 1, -1, 4, log.word("innovation"), 64, 120, 24, 0.75, 0.0)
     log.close()
     rows = read(tmp_path)
     assert rows["event"].tolist() == ["send", "receive"]
     assert rows["node"].tolist() == ["client-1", "server"]
     assert rows["peer"].tolist() == ["server", "client-1"]
     assert rows["joules"].tolist() == [0.75, 0.0]
-    same = ["t", "duration", "round", "message", "payload_bits", "header_bits"]
+    same = ["t", "duration", "round", "message", "payload_bits", "header_bits", "transport_bits"]
     assert rows[same].drop_duplicates().shape[0] == 1
 
 
@@ -71,7 +71,7 @@ def test_messages_and_other_rows_keep_their_order(kinds: list[bool]) -> None:
         log = EventLog(Path(folder), 3, lambda rows: seen.append(rows.copy()))
         for at, message in enumerate(kinds):
             if message:
-                log.append_message(float(at), 0.0, 1, -1, 1, log.word("m"), at, 120, 0.5, 0.25)
+                log.append_message(float(at), 0.0, 1, -1, 1, log.word("m"), at, 120, 0, 0.5, 0.25)
             else:
                 log.append(float(at), 0.0, Event.COMPUTE, 2, joules=2.0)
         log.close()

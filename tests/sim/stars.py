@@ -11,11 +11,11 @@ from fedsim.record.log import EventLog, Rows
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.lanes import Envelope, ServerLink
-from fedsim.sim.network.transport import Star
-from fedsim.sim.power.radio import Radio
+from fedsim.sim.fleet import Fleet
+from fedsim.sim.network.lanes import Envelope
 
-from .worlds import answered
+from .links import ServerLink
+from .worlds import SLOW, answered, fleet, setup
 
 
 class Sent(NamedTuple):
@@ -48,13 +48,15 @@ class Network:
 
     def __init__(self, models: Sequence[RadioModel], server: ServerLink | None = None) -> None:
         self.env, self.traffic = Calendar(), Traffic()
-        self.radios = [Radio(model) for model in models]
         self.arrived: list[Sent] = []
         self.in_flight = 0
         self._log = EventLog(Path("never written"), len(models), lambda _: None)
-        self.star = Star(self.env, self.radios, server or ServerLink(), self._log, self.traffic)
+        made = setup(members=fleet(*[(SLOW, model) for model in models]), server=server)
+        parts = Fleet(made, self.env, self._log, self.traffic)
+        self.radios, self.star = parts.radios, parts.network(made)
         down = partial(self._receive, up=False)
-        self.star.connect(partial(self._receive, up=True), [down] * len(models))
+        receive = partial(self._receive, up=True)
+        self.star.connect(receive, [down] * len(models), lambda *_: None)
 
     def _receive(self, client: ClientId, envelope: Envelope, *, up: bool) -> None:
         self.arrived.append(Sent(self.env.now, client, envelope.bits, up))
@@ -73,7 +75,8 @@ class Network:
 
     def close(self) -> list[Span]:
         """End the world now, and return what the log says of every message."""
-        self.in_flight = self.star.close()
+        self.star.close()
+        self.in_flight = self.star.books.in_flight
         return [_span(row) for row in self._log.pending() if row["event"] == Event.SEND]
 
 

@@ -14,10 +14,10 @@ from fedsim.record.ledger import Ledger, Meters
 from fedsim.record.log import Rows
 from fedsim.record.schema import Event
 from fedsim.sim.client import SimClient
-from fedsim.sim.network.lanes import ServerLink
 from fedsim.sim.server import SimServer
 from fedsim.sim.stopping import StopRules
 
+from .links import ServerLink
 from .worlds import IDEAL, SLOW, Run, answered, asked, deadline, fleet, play, rounds, setup, work
 
 CLIENTS = 3
@@ -101,7 +101,16 @@ def test_time_cannot_run_back_within_a_chunk_or_between_two() -> None:
 
 
 @pytest.mark.parametrize(
-    "field", ["bits_sent", "bits_delivered", "bits_lost", "bits_in_flight", "idle_joules", "joules"]
+    "field",
+    [
+        "bits_sent",
+        "bits_delivered",
+        "bits_heard",
+        "bits_lost",
+        "bits_in_flight",
+        "idle_joules",
+        "joules",
+    ],
 )
 def test_no_meter_can_be_wrong(field: str) -> None:
     _, rows, meters = world()
@@ -112,7 +121,13 @@ def test_no_meter_can_be_wrong(field: str) -> None:
 
 def test_every_difference_is_named_at_once() -> None:
     _, rows, meters = world()
-    wrong = replace(meters, bits_delivered=0, idle_joules=0.0, joules=meters.joules * 2)
+    wrong = replace(
+        meters,
+        bits_delivered=0,
+        bits_heard=0,
+        idle_joules=0 * meters.joules,
+        joules=meters.joules * 2,
+    )
     with pytest.raises(AuditError) as caught:
         audit(rows, wrong)
     for name in ("delivered", "receive rows", "idle joules", "client-0", "client-1", "client-2"):

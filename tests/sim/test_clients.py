@@ -52,7 +52,7 @@ def test_work_takes_its_operations_over_the_speed_and_costs_what_it_draws_beyond
     assert (row["t"], row["duration"], row["joules"]) == (5.0, 5.0, 20.0)
     assert (row["node"], row["peer"], row["round"]) == ("client-0", None, 1)
     assert run.t == 5.0
-    assert run.world.idle_joules == 15.0
+    assert run.world.meters().idle_joules.sum() == 15.0
 
 
 def test_work_on_an_ideal_device_takes_no_time_and_costs_nothing() -> None:

@@ -11,10 +11,10 @@ import pytest
 from fedsim.errors import Deadlock
 from fedsim.ports import SILENCE, Message, Reply, Silence
 from fedsim.sim.client import Handler, SimClient
-from fedsim.sim.network.lanes import ServerLink
 from fedsim.sim.server import SimServer
 from fedsim.sim.silence import SilencePolicy
 
+from .links import ServerLink
 from .worlds import IDEAL, SLOW, Run, answered, asked, deadline, fleet, play, setup, work
 
 Told = tuple[float, list[tuple[int, int]]]

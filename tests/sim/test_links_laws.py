@@ -14,7 +14,7 @@ from simpy.core import EmptySchedule
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.fair import FairLink, Flow
 
-from .filling import Transfer, ends
+from .filling import Rate, Transfer, ends
 
 # Few values, so that transfers often start, end and change sides at one instant.
 whole = st.integers(1, 12).map(Fraction)
@@ -28,7 +28,8 @@ capacities = st.one_of(whole, odd)
 laws = settings(max_examples=60, deadline=None)
 
 
-def number(value: Fraction | None) -> float:
+def number(value: Rate | None) -> float:
+    assert not isinstance(value, tuple)  # nothing varies here
     return inf if value is None else float(value)
 
 

@@ -5,8 +5,8 @@ from math import inf
 import pytest
 
 from fedsim.physics.radios import RadioModel
-from fedsim.sim.network.lanes import ServerLink
 
+from .links import ServerLink
 from .stars import Network, Sent, Span
 
 RADIO = RadioModel(up=8.0, down=16.0, latency=0.5)

@@ -12,9 +12,9 @@ from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioModel
 from fedsim.ports import SILENCE, Message, Silence
 from fedsim.sim.client import SimClient
-from fedsim.sim.network.lanes import ServerLink
 from fedsim.sim.stopping import StopRules
 
+from .links import ServerLink
 from .program import trace
 from .worlds import Run, answered, deadline, fleet, play, rounds, setup, work
 

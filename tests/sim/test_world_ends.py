@@ -44,7 +44,7 @@ class Mine(Exception):
     [
         (StopRules(rounds=7), 7, "rounds: 7 of 7"),
         (StopRules(gap=0.125), 4, "gap: 0.0625 is below 0.125"),
-        (StopRules(time=8.0), 4, "time: 8 s of 8 s"),
+        (StopRules(time=8.0), 4, "time: 8 s"),
         (StopRules(bits=200), 5, "bits: 200 of 200"),
         (StopRules(energy=30.0), 3, "energy: 30 J of 30 J"),
         (StopRules(rounds=4, gap=0.125, time=8.0), 4, "gap"),
@@ -76,12 +76,11 @@ def test_a_stop_rule_ends_the_run_when_a_round_is_committed(
         (StopRules(rounds=5), {"rounds": 5}, {"rounds": 4}),
         (StopRules(gap=1e-3), {"gap": 9e-4}, {"gap": 1e-3}),
         (StopRules(gap=1e-3), {"gap": -1.0}, {"gap": nan}),
-        (StopRules(time=5.0), {"time": 5.0}, {"time": 4.99}),
         (StopRules(bits=100), {"up": 60, "down": 40}, {"up": 59, "down": 40}),
         (StopRules(energy=5.0), {"joules": 5.0}, {"joules": 4.99}),
         (StopRules(rounds=2), {"rounds": 2}, {"gap": -1e-12}),
     ],
-    ids=["rounds", "gap", "unknown gap", "time", "bits", "energy", "below a reference"],
+    ids=["rounds", "gap", "unknown gap", "bits", "energy", "below a reference"],
 )
 def test_a_rule_applies_from_its_bound_on_and_only_where_it_was_given(
     rules: StopRules, stops: dict[str, float], goes_on: dict[str, float]
@@ -89,15 +88,29 @@ def test_a_rule_applies_from_its_bound_on_and_only_where_it_was_given(
     def reason(
         rounds: int = 1,
         gap: float = 1.0,
-        time: float = 0.0,
         up: int = 0,
         down: int = 0,
         joules: float = 0.0,
     ) -> str:
-        return rules.reason(rounds, gap, time, Traffic(bits_up=up, bits_down=down, joules=joules))
+        return rules.reason(rounds, gap, Traffic(bits_up=up, bits_down=down, joules=joules))
 
     assert reason(**stops)  # type: ignore[arg-type]  # counts stand among the floats
     assert not reason(**goes_on)  # type: ignore[arg-type]
+
+
+def test_time_ends_a_run_at_the_very_moment_even_in_the_middle_of_a_round() -> None:
+    run = play(setup(rounds, working(2.0), TWO, stop=StopRules(time=5.0)))
+    assert (run.reason, run.t, len(run.rounds)) == ("time: 5 s", 5.0, 2)
+    assert [row["duration"] for row in run.of("compute")][-2:] == [1.0, 1.0]
+
+
+def test_time_ends_a_run_in_which_everybody_waits_for_ever() -> None:
+    async def never(client: SimClient, message: Message) -> Message:
+        await asyncio.get_running_loop().create_future()
+        return answered()
+
+    run = play(setup(rounds, never, stop=StopRules(time=5.0)))
+    assert (run.reason, run.t, run.rounds) == ("time: 5 s", 5.0, [])
 
 
 def test_an_algorithm_may_end_by_itself() -> None:

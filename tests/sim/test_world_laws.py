@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.radios import RadioModel
+from fedsim.physics.radios import RadioModel, peak
 from fedsim.ports import SERVER, SILENCE, Message, Silence
 from fedsim.sim.client import SimClient
-from fedsim.sim.network.lanes import ServerLink
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.silence import SilencePolicy
 from fedsim.sim.stopping import StopRules
 
+from .links import ServerLink
 from .worlds import IDEAL, NO_LOSS, Row, Run, answered, asked, play, setup, work
 
 devices = st.builds(
@@ -158,7 +158,8 @@ def test_laws_of_any_world(made: Setup) -> None:
     assert [row["round"] for row in rounds] == list(range(1, len(rounds) + 1))
     assert [row["t"] for row in rounds] == run.times("round")
     up = sum(row["bits_up"] for row in rounds)
-    assert up == run.world.traffic.bits_up  # nothing is sent between the last round and the end
+    if not run.reason.startswith("time"):  # which ends it in the middle of a round
+        assert up == run.world.traffic.bits_up  # nothing is sent after the last round
 
 
 @laws
@@ -190,9 +191,9 @@ def test_a_round_over_open_links_lasts_as_long_as_its_slowest_client(
     run = play(setup(serve, handle, fleet, header_bits=20, server=link, stop=stop))
     slowest = max(
         2 * (member.radio.latency + 0.25)
-        + 120 / member.radio.down
+        + 120 / peak(member.radio.down)
         + operations[n] / member.device.speed
-        + (bits[n] + 20) / member.radio.up
+        + (bits[n] + 20) / peak(member.radio.up)
         for n, member in enumerate(fleet)
     )
     assert run.times("round") == pytest.approx([slowest, 2 * slowest, 3 * slowest], rel=1e-9)

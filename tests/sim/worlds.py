@@ -29,6 +29,8 @@ from fedsim.sim.silence import SilencePolicy
 from fedsim.sim.world import World
 from fedsim.streams import stream
 
+from .links import ServerLink
+
 Serve = Callable[[SimServer], Awaitable[None]]
 Row = dict[str, Any]
 
@@ -98,7 +100,10 @@ class Told:
         await self._serve(server)
 
     def memory(self, initial: Array) -> SimpleNamespace:
-        return SimpleNamespace()
+        return SimpleNamespace(taken_back=[])
+
+    def undelivered(self, client: SimClient, message: Message) -> None:
+        client.state.taken_back.append((client.now, message))
 
 
 async def rounds(server: SimServer) -> None:
@@ -166,14 +171,18 @@ def setup(
     *,
     seed: int = 1,
     header_bits: int = 0,
+    server: ServerLink | None = None,
     evaluate: Callable[[Array], float] = lambda _: 1.0,
     optimum: float = 0.0,
     **parts: Any,
 ) -> Setup:
-    """Say what a world is made of; `parts` are the server link and the policies."""
+    """Say what a world is made of; `parts` are the policies and a topology."""
+    members = members or fleet((SLOW, IDEAL))
+    if server is not None:
+        parts["topology"] = server.of(len(members))
     return Setup(
         algorithm=Told(serve, handle),
-        fleet=members or fleet((SLOW, IDEAL)),
+        fleet=members,
         initial=MODEL,
         smoothness=lambda: MODEL,
         evaluate=evaluate,

@@ -68,6 +68,11 @@ class Calendar(simpy.Environment):
 
     SimPy schedules by delay, and now + (when - now) need not equal `when` in floating
     point; a timer here keeps the time it was given to the last bit.
+
+    Attributes:
+        background: timers in the heap that go on whether or not anybody works: batteries, and
+            clients that come and go. Whoever sets one counts it.
+        hopes: who waits for nothing but what such timers may bring.
     """
 
     # Of (time, priority, serial, event or timer), or with a callback and its argument.
@@ -78,6 +83,8 @@ class Calendar(simpy.Environment):
     def __init__(self) -> None:
         super().__init__(0.0)
         self._cancelled = 0
+        self.background = 0
+        self.hopes = 0
 
     def call(
         self,
@@ -125,6 +132,15 @@ class Calendar(simpy.Environment):
             self._queue[:] = [entry for entry in self._queue if not self._dead(entry)]
             heapify(self._queue)
             self._cancelled = 0
+
+    def ensure_alive(self) -> None:
+        """Make sure, as a background timer happens, that there is more to come than its like.
+
+        Raises:
+            EmptySchedule: nothing else will ever happen, and nobody waits for its like.
+        """
+        if not self.hopes and len(self._queue) - self._cancelled <= self.background:
+            raise EmptySchedule
 
     def step_until(self, ready: Sized) -> None:
         """Step until `ready` is not empty; bare calls, the commonest, are taken without `step`.

@@ -19,10 +19,12 @@ class Flow:
     Attributes:
         moves: how often it changed sides; what a heap holds of earlier sides is stale.
         capped: whether it runs at its cap, or else at the link's fair share.
-        mark: capped: when it ends; else: the link's virtual time at which it ends.
+        mark: capped: when it ends; else: the link's virtual time at which it ends. Once it
+            is over: the bits that have not passed.
+        link: its link; None once it is over, ended or broken off.
     """
 
-    __slots__ = ("_link", "bits", "cap", "capped", "finished", "mark", "moves", "serial", "token")
+    __slots__ = ("bits", "cap", "capped", "finished", "link", "mark", "moves", "serial", "token")
 
     def __init__(
         self,
@@ -33,7 +35,7 @@ class Flow:
         finished: Finished,
         token: object,
     ) -> None:
-        self._link = link
+        self.link: FairLink | None = link
         self.serial = serial
         self.bits = bits
         self.cap = cap
@@ -44,8 +46,18 @@ class Flow:
         self.moves = 0
 
     def passed(self, now: float) -> float:
-        """Return the bits that have passed by the time `now`."""
-        return self.bits - self._link.left(self, now)
+        """Return the bits that have passed by the time `now`, the present or a recent one."""
+        return self.bits - (self.mark if self.link is None else self.link.left(self, now))
+
+    def stop(self) -> None:
+        """Break it off: no more bits pass from now on, and nobody is told."""
+        self.finished = _untold
+        if self.link is not None:
+            self.link.remove(self)
+
+
+def _untold(_: object) -> None:
+    """Nobody is told."""
 
 
 _FEW = 64  # stale entries that are not worth a clean-up
@@ -92,6 +104,18 @@ class FairLink:
         self._touch()
         return flow
 
+    def remove(self, flow: Flow) -> None:
+        """Break off a transfer that is not over, at the cost of O(log n)."""
+        self._advance()
+        left, started = self.left(flow, self._calendar.now), flow.moves > 0
+        if started and flow.capped:
+            self._leave_capped(flow)
+        elif started:
+            self._sharing -= 1
+        self._drop(flow, left)
+        self._tidy()
+        self._touch()
+
     def left(self, flow: Flow, now: float) -> float:
         """Return the bits of a transfer that have not passed by the time `now`."""
         if not flow.moves:  # it starts at this very instant
@@ -109,7 +133,7 @@ class FairLink:
         """Take in what has come, share anew, and wait for the next end."""
         self._settling = False
         self._advance()
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = [flow for flow in self._waiting if flow.link], []
         wanted = self._demand + sum([flow.cap for flow in waiting])
         all_fit = wanted <= self._capacity and not self._sharing
         enter = self._to_capped if all_fit else self._to_sharing
@@ -216,8 +240,9 @@ class FairLink:
                 heapify(heap)
 
     @staticmethod
-    def _drop(flow: Flow) -> Flow:
+    def _drop(flow: Flow, left: float = 0.0) -> Flow:
         flow.moves += 1
+        flow.link, flow.mark = None, left
         return flow
 
 

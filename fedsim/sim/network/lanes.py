@@ -2,26 +2,14 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 
+from fedsim.physics.loss import LossProcess, repeat
+from fedsim.physics.signals import Signal
 from fedsim.ports import ClientId, Message
-from fedsim.sim.network.fair import FairLink, Flow
+from fedsim.sim.network.carriers import Carrier
+from fedsim.sim.network.courses import Course, Transfer
 from fedsim.sim.power.radio import Radio
-
-
-@dataclass(frozen=True, slots=True)
-class ServerLink:
-    """The server's connection, which all transfers share.
-
-    Attributes:
-        up, down: what it can send and receive, bit/s.
-        latency: one way, s, in addition to the radio's.
-    """
-
-    up: float = inf
-    down: float = inf
-    latency: float = 0.0
 
 
 class Envelope:
@@ -68,45 +56,116 @@ class Lane:
     """One direction of one client's radio: a message at a time, the others in order.
 
     Attributes:
+        cap: the rate of every message where it is always the same, else None.
+        quick: whether a message needs one timer and nothing else.
+        instant: whether it needs not even that, for taking no time at all.
+        free_at: until when the sender must keep silent.
         current: the message under way, if any.
         began: when its bits began, or will begin, to flow.
-        flow: its share of the server's link, once its bits flow; None where that has no limit.
-        instant: whether a message takes no time at all, so that nothing need be scheduled.
+        framing_bits: what the transport adds to it.
+        again_bits: what is sent again of it.
+        doomed: whether a packet of it is lost for good.
+        transfer: its course, once its bits flow on one.
+        turn: counts messages; what was scheduled for an earlier one is stale.
     """
 
     __slots__ = (
+        "again_bits",
         "began",
         "cap",
+        "carrier",
         "client",
+        "course",
         "current",
-        "flow",
+        "doomed",
+        "framing",
+        "framing_bits",
+        "free_at",
         "instant",
         "latency",
-        "link",
+        "process",
         "queue",
+        "quick",
         "radio",
         "receive",
+        "rest",
+        "transfer",
+        "turn",
         "up",
     )
 
     def __init__(
-        self, client: ClientId, radio: Radio, link: FairLink | None, latency: float, *, up: bool
+        self,
+        client: ClientId,
+        radio: Radio,
+        course: Course,
+        carrier: Carrier,
+        process: LossProcess | None,
+        latency: float,
+        *,
+        up: bool,
+        mortal: bool,
     ) -> None:
         self.client = client
         self.up = up
         self.radio = radio
-        self.link = link
-        self.cap = radio.model.up if up else radio.model.down
-        self.latency = radio.model.latency + latency
-        self.instant = link is None and self.cap == inf and self.latency == 0.0
+        self.course = course
+        self.carrier = carrier
+        self.process = process
+        rate = radio.model.up if up else radio.model.down
+        self.cap = rate if isinstance(rate, int | float) else None
+        self.latency = latency
+        framing = radio.model.framing
+        self.framing = framing if framing.overhead else None
+        steady = self.cap is not None and course.open and process is None
+        self.quick = steady and radio.detached and not mortal
+        self.instant = self.quick and self.cap == inf and self.latency == 0.0
         self.queue: deque[Envelope] = deque()
+        self.free_at = 0.0
+        self.rest = 0.0
         self.current: Envelope | None = None
         self.began = 0.0
-        self.flow: Flow | None = None
+        self.framing_bits = 0
+        self.again_bits = 0
+        self.doomed = False
+        self.transfer: Transfer | None = None
+        self.turn = 0
         self.receive: Receive
+
+    @property
+    def air_bits(self) -> int:
+        """All bits of the current message, those that are sent again included."""
+        bits = 0 if self.current is None else self.current.bits
+        return bits + self.framing_bits + self.again_bits
+
+    def throw(self) -> None:
+        """Draw which packets of the current message are lost."""
+        envelope = self.current
+        if self.process is None or envelope is None:
+            return
+        packets = self.radio.model.framing.packets(envelope.bits)
+        outcome = repeat(self.process, packets, self.radio.model.tries)
+        # Which of its packets were repeated is not drawn: they count with the mean size.
+        bits = envelope.bits + self.framing_bits
+        self.again_bits = -(-bits * outcome.repeated // packets)
+        self.doomed = outcome.lost > 0
+
+    def start(
+        self, finished: Callable[["Lane"], None], round_number: int
+    ) -> tuple[float | Signal, float]:
+        """Let the bits of the current message flow; return their cap and share on the air."""
+        envelope = self.current
+        if envelope is None:  # pragma: no cover - there is one start for every message
+            raise RuntimeError("a lane without a message was started")
+        framed = envelope.bits + self.framing_bits
+        cap, share, self.rest = self.carrier.terms(envelope.bits, framed, round_number)
+        self.transfer = self.course.start(self.air_bits, cap, finished, self)
+        return cap, share
 
     def passed(self, now: float) -> float:
         """Return the bits of the current message that have passed by now."""
         if now <= self.began:
             return 0.0
-        return self.cap * (now - self.began) if self.flow is None else self.flow.passed(now)
+        if self.transfer is not None:
+            return self.transfer.passed(now)
+        return (self.cap or 0.0) * (now - self.began)  # a quick lane has a cap

@@ -1,0 +1,146 @@
+"""The fleet: the physical parts of all clients, wired to each other."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from fedsim.physics.radios import peak
+from fedsim.physics.topology import Route, star
+from fedsim.ports import Array, ClientId
+from fedsim.record.ledger import NO_STORES, Stores
+from fedsim.record.log import EventLog
+from fedsim.record.rounds import Traffic
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.carriers import carrier
+from fedsim.sim.network.cells import CellNetwork
+from fedsim.sim.network.courses import Course, courses, delay
+from fedsim.sim.network.lanes import Lane
+from fedsim.sim.network.transport import Network
+from fedsim.sim.power.processor import Processor
+from fedsim.sim.power.radio import CellularRadio, Radio
+from fedsim.sim.power.rest import RestMeter
+from fedsim.sim.power.supply import Supply
+from fedsim.sim.presence import Presence
+from fedsim.sim.setup import Member, Setup
+
+
+class Fleet:
+    """What the clients are made of.
+
+    Attributes:
+        rest: meters what they draw at rest.
+        presence: who is there.
+        supplies: their batteries, None on mains.
+        radios, processors: their parts.
+        up, down: their lanes.
+    """
+
+    def __init__(self, setup: Setup, calendar: Calendar, log: EventLog, traffic: Traffic) -> None:
+        self._calendar = calendar
+        self._log = log
+        self._traffic = traffic
+        self._followers: dict[ClientId, Sequence[Lane]] = {}
+        idle = [member.device.idle + member.radio.idle for member in setup.fleet]
+        self.rest = RestMeter(np.array(idle))
+        self.presence = Presence(calendar, log, self.rest)
+        self.supplies = [
+            self._supply(member, client, idle[client]) for client, member in enumerate(setup.fleet)
+        ]
+        for client, (member, supply) in enumerate(zip(setup.fleet, self.supplies, strict=True)):
+            self.presence.add(member.availability, supply, setup.rng("availability", client))
+        members = list(zip(setup.fleet, self.supplies, strict=True))
+        self.processors = [Processor(member.device, calendar, supply) for member, supply in members]
+        self.radios = [
+            CellularRadio(member.radio, client, supply, calendar, log, traffic)
+            if member.radio.stateful
+            else Radio(member.radio, supply)
+            for client, (member, supply) in enumerate(members)
+        ]
+        self.up, self.down = self._lanes(setup)
+
+    def _supply(self, member: Member, client: ClientId, idle: float) -> Supply | None:
+        if member.battery is None:
+            return None
+        crossed = partial(self.presence.crossed, client)
+        return Supply(self._calendar, member.battery, idle, crossed)
+
+    def _lanes(self, setup: Setup) -> tuple[list[Lane], list[Lane]]:
+        fleet = setup.fleet
+        topology = setup.topology or star(len(fleet))
+        up, down = courses(
+            self._calendar,
+            topology,
+            [peak(member.radio.up) for member in fleet],
+            [peak(member.radio.down) for member in fleet],
+            model=setup.sharing,
+            radio_latency=[member.radio.latency for member in fleet],
+            watched=[supply is not None for supply in self.supplies],
+            changed=self._changed,
+        )
+        lane = partial(self._lane, setup)
+        ways = zip(up, topology.up, strict=True), zip(down, topology.down, strict=True)
+        return (
+            [lane(client, *way, up=True) for client, way in enumerate(ways[0])],
+            [lane(client, *way, up=False) for client, way in enumerate(ways[1])],
+        )
+
+    def _lane(
+        self, setup: Setup, client: ClientId, course: Course, route: Route, *, up: bool
+    ) -> Lane:
+        radio = self.radios[client]
+        model, way = radio.model, "up" if up else "down"
+        return Lane(
+            client,
+            radio,
+            course,
+            carrier(model.up if up else model.down, setup.rng("channel", client, way)),
+            None if model.loss is None else model.loss.process(setup.rng("loss", client, way)),
+            delay(model.latency + route.latency, setup.sharing),
+            up=up,
+            mortal=not self.presence.immortal(client),
+        )
+
+    def network(self, setup: Setup) -> Network:
+        """Return the network that these lanes make."""
+        ends = self._calendar, self.up, self.down, self._log, self._traffic
+        if not setup.cells:
+            return Network(*ends)
+        return CellNetwork(*ends, [member.group for member in setup.fleet], self._follow)
+
+    def _follow(self, client: ClientId, lanes: Sequence[Lane]) -> None:
+        """Let the downlinks of all these lanes go at the rate of one client's."""
+        self._followers[client] = lanes
+
+    def _changed(self, client: ClientId, up: bool, rate: float) -> None:  # noqa: FBT001
+        self.radios[client].change(up, rate)
+        if not up:
+            for lane in self._followers.get(client, ()):
+                lane.radio.change(up, rate)
+
+    def joules(self) -> Array:
+        """Return what each client spent beyond its idle power, shape (M,)."""
+        parts = zip(self.processors, self.radios, strict=True)
+        return np.array([processor.joules + radio.joules for processor, radio in parts])
+
+    def stores(self) -> Stores:
+        """Return what the batteries say of themselves."""
+        held = [(n, supply) for n, supply in enumerate(self.supplies) if supply is not None]
+        if not held:
+            return NO_STORES
+        for _, supply in held:
+            supply.advance()
+        rows = [
+            (
+                supply.store.model.initial * supply.store.model.capacity,
+                supply.store.level,
+                supply.store.charged,
+                supply.store.drained,
+                supply.delivered,
+            )
+            for _, supply in held
+        ]
+        clients = np.array([client for client, _ in held], np.intp)
+        depletions = np.array([supply.depletions for _, supply in held], np.intp)
+        initial, final, charged, drained, delivered = np.array(rows).T
+        return Stores(clients, initial, final, charged, drained, delivered, depletions)

@@ -1,0 +1,237 @@
+"""Cells: a broadcast that is transmitted once, and that a whole radio cell hears."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import nan
+
+from fedsim.physics.packets import Framing
+from fedsim.ports import SERVER, ClientId
+from fedsim.record.log import EventLog
+from fedsim.record.rounds import Traffic
+from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.carriers import Terms
+from fedsim.sim.network.courses import Transfer
+from fedsim.sim.network.lanes import Envelope, Lane
+from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, LOST
+from fedsim.sim.network.transport import Network
+
+DOWN = False
+"""The direction of all that is broadcast."""
+
+Follow = Callable[[ClientId, Sequence[Lane]], None]
+"""Told whose rate all of these lanes follow from now on."""
+
+
+def _rate(terms: Terms) -> float:
+    """Return a rate that does not change while a message is under way.
+
+    Raises:
+        TypeError: it follows a trace; listeners whose rates vary have no slowest one.
+    """
+    if isinstance(terms.cap, int | float):
+        return terms.cap
+    raise TypeError("a cell's broadcast needs constant rates, and one of its radios has a trace")
+
+
+class Cell:
+    """The clients of one group, who all hear what is sent to any of them.
+
+    A transmission is as fast as its slowest listener can take it, and begins when the last
+    one's radio is awake. Nothing is sent again: a listener that misses a packet has missed
+    the message.
+
+    Attributes:
+        current: the broadcast under way, if any.
+        listeners: who is to hear it, and still can.
+    """
+
+    def __init__(self, framing: Framing) -> None:
+        self.framing = framing
+        self.current: Envelope | None = None
+        self.listeners: dict[ClientId, Lane] = {}
+        self.queue: deque[tuple[Envelope, dict[ClientId, Lane]]] = deque()
+        self.began = 0.0
+        self.transfer: Transfer | None = None
+
+    def framed(self, envelope: Envelope) -> int:
+        """Return the bits of a message with the framing of this cell's radios."""
+        return envelope.bits + self.framing.bits(envelope.bits)
+
+
+class CellNetwork(Network):
+    """A network in which downlink messages are broadcast, once in every cell.
+
+    Args:
+        calendar: the simulated time.
+        up, down: the lanes of all clients.
+        log, traffic: where messages are written down and charged.
+        groups: the cell of each client.
+        follow: see `Follow`.
+    """
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        up: Sequence[Lane],
+        down: Sequence[Lane],
+        log: EventLog,
+        traffic: Traffic,
+        groups: Sequence[int],
+        follow: Follow,
+    ) -> None:
+        super().__init__(calendar, up, down, log, traffic)
+        self._log = log
+        self._groups = groups
+        self._follow = follow
+        self._cells = {
+            group: Cell(lane.radio.model.framing) for group, lane in zip(groups, down, strict=True)
+        }
+
+    def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
+        """Take a message for some clients; it is charged once for every cell they are in."""
+        listeners: dict[int, dict[ClientId, Lane]] = {}
+        for client in clients:
+            listeners.setdefault(self._groups[client], {})[client] = self._down[client]
+        for group, lanes in listeners.items():
+            cell = self._cells[group]
+            self._traffic.bits_down += cell.framed(envelope)
+            if cell.current is None:
+                self._begin(cell, envelope, lanes)
+            else:
+                cell.queue.append((envelope, lanes))
+
+    def _begin(self, cell: Cell, envelope: Envelope, lanes: dict[ClientId, Lane]) -> None:
+        """Wait for the listeners' radios and for the latency."""
+        cell.current, cell.listeners = envelope, lanes
+        now = ready = self._calendar._now
+        latency = 0.0
+        for lane in lanes.values():
+            if not lane.radio.detached:
+                ready = max(ready, lane.radio.wake(now, envelope.round))
+            latency = max(latency, lane.latency)
+        cell.began = ready + latency
+        for lane in lanes.values():
+            lane.radio.began[DOWN] = cell.began
+        self._calendar.call(cell.began, self._flow_to, cell)
+
+    def _flow_to(self, cell: Cell) -> None:
+        envelope, lanes = cell.current, list(cell.listeners.values())
+        if envelope is None or not lanes:
+            self._end(cell)
+            return
+        first = lanes[0]
+        bits = cell.framed(envelope)
+        terms = [lane.carrier.terms(envelope.bits, bits, envelope.round) for lane in lanes]
+        slowest = min(terms, key=_rate)
+        rate = _rate(slowest)
+        cell.transfer = first.course.start(bits, rate, self._end, cell)
+        self._follow(first.client, lanes)
+        for lane in lanes:
+            if not lane.radio.detached:
+                lane.radio.begin(DOWN, rate if first.course.open else 0.0, slowest.share)
+
+    def _end(self, cell: Cell) -> None:
+        """Hand over the broadcast to all who still listen, and start the next one."""
+        envelope, lanes = cell.current, cell.listeners
+        if envelope is None:  # pragma: no cover - there is one end for every broadcast
+            return
+        heard: list[Lane] = []
+        for lane in lanes.values():
+            self._listen(cell, lane, LOST if self._misses(lane, envelope) else "", heard)
+        self._settle(cell, len(heard))
+        cell.current, cell.listeners, cell.transfer = None, {}, None
+        if cell.queue:
+            self._begin(cell, *cell.queue.popleft())
+        for lane in heard:
+            lane.receive(lane.client, envelope)
+
+    @staticmethod
+    def _misses(lane: Lane, envelope: Envelope) -> bool:
+        packets = lane.radio.model.framing.packets(envelope.bits)
+        return lane.process is not None and lane.process.losses(packets) > 0
+
+    def _listen(self, cell: Cell, lane: Lane, why: str, heard: list[Lane]) -> None:
+        """Meter a listener up to now, and write down what it has heard; nothing where `why`."""
+        now, envelope = self._calendar.now, cell.current
+        flowing = cell.transfer is not None and now >= cell.began
+        bits = cell.transfer.passed(now) if cell.transfer is not None else 0.0
+        joules = lane.radio.end(now, bits if why else self._bits(cell), DOWN)
+        self._traffic.joules += joules
+        if not lane.radio.detached:
+            lane.radio.rest(DOWN)
+        if not why:
+            heard.append(lane)
+        if envelope is not None and (joules or not why):
+            span = now - cell.began if flowing else 0.0
+            self._row(cell, Event.RECEIVE, lane, span, joules, why, empty=bool(why))
+
+    def _settle(self, cell: Cell, heard: int) -> None:
+        """Write down what the server has sent, and book its bits."""
+        bits = self._bits(cell)
+        span = self._calendar.now - cell.began
+        self._row(cell, Event.SEND, None, span, 0.0, "" if heard else LOST)
+        if heard:
+            self.books.delivered += bits
+            self.books.heard += bits * heard
+        else:
+            self.books.lost += bits
+            self._row(cell, Event.LOST, None, 0.0, 0.0, LOST)
+
+    def abort(self, client: ClientId) -> None:
+        """Break off all that a client sends and receives, for it cannot go on."""
+        cell = self._cells[self._groups[client]]
+        lane = cell.listeners.pop(client, None)
+        if lane is not None:
+            self._listen(cell, lane, ABORTED, [])
+        for _, lanes in cell.queue:
+            lanes.pop(client, None)
+        super().abort(client)
+
+    def close(self) -> None:
+        """End the world: log what is in flight, with what it has cost."""
+        for cell in self._cells.values():
+            if cell.current is not None:
+                cell.queue.appendleft((cell.current, {}))
+                for lane in cell.listeners.values():
+                    self._listen(cell, lane, IN_FLIGHT, [])
+            for envelope, _ in cell.queue:
+                cell.current = envelope
+                self.books.in_flight += self._bits(cell)
+                self._row(cell, Event.SEND, None, 0.0, 0.0, IN_FLIGHT)
+        super().close()
+
+    @staticmethod
+    def _bits(cell: Cell) -> int:
+        """Return the bits of the current broadcast, its framing included."""
+        return cell.framed(cell.current) if cell.current is not None else 0
+
+    def _row(
+        self,
+        cell: Cell,
+        event: Event,
+        listener: Lane | None,
+        span: float,
+        joules: float,
+        detail: str,
+        *,
+        empty: bool = False,
+    ) -> None:
+        envelope = cell.current
+        if envelope is None:  # pragma: no cover - rows are of what is under way
+            return
+        framing = cell.framed(envelope) - envelope.bits
+        supply = None if listener is None else listener.radio.supply
+        self._log.append(
+            self._calendar.now,
+            span,
+            event,
+            SERVER if listener is None else listener.client,
+            NO_PEER if listener is None else SERVER,
+            envelope.round,
+            envelope.word,
+            *((0, 0, 0) if empty else (envelope.payload_bits, envelope.header_bits, framing)),
+            joules=joules,
+            state_of_charge=nan if supply is None else supply.share,
+            detail=self._log.word(detail),
+        )

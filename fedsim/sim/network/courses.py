@@ -1,0 +1,252 @@
+"""Courses: how the bits of one lane's messages flow, chosen once, when the network is built."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, TypeVar
+
+from fedsim.physics.topology import Topology
+from fedsim.ports import ClientId
+from fedsim.sim.engine.calendar import Calendar, Timer
+from fedsim.sim.network import lv08
+from fedsim.sim.network.fair import FairLink
+from fedsim.sim.network.fluid import Fluid
+from fedsim.sim.network.limits import Rate, peak, scaled
+from fedsim.sim.network.pipes import Changed, Link, Path
+from fedsim.sim.network.planning import Plan, Way, ways
+
+T = TypeVar("T")
+
+Sharing = Literal["fluid", "lv08"]
+"""Plain max-min fairness, or SimGrid's validated model of TCP."""
+
+RateChanged = Callable[[ClientId, bool, float], None]
+"""Called with a client, whether its bits flow up, and their rate from now on, bit/s."""
+
+
+class Transfer(Protocol):
+    """Bits that flow, or have flowed."""
+
+    def passed(self, now: float) -> float:
+        """Return the bits that have passed by the time `now`, the present or a recent one."""
+        ...
+
+    def stop(self) -> None:
+        """Break it off: no more bits pass from now on, and nobody is told that it is over."""
+        ...
+
+
+class Course(Protocol):
+    """How the bits of a lane's messages flow.
+
+    Attributes:
+        open: whether every message runs at its own cap from first to last, whatever the
+            others do.
+    """
+
+    open: bool
+
+    def start(self, bits: float, cap: Rate, finished: Callable[[T], None], token: T) -> Transfer:
+        """Let bits flow from now on.
+
+        Args:
+            bits: how many.
+            cap: the radio's rate for this message, bit/s; at most what it was said to reach.
+            finished: called with the token when the last bit has passed.
+            token: whatever the caller wants to be told.
+        """
+        ...
+
+
+def delay(latency: float, sharing: Sharing = "fluid") -> float:
+    """Return how long a message takes before its bits contend for links, s.
+
+    Args:
+        latency: of route and radio together, one way, s.
+        sharing: the model of the network.
+    """
+    return lv08.LATENCY_FACTOR * latency if sharing == "lv08" else latency
+
+
+class Passage:
+    """A transfer that nothing holds up: one timer, and no more."""
+
+    __slots__ = ("_began", "_bits", "_calendar", "_cap", "_end", "_timer")
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        bits: float,
+        cap: Rate,
+        finished: Callable[[Any], None],
+        token: object,
+    ) -> None:
+        self._calendar = calendar
+        self._bits = bits
+        self._cap = cap
+        self._began = now = calendar._now
+        if isinstance(cap, int | float):
+            self._end = now + bits / cap if bits else now
+        else:
+            self._end = cap.when(now, bits)
+        self._timer: Timer = calendar.at(self._end, finished, token)
+
+    def passed(self, now: float) -> float:
+        """Return the bits that have passed by the time `now`."""
+        if now >= self._end:
+            return self._bits
+        if isinstance(self._cap, int | float):
+            return self._cap * (now - self._began)
+        return self._cap.integral(self._began, now)
+
+    def stop(self) -> None:
+        """Break it off."""
+        now = self._calendar._now
+        if now < self._end:
+            self._bits, self._end = self.passed(now), now
+        self._timer.cancel()
+
+
+class OpenCourse:
+    """Nothing but the radio limits a message.
+
+    Where somebody watches, a rate that follows a trace is told as it changes; a constant one
+    is known to whoever starts the message.
+    """
+
+    open = True
+
+    def __init__(self, calendar: Calendar, fluid: Fluid, changed: Changed | None) -> None:
+        self._calendar = calendar
+        self._fluid = fluid
+        self._path = fluid.path(())
+        self._changed = changed
+
+    def start(self, bits: float, cap: Rate, finished: Callable[[T], None], token: T) -> Transfer:
+        """See `Course.start`."""
+        if self._changed is None or isinstance(cap, int | float):
+            return Passage(self._calendar, bits, cap, finished, token)
+        return self._fluid.add(self._path, bits, cap, finished, token, self._changed)
+
+
+class FairCourse:
+    """Messages of constant caps share one link with others of their kind."""
+
+    open = False
+
+    def __init__(self, link: FairLink) -> None:
+        self._link = link
+
+    def start(self, bits: float, cap: Rate, finished: Callable[[T], None], token: T) -> Transfer:
+        """See `Course.start`.
+
+        Raises:
+            TypeError: the cap follows a signal, of which `courses` was not told.
+        """
+        if not isinstance(cap, int | float):
+            raise TypeError("a lane whose rate follows a signal was declared to be constant")
+        return self._link.add(bits, cap, finished, token)
+
+
+class FluidCourse:
+    """Anything else."""
+
+    open = False
+
+    def __init__(self, fluid: Fluid, path: Path, factor: float, changed: Changed | None) -> None:
+        self._fluid = fluid
+        self._path = path
+        self._factor = factor
+        self._changed = changed
+
+    def start(self, bits: float, cap: Rate, finished: Callable[[T], None], token: T) -> Transfer:
+        """See `Course.start`."""
+        cap = scaled(cap, self._factor)
+        return self._fluid.add(self._path, bits, cap, finished, token, self._changed)
+
+
+def courses(
+    calendar: Calendar,
+    topology: Topology,
+    caps_up: Sequence[Rate],
+    caps_down: Sequence[Rate],
+    *,
+    model: Sharing = "fluid",
+    radio_latency: Sequence[float] = (),
+    watched: Sequence[bool] = (),
+    changed: RateChanged | None = None,
+) -> tuple[list[Course], list[Course]]:
+    """Choose the cheapest exact course for every client's uplink and downlink.
+
+    A lane carries one message at a time, so a link with room for what all of its lanes can
+    reach is never contended. A lane without any other link is open. Lanes that meet at one
+    contended link, and nowhere else, share it at a cost of O(log n) a message. All others
+    are flows in a fluid network; so are all of them under LV08.
+
+    Args:
+        calendar: the time.
+        topology: links and routes.
+        caps_up: by client: the rate of its radio, or the largest that it can have for any
+            message, bit/s; a signal where messages follow one.
+        caps_down: the same for its downlink.
+        model: of the network.
+        radio_latency: by client, one way, s; only LV08 asks for it.
+        watched: by client: whether changes of its rates are to be told.
+        changed: who is told, at the end of the instant, with 0 at the end of a message. What
+            runs at a constant rate on an open course is not told.
+    """
+    fluid, lanes = Fluid(calendar), ways(topology, caps_up, caps_down, watched)
+    told = [_told(lane, changed) for lane in lanes]
+    if model == "lv08":
+        paths = lv08.paths(fluid, topology, lanes, radio_latency)
+        factor = lv08.BANDWIDTH_FACTOR
+        made: list[Course] = [
+            FluidCourse(fluid, path, factor, tell) for path, tell in zip(paths, told, strict=True)
+        ]
+    else:
+        chooser = _Chooser(calendar, fluid, topology, lanes)
+        made = [chooser.course(number, tell) for number, tell in enumerate(told)]
+    return made[: len(caps_up)], made[len(caps_up) :]
+
+
+def _told(lane: Way, changed: RateChanged | None) -> Changed | None:
+    """Return what a lane's flows call as their rate changes."""
+    if changed is None or not lane.watched:
+        return None
+    client, up = lane.client, lane.up
+    return lambda _, rate: changed(client, up, rate)
+
+
+class _Chooser:
+    """Makes the links that are needed, each of them once."""
+
+    def __init__(
+        self, calendar: Calendar, fluid: Fluid, topology: Topology, lanes: Sequence[Way]
+    ) -> None:
+        self._calendar = calendar
+        self._fluid = fluid
+        self._links = topology.links
+        self._plan = Plan(topology, lanes)
+        self._fair: dict[int, FairLink] = {}
+        self._fluid_links: dict[int, Link] = {}
+
+    def course(self, lane: int, changed: Changed | None) -> Course:
+        """Return the cheapest exact course of a lane."""
+        kept = self._plan.links(lane)
+        if not kept:
+            return OpenCourse(self._calendar, self._fluid, changed)
+        if self._plan.simple(lane):
+            return FairCourse(self._fair_link(kept[0]))
+        path = self._fluid.path([self._fluid_link(link) for link in kept])
+        return FluidCourse(self._fluid, path, 1.0, changed)
+
+    def _fair_link(self, number: int) -> FairLink:
+        if number not in self._fair:
+            capacity = peak(self._links[number].capacity)  # it does not vary
+            self._fair[number] = FairLink(self._calendar, capacity)
+        return self._fair[number]
+
+    def _fluid_link(self, number: int) -> Link:
+        if number not in self._fluid_links:
+            plan, capacity = self._plan, self._links[number].capacity
+            link = self._fluid.link(capacity, plan.discipline(number), plan.users(number))
+            self._fluid_links[number] = link
+        return self._fluid_links[number]

@@ -1,0 +1,151 @@
+"""The manifest: what the log and the books say of every message, delivered or not."""
+
+from math import nan
+
+from fedsim.ports import SERVER, ClientId
+from fedsim.record.log import EventLog
+from fedsim.record.rounds import Traffic
+from fedsim.record.schema import Event
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.lanes import Envelope, Lane
+
+LOST, ABORTED, IN_FLIGHT = "lost", "aborted", "in flight"
+"""What becomes of a message that does not arrive."""
+
+
+class Manifest:
+    """Writes the rows of messages, and adds up their bits.
+
+    Attributes:
+        delivered: bits handed over, a broadcast counted once.
+        heard: bits handed over, a broadcast counted for every listener.
+        lost: bits given up, and bits sent again.
+        in_flight: bits under way at the end.
+    """
+
+    def __init__(self, calendar: Calendar, log: EventLog, traffic: Traffic) -> None:
+        self.delivered = 0
+        self.heard = 0
+        self.lost = 0
+        self.in_flight = 0
+        self._calendar = calendar
+        self._log = log
+        self._traffic = traffic
+
+    def close(self, lane: Lane, envelope: Envelope, joules: float) -> None:
+        """Write down a message whose last bit has flowed."""
+        if lane.again_bits or lane.doomed or lane.radio.supply is not None:
+            self._close_in_full(lane, envelope, joules)
+            return
+        bits = envelope.bits + lane.framing_bits
+        self.delivered += bits
+        self.heard += bits
+        now = self._calendar._now
+        self._log.append_message(
+            now,
+            now - lane.began,
+            lane.client if lane.up else SERVER,
+            SERVER if lane.up else lane.client,
+            envelope.round,
+            envelope.word,
+            envelope.payload_bits,
+            envelope.header_bits,
+            lane.framing_bits,
+            joules if lane.up else 0.0,
+            0.0 if lane.up else joules,
+        )
+
+    def _close_in_full(self, lane: Lane, envelope: Envelope, joules: float) -> None:
+        """Write down a message with what was sent again of it, and whether it was lost.
+
+        Time and energy are shared between the first transmission and the others by their
+        bits; the receiver's energy stands in one row.
+        """
+        bits, again = envelope.bits + lane.framing_bits, lane.again_bits
+        span = self._calendar.now - lane.began
+        first = bits / (bits + again)
+        own = joules if lane.up else 0.0
+        detail = LOST if lane.doomed else ""
+        sender, receiver = (lane.client, SERVER) if lane.up else (SERVER, lane.client)
+        sent = (envelope.payload_bits, envelope.header_bits, lane.framing_bits)
+        times, costs = (span * first, span * (1 - first)), (own * first, own * (1 - first))
+        self._row(lane, envelope, Event.SEND, sender, receiver, times[0], sent, costs[0], detail)
+        if again:
+            self.lost += again
+            what = (0, 0, again)
+            self._row(lane, envelope, Event.RETRANSMIT, sender, receiver, times[1], what, costs[1])
+        if lane.doomed:
+            self._lose(lane, envelope, bits, LOST, span, joules - own)
+            return
+        self.delivered += bits
+        self.heard += bits
+        self._row(lane, envelope, Event.RECEIVE, receiver, sender, span, sent, joules - own)
+
+    def break_off(
+        self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
+    ) -> None:
+        """Write down a message that will not arrive, with what it has cost so far.
+
+        Its energy is the client's, who sends or receives it; its bits are the sender's.
+        """
+        sender, receiver = (lane.client, SERVER) if lane.up else (SERVER, lane.client)
+        own = joules if lane.up else 0.0
+        # A message in a queue has not started, so nothing is framed or sent again of it yet.
+        current = envelope is lane.current
+        framing = 0 if lane.framing is None else lane.framing.bits(envelope.bits)
+        again = lane.again_bits if current else 0
+        sent = (envelope.payload_bits, envelope.header_bits, framing)
+        self._row(lane, envelope, Event.SEND, sender, receiver, span, sent, own, why)
+        if again:
+            self.lost += again
+            self._row(lane, envelope, Event.RETRANSMIT, sender, receiver, 0.0, (0, 0, again), 0.0)
+        bits = envelope.bits + framing
+        if why == IN_FLIGHT:
+            self.in_flight += bits
+            self._spend(lane, envelope, span, joules - own, why)
+        else:
+            self._lose(lane, envelope, bits, why, span, joules - own)
+
+    def _lose(
+        self, lane: Lane, envelope: Envelope, bits: int, why: str, span: float, joules: float
+    ) -> None:
+        self.lost += bits
+        self._spend(lane, envelope, span, joules, why)
+        sender, receiver = (lane.client, SERVER) if lane.up else (SERVER, lane.client)
+        sent = (envelope.payload_bits, envelope.header_bits, bits - envelope.bits)
+        self._row(lane, envelope, Event.LOST, sender, receiver, 0.0, sent, 0.0, why)
+
+    def _spend(self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str) -> None:
+        """Write down what a download that is not delivered has cost its receiver."""
+        if joules:
+            nothing = (0, 0, 0)
+            self._row(
+                lane, envelope, Event.RECEIVE, lane.client, SERVER, span, nothing, joules, why
+            )
+
+    def _row(
+        self,
+        lane: Lane,
+        envelope: Envelope,
+        event: Event,
+        node: ClientId,
+        peer: ClientId,
+        span: float,
+        bits: tuple[int, int, int],
+        joules: float,
+        detail: str = "",
+    ) -> None:
+        supply = lane.radio.supply
+        self._log.append(
+            self._calendar.now,
+            span,
+            event,
+            node,
+            peer,
+            envelope.round,
+            envelope.word,
+            *bits,
+            joules=joules,
+            state_of_charge=nan if supply is None or node == SERVER else supply.share,
+            detail=self._log.word(detail),
+        )

@@ -1,0 +1,249 @@
+"""What the fluid network is made of: links of three disciplines, paths and flows."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from fedsim.physics.signals import Signal
+from fedsim.sim.engine.calendar import Timer
+from fedsim.sim.network.limits import Limit, Rate, least, peak
+
+if TYPE_CHECKING:
+    from fedsim.sim.network.fluid import Fluid
+    from fedsim.sim.network.pools import Pool
+
+Finished = Callable[[Any], None]
+"""Called with the token of the transfer that has passed."""
+
+Changed = Callable[[Any, float], None]
+"""Called with the token of a transfer, and the rate at which it flows from now on, bit/s."""
+
+
+class Pipe:
+    """A link shared max-min fairly.
+
+    While the limits of its flows add up to no more than its capacity, it is open and holds
+    none of them up. Once they add up to more, it belongs to a pool.
+
+    Attributes:
+        rate: its capacity.
+        capacity: its capacity now.
+        most: the largest that its capacity can be.
+        flows: those on it, and at which hop of theirs they take it.
+        demand: the sum of what they could take of it.
+        pool: the pool that it belongs to, if any.
+        index: its number there.
+        timer: when its capacity changes next; set only while it is used.
+    """
+
+    __slots__ = ("capacity", "demand", "flows", "index", "most", "pool", "rate", "timer")
+
+    def __init__(self, rate: Rate) -> None:
+        self.rate = rate
+        self.most = self.capacity = peak(rate)
+        self.flows: dict[Flow, int] = {}
+        self.demand = 0.0
+        self.pool: Pool | None = None
+        self.index = 0
+        self.timer: Timer | None = None
+
+    @property
+    def contended(self) -> bool:
+        """Whether its flows could take more than it has."""
+        return self.demand > self.capacity
+
+    def enter(self, flow: "Flow", hop: int) -> None:
+        """Take in a flow."""
+        self.flows[flow] = hop
+        self.demand += self._wanted(flow, hop)
+
+    def leave(self, flow: "Flow") -> None:
+        """Let a flow go."""
+        hop = self.flows.pop(flow)
+        # Nobody is left: start afresh, at full precision.
+        self.demand = self.demand - self._wanted(flow, hop) if self.flows else 0.0
+
+    def _wanted(self, flow: "Flow", hop: int) -> float:
+        """Return what a flow could take; above the capacity, how far above is no matter."""
+        return min(flow.path.usage[hop] * flow.peak, 2.0 * self.most + 1.0)
+
+
+class Turns:
+    """A link of one transfer at a time, in the order of arrival.
+
+    Attributes:
+        rate: its capacity.
+        queue: those on it, and those that wait.
+    """
+
+    __slots__ = ("queue", "rate")
+
+    def __init__(self, rate: Rate) -> None:
+        self.rate = rate
+        self.queue: OrderedDict[Flow, None] = OrderedDict()
+
+    @property
+    def first(self) -> "Flow | None":
+        """Whose turn it is."""
+        return next(iter(self.queue), None)
+
+
+class Slots:
+    """A link in equal shares, which are everybody's own whether they are used or not.
+
+    Attributes:
+        rate: one share.
+    """
+
+    __slots__ = ("rate",)
+
+    def __init__(self, rate: Rate) -> None:
+        self.rate = rate
+
+
+Link = Pipe | Turns | Slots
+
+
+class Path:
+    """A way over links.
+
+    Attributes:
+        pipes: the fair links that have a limit.
+        usage: how much of a flow's rate each of these takes.
+        turns: the links to wait for.
+        limits: what else holds every flow back.
+        weight: how fast a flow is, compared with others on a fair link.
+    """
+
+    __slots__ = ("limits", "pipes", "turns", "usage", "weight")
+
+    def __init__(
+        self, links: Sequence[Link], usage: Sequence[float], weight: float, limit: float = inf
+    ) -> None:
+        used = list(zip(links, usage, strict=True))
+        fair = [(link, use) for link, use in used if isinstance(link, Pipe) and link.most < inf]
+        self.pipes = tuple([link for link, _ in fair])
+        self.usage = tuple([use for _, use in fair])
+        self.turns = tuple([link for link in links if isinstance(link, Turns)])
+        limits = [link.rate for link in links if not isinstance(link, Pipe)]
+        self.limits = (limit, *limits) if limit < inf else tuple(limits)
+        self.weight = weight
+
+
+class Flow:
+    """A transfer: it waits for its turns, then it flows, then it is over.
+
+    Attributes:
+        serial: orders flows by their arrival.
+        bits: the whole of it.
+        left: what had not passed at `since`; once it is over, what has not passed at all.
+        pace: on its own: how fast it has flowed since then.
+        told: the rate that was told of it, if anybody is told.
+        limit: its own limit, with those of the links that are not shared fairly.
+        entered: whether all its turns have come.
+        over: whether it has ended or was broken off.
+        pool: the pool that it is in; it is on its own where there is none.
+        slot: its place in the pool.
+        timer: its end or, where its limit changes before, that change.
+        trace: what its rate follows all the way to its end, where nobody need be told.
+    """
+
+    __slots__ = (
+        "_fluid",
+        "bits",
+        "changed",
+        "entered",
+        "finished",
+        "left",
+        "limit",
+        "over",
+        "pace",
+        "path",
+        "peak",
+        "pool",
+        "serial",
+        "since",
+        "slot",
+        "timer",
+        "token",
+        "told",
+        "trace",
+    )
+
+    def __init__(
+        self,
+        fluid: "Fluid",
+        serial: int,
+        path: Path,
+        bits: float,
+        cap: Rate,
+        finished: Finished,
+        token: object,
+        changed: Changed | None,
+    ) -> None:
+        self._fluid = fluid
+        self.serial = serial
+        self.path = path
+        self.bits = self.left = bits
+        self.limit: Limit = least((cap, *path.limits)) if path.limits else cap
+        self.peak = peak(self.limit)
+        self.finished = finished
+        self.token = token
+        self.changed = changed
+        self.entered = self.over = False
+        self.pace = self.since = self.told = 0.0
+        self.pool: Pool | None = None
+        self.slot = 0
+        self.timer: Timer | None = None
+        self.trace: Signal | None = None
+
+    @property
+    def instant(self) -> bool:
+        """Whether it takes no time."""
+        return not self.left or (self.limit == inf and not self.path.pipes)
+
+    @property
+    def first(self) -> bool:
+        """Whether all its turns have come."""
+        return all(turn.first is self for turn in self.path.turns)
+
+    @property
+    def speck(self) -> float:
+        """So few bits that they are rounding, not something that can be held up."""
+        return 1e-12 * self.bits
+
+    @property
+    def rate(self) -> float:
+        """The rate, bit/s, as of the end of the last instant."""
+        if self.over:
+            return 0.0
+        if self.pool is not None:
+            return self.pool.rate(self.slot)
+        return self.pace if self.trace is None else self.trace.at(self._fluid.now)
+
+    def remaining(self, now: float) -> float:
+        """Return the bits that have not passed by the time `now`."""
+        if self.pool is not None:
+            return self.pool.remaining(self.slot, now)
+        if self.over:
+            return self.left
+        if self.trace is not None:
+            return self.left - self.trace.integral(self.since, now)
+        return self.left - self.pace * (now - self.since)
+
+    def passed(self, now: float) -> float:
+        """Return the bits that have passed by the time `now`, the present or a recent one."""
+        return self.bits - self.remaining(now)
+
+    def pause(self, now: float) -> None:
+        """Bring it up to date, neither on its own nor in a pool from now on."""
+        self.left, self.since = self.remaining(now), now
+        self.pace, self.trace = 0.0, None
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def stop(self) -> None:
+        """Break it off: no more bits pass from now on, and nobody is told that it is over."""
+        self._fluid.stop(self)

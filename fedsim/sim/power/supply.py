@@ -1,0 +1,130 @@
+"""Supplies: a client's battery at work, with its events at their exact times."""
+
+from collections.abc import Callable
+from enum import IntEnum
+from math import inf
+
+from fedsim.physics.batteries import BatteryModel, Crossing, Store
+from fedsim.physics.signals import Steps
+from fedsim.sim.engine.calendar import Calendar, Timer
+
+Crossed = Callable[[Crossing | None], None]
+"""Told of a mark that the charge has reached, or None where something else has changed."""
+
+
+class Part(IntEnum):
+    """What of a client draws power."""
+
+    REST = 0
+    PROCESSOR = 1
+    RADIO = 2
+
+
+class Supply:
+    """Adds up what the parts of a client draw, and lets its battery follow.
+
+    Between two changes all powers are constant, so the time of what comes next is known
+    exactly, and one timer waits for it.
+
+    Args:
+        calendar: the simulated time.
+        model: the battery.
+        rest: the client's idle power, W.
+        crossed: told when the battery reaches a mark, or None when something else changes.
+
+    Attributes:
+        store: the battery's state.
+        delivered: what the client has drawn so far, J.
+        depletions: how often the battery has reached its cut-off.
+    """
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        model: BatteryModel,
+        rest: float,
+        crossed: Crossed,
+    ) -> None:
+        self.store = Store(model)
+        self.delivered = 0.0
+        self.depletions = 0
+        self._calendar = calendar
+        self._crossed = crossed
+        self._rest = rest
+        self._watts = [rest, 0.0, 0.0] if self.store.alive else [0.0, 0.0, 0.0]
+        self._load = self._watts[Part.REST]
+        self.store.draw(0.0, self._load)
+        self._since = 0.0
+        self._timer: Timer | None = None
+        self._wait()
+
+    @property
+    def share(self) -> float:
+        """The state of charge now, in [0, 1]."""
+        self.store.advance(self._calendar.now)
+        return self.store.share
+
+    def switch_on(self) -> None:
+        """Let the client draw its idle power again."""
+        self.set(Part.REST, self._rest)
+
+    def set(self, part: Part, watts: float) -> None:
+        """Let a part draw so much from now on."""
+        if self._watts[part] != watts:
+            self._watts[part] = watts
+            self._draw(sum(self._watts))
+
+    def cut(self) -> None:
+        """Let nothing draw any more."""
+        self._watts = [0.0 for _ in Part]
+        self._draw(0.0)
+
+    def advance(self) -> None:
+        """Bring all figures up to now."""
+        now = self._calendar.now
+        self.delivered += self._load * (now - self._since)
+        self._since = now
+        self.store.advance(now)
+
+    def may_reach(self, share: float) -> bool:
+        """Say whether the charge is at least so much now, or may be while the client rests."""
+        store, model = self.store, self.store.model
+        if store.alive and self.share >= share:
+            return True
+        source, now = model.source, self._calendar.now
+        repeats = isinstance(source, Steps) and source.period < inf
+        if not repeats and source.next_change(now) < inf:
+            return True  # the future may hold anything; it will be looked at again
+        if not store.alive and not model.sustainable:
+            return False
+        income = model.charge_efficiency * source.average - model.leak
+        climbs = income > self._rest / model.discharge_efficiency
+        return climbs or (model.sustainable and model.restart >= share)
+
+    def _draw(self, watts: float) -> None:
+        self.advance()
+        self._load = watts
+        self.store.draw(self._calendar.now, watts)
+        self._wait()
+
+    def _wait(self) -> None:
+        """Set the timer to the next event of the battery."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._calendar.background -= 1
+        when = self.store.next_event()
+        self._timer = self._calendar.at(when, self._settle) if when < inf else None
+        self._calendar.background += self._timer is not None
+
+    def _settle(self) -> None:
+        self._timer = None
+        self._calendar.background -= 1
+        self._calendar.ensure_alive()
+        self.advance()
+        crossing = self.store.settle(self._calendar.now)
+        if crossing is Crossing.DEPLETED:
+            self.depletions += 1
+            self.cut()
+        else:
+            self._wait()
+        self._crossed(crossing)

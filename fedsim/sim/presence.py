@@ -1,0 +1,182 @@
+"""Presence: who can be reached, who is switched off, and whom to wait for."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from math import inf, nan
+
+import numpy as np
+
+from fedsim.physics.availability import ALWAYS, Availability, Bernoulli
+from fedsim.physics.batteries import Crossing
+from fedsim.ports import ClientId
+from fedsim.record.log import EventLog
+from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.power.rest import RestMeter
+from fedsim.sim.power.supply import Supply
+
+OFFLINE, EMPTY, LOW = "offline", "battery empty", "charge too low"
+"""Why a client cannot take part."""
+
+Lost = Callable[[ClientId], None]
+"""Told of a client that cannot go on: what it does and has under way is lost."""
+
+
+class Presence:
+    """Follows the comings and goings of the fleet.
+
+    A client is there while it is online and its battery, if any, is not empty.
+
+    Attributes:
+        calm: whether all clients are always there.
+        dead: how many batteries are empty now.
+        lost: told at once when a client that was there is not any more.
+        emptied: told how many batteries are empty once there is one more.
+    """
+
+    def __init__(self, calendar: Calendar, log: EventLog, rest: RestMeter) -> None:
+        self.calm = True
+        self.dead = 0
+        self.lost: Lost
+        self.emptied: Callable[[int], None]
+        self._calendar = calendar
+        self._log = log
+        self._rest = rest
+        self._supplies: list[Supply | None] = []
+        self._offline: dict[ClientId, float] = {}  # since when
+        self._toggles: list[Iterator[float]] = []
+        self._returns: list[bool] = []
+        self._immortal: list[bool] = []
+        self._shares: dict[ClientId, tuple[float, np.random.Generator]] = {}
+        self._news: asyncio.Future[None] | None = None
+
+    def add(
+        self, availability: Availability, supply: Supply | None, rng: np.random.Generator
+    ) -> None:
+        """Take in the next client, before time begins."""
+        client = len(self._supplies)
+        online, toggles = availability.timeline(rng)
+        self._supplies.append(supply)
+        self._toggles.append(toggles)
+        self._returns.append(availability.returns)
+        if isinstance(availability, Bernoulli):
+            self._shares[client] = availability.share, rng
+        self._immortal.append(supply is None and availability == ALWAYS)
+        self.calm = self.calm and self._immortal[-1]
+        if not online:
+            self._offline[client] = 0.0
+        self._await_toggle(client)
+        if supply is not None and not supply.store.alive:
+            self.dead += 1
+            self._rest.switch_off(client, 0.0)
+
+    def immortal(self, client: ClientId) -> bool:
+        """Say whether a client never has to break off."""
+        return self._immortal[client]
+
+    def there(self, client: ClientId) -> bool:
+        """Say whether a client can be reached now."""
+        supply = self._supplies[client]
+        return client not in self._offline and (supply is None or supply.store.alive)
+
+    def obstacle(self, client: ClientId, least_charge: float) -> str:
+        """Return why a client cannot take part in a round that begins now; empty if it can."""
+        supply = self._supplies[client]
+        if supply is not None:
+            if not supply.store.alive:
+                return EMPTY
+            if supply.share < max(least_charge, supply.store.model.threshold):
+                return LOW
+        return OFFLINE if client in self._offline else ""
+
+    def turns_up(self, client: ClientId) -> bool:
+        """Draw whether a client that is there happens to be available in this round."""
+        if client not in self._shares:
+            return True
+        share, rng = self._shares[client]
+        return bool(rng.random() < share)
+
+    # -- what happens ------------------------------------------------------------------
+
+    def _await_toggle(self, client: ClientId) -> None:
+        when = next(self._toggles[client], inf)
+        if when < inf:
+            self._calendar.background += 1
+            self._calendar.at(when, self._toggle, client)
+        elif client in self._offline:
+            self._returns[client] = False
+
+    def _toggle(self, client: ClientId) -> None:
+        self._calendar.background -= 1
+        self._calendar.ensure_alive()
+        now = self._calendar.now
+        if client in self._offline:
+            seconds = now - self._offline.pop(client)
+            self._write(Event.ONLINE, client, seconds)
+        else:
+            was_there = self.there(client)
+            self._offline[client] = now
+            self._write(Event.OFFLINE, client)
+            if was_there:
+                self.lost(client)
+        self._await_toggle(client)
+        self._tell()
+
+    def crossed(self, client: ClientId, crossing: Crossing | None) -> None:
+        """Take note of what has happened to a client's battery."""
+        now = self._calendar.now
+        if crossing is Crossing.DEPLETED:
+            self.dead += 1
+            self._rest.switch_off(client, now)
+            self._write(Event.DEPLETED, client)
+            if client not in self._offline:
+                self.lost(client)
+            self.emptied(self.dead)
+        elif crossing is Crossing.CHARGED:
+            self.dead -= 1
+            self._write(Event.CHARGED, client, self._rest.switch_on(client, now))
+            supply = self._supplies[client]
+            if supply is not None:
+                supply.switch_on()
+        self._tell()
+
+    def _write(self, event: Event, client: ClientId, seconds: float = 0.0) -> None:
+        supply = self._supplies[client]
+        charge = nan if supply is None else supply.share
+        self._log.append(
+            self._calendar.now, seconds, event, client, NO_PEER, state_of_charge=charge
+        )
+
+    # -- who waits ---------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    async def change(self) -> None:
+        """Wait until anything of this has changed."""
+        self._news = asyncio.get_running_loop().create_future()
+        self._calendar.hopes += 1
+        try:
+            await self._news
+        finally:
+            self._calendar.hopes -= 1
+
+    def hopeless(self, clients: Sequence[ClientId], least_charge: float) -> str:
+        """Return why none of these clients will ever take part again; empty if one may."""
+        reasons: dict[str, int] = {}
+        for client in clients:
+            obstacle = self.obstacle(client, least_charge)
+            if self._may_return(client, least_charge):
+                return ""
+            reasons[obstacle] = reasons.get(obstacle, 0) + 1
+        counted = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+        return f"nobody can take part any more: {counted}"
+
+    def _may_return(self, client: ClientId, least_charge: float) -> bool:
+        if client in self._offline and not self._returns[client]:
+            return False
+        supply = self._supplies[client]
+        if supply is None:
+            return True
+        return supply.may_reach(max(least_charge, supply.store.model.threshold))

@@ -1,0 +1,100 @@
+"""The stage: where the clients answer while the server serves, and how that comes to its end."""
+
+import asyncio
+from collections.abc import Sequence
+
+from fedsim.record.schema import node_name
+from fedsim.sim.client import SimClient
+from fedsim.sim.server import SimServer
+from fedsim.sim.setup import Method
+from fedsim.sim.stopping import RunStopped
+
+
+class Stage:
+    """Runs the server's coroutine in the main task, and every client in one of its own."""
+
+    def __init__(self, method: Method, server: SimServer, clients: Sequence[SimClient]) -> None:
+        self._method = method
+        self._server = server
+        self._clients = clients
+        self._main: asyncio.Task[object] | None = None
+        self._stopped = ""
+        self._failures: list[BaseException] = []
+
+    def stop(self, reason: str) -> None:
+        """End the run at this very moment."""
+        if not self._stopped and not self._failures:
+            self._stopped = reason
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if self._main is not None:
+            self._main.cancel()
+
+    async def run(self) -> str:
+        """Return why it ended; the first client that fails ends it, too."""
+        self._main = asyncio.current_task()
+        tasks = [self._answering(client) for client in self._clients]
+        try:
+            return await self._served()
+        finally:
+            for client, task in zip(self._clients, tasks, strict=True):
+                client.end()
+                task.remove_done_callback(self._fail)
+                task.cancel()
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+            for end in ends:  # a handler may fail as it is cancelled, too
+                if isinstance(end, Exception) and not self._failures:
+                    raise end
+
+    def _answering(self, client: SimClient) -> asyncio.Task[None]:
+        answering = client.run(self._method.handle, self._server.answer)
+        task = asyncio.create_task(answering, name=node_name(client.id))
+        task.add_done_callback(self._fail)
+        return task
+
+    def _fail(self, task: asyncio.Task[None]) -> None:
+        """End the run: a client has stopped answering before the world has ended."""
+        failure = _failure(task)
+        if isinstance(failure, KeyboardInterrupt | SystemExit):
+            return  # it has ended the loop itself
+        self._failures.append(failure)
+        self._cancel()
+
+    async def _served(self) -> str:
+        """Return why the server has ended."""
+        try:
+            return await self._serve()
+        except asyncio.CancelledError:
+            if self._failures:
+                raise self._failures[0] from None
+            if not self._stopped or self._main is None:
+                raise
+            self._main.uncancel()
+            return self._stopped
+
+    async def _serve(self) -> str:
+        try:
+            await self._method.serve(self._server)
+        except RunStopped as stopped:
+            return str(stopped)
+        except BaseExceptionGroup as group:  # a task of a group may have committed
+            stopped_in, others = group.split(RunStopped)
+            if stopped_in is None or others is not None:
+                raise
+            return _first(stopped_in)
+        return "the algorithm has ended"
+
+
+def _first(error: BaseException) -> str:
+    """Return the text of the first error in a group, or in a group within it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error)
+
+
+def _failure(task: asyncio.Task[None]) -> BaseException:
+    """Return why a client has stopped answering before the world has ended."""
+    if task.cancelled():
+        return RuntimeError(f"the handler of {task.get_name()} was cancelled from within")
+    return task.exception() or RuntimeError(f"{task.get_name()} has stopped answering")

@@ -26,7 +26,7 @@ def _device(speed: str, active: str, idle: str, battery: str, basis: str) -> Pre
 
 def _cycles(basis: str) -> Preset:
     power: dict[str, str | float] = {"kappa": 1e-28, "idle": "0 W"}
-    return Preset(basis, power | {"cycles_per_sample": 2e4, "frequency": "2 GHz"})
+    return Preset(basis, power | {"cycles_per_sample": 20_000, "frequency": "2 GHz"})
 
 
 DEVICES: Mapping[str, Preset] = {

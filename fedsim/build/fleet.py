@@ -1,0 +1,202 @@
+"""The fleet: from groups of clients to the models that each client is made of."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from fedsim.build.files import Files
+from fedsim.build.findings import Findings
+from fedsim.build.radios import radio_model
+from fedsim.physics.availability import ALWAYS, NEVER, Availability, Bernoulli, Markov
+from fedsim.physics.batteries import BatteryModel
+from fedsim.physics.devices import DeviceModel, Slowdown
+from fedsim.physics.radios import RadioModel, Rate
+from fedsim.physics.signals import Constant, Signal, Steps
+from fedsim.physics.slowdowns import Lognormal, ShiftedExponential
+from fedsim.ports import ClientId, Oracle
+from fedsim.scenario import Availability as AvailabilitySpec
+from fedsim.scenario import Charging, Device, Group, Radio
+from fedsim.scenario.availability import (
+    BernoulliAvailability,
+    IntervalAvailability,
+    MarkovAvailability,
+)
+from fedsim.scenario.batteries import ConstantCharging, DailyCharging, HarvestCharging
+from fedsim.scenario.devices import LognormalSlowdown, ShiftedExponentialSlowdown
+from fedsim.sim.setup import Member
+from fedsim.streams import stream
+
+_DAY = 86400.0
+_MONTH = 30 * _DAY
+
+
+@dataclass(frozen=True)
+class Make:
+    """What the clients of a group have in common.
+
+    Attributes:
+        group: its number in the fleet.
+        spec: what was written.
+        device, radio, battery: models; the traces in them start at their beginning.
+        availability: for all clients, or by their numbers.
+        least: the factor on its time that no task is faster than.
+    """
+
+    group: int
+    spec: Group
+    device: DeviceModel
+    radio: RadioModel
+    battery: BatteryModel | None
+    availability: Availability | Mapping[ClientId, Availability]
+    least: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return f"{self.spec.device.kind} over {self.spec.radio.kind}"
+
+    def least_compute(self, operations: float, samples: float) -> float:
+        """Return the seconds that a task takes at the very least."""
+        return self.least * self.device.nominal(operations, samples)
+
+    def member(self, client: ClientId, oracle: Oracle, seed: int) -> Member:
+        """Return one client; where its traces start is drawn from its stream "trace"."""
+        radio, battery, availability = self.radio, self.battery, self.availability
+        if any(self._shifts):
+            radio, battery = self._shifted(client, seed)
+        if isinstance(availability, Mapping):
+            availability = availability.get(client, NEVER)
+        return Member(self.device, radio, oracle, battery, availability, self.group)
+
+    @cached_property
+    def _shifts(self) -> tuple[bool, bool, bool]:
+        """Whether the traces up, down and of the charger start anywhere."""
+        radio, battery = self.spec.radio, self.spec.battery
+        traces = (radio.up_trace, radio.down_trace) if isinstance(radio, Radio) else (None, None)
+        charging = battery.charging if battery else None
+        up, down, power = (
+            getattr(each, "shift", "none") == "random" for each in (*traces, charging)
+        )
+        return up, down, power
+
+    def _shifted(self, client: ClientId, seed: int) -> tuple[RadioModel, BatteryModel | None]:
+        """Return radio and battery of a client whose traces start anywhere.
+
+        The two directions start at the same share of their patterns, so that two traces of
+        one drive stay together.
+        """
+        drive, sky = stream(seed, "trace", client).random(2).tolist()
+        up, down, power = self._shifts
+        radio = replace(
+            self.radio,
+            up=_started(self.radio.up, drive) if up else self.radio.up,
+            down=_started(self.radio.down, drive) if down else self.radio.down,
+        )
+        if self.battery is None or not power:
+            return radio, self.battery
+        return radio, replace(self.battery, source=_from(self.battery.source, sky))
+
+
+def makes(groups: Sequence[Group], files: Files, findings: Findings) -> tuple[Make, ...]:
+    """Return the makes of a fleet; what is wrong with their files is found."""
+    return tuple(
+        _make(number, group, files, findings, f"fleet.{number}")
+        for number, group in enumerate(groups)
+    )
+
+
+def _make(number: int, group: Group, files: Files, findings: Findings, key: str) -> Make:
+    slowdown = _slowdown(group.device)
+    return Make(
+        number,
+        group,
+        _device(group.device, slowdown),
+        radio_model(group.radio, files, findings, f"{key}.radio"),
+        _battery(group, files, findings, f"{key}.battery.charging.path"),
+        _availability(group.availability, files, findings, f"{key}.availability.path"),
+        slowdown.least if slowdown else 1.0,
+    )
+
+
+def _device(spec: Device, slowdown: Slowdown | None) -> DeviceModel:
+    if spec.kappa is None or spec.frequency is None or spec.cycles_per_sample is None:
+        return DeviceModel(spec.speed or 0.0, spec.active or 0.0, spec.idle, slowdown)
+    model = DeviceModel.of_cycles(spec.cycles_per_sample, spec.frequency, spec.kappa, slowdown)
+    # The paper's energy is that of the work; what else is drawn comes on top of it.
+    return replace(model, active=model.active + spec.idle, idle=spec.idle)
+
+
+def _slowdown(spec: Device) -> Lognormal | ShiftedExponential | None:
+    match spec.slowdown:
+        case LognormalSlowdown(sigma=sigma):
+            return Lognormal(sigma)
+        case ShiftedExponentialSlowdown(shift=shift, rate=rate):
+            return ShiftedExponential(shift, rate)
+        case _:
+            return None
+
+
+def _battery(group: Group, files: Files, findings: Findings, key: str) -> BatteryModel | None:
+    spec = group.battery
+    if spec is None:
+        return None
+    source: Signal = Constant(0.0)
+    with findings.at(key):
+        source = _source(spec.charging, files)
+    return BatteryModel(
+        capacity=group.capacity,
+        initial=spec.charge,
+        charge_efficiency=spec.charge_efficiency,
+        discharge_efficiency=spec.discharge_efficiency,
+        leak=spec.self_discharge * group.capacity / _MONTH,
+        cutoff=spec.cutoff,
+        threshold=spec.threshold,
+        restart=spec.restarts_at,
+        source=source,
+    )
+
+
+def _source(charging: Charging, files: Files) -> Signal:
+    """Return the power that a charger or a harvester offers, W."""
+    match charging:
+        case ConstantCharging():
+            return Constant(charging.power)
+        case DailyCharging():
+            return _daily(charging)
+        case HarvestCharging():
+            offered = files.power(charging.path, repeat=charging.repeat)
+            return Steps(offered.times, offered.values * charging.scale, offered.period)
+        case _:
+            return Constant(0.0)
+
+
+def _daily(charging: DailyCharging) -> Steps:
+    start, end = charging.start % _DAY, charging.end % _DAY
+    times = sorted({0.0, start, end})
+    long = (end - start) % _DAY
+    values = [charging.power if (time - start) % _DAY < long else 0.0 for time in times]
+    return Steps(times, values, _DAY)
+
+
+def _availability(
+    spec: AvailabilitySpec, files: Files, findings: Findings, key: str
+) -> Availability | Mapping[ClientId, Availability]:
+    found: Availability | Mapping[ClientId, Availability] = ALWAYS
+    match spec:
+        case BernoulliAvailability():
+            found = Bernoulli(spec.share)
+        case MarkovAvailability():
+            found = Markov(spec.on, spec.off, spec.amplitude, spec.phase, spec.period)
+        case IntervalAvailability():
+            with findings.at(key):
+                found = files.intervals(spec.path)
+    return found
+
+
+def _started(rate: Rate, share: float) -> Rate:
+    return _from(rate, share) if isinstance(rate, Steps) else rate
+
+
+def _from(signal: Signal, share: float) -> Signal:
+    """Return a signal from a share of its pattern on."""
+    return signal.shifted(share * signal.period) if isinstance(signal, Steps) else signal

@@ -1,0 +1,97 @@
+"""A job: one run, ready to start."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from math import nan
+from typing import Any
+
+import numpy as np
+
+from fedsim.algorithms import Algorithm
+from fedsim.build.fleet import Make
+from fedsim.build.policies import silence_policy, stop_rules
+from fedsim.physics.topology import Topology
+from fedsim.ports import Array
+from fedsim.problems import Problem, Reference
+from fedsim.scenario import Group, Measure, Scenario, Variant
+from fedsim.sim.participation import Participation
+from fedsim.sim.setup import Setup
+from fedsim.streams import stream
+from fedsim.wire import HEADER_BITS, Dense
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run, ready to start: a variant of a scenario under one seed.
+
+    Attributes:
+        variant: what it was built from.
+        seed: the seed of all its streams.
+        problem: the clients' losses.
+        algorithm: configured for the problem.
+        reference: the optimum; None where none is known.
+        groups: the groups of the fleet; one of ideal clients where none was written.
+        members: the number of the group that each client belongs to.
+        makes: the models of the groups.
+        topology: the links between clients and server; None only where a graph is wrong.
+        participation: who is asked.
+    """
+
+    variant: Variant
+    seed: int
+    problem: Problem
+    algorithm: Algorithm
+    reference: Reference | None
+    groups: tuple[Group, ...]
+    members: tuple[int, ...]
+    makes: tuple[Make, ...]
+    topology: Topology | None
+    participation: Participation
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The method's parameters as the numbers that run."""
+        return self.algorithm.model_dump(exclude={"kind"}, exclude_none=True, mode="json")
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario, complete."""
+        return self.variant.scenario
+
+    @cached_property
+    def setup(self) -> Setup:
+        """Everything that the world is made of."""
+        scenario = self.scenario
+        pack = partial(Dense.of, format=scenario.wire.values)
+        fleet = zip(self.members, self.problem.oracles, strict=True)
+        return Setup(
+            algorithm=self.algorithm,
+            fleet=[
+                self.makes[number].member(client, oracle, self.seed)
+                for client, (number, oracle) in enumerate(fleet)
+            ],
+            initial=self.problem.initial(stream(self.seed, "initial model")),
+            smoothness=lambda: self.problem.client_smoothness,
+            evaluate=partial(self.problem.value, objective=self.algorithm.objective),
+            optimum=self.reference.value if self.reference else nan,
+            measures={name: partial(_MEASURES[name], self) for name in scenario.measures},
+            pack_up=pack,
+            pack_down=pack,
+            header_bits=HEADER_BITS,
+            rng=partial(stream, self.seed),
+            topology=self.topology,
+            sharing=scenario.network.model,
+            cells=scenario.network.broadcast == "cell",
+            silence=silence_policy(scenario.silence),
+            participation=self.participation,
+            stop=stop_rules(scenario.stop),
+        )
+
+
+def _gradient_norm(job: Job, model: Array) -> float:
+    """Return the norm of the objective's (sub)gradient at `model`."""
+    return float(np.linalg.norm(job.problem.gradient(model, job.algorithm.objective)))
+
+
+_MEASURES: dict[Measure, Callable[[Job, Array], float]] = {"gradient_norm": _gradient_norm}

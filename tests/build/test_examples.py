@@ -1,0 +1,42 @@
+"""Every kind of block, from the scenario to a run that ends and whose books balance."""
+
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+
+import fedsim
+from tests.scenario.blocks import GOOD
+
+FILES = {
+    "a.up": "".join(f"{millisecond}\n" for millisecond in range(1, 5000, 3)),
+    "b.csv": "0,3\n5,1\n9,2\n",
+    "sun.csv": "0,0\n1000,3\n2000,0\n",
+    "there.csv": "client,start,end\n0,0,1000\n1,5,20\n2,0,inf\n3,10,inf\n",
+}
+
+BASE: dict[str, Any] = {
+    "problem": {
+        "loss": {"kind": "squared", "l2": 1.0},
+        "data": {"kind": "sklearn", "name": "diabetes"},
+        "split": {"kind": "contiguous", "clients": 4},
+    },
+    "algorithm": {"kind": "gd", "step_size": "1/L"},
+}
+
+# What is lost for good needs a round that closes without it.
+FURTHER: dict[str, Any] = {"independent": {"participation": {"kind": "full", "quorum": "50 %"}}}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_every_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for file, content in FILES.items():
+        (tmp_path / file).write_text(content)
+    nx.write_graphml(nx.star_graph(["server", *(f"client-{n}" for n in range(4))]),
+                     tmp_path / "net.graphml")  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    stop = GOOD[name].get("stop", {}) | {"rounds": 5}
+    result = fedsim.run(BASE | GOOD[name] | FURTHER.get(name, {}) | {"stop": stop})
+    (summary,) = result.summary.to_dict("records")
+    assert (summary["status"], summary["rounds"]) == ("done", 5)

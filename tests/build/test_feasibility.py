@@ -1,0 +1,202 @@
+"""What can never work out is found before anything runs, all of it at once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim.build import Builder
+from fedsim.errors import ScenarioError
+from fedsim.scenario import load
+from tests.build.plans import SMALL, found, group, job
+
+
+def radio(**changes: Any) -> list[dict[str, Any]]:
+    return group(radio={"kind": "lte"} | changes)
+
+
+def csv(repeat: bool, path: str = "a.csv") -> dict[str, Any]:
+    return {"kind": "csv", "path": path, "repeat": repeat}
+
+
+@pytest.mark.parametrize(
+    ("content", "repeat", "words"),
+    [
+        ("0,0\n5,0\n", True, "no traffic"),
+        ("0,0\n5,0\n", False, "no traffic"),
+        ("0,3\n5,0\n", False, "ends at 0 Mbit/s after 5 s"),
+        ("0,3\n5,0\n", True, ""),
+        ("0,0\n5,3\n", False, ""),
+    ],
+)
+@pytest.mark.parametrize("direction", ["up_trace", "down_trace"])
+def test_a_trace_that_carries_nothing(
+    tmp_path: Path, content: str, repeat: bool, words: str, direction: str
+) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    fleet = radio(**{direction: csv(repeat)})
+    if not words:
+        job(tmp_path, fleet=fleet)
+        return
+    faults = found(tmp_path, fleet=fleet)
+    assert list(faults) == [f"fleet.0.radio.{direction}"]
+    assert words in faults[f"fleet.0.radio.{direction}"]
+
+
+def test_a_harvest_of_nothing_is_allowed(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("0,0\n5,0\n")
+    battery = {"charging": {"kind": "harvest", "path": "a.csv"}}
+    model = job(tmp_path, fleet=group(battery=battery)).setup.fleet[0].battery
+    assert model is not None
+    assert (model.source.average, model.sustainable) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("block", "key"),
+    [
+        ({"radio": {"kind": "lte", "up_trace": csv(repeat=True)}}, "fleet.0.radio.up_trace"),
+        (
+            {"radio": {"kind": "lte", "down_trace": {"kind": "mahimahi", "path": "a.csv"}}},
+            "fleet.0.radio.down_trace",
+        ),
+        (
+            {"battery": {"charging": {"kind": "harvest", "path": "a.csv"}}},
+            "fleet.0.battery.charging.path",
+        ),
+        ({"availability": {"kind": "intervals", "path": "a.csv"}}, "fleet.0.availability.path"),
+    ],
+)
+@pytest.mark.parametrize("content", [None, "", "x,y,z\nnonsense\n"])
+def test_a_file_that_cannot_be_read(
+    tmp_path: Path, block: dict[str, Any], key: str, content: str | None
+) -> None:
+    if content is not None:
+        (tmp_path / "a.csv").write_text(content)
+    faults = found(tmp_path, fleet=group(**block))
+    assert list(faults) == [key]
+    assert "a.csv" in faults[key]
+
+
+def deadline(kind: str, seconds: float) -> dict[str, Any]:
+    if kind == "silence":
+        return {"silence": {"kind": "deadline", "after": f"{seconds!r} s"}}
+    return {"participation": {"kind": "full", "deadline": f"{seconds!r} s"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"), [("silence", "silence.after"), ("full", "participation.deadline")]
+)
+@pytest.mark.parametrize(
+    ("slowdown", "factor"),
+    [
+        ({"kind": "none"}, 1.0),
+        ({"kind": "shifted-exponential", "shift": 3, "rate": 1}, 3.0),
+    ],
+)
+def test_a_deadline_before_anybody_can_be_ready(
+    tmp_path: Path, kind: str, key: str, slowdown: dict[str, Any], factor: float
+) -> None:
+    slow = {"kind": "phone-low", "speed": "2 kflop/s", "slowdown": slowdown}
+    fleet = [{"count": 2, "device": slow | {"speed": "1 kflop/s"}}, {"count": 2, "device": slow}]
+    losses = job(tmp_path, fleet=fleet).problem.losses
+    least = factor * min(loss.gradient_operations for loss in losses[2:]) / 2e3
+    job(tmp_path, fleet=fleet, **deadline(kind, 1.01 * least))
+    faults = found(tmp_path, fleet=fleet, **deadline(kind, 0.99 * least))
+    assert list(faults) == [key]
+    for words in (f"seen {0.99 * least:g} s", f"{least:.4g} s", "phone-low over ideal"):
+        assert words in faults[key]
+
+
+def test_a_lognormal_task_may_be_as_fast_as_it_likes(tmp_path: Path) -> None:
+    device = {"kind": "pi-4", "speed": "1 flop/s", "slowdown": {"kind": "lognormal", "sigma": 1}}
+    job(tmp_path, fleet=group(device=device), **deadline("full", 1.0))
+
+
+LOSSY = {"loss": {"kind": "independent", "rate": "1 %"}, "tries": 2}
+SAMPLE = {"kind": "uniform", "count": 3}
+
+
+@pytest.mark.parametrize(
+    ("participation", "feasible"),
+    [
+        ({"kind": "full"}, False),
+        ({"kind": "full", "quorum": "75 %"}, True),
+        ({"kind": "full", "quorum": "76 %"}, False),
+        ({"kind": "full", "deadline": "1 h"}, True),
+        ({"kind": "full", "deadline": "1 h", "quorum": "100 %"}, False),
+        (SAMPLE, False),
+        (SAMPLE | {"over": 1.3}, True),
+        (SAMPLE | {"quorum": "50 %"}, True),
+        ({"kind": "asynchronous"}, False),
+    ],
+)
+def test_a_message_that_is_lost_for_good_needs_a_round_that_closes(
+    tmp_path: Path, participation: dict[str, Any], feasible: bool
+) -> None:
+    fleet = [{"count": 2}, *group(count=2, radio={"kind": "lte"} | LOSSY)]
+    patient = [{"count": 2}, *group(count=2, radio={"kind": "lte", "loss": LOSSY["loss"]})]
+    job(tmp_path, fleet=patient, participation=participation)
+    if feasible:
+        job(tmp_path, fleet=fleet, participation=participation)
+        return
+    faults = found(tmp_path, fleet=fleet, participation=participation)
+    assert list(faults) == ["fleet.1.radio.tries"]
+    for words in ("phone-mid over lte", "2 tries", "use tries: unlimited"):
+        assert words in faults["fleet.1.radio.tries"]
+
+
+def test_silence_that_is_waited_for_closes_rounds(tmp_path: Path) -> None:
+    job(tmp_path, fleet=radio(**LOSSY), **deadline("silence", 60.0))
+
+
+def test_all_of_it_comes_at_once_with_the_faults_of_the_data(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("0,0\n1,0\n")
+    lossy = {"kind": "lte", "up_trace": csv(repeat=True)} | LOSSY
+    battery = {"charging": {"kind": "harvest", "path": "none.csv"}}
+    fleet = group(radio=lossy, battery=battery)
+    network = {"topology": "graph", "edges": [{"source": "server", "target": "client-0"}]}
+    faults = found(tmp_path, fleet=fleet, network=network)
+    assert set(faults) == {
+        "fleet.0.radio.up_trace",
+        "fleet.0.radio.tries",
+        "fleet.0.battery.charging.path",
+        "network.edges",
+    }
+    data = {"problem": {**SMALL["problem"], "data": {"kind": "libsvm", "path": "none.txt"}}}
+    faults = found(tmp_path, fleet=fleet, network=network, **data)
+    assert "problem.data.path" in faults
+    assert set(faults) >= {"fleet.0.radio.up_trace", "fleet.0.battery.charging.path"}
+
+
+def test_faults_have_their_lines_in_the_order_of_the_file(tmp_path: Path) -> None:
+    lines = [
+        "problem:",
+        "  loss: {kind: squared}",
+        "  data: {kind: sklearn, name: diabetes}",
+        "algorithm: {kind: gd, step_size: 0.1}",
+        "network: {topology: graph, path: none.csv}",
+        "fleet:",
+        "  - count: 4",
+        "    radio:",
+        "      kind: lte",
+        "      up_trace: {kind: mahimahi, path: none.up}",
+        "    availability: {kind: intervals, path: none.csv}",
+    ]
+    path = tmp_path / "f.yaml"
+    path.write_text("\n".join(lines))
+    with pytest.raises(ScenarioError) as caught:
+        Builder(load(path)).check()
+    where = [(fault.where.rpartition(":")[2], fault.key) for fault in caught.value.faults]
+    assert where == [
+        ("5", "network.path"),
+        ("10", "fleet.0.radio.up_trace"),
+        ("11", "fleet.0.availability.path"),
+    ]
+
+
+def test_what_variants_have_in_common_is_said_once(tmp_path: Path) -> None:
+    variants = {"slow": {"seed": 2}, "other": {"fleet": radio(up_trace=csv(True, "b.csv"))}}
+    fleet = radio(up_trace=csv(repeat=True))
+    with pytest.raises(ScenarioError) as caught:
+        Builder(load(SMALL | {"fleet": fleet, "variants": variants})).check()
+    assert [fault.key for fault in caught.value.faults] == ["fleet.0.radio.up_trace"]

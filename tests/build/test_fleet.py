@@ -1,0 +1,281 @@
+"""Groups become models: the figures of devices, radios, batteries and availability."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim.physics.availability import ALWAYS, Bernoulli, Intervals, Markov
+from fedsim.physics.batteries import BatteryModel
+from fedsim.physics.channels import Shannon
+from fedsim.physics.devices import DeviceModel
+from fedsim.physics.lora import LoRa
+from fedsim.physics.loss import GilbertElliott, Independent
+from fedsim.physics.packets import NONE
+from fedsim.physics.radios import RadioModel
+from fedsim.physics.signals import Constant, Steps
+from fedsim.sim.setup import Member
+from tests.build.plans import group, job
+
+HOUR = 3600.0
+
+
+def members(folder: Path, **changes: Any) -> list[Member]:
+    return list(job(folder, fleet=group(**changes)).setup.fleet)
+
+
+def device(folder: Path, block: Any) -> DeviceModel:
+    return members(folder, device=block)[0].device
+
+
+def radio(folder: Path, block: Any) -> RadioModel:
+    return members(folder, radio=block)[0].radio
+
+
+def battery(folder: Path, **block: Any) -> BatteryModel:
+    made = members(folder, battery=block)[0].battery
+    assert made is not None
+    return made
+
+
+def test_an_ideal_fleet_is_what_a_scenario_without_one_has(tmp_path: Path) -> None:
+    split = {"kind": "contiguous", "clients": 3}
+    built = job(tmp_path, fleet=[], problem=PROBLEM | {"split": split})
+    assert [member.device for member in built.setup.fleet] == [DeviceModel()] * 3
+    assert [member.radio for member in built.setup.fleet] == [RadioModel()] * 3
+    assert {member.availability for member in built.setup.fleet} == {ALWAYS}
+
+
+PROBLEM: dict[str, Any] = {
+    "loss": {"kind": "squared", "l2": 1.0},
+    "data": {"kind": "sklearn", "name": "diabetes"},
+}
+
+
+def test_clients_of_a_group_share_their_models_and_carry_its_number(tmp_path: Path) -> None:
+    fleet = [{"count": 2, "device": "pi-4"}, {"count": 3, "device": "pi-5", "radio": "wifi"}]
+    built = job(tmp_path, fleet=fleet)
+    assert built.members == (0, 0, 1, 1, 1)
+    assert [member.group for member in built.setup.fleet] == [0, 0, 1, 1, 1]
+    assert [make.name for make in built.makes] == ["pi-4 over ideal", "pi-5 over wifi"]
+    first, second = built.setup.fleet[2:4]
+    assert first.radio is second.radio
+    assert first.oracle is not second.oracle
+
+
+def test_a_device_takes_operations_over_speed(tmp_path: Path) -> None:
+    model = device(tmp_path, "phone-mid")
+    assert model.nominal(2e10, 5) == 2.0
+    assert (model.active, model.idle, model.slowdown) == (4.5, 0.35, None)
+
+
+def test_a_device_of_cycles_spends_kappa_cycles_f_squared(tmp_path: Path) -> None:
+    model = device(tmp_path, {"kind": "yang-2021", "frequency": "1 GHz"})
+    seconds = model.nominal(1e99, samples=300)
+    cycles = 2e4 * 300
+    assert seconds == pytest.approx(cycles / 1e9)
+    assert (model.active - model.idle) * seconds == pytest.approx(1e-28 * cycles * 1e18)
+    assert model.idle == 0
+    rested = device(tmp_path, {"kind": "yang-2021", "idle": "2 W"})
+    assert rested.active - rested.idle == pytest.approx(1e-28 * 8e27)
+
+
+@pytest.mark.parametrize(
+    ("block", "least", "median"),
+    [
+        ({"kind": "lognormal", "sigma": 0.5}, 0.0, 1.0),
+        ({"kind": "shifted-exponential", "shift": 2, "rate": 4}, 2.0, 2 + np.log(2) / 4),
+    ],
+)
+def test_a_slowdown_is_drawn(
+    tmp_path: Path, block: dict[str, Any], least: float, median: float
+) -> None:
+    model = device(tmp_path, {"kind": "pi-4", "slowdown": block})
+    assert model.slowdown is not None
+    rng = np.random.default_rng(1)
+    factors = [model.slowdown.draw(rng) for _ in range(4000)]
+    assert min(factors) >= least
+    assert np.median(factors) == pytest.approx(median, rel=0.05)
+
+
+def test_a_cellular_radio_has_its_states_and_framing(tmp_path: Path) -> None:
+    model = radio(tmp_path, "lte")
+    assert (model.up, model.down, model.latency) == (6e6, 13e6, 0.03)
+    assert (model.energy_up, model.base) == (438.39e-9, 1.28804)
+    assert (model.promotion_power, model.promotion_time) == (1.211, 0.26)
+    assert (model.tail_power, model.tail_time) == (1.06, 11.6)
+    assert model.framing.bits(8 * 1440) == 8 * 60
+    assert (model.loss, model.tries) == (None, None)
+
+
+def test_a_radio_of_states_draws_while_its_direction_is_busy(tmp_path: Path) -> None:
+    model = radio(tmp_path, "nb-iot")
+    assert (model.send, model.receive, model.idle, model.base) == (0.792, 0.166, 0.022, 0)
+
+
+def test_the_ideal_radio_has_no_framing(tmp_path: Path) -> None:
+    assert radio(tmp_path, "ideal").framing == NONE
+
+
+def test_lora_has_its_time_on_air_both_ways(tmp_path: Path) -> None:
+    model = radio(tmp_path, {"kind": "lora-sf12", "duty": "10 %"})
+    assert model.up == model.down == LoRa(spreading=12, duty=0.1)
+    assert isinstance(model.up, LoRa)
+    assert model.up.airtime(51 + 13) == pytest.approx(2.79, abs=0.005)
+    assert (model.send, model.receive, model.latency) == (0.092, 0.037, 1.0)
+
+
+SHANNON = {
+    "kind": "shannon",
+    "bandwidth": "1 MHz",
+    "power": "10 mW",
+    "server_power": "1 W",
+    "distance": "1 km",
+    "shadowing": "0 dB",
+    "most": "unlimited",
+}
+
+
+def test_a_shannon_link_is_stronger_down(tmp_path: Path) -> None:
+    model = radio(tmp_path, SHANNON)
+    assert isinstance(model.up, Shannon)
+    assert isinstance(model.down, Shannon)
+    signal, noise = 10 ** (-12.81), 10 ** (-17.4) * 1e-3 * 1e6
+    assert model.up.rate(1.0) == pytest.approx(1e6 * np.log2(1 + 0.01 * signal / noise))
+    assert model.down.mean_snr() == pytest.approx(100 * model.up.mean_snr())
+    assert (model.send, model.receive) == (0.01, 0)
+    assert radio(tmp_path, SHANNON | {"send": "2 W"}).send == 2.0
+
+
+def test_a_first_order_radio_pays_by_the_distance(tmp_path: Path) -> None:
+    block = {"kind": "first-order", "distance": "50 m", "up": "2 Mbit/s", "down": "1 Mbit/s"}
+    model = radio(tmp_path, block)
+    assert (model.up, model.down) == (2e6, 1e6)
+    assert model.energy_up == pytest.approx(50e-9 + 100e-12 * 2500)
+    assert model.energy_down == pytest.approx(50e-9)
+
+
+def test_loss_and_tries(tmp_path: Path) -> None:
+    burst = {"kind": "gilbert-elliott", "p": "1 %", "r": "20 %", "h": "10 %"}
+    lossy = radio(tmp_path, {"kind": "wifi", "loss": burst})
+    assert (lossy.loss, lossy.tries) == (GilbertElliott(0.01, 0.2, 0.1, 1.0), None)
+    rate = {"kind": "independent", "rate": "5 %"}
+    quorum = {"kind": "full", "quorum": "50 %"}
+    fleet = group(radio={"kind": "lora-sf7", "loss": rate, "tries": 3})
+    member = job(tmp_path, fleet=fleet, participation=quorum).setup.fleet[0]
+    assert (member.radio.loss, member.radio.tries) == (Independent(0.05), 3)
+    assert radio(tmp_path, {"kind": "wifi", "loss": rate | {"rate": "0 %"}}).loss is None
+
+
+def test_a_battery_of_the_device_by_default(tmp_path: Path) -> None:
+    model = battery(tmp_path)
+    assert model.capacity == 15 * HOUR
+    assert (model.initial, model.charge_efficiency, model.discharge_efficiency) == (1, 0.95, 0.95)
+    assert (model.leak, model.cutoff, model.threshold, model.restart) == (0, 0.05, 0.2, 0.2)
+    assert model.source.average == 0
+
+
+def test_self_discharge_takes_its_share_in_a_month(tmp_path: Path) -> None:
+    model = battery(tmp_path, capacity="1 kJ", self_discharge="3 %/month", restart="40 %")
+    assert model.leak * 30 * 24 * HOUR == pytest.approx(0.03 * 1000)
+    assert model.restart == 0.4
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "hours"),
+    [(22, 6, {22, 23, *range(6)}), (0, 3, {0, 1, 2}), (9, 0, set(range(9, 24))), (23, 24, {23})],
+)
+def test_a_charger_that_is_there_for_some_hours(
+    tmp_path: Path, start: int, end: int, hours: set[int]
+) -> None:
+    block = {"kind": "daily", "power": "5 W", "start": f"{start} h", "end": f"{end} h"}
+    source = battery(tmp_path, charging=block).source
+    for day in (0, 3):
+        there = {h for h in range(24) if source.at((24 * day + h) * HOUR) == 5.0}
+        assert there == hours
+        begin = 24 * HOUR * day
+        assert source.integral(begin, begin + 24 * HOUR) == pytest.approx(5 * HOUR * len(hours))
+
+
+def test_a_charger_that_is_always_there(tmp_path: Path) -> None:
+    assert battery(tmp_path, charging={"kind": "constant", "power": "5 W"}).source == Constant(5.0)
+
+
+def test_a_harvest_is_scaled(tmp_path: Path) -> None:
+    (tmp_path / "sun.csv").write_text("0,0\n10,2\n20,4\n")
+    block = {"kind": "harvest", "path": "sun.csv", "scale": 0.5, "repeat": False}
+    source = battery(tmp_path, charging=block).source
+    assert [source.at(t) for t in (5, 15, 25, 1e6)] == [0, 1, 2, 2]
+
+
+def test_availability(tmp_path: Path) -> None:
+    bernoulli, markov = (
+        members(tmp_path, availability=block)[0].availability
+        for block in (
+            {"kind": "bernoulli", "share": "30 %"},
+            {"kind": "markov", "on": "2 h", "off": "1 h", "amplitude": "50 %", "phase": "6 h"},
+        )
+    )
+    assert bernoulli == Bernoulli(0.3)
+    assert markov == Markov(2 * HOUR, HOUR, 0.5, 6 * HOUR, 24 * HOUR)
+
+
+def test_intervals_are_by_client_and_who_has_none_is_never_there(tmp_path: Path) -> None:
+    (tmp_path / "there.csv").write_text("client,start,end\n1,5,8\n3,0,2\n3,4,6\n")
+    fleet = [{"count": 1}, *group(count=3, availability={"kind": "intervals", "path": "there.csv"})]
+    clients = job(tmp_path, fleet=fleet).setup.fleet
+    rng = np.random.default_rng(1)
+    seen = []
+    for client in clients[1:]:
+        assert isinstance(client.availability, Intervals)
+        online, toggles = client.availability.timeline(rng)
+        seen.append((online, list(toggles)))
+    assert clients[0].availability is ALWAYS
+    assert seen == [(False, [5, 8]), (False, []), (True, [2, 4, 6])]
+
+
+TRACE = "0,10\n2,0\n6,4\n8,0\n"
+
+
+def shifts(folder: Path, clients: int, seed: int = 1, **trace: Any) -> list[tuple[float, float]]:
+    """Return how far into their patterns the traces up and down of the clients start."""
+    (folder / "a.csv").write_text(TRACE)
+    (folder / "b.csv").write_text("0,1\n5,2\n10,3\n")
+    block = {
+        "kind": "wifi",
+        "up_trace": {"kind": "csv", "path": "a.csv"} | trace,
+        "down_trace": {"kind": "csv", "path": "b.csv"} | trace,
+    }
+    found = []
+    for member in job(folder, seed=seed, fleet=group(count=clients, radio=block)).setup.fleet:
+        up, down = member.radio.up, member.radio.down
+        assert isinstance(up, Steps)
+        assert isinstance(down, Steps)
+        found.append((up.offset / up.period, down.offset / down.period))
+    return found
+
+
+def test_traces_take_the_place_of_the_rates(tmp_path: Path) -> None:
+    assert shifts(tmp_path, 2) == [(0, 0), (0, 0)]
+    block = {"kind": "wifi", "up_trace": {"kind": "csv", "path": "a.csv"}}
+    model = radio(tmp_path, block)
+    assert isinstance(model.up, Steps)
+    assert [model.up.at(t) for t in (1, 3, 7)] == [1e7, 0, 4e6]
+    assert (model.down, model.energy_up) == (30e6, 283.17e-9)
+
+
+def test_a_random_shift_is_the_clients_own_and_keeps_two_traces_together(tmp_path: Path) -> None:
+    drawn = shifts(tmp_path, 5, shift="random")
+    assert [up for up, _ in drawn] == pytest.approx([down for _, down in drawn])
+    assert len({up for up, _ in drawn}) == 5
+    assert shifts(tmp_path, 3, shift="random") == drawn[:3]  # whoever else is there
+    assert shifts(tmp_path, 5, seed=2, shift="random") != drawn
+
+
+def test_a_harvest_starts_anywhere(tmp_path: Path) -> None:
+    (tmp_path / "sun.csv").write_text("0,0\n10,2\n20,4\n")
+    block = {"kind": "harvest", "path": "sun.csv", "shift": "random"}
+    sources = [member.battery for member in members(tmp_path, battery={"charging": block})]
+    offsets = {each.source.offset for each in sources if each and isinstance(each.source, Steps)}
+    assert len(offsets) == 4

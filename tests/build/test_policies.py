@@ -1,0 +1,85 @@
+"""Participation, silence and stop rules, as the world takes them."""
+
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim.sim.participation import Participation
+from tests.build.plans import found, group, job
+
+
+def policy(folder: Path, kind: str, **options: Any) -> Participation:
+    return job(folder, participation={"kind": kind} | options).setup.participation
+
+
+def test_everybody_by_default(tmp_path: Path) -> None:
+    assert job(tmp_path).setup.participation == Participation()
+    assert policy(tmp_path, "full", deadline="3 min", quorum="60 %", late="keep") == Participation(
+        deadline=180, quorum=0.6
+    )
+
+
+@pytest.mark.parametrize(
+    ("clients", "share", "count"),
+    [(4, 50, 2), (4, 100, 4), (4, 1, 1), (5, 50, 3), (5, 49, 2), (7, 30, 2), (6, 25, 2)],
+)
+def test_a_share_is_the_nearest_number_of_clients(
+    tmp_path: Path, clients: int, share: int, count: int
+) -> None:
+    block = {"kind": "uniform", "share": f"{share} %"}
+    built = job(tmp_path, fleet=group(count=clients), participation=block)
+    assert built.setup.participation.count == count
+    assert built.setup.participation.weights is None
+
+
+def test_a_weighted_sample_weighs_samples(tmp_path: Path) -> None:
+    built = job(tmp_path, participation={"kind": "weighted", "count": 3, "over": 1.3})
+    made = built.setup.participation
+    assert made.weights is not None
+    assert np.array_equal(made.weights, [loss.rows for loss in built.problem.losses])
+    assert (made.count, made.over, made.asked) == (3, 1.3, 4)
+
+
+def test_an_asynchronous_server(tmp_path: Path) -> None:
+    assert policy(tmp_path, "asynchronous") == Participation(buffer=1)
+    made = policy(tmp_path, "asynchronous", buffer=2, concurrency=3, least_charge="30 %")
+    assert made == Participation(buffer=2, concurrency=3, least_charge=0.3)
+
+
+@pytest.mark.parametrize("key", ["count", "concurrency", "buffer"])
+def test_more_clients_than_the_split_makes(tmp_path: Path, key: str) -> None:
+    kind = "uniform" if key == "count" else "asynchronous"
+    problem = {
+        "loss": {"kind": "squared"},
+        "data": {"kind": "sklearn", "name": "diabetes"},
+        "split": {"kind": "contiguous", "clients": 3},
+    }
+    faults = found(tmp_path, fleet=[], problem=problem, participation={"kind": kind, key: 4})
+    assert list(faults) == [f"participation.{key}"]
+    assert "the fleet has 3 clients" in faults[f"participation.{key}"]
+
+
+def test_silence_and_its_late_replies(tmp_path: Path) -> None:
+    assert job(tmp_path).setup.silence.beacon
+    silence = job(tmp_path, silence={"kind": "deadline", "after": "9 s"}).setup.silence
+    assert (silence.beacon, silence.after, silence.keep_late) == (False, 9, True)
+
+
+def test_stop_rules(tmp_path: Path) -> None:
+    rules = job(tmp_path).setup.stop
+    assert (rules.rounds, rules.gap, rules.time, rules.batteries) == (1000, -inf, inf, inf)
+    stop = {"rounds": 5, "gap": 1e-3, "time": "1 h", "bits": "1 kB", "energy": "1 kJ"}
+    fleet = group(battery={})
+    rules = job(tmp_path, fleet=fleet, stop=stop | {"batteries": 2}).setup.stop
+    assert (rules.rounds, rules.gap, rules.time) == (5, 1e-3, 3600)
+    assert (rules.bits, rules.energy, rules.batteries) == (8000, 1000, 2)
+
+
+def test_how_links_are_shared(tmp_path: Path) -> None:
+    setup = job(tmp_path).setup
+    assert (setup.sharing, setup.cells) == ("fluid", False)
+    setup = job(tmp_path, network={"model": "lv08", "broadcast": "cell"}).setup
+    assert (setup.sharing, setup.cells) == ("lv08", True)

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from fedsim import analysis, describe
-from fedsim.build import Builder, Job, missing_data
+from fedsim.building import Builder, Job, missing_data
 from fedsim.errors import DataError, FedsimError, ScenarioError
 from fedsim.problems import ENTRIES, fetch
 from fedsim.run import Result, Watch, run

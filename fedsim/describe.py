@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fedsim.algorithms import ALGORITHMS
 from fedsim.analysis import listing, quantity
-from fedsim.build import Job
+from fedsim.building import Job
 from fedsim.ports import Array
 from fedsim.probe import RoundCost, round_cost
 from fedsim.problems import LOSSES, SOURCES, SPLITS

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedsim.build import Job
+from fedsim.building import Job
 from fedsim.physics.availability import ALWAYS
 from fedsim.ports import Array, Client, Message, Payload, Server, Work
 from fedsim.record.clients import client_table

@@ -16,7 +16,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from fedsim.algorithms import Algorithm
-from fedsim.build import Builder, Job
+from fedsim.building import Builder, Job
 from fedsim.errors import DataError, RunError
 from fedsim.ports import SERVER
 from fedsim.record import read

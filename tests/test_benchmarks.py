@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from fedsim.build import Builder
+from fedsim.building import Builder
 from fedsim.physics.topology import Topology, star
 from fedsim.run import execute
 from fedsim.scenario import load

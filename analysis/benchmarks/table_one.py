@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fedsim.build import Builder
+from fedsim.building import Builder
 from fedsim.ports import Array
 from fedsim.run import execute
 from fedsim.scenario import Plan, load

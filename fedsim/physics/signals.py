@@ -240,9 +240,7 @@ def _checked(times: ArrayLike, values: ArrayLike, period: float) -> tuple[Array,
         raise ValueError(f"times rise; seen {begins[at]} after {begins[at - 1]}")
     sound = np.isfinite(heights) & (heights >= 0)
     if not sound.all():
-        raise ValueError(
-            f"values are finite and at least 0; seen {heights[int(np.argmin(sound))]}"
-        )
+        raise ValueError(f"values are finite and at least 0; seen {heights[int(np.argmin(sound))]}")
     if not (period >= begins[-1] and period > 0):
         raise ValueError(f"a period is at least the last time, {begins[-1]}; seen {period}")
     return begins, heights

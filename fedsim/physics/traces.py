@@ -82,8 +82,8 @@ def read_table(
     order = list(range(len(names)))
     if header and rows and not any(map(_is_number, titles := _fields(rows[0][1]))):
         del rows[0]
-        if sorted(titles) == sorted(names):
-            order = [titles.index(name) for name in names]
+        if sorted(titles) == sorted(name.lower() for name in names):
+            order = [titles.index(name.lower()) for name in names]
     accepted = f"a line is {', '.join(names[place] for place in np.argsort(order))}"
     accepted += " in whole numbers" if whole else " in numbers"
     if not rows:

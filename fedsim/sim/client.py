@@ -64,6 +64,8 @@ class SimClient:
         self.rng = rng
         self.processor = processor
         self._supply = supply
+        self._nominal = processor.model.nominal
+        self._slowdown = processor.model.slowdown
         self._slowdowns = slowdowns
         self._take_back = take_back
         self._calendar = calendar
@@ -154,10 +156,10 @@ class SimClient:
         """
         if not 0.0 <= work.operations < inf:
             raise ValueError(f"work has a finite number of operations, not {work.operations}")
-        model, now = self.processor.model, self._calendar._now
-        seconds = model.nominal(work.operations, work.samples)
-        if model.slowdown is not None:
-            seconds *= model.slowdown.draw(self._slowdowns)
+        now = self._calendar._now
+        seconds = self._nominal(work.operations, work.samples)
+        if self._slowdown is not None:
+            seconds *= self._slowdown.draw(self._slowdowns)
         begin, end = self.processor.reserve(now, seconds)
         ticket = self._evaluator.submit(work)
         if end > now:

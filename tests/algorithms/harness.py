@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.build import Builder, Job
+from fedsim.building import Builder, Job
 from fedsim.ports import Array
 from fedsim.record.ledger import Ledger
 from fedsim.record.log import EventLog

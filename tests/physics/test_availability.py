@@ -1,5 +1,6 @@
 """Availability: shares, cycles and files of when clients are online."""
 
+from collections.abc import Callable
 from itertools import islice, pairwise, takewhile
 from math import cos, inf, pi, sin, sqrt
 from pathlib import Path
@@ -147,7 +148,7 @@ def test_what_are_no_intervals_is_refused(
         lambda: Bernoulli(1.5),
     ],
 )
-def test_what_is_no_availability_is_refused(law: type[Markov]) -> None:
+def test_what_is_no_availability_is_refused(law: Callable[[], Availability]) -> None:
     with pytest.raises(ValueError, match="seen"):
         law()
 

@@ -1,5 +1,6 @@
 """Topologies: stars and trees by hand, routes through graphs against NetworkX."""
 
+from itertools import pairwise
 from math import inf
 from typing import Any
 
@@ -181,7 +182,7 @@ def test_routes_are_of_least_latency_and_then_of_fewest_hops(made: "nx.Graph[str
     for pair, route in zip(ends, (*found.down, *found.up), strict=True):
         nodes = walk(found, route, pair[0])
         assert (nodes[0], nodes[-1]) == pair
-        edges = list(zip(nodes, nodes[1:], strict=False))
+        edges = list(pairwise(nodes))
         assert route.latency == sum(made.edges[edge]["latency"] for edge in edges)
         assert route.latency == nx.shortest_path_length(made, *pair, weight="latency")
         exact = {edge: made.edges[edge]["latency"] + 1e-6 for edge in made.edges}

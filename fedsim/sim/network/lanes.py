@@ -6,7 +6,7 @@ from math import inf
 
 from fedsim.physics.loss import LossProcess, repeat
 from fedsim.physics.signals import Signal
-from fedsim.ports import ClientId, Message
+from fedsim.ports import SERVER, ClientId, Message
 from fedsim.sim.network.carriers import Carrier
 from fedsim.sim.network.courses import Course, Transfer
 from fedsim.sim.power.radio import Radio
@@ -56,6 +56,7 @@ class Lane:
     """One direction of one client's radio: a message at a time, the others in order.
 
     Attributes:
+        sender, receiver: its ends.
         cap: the rate of every message where it is always the same, else None.
         quick: whether a message needs one timer and nothing else.
         instant: whether it needs not even that, for taking no time at all.
@@ -88,7 +89,9 @@ class Lane:
         "quick",
         "radio",
         "receive",
+        "receiver",
         "rest",
+        "sender",
         "transfer",
         "turn",
         "up",
@@ -108,6 +111,7 @@ class Lane:
     ) -> None:
         self.client = client
         self.up = up
+        self.sender, self.receiver = (client, SERVER) if up else (SERVER, client)
         self.radio = radio
         self.course = course
         self.carrier = carrier
@@ -132,12 +136,6 @@ class Lane:
         self.turn = 0
         self.receive: Receive
 
-    @property
-    def air_bits(self) -> int:
-        """All bits of the current message, those that are sent again included."""
-        bits = 0 if self.current is None else self.current.bits
-        return bits + self.framing_bits + self.again_bits
-
     def throw(self) -> None:
         """Draw which packets of the current message are lost."""
         envelope = self.current
@@ -158,8 +156,12 @@ class Lane:
         if envelope is None:  # pragma: no cover - there is one start for every message
             raise RuntimeError("a lane without a message was started")
         framed = envelope.bits + self.framing_bits
-        cap, share, self.rest = self.carrier.terms(envelope.bits, framed, round_number)
-        self.transfer = self.course.start(self.air_bits, cap, finished, self)
+        if self.cap is not None:  # most radios: nothing to look up
+            cap: float | Signal = self.cap
+            share = 1.0
+        else:
+            cap, share, self.rest = self.carrier.terms(envelope.bits, framed, round_number)
+        self.transfer = self.course.start(framed + self.again_bits, cap, finished, self)
         return cap, share
 
     def passed(self, now: float) -> float:

@@ -44,8 +44,8 @@ class Manifest:
         self._log.append_message(
             now,
             now - lane.began,
-            lane.client if lane.up else SERVER,
-            SERVER if lane.up else lane.client,
+            lane.sender,
+            lane.receiver,
             envelope.round,
             envelope.word,
             envelope.payload_bits,
@@ -66,20 +66,32 @@ class Manifest:
         first = bits / (bits + again)
         own = joules if lane.up else 0.0
         detail = LOST if lane.doomed else ""
-        sender, receiver = (lane.client, SERVER) if lane.up else (SERVER, lane.client)
         sent = (envelope.payload_bits, envelope.header_bits, lane.framing_bits)
         times, costs = (span * first, span * (1 - first)), (own * first, own * (1 - first))
-        self._row(lane, envelope, Event.SEND, sender, receiver, times[0], sent, costs[0], detail)
+        self._row(
+            lane, envelope, Event.SEND, lane.sender, lane.receiver, times[0], sent, costs[0], detail
+        )
         if again:
             self.lost += again
             what = (0, 0, again)
-            self._row(lane, envelope, Event.RETRANSMIT, sender, receiver, times[1], what, costs[1])
+            self._row(
+                lane,
+                envelope,
+                Event.RETRANSMIT,
+                lane.sender,
+                lane.receiver,
+                times[1],
+                what,
+                costs[1],
+            )
         if lane.doomed:
             self._lose(lane, envelope, bits, LOST, span, joules - own)
             return
         self.delivered += bits
         self.heard += bits
-        self._row(lane, envelope, Event.RECEIVE, receiver, sender, span, sent, joules - own)
+        self._row(
+            lane, envelope, Event.RECEIVE, lane.receiver, lane.sender, span, sent, joules - own
+        )
 
     def break_off(
         self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
@@ -88,17 +100,25 @@ class Manifest:
 
         Its energy is the client's, who sends or receives it; its bits are the sender's.
         """
-        sender, receiver = (lane.client, SERVER) if lane.up else (SERVER, lane.client)
         own = joules if lane.up else 0.0
         # A message in a queue has not started, so nothing is framed or sent again of it yet.
         current = envelope is lane.current
         framing = 0 if lane.framing is None else lane.framing.bits(envelope.bits)
         again = lane.again_bits if current else 0
         sent = (envelope.payload_bits, envelope.header_bits, framing)
-        self._row(lane, envelope, Event.SEND, sender, receiver, span, sent, own, why)
+        self._row(lane, envelope, Event.SEND, lane.sender, lane.receiver, span, sent, own, why)
         if again:
             self.lost += again
-            self._row(lane, envelope, Event.RETRANSMIT, sender, receiver, 0.0, (0, 0, again), 0.0)
+            self._row(
+                lane,
+                envelope,
+                Event.RETRANSMIT,
+                lane.sender,
+                lane.receiver,
+                0.0,
+                (0, 0, again),
+                0.0,
+            )
         bits = envelope.bits + framing
         if why == IN_FLIGHT:
             self.in_flight += bits
@@ -111,9 +131,8 @@ class Manifest:
     ) -> None:
         self.lost += bits
         self._spend(lane, envelope, span, joules, why)
-        sender, receiver = (lane.client, SERVER) if lane.up else (SERVER, lane.client)
         sent = (envelope.payload_bits, envelope.header_bits, bits - envelope.bits)
-        self._row(lane, envelope, Event.LOST, sender, receiver, 0.0, sent, 0.0, why)
+        self._row(lane, envelope, Event.LOST, lane.sender, lane.receiver, 0.0, sent, 0.0, why)
 
     def _spend(self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str) -> None:
         """Write down what a download that is not delivered has cost its receiver."""

@@ -111,8 +111,8 @@ class Network:
                 self._start(lane)
 
     def _start(self, lane: Lane) -> None:
-        lane.throw()
-        if lane.again_bits:
+        if lane.process is not None:
+            lane.throw()
             if lane.up:
                 self._traffic.bits_up += lane.again_bits
             else:

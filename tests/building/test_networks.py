@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedsim.build.findings import Findings
-from fedsim.build.network import topology
+from fedsim.building.findings import Findings
+from fedsim.building.network import topology
 from fedsim.physics.topology import Topology
-from tests.build.plans import found, job, plan
+from tests.building.plans import found, job, plan
 
 
 def built(folder: Path, **network: Any) -> Topology:

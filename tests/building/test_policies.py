@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedsim.sim.participation import Participation
-from tests.build.plans import found, group, job
+from tests.building.plans import found, group, job
 
 
 def policy(folder: Path, kind: str, **options: Any) -> Participation:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedsim.algorithms import Algorithm, Setting
-from fedsim.build.feasibility import check_closing, check_deadline
-from fedsim.build.files import Files
-from fedsim.build.findings import Findings
-from fedsim.build.fleet import makes
-from fedsim.build.job import Job
-from fedsim.build.network import topology
-from fedsim.build.policies import check_sizes, participation
+from fedsim.building.feasibility import check_closing, check_deadline
+from fedsim.building.files import Files
+from fedsim.building.findings import Findings
+from fedsim.building.fleet import makes
+from fedsim.building.job import Job
+from fedsim.building.network import topology
+from fedsim.building.policies import check_sizes, participation
 from fedsim.errors import DataError, Fault, ScenarioError
 from fedsim.problems import Objective, Problem, Reference, optimum
 from fedsim.problems.data import Catalogue, find

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import ParseError
 import networkx as nx
 from pydantic import ValidationError
 
-from fedsim.build.findings import Findings
+from fedsim.building.findings import Findings
 from fedsim.errors import DataError
 from fedsim.physics.topology import Topology, routed, star, tree
 from fedsim.scenario import GraphNetwork, NetworkSpec, StarNetwork, TreeNetwork

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from fedsim.build.files import Files
-from fedsim.build.findings import Findings
+from fedsim.building.files import Files
+from fedsim.building.findings import Findings
 from fedsim.physics.channels import Shannon, first_order
 from fedsim.physics.lora import LoRa
 from fedsim.physics.loss import GilbertElliott, Independent, LossModel

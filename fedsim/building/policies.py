@@ -4,7 +4,7 @@ from math import floor, inf
 
 import numpy as np
 
-from fedsim.build.findings import Findings
+from fedsim.building.findings import Findings
 from fedsim.problems import Problem
 from fedsim.scenario import (
     AsynchronousParticipation,

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from fedsim.build.files import Files
-from fedsim.build.findings import Findings
-from fedsim.build.radios import radio_model
+from fedsim.building.files import Files
+from fedsim.building.findings import Findings
+from fedsim.building.radios import radio_model
 from fedsim.physics.availability import ALWAYS, NEVER, Availability, Bernoulli, Markov
 from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel, Slowdown

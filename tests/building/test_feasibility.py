@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from fedsim.build import Builder
+from fedsim.building import Builder
 from fedsim.errors import ScenarioError
 from fedsim.scenario import load
-from tests.build.plans import SMALL, found, group, job
+from tests.building.plans import SMALL, found, group, job
 
 
 def radio(**changes: Any) -> list[dict[str, Any]]:

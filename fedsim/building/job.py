@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fedsim.algorithms import Algorithm
-from fedsim.build.fleet import Make
-from fedsim.build.policies import silence_policy, stop_rules
+from fedsim.building.fleet import Make
+from fedsim.building.policies import silence_policy, stop_rules
 from fedsim.physics.topology import Topology
 from fedsim.ports import Array
 from fedsim.problems import Problem, Reference

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from math import inf
 
-from fedsim.build.findings import Findings
-from fedsim.build.fleet import Make
+from fedsim.building.findings import Findings
+from fedsim.building.fleet import Make
 from fedsim.problems import LocalLoss
 from fedsim.scenario import DeadlineSilence, Scenario
 from fedsim.scenario.participation import Rounds

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fedsim.build import Builder, Job
+from fedsim.building import Builder, Job
 from fedsim.errors import Fault, ScenarioError
 from fedsim.scenario import Plan, load
 

@@ -81,7 +81,7 @@ def main() -> None:
         for size in SIZES:
             ratios, costs = [], []
             for _ in range(REPEATS):
-                unit = seconds(lambda add=add: [star(add, UNIT) for _ in range(5)]) / 5
+                unit = statistics.median([seconds(partial(star, add, UNIT)) for _ in range(5)])
                 costs.append(seconds(partial(star, add, size)))
                 ratios.append(costs[-1] / unit)
             print(

@@ -19,6 +19,8 @@ from fedsim.record.schema import Event, node_name
 RELATIVE_TOLERANCE = 1e-9
 """What rounding may cost when joules are added up in another order."""
 
+_TINY = float(np.finfo(np.float64).tiny)  # below it, rounding is not relative any more
+
 
 @dataclass(frozen=True, slots=True)
 class Stores:
@@ -148,10 +150,10 @@ class Ledger:
             for client, (logged, metered) in enumerate(
                 zip(per_node[1:], meters.joules, strict=True)
             )
-            if not np.isclose(logged, metered, rtol=RELATIVE_TOLERANCE, atol=0.0)
+            if not np.isclose(logged, metered, rtol=RELATIVE_TOLERANCE, atol=_TINY)
         ]
         idle = float(meters.idle_joules.sum())
-        if not np.isclose(per_node[0], idle, rtol=RELATIVE_TOLERANCE, atol=0.0):
+        if not np.isclose(per_node[0], idle, rtol=RELATIVE_TOLERANCE, atol=_TINY):
             faults.append(f"idle joules: {float(per_node[0])} logged, {idle} metered")
         return faults
 

@@ -1,6 +1,7 @@
 """The fleet: the physical parts of all clients, wired to each other."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -22,7 +23,7 @@ from fedsim.sim.power.radio import CellularRadio, Radio
 from fedsim.sim.power.rest import RestMeter
 from fedsim.sim.power.supply import Supply
 from fedsim.sim.presence import Presence
-from fedsim.sim.setup import Member, Setup
+from fedsim.sim.setup import Setup
 
 
 class Fleet:
@@ -45,7 +46,7 @@ class Fleet:
         self.rest = RestMeter(np.array(idle))
         self.presence = Presence(calendar, log, self.rest)
         self.supplies = [
-            self._supply(member, client, idle[client]) for client, member in enumerate(setup.fleet)
+            self._supply(setup, client, idle[client]) for client in range(len(setup.fleet))
         ]
         for client, (member, supply) in enumerate(zip(setup.fleet, self.supplies, strict=True)):
             self.presence.add(member.availability, supply, setup.rng("availability", client))
@@ -59,11 +60,13 @@ class Fleet:
         ]
         self.up, self.down = self._lanes(setup)
 
-    def _supply(self, member: Member, client: ClientId, idle: float) -> Supply | None:
-        if member.battery is None:
+    def _supply(self, setup: Setup, client: ClientId, idle: float) -> Supply | None:
+        model = setup.fleet[client].battery
+        if model is None:
             return None
+        threshold = max(model.threshold, setup.participation.least_charge)
         crossed = partial(self.presence.crossed, client)
-        return Supply(self._calendar, member.battery, idle, crossed)
+        return Supply(self._calendar, replace(model, threshold=threshold), idle, crossed)
 
     def _lanes(self, setup: Setup) -> tuple[list[Lane], list[Lane]]:
         fleet = setup.fleet
@@ -75,7 +78,7 @@ class Fleet:
             [peak(member.radio.down) for member in fleet],
             model=setup.sharing,
             radio_latency=[member.radio.latency for member in fleet],
-            watched=[supply is not None for supply in self.supplies],
+            watched=self._watched(setup),
             changed=self._changed,
         )
         lane = partial(self._lane, setup)
@@ -100,6 +103,14 @@ class Fleet:
             up=up,
             mortal=not self.presence.immortal(client),
         )
+
+    def _watched(self, setup: Setup) -> list[bool]:
+        """Say whose rates a battery follows; in a cell all listen at the rate of one of them."""
+        watched = [supply is not None for supply in self.supplies]
+        if not setup.cells:
+            return watched
+        groups = {member.group for member in setup.fleet if member.battery is not None}
+        return [member.group in groups for member in setup.fleet]
 
     def network(self, setup: Setup) -> Network:
         """Return the network that these lanes make."""

@@ -35,7 +35,8 @@ class Gathering:
         """Take note that a client has reported."""
         self.waiting.discard(client)
         self.reported += 1
-        self.look()
+        if not self.waiting or self.overdue or self.reported >= self.goal:
+            self.look()
 
     def give_up(self, client: ClientId) -> None:
         """Take note that a client will not report any more."""

@@ -49,7 +49,7 @@ class Participation:
         """How many are asked; None for all."""
         if self.buffer:
             return self.concurrency
-        return None if self.count is None else ceil(self.over * self.count)
+        return None if self.count is None else _at_least(self.over * self.count)
 
     def goal(self, cohort: int) -> float:
         """Return the number of reports that closes a round of so many at once."""
@@ -58,12 +58,17 @@ class Participation:
         if self.over > 1.0 and self.count is not None:
             return min(self.count, cohort)
         if self.quorum is not None and self.deadline == inf:
-            return ceil(self.quorum * cohort)
+            return _at_least(self.quorum * cohort)
         return inf
 
     def least(self, cohort: int) -> int:
         """Return the number of reports without which not even the deadline closes a round."""
-        return ceil((self.quorum or 0.0) * cohort)
+        return _at_least((self.quorum or 0.0) * cohort)
+
+
+def _at_least(share: float) -> int:
+    """Return the least number of clients that is a share of them; 1.1 times 10 is 11, not 12."""
+    return ceil(share * (1 - 1e-12))
 
 
 class Selection:
@@ -106,7 +111,7 @@ class Selection:
                 break
             if client in busy:
                 continue
-            obstacle = self._presence.obstacle(client, self.policy.least_charge)
+            obstacle = self._presence.obstacle(client)
             possible += not obstacle
             if not obstacle and not self._presence.turns_up(client):
                 obstacle = OFFLINE

@@ -79,14 +79,11 @@ class Presence:
         supply = self._supplies[client]
         return client not in self._offline and (supply is None or supply.store.alive)
 
-    def obstacle(self, client: ClientId, least_charge: float) -> str:
+    def obstacle(self, client: ClientId) -> str:
         """Return why a client cannot take part in a round that begins now; empty if it can."""
         supply = self._supplies[client]
-        if supply is not None:
-            if not supply.store.alive:
-                return EMPTY
-            if supply.share < max(least_charge, supply.store.model.threshold):
-                return LOW
+        if supply is not None and not supply.ready:
+            return LOW if supply.store.alive else EMPTY
         return OFFLINE if client in self._offline else ""
 
     def turns_up(self, client: ClientId) -> bool:
@@ -162,21 +159,19 @@ class Presence:
         finally:
             self._calendar.hopes -= 1
 
-    def hopeless(self, clients: Sequence[ClientId], least_charge: float) -> str:
+    def hopeless(self, clients: Sequence[ClientId]) -> str:
         """Return why none of these clients will ever take part again; empty if one may."""
         reasons: dict[str, int] = {}
         for client in clients:
-            obstacle = self.obstacle(client, least_charge)
-            if self._may_return(client, least_charge):
+            obstacle = self.obstacle(client)
+            if self._may_return(client):
                 return ""
             reasons[obstacle] = reasons.get(obstacle, 0) + 1
         counted = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
         return f"nobody can take part any more: {counted}"
 
-    def _may_return(self, client: ClientId, least_charge: float) -> bool:
+    def _may_return(self, client: ClientId) -> bool:
         if client in self._offline and not self._returns[client]:
             return False
         supply = self._supplies[client]
-        if supply is None:
-            return True
-        return supply.may_reach(max(least_charge, supply.store.model.threshold))
+        return supply is None or supply.recovers()

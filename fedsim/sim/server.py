@@ -62,6 +62,7 @@ class SimServer:
         self._presence = presence
         self._selection = selection
         self._policy = selection.policy
+        self._asynchronous = selection.policy.buffer > 0
         self._deadline = min(silence.after, selection.policy.deadline)
         self._keep_late = silence.keep_late and selection.policy.keep_late
         self._log = log
@@ -120,7 +121,7 @@ class SimServer:
             cohort = self._selection.cohort(to, self._busy, self.now, self.round)
             if cohort is not None:
                 return cohort
-            if reason := self._presence.hopeless(wanted, self._policy.least_charge):
+            if reason := self._presence.hopeless(wanted):
                 raise RunStopped(reason)
             await self._presence.change()
         return wanted
@@ -130,7 +131,7 @@ class SimServer:
         self._exchanges += 1
         self._traffic.cohort += len(cohort)
         waiting = set(cohort)
-        if self._policy.buffer:
+        if self._asynchronous:
             waiting = self._busy = self._busy | waiting
         closed = asyncio.get_running_loop().create_future()
         policy, size = self._policy, len(waiting)
@@ -175,9 +176,9 @@ class SimServer:
     def receive(self, client: ClientId, envelope: Envelope) -> None:
         """Take a reply that has arrived."""
         gathering = self._gathering
-        self._busy.discard(client)
-        current = gathering is not None and gathering.number == envelope.exchange
-        if gathering is None or not (current or self._policy.buffer):
+        if self._asynchronous:
+            self._busy.discard(client)
+        if gathering is None or not (gathering.number == envelope.exchange or self._asynchronous):
             self._receive_late(client, envelope)
             return
         if envelope.message is not BEACON:

@@ -135,7 +135,7 @@ class World:
         return Meters(
             bits_sent=self.traffic.bits_up + self.traffic.bits_down,
             bits_delivered=books.delivered,
-            bits_heard=books.heard,
+            bits_heard=books.delivered + books.echoed,
             bits_lost=books.lost,
             bits_in_flight=books.in_flight,
             joules=self._fleet.joules(),

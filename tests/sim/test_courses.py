@@ -188,12 +188,6 @@ def test_of_a_shared_link_only_those_are_told_who_are_watched() -> None:
     assert chosen.told == [(0.0, 1, True, 2.0), (1.0, 1, True, 4.0), (1.5, 1, True, 0.0)]
 
 
-def test_a_lane_that_was_said_to_be_constant_cannot_follow_a_signal() -> None:
-    chosen = Courses(star(2, down=3.0), [4.0, 4.0])
-    with pytest.raises(TypeError, match="follows a signal"):
-        chosen.up[0].start(1.0, TRACE, chosen._end, 0)
-
-
 def test_latency_is_what_it_is_but_under_slow_start() -> None:
     assert delay(0.5) == delay(0.5, "fluid") == 0.5
     assert delay(0.5, "lv08") == 6.505

@@ -114,7 +114,7 @@ def _close(seen: Offered, expected: Sequence[tuple[Fraction, Fraction]]) -> None
         assert seen.over[key] == pytest.approx((float(end), float(passed)), rel=1e-9, abs=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(many, networks)
 def test_all_are_over_when_brute_force_says_with_the_bits_it_says(
     offers: list[Transfer], capacities: list[Rate]
@@ -124,7 +124,7 @@ def test_all_are_over_when_brute_force_says_with_the_bits_it_says(
     _close(seen, run(offers, capacities))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(many, networks)
 def test_it_does_not_matter_when_it_is_looked_at_whether_a_pool_has_fallen_apart(
     offers: list[Transfer], capacities: list[Rate]
@@ -136,7 +136,7 @@ def test_it_does_not_matter_when_it_is_looked_at_whether_a_pool_has_fallen_apart
     _close(seen, run(offers, capacities))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(many, networks)
 def test_the_integral_of_the_rates_that_are_told_is_what_has_passed(
     offers: list[Transfer], capacities: list[Rate]
@@ -176,7 +176,7 @@ def test_a_network_that_nothing_joins_to_others_is_shared_as_if_they_were_not_th
     _close(seen, run(offers, capacities) * copies)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(test_links_stops.many, amounts)
 def test_over_one_link_it_is_a_fair_link(offers: list[Transfer], capacity: Fraction) -> None:
     fluid = Offered(offers, [capacity], watched=False)

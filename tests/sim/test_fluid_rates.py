@@ -85,7 +85,7 @@ instances = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(instances)
 def test_no_flow_could_be_faster_but_at_the_cost_of_one_that_is_no_faster(one: Instance) -> None:
     rates = one.rates()
@@ -99,7 +99,7 @@ def test_no_flow_could_be_faster_but_at_the_cost_of_one_that_is_no_faster(one: I
         assert (levels[n] >= fastest[on] * (1 - 1e-9)).any()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(instances)
 def test_the_rates_are_those_of_brute_force(one: Instance) -> None:
     rates = fair_rates(dict(enumerate(one.flows)), one.capacities)

@@ -1,5 +1,6 @@
 """Carriers: on what terms one direction of a radio takes a message."""
 
+from math import inf
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -74,6 +75,8 @@ class Spread:
 
     def terms(self, bits: int, framed: int, round_number: int) -> Terms:  # noqa: ARG002
         """See `Carrier.terms`."""
+        if not bits:
+            return Terms(inf)
         span = self._model.span(bits)
         return Terms(framed / span.elapsed, span.on_air / span.elapsed, span.rest)
 

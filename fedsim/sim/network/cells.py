@@ -81,7 +81,6 @@ class CellNetwork(Network):
         follow: Follow,
     ) -> None:
         super().__init__(calendar, up, down, log, traffic)
-        self._log = log
         self._groups = groups
         self._follow = follow
         self._cells = {
@@ -173,7 +172,7 @@ class CellNetwork(Network):
         self._row(cell, Event.SEND, None, span, 0.0, "" if heard else LOST)
         if heard:
             self.books.delivered += bits
-            self.books.heard += bits * heard
+            self.books.echoed += bits * (heard - 1)
         else:
             self.books.lost += bits
             self._row(cell, Event.LOST, None, 0.0, 0.0, LOST)

@@ -58,7 +58,8 @@ class Lane:
     Attributes:
         sender, receiver: its ends.
         cap: the rate of every message where it is always the same, else None.
-        quick: whether a message needs one timer and nothing else.
+        plain: whether a message needs nothing but its latency and its course.
+        quick: whether not even a course, but one timer.
         instant: whether it needs not even that, for taking no time at all.
         free_at: until when the sender must keep silent.
         current: the message under way, if any.
@@ -84,6 +85,7 @@ class Lane:
         "free_at",
         "instant",
         "latency",
+        "plain",
         "process",
         "queue",
         "quick",
@@ -121,8 +123,8 @@ class Lane:
         self.latency = latency
         framing = radio.model.framing
         self.framing = framing if framing.overhead else None
-        steady = self.cap is not None and course.open and process is None
-        self.quick = steady and radio.detached and not mortal
+        self.plain = self.cap is not None and process is None and radio.detached
+        self.quick = self.plain and course.open and not mortal
         self.instant = self.quick and self.cap == inf and self.latency == 0.0
         self.queue: deque[Envelope] = deque()
         self.free_at = 0.0
@@ -142,6 +144,8 @@ class Lane:
         if self.process is None or envelope is None:
             return
         packets = self.radio.model.framing.packets(envelope.bits)
+        if not packets:  # a message without a bit cannot be lost
+            return
         outcome = repeat(self.process, packets, self.radio.model.tries)
         # Which of its packets were repeated is not drawn: they count with the mean size.
         bits = envelope.bits + self.framing_bits
@@ -156,11 +160,7 @@ class Lane:
         if envelope is None:  # pragma: no cover - there is one start for every message
             raise RuntimeError("a lane without a message was started")
         framed = envelope.bits + self.framing_bits
-        if self.cap is not None:  # most radios: nothing to look up
-            cap: float | Signal = self.cap
-            share = 1.0
-        else:
-            cap, share, self.rest = self.carrier.terms(envelope.bits, framed, round_number)
+        cap, share, self.rest = self.carrier.terms(envelope.bits, framed, round_number)
         self.transfer = self.course.start(framed + self.again_bits, cap, finished, self)
         return cap, share
 

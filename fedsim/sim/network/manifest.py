@@ -18,14 +18,14 @@ class Manifest:
 
     Attributes:
         delivered: bits handed over, a broadcast counted once.
-        heard: bits handed over, a broadcast counted for every listener.
+        echoed: the same for the other listeners of a broadcast.
         lost: bits given up, and bits sent again.
         in_flight: bits under way at the end.
     """
 
     def __init__(self, calendar: Calendar, log: EventLog, traffic: Traffic) -> None:
         self.delivered = 0
-        self.heard = 0
+        self.echoed = 0
         self.lost = 0
         self.in_flight = 0
         self._calendar = calendar
@@ -34,12 +34,11 @@ class Manifest:
 
     def close(self, lane: Lane, envelope: Envelope, joules: float) -> None:
         """Write down a message whose last bit has flowed."""
-        if lane.again_bits or lane.doomed or lane.radio.supply is not None:
+        if not lane.plain and (lane.again_bits or lane.doomed or lane.radio.supply is not None):
             self._close_in_full(lane, envelope, joules)
             return
         bits = envelope.bits + lane.framing_bits
         self.delivered += bits
-        self.heard += bits
         now = self._calendar._now
         self._log.append_message(
             now,
@@ -63,7 +62,7 @@ class Manifest:
         """
         bits, again = envelope.bits + lane.framing_bits, lane.again_bits
         span = self._calendar.now - lane.began
-        first = bits / (bits + again)
+        first = bits / (bits + again) if again else 1.0
         own = joules if lane.up else 0.0
         detail = LOST if lane.doomed else ""
         sent = (envelope.payload_bits, envelope.header_bits, lane.framing_bits)
@@ -88,7 +87,6 @@ class Manifest:
             self._lose(lane, envelope, bits, LOST, span, joules - own)
             return
         self.delivered += bits
-        self.heard += bits
         self._row(
             lane, envelope, Event.RECEIVE, lane.receiver, lane.sender, span, sent, joules - own
         )

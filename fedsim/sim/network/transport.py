@@ -35,6 +35,7 @@ class Network:
     ) -> None:
         self._calendar = calendar
         self._traffic = traffic
+        self._log = log
         self._up = up
         self._down = down
         self.books = Manifest(calendar, log, traffic)
@@ -86,16 +87,18 @@ class Network:
         lane.began = began = self._calendar._now + lane.latency
         lane.radio.began[lane.up] = began
         if lane.instant:
-            self._arrive(lane)
+            self._arrive_plainly(lane)
         else:
-            self._calendar.call(began + bits / lane.cap, self._arrive, lane)  # type: ignore[operator]
+            end = began + bits / lane.cap  # type: ignore[operator]  # a quick lane has a cap
+            self._calendar.call(end, self._arrive_plainly, lane)
 
     def _wake(self, lane: Lane, envelope: Envelope) -> None:
         """Let a message wait for its radio and for its latency."""
-        now = self._calendar._now
-        ready = max(now, lane.free_at)
-        if not lane.radio.detached:
-            ready = max(ready, lane.radio.wake(now, envelope.round))
+        ready = now = self._calendar._now
+        if not lane.plain:
+            ready = max(now, lane.free_at)
+            if not lane.radio.detached:
+                ready = max(ready, lane.radio.wake(now, envelope.round))
         lane.began = began = ready + lane.latency
         lane.radio.began[lane.up] = began
         if began in self._starting:  # a broadcast's latencies are over at once
@@ -107,7 +110,12 @@ class Network:
     def _flow(self, began: float) -> None:
         """Let the bits flow of all whose latency is over now."""
         for lane, turn in self._starting.pop(began):
-            if lane.turn == turn:
+            if lane.turn != turn or lane.current is None:
+                continue
+            if lane.plain and lane.cap is not None:
+                bits = lane.current.bits + lane.framing_bits
+                lane.transfer = lane.course.start(bits, lane.cap, self._arrive_plainly, lane)
+            else:
                 self._start(lane)
 
     def _start(self, lane: Lane) -> None:
@@ -121,6 +129,37 @@ class Network:
         if not lane.radio.detached:
             rate = cap if lane.course.open and isinstance(cap, int | float) else 0.0
             lane.radio.begin(lane.up, rate, share)
+
+    def _arrive_plainly(self, lane: Lane) -> None:
+        """Do what `_arrive` does, for a lane that is plain.
+
+        This runs twice for every client in every round, hence in one piece.
+        """
+        envelope = lane.current
+        if envelope is None:  # pragma: no cover - a lane has one end for each message
+            return
+        now, bits = self._calendar._now, envelope.bits + lane.framing_bits
+        joules = lane.radio.end(now, bits, lane.up)
+        self._traffic.joules += joules
+        self.books.delivered += bits
+        self._log.append_message(
+            now,
+            now - lane.began,
+            lane.sender,
+            lane.receiver,
+            envelope.round,
+            envelope.word,
+            envelope.payload_bits,
+            envelope.header_bits,
+            lane.framing_bits,
+            joules if lane.up else 0.0,
+            0.0 if lane.up else joules,
+        )
+        lane.current = lane.transfer = None
+        lane.turn += 1
+        if lane.queue:
+            self._queue(lane, lane.queue.popleft())
+        lane.receive(lane.client, envelope)
 
     def _arrive(self, lane: Lane) -> None:
         """Log and hand over the message whose last bit has come, and start the next one."""
@@ -142,8 +181,8 @@ class Network:
     def _free(self, lane: Lane, free_at: float) -> None:
         """Make a lane ready for its next message, and start that if it waits."""
         lane.current = lane.transfer = None
-        if not lane.quick:
-            lane.turn += 1
+        lane.turn += 1
+        if not lane.plain:
             lane.free_at = free_at
             lane.again_bits, lane.doomed = 0, False
             if not lane.radio.detached:

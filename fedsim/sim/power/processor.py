@@ -4,6 +4,9 @@ from fedsim.physics.devices import DeviceModel
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.supply import Part, Supply
 
+Span = tuple[float, float]
+"""When a piece of work begins and ends, s."""
+
 
 class Processor:
     """Does one piece of work after the other and meters its energy.
@@ -13,7 +16,17 @@ class Processor:
         joules: spent beyond idle power so far.
     """
 
-    __slots__ = ("_calendar", "_extra", "_free_at", "_supply", "joules", "model")
+    __slots__ = (
+        "_calendar",
+        "_dropped",
+        "_extra",
+        "_free_at",
+        "_gaps",
+        "_running",
+        "_supply",
+        "joules",
+        "model",
+    )
 
     def __init__(
         self, model: DeviceModel, calendar: Calendar, supply: Supply | None = None
@@ -21,17 +34,22 @@ class Processor:
         self.model = model
         self._extra = model.active - model.idle
         self._free_at = 0.0
+        self._gaps: dict[float, float] = {}  # given back though others queue: their ends, begins
+        self._running: Span | None = None  # what follows is for the battery only
+        self._dropped: list[Span] = []  # given back before they began
         self._calendar = calendar
         self._supply = supply
         self.joules = 0.0
 
-    def reserve(self, now: float, seconds: float) -> tuple[float, float]:
+    def reserve(self, now: float, seconds: float) -> Span:
         """Return when work that is given now and takes so long begins and ends."""
         begin = max(now, self._free_at)
         self._free_at = end = begin + seconds
-        if self._supply is not None and end > now:
-            self._supply.set(Part.PROCESSOR, self._extra)
-            self._calendar.call(end, self._rest, None)
+        if self._supply is not None and end > begin:
+            if begin > now:
+                self._calendar.call(begin, self._begin, (begin, end))
+            else:
+                self._begin((begin, end))
         return begin, end
 
     def spend(self, seconds: float) -> float:
@@ -41,12 +59,32 @@ class Processor:
         return joules
 
     def release(self, now: float, begin: float, end: float) -> None:
-        """Give back what is left of a reservation, unless others already queue behind it."""
-        if self._free_at == end:
-            self._free_at = max(begin, now)
-            self._rest(None)
+        """Give back what is left of a reservation; those who queue behind it stay where they are.
 
-    def _rest(self, _: None) -> None:
-        """Tell the battery, unless there is more to do."""
-        if self._supply is not None and self._calendar.now >= self._free_at:
+        Once they are gone, too, the time is free.
+        """
+        self._gaps[end] = begin
+        while self._free_at in self._gaps:
+            self._free_at = self._gaps.pop(self._free_at)
+        self._free_at = max(self._free_at, now)
+        if self._free_at == now:
+            self._gaps.clear()
+        if self._running == (begin, end):
+            self._end((begin, end))
+        elif now < begin < end and self._supply is not None:
+            self._dropped.append((begin, end))
+
+    def _begin(self, span: Span) -> None:
+        """Tell the battery, if any, that a piece of work begins."""
+        if span in self._dropped:
+            self._dropped.remove(span)
+        elif self._supply is not None:
+            self._running = span
+            self._supply.set(Part.PROCESSOR, self._extra)
+            self._calendar.call(span[1], self._end, span)
+
+    def _end(self, span: Span) -> None:
+        """Tell the battery that it ends, unless the next one has begun already."""
+        if self._running == span and self._supply is not None:
+            self._running = None
             self._supply.set(Part.PROCESSOR, 0.0)

@@ -77,7 +77,7 @@ class Radio:
         """
         self._flowing[up] = True
         self._shares[up] = share
-        self._rates[up] = rate
+        self._rates[up] = rate if rate < inf else 0.0  # what takes no time has no power
         self.feed()
 
     def change(self, up: bool, rate: float) -> None:  # noqa: FBT001

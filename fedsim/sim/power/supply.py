@@ -1,15 +1,19 @@
 """Supplies: a client's battery at work, with its events at their exact times."""
 
 from collections.abc import Callable
+from copy import copy
 from enum import IntEnum
 from math import inf
 
 from fedsim.physics.batteries import BatteryModel, Crossing, Store
-from fedsim.physics.signals import Steps
 from fedsim.sim.engine.calendar import Calendar, Timer
 
 Crossed = Callable[[Crossing | None], None]
 """Told of a mark that the charge has reached, or None where something else has changed."""
+
+
+_FORESIGHT = 10_000
+"""The events of a battery at rest after which it is given up: a harvest of many years."""
 
 
 class Part(IntEnum):
@@ -55,8 +59,15 @@ class Supply:
         self._load = self._watts[Part.REST]
         self.store.draw(0.0, self._load)
         self._since = 0.0
+        self._ready_at = -inf  # as was foreseen; before now: to be looked up
         self._timer: Timer | None = None
         self._wait()
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is charge enough to take part."""
+        self.store.advance(self._calendar.now)
+        return self.store.ready
 
     @property
     def share(self) -> float:
@@ -72,11 +83,14 @@ class Supply:
         """Let a part draw so much from now on."""
         if self._watts[part] != watts:
             self._watts[part] = watts
+            if part is not Part.REST:
+                self._ready_at = -inf
             self._draw(sum(self._watts))
 
     def cut(self) -> None:
         """Let nothing draw any more."""
         self._watts = [0.0 for _ in Part]
+        self._ready_at = -inf
         self._draw(0.0)
 
     def advance(self) -> None:
@@ -86,20 +100,33 @@ class Supply:
         self._since = now
         self.store.advance(now)
 
-    def may_reach(self, share: float) -> bool:
-        """Say whether the charge is at least so much now, or may be while the client rests."""
-        store, model = self.store, self.store.model
-        if store.alive and self.share >= share:
-            return True
-        source, now = model.source, self._calendar.now
-        repeats = isinstance(source, Steps) and source.period < inf
-        if not repeats and source.next_change(now) < inf:
-            return True  # the future may hold anything; it will be looked at again
-        if not store.alive and not model.sustainable:
-            return False
-        income = model.charge_efficiency * source.average - model.leak
-        climbs = income > self._rest / model.discharge_efficiency
-        return climbs or (model.sustainable and model.restart >= share)
+    def recovers(self) -> bool:
+        """Say whether the client can take part now, or will be able to if it rests until then.
+
+        At rest its future is known. It is looked up once, and again after it has done
+        anything else.
+        """
+        if self._ready_at < self._calendar.now:
+            self._ready_at = self._foreseen()
+        return self._ready_at < inf
+
+    def _foreseen(self) -> float:
+        """Return when a client that rests from now on is ready; inf for never."""
+        now = self._calendar.now
+        image = copy(self.store)
+        image.draw(now, self._rest if image.alive else 0.0)
+        for _ in range(_FORESIGHT):
+            if image.ready:
+                return now
+            now = image.next_event()
+            if now == inf:
+                break
+            crossing = image.settle(now)
+            if crossing is Crossing.DEPLETED:
+                image.draw(now, 0.0)
+            elif crossing is Crossing.CHARGED and not image.ready:
+                image.draw(now, self._rest)
+        return inf
 
     def _draw(self, watts: float) -> None:
         self.advance()

@@ -41,6 +41,12 @@ def test_the_plain_loop_sends_what_the_simulated_run_sends(tmp_path: Path) -> No
     assert benchmark.plain(benchmark.parts_of(plan), 60) == summary["transmissions"]
 
 
+@pytest.mark.parametrize("case", ["fair link", "fluid network", "fluid network, watched"])
+def test_a_star_ends_in_the_order_of_sizes(case: str) -> None:
+    benchmark = module("star_scaling")
+    assert benchmark.star(benchmark.CASES[case], 20) == list(range(20))[::-1]
+
+
 def test_the_memory_benchmark_s_child_prints_a_peak() -> None:
     command = [sys.executable, str(BENCHMARKS / "memory.py"), "2"]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout

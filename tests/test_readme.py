@@ -11,6 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
+import fedsim
 from fedsim.cli import app
 from fedsim.scenario import load
 from tests.conftest import ROOT
@@ -52,6 +53,16 @@ def test_the_annotated_scenario_is_the_quickstart() -> None:
     assert yaml.load(annotated) == yaml.load(ROOT / "scenarios/quickstart.yaml")
 
 
+def test_the_fleet_of_the_readme_runs_in_place_of_the_quickstart_s(tmp_path: Path) -> None:
+    yaml = YAML(typ="safe", pure=True)
+    (fleet,) = blocks("yaml fleet")
+    scenario = yaml.load(ROOT / "scenarios/quickstart.yaml") | yaml.load(fleet) | {"variants": {}}
+    result = fedsim.run(scenario, out=tmp_path)
+    assert result.summary["status"].tolist() == ["done"]
+    assert result.summary["rounds"].tolist() == [20]
+    assert set(result.events["event"]) >= {"sampled", "offline", "online", "late", "tail"}
+
+
 def test_the_quickstart_fits_a_screen() -> None:
     lines = (ROOT / "scenarios/quickstart.yaml").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 30
@@ -87,7 +98,7 @@ def test_ci_runs_the_install_and_test_blocks_as_they_stand() -> None:
 
 
 def test_no_block_is_left_out() -> None:
-    known = {"sh install", "sh run", "sh test", "text", "yaml", "python"}
+    known = {"sh install", "sh run", "sh test", "text", "yaml", "yaml fleet", "python"}
     assert {head for head, _ in BLOCKS} == known
 
 

@@ -11,10 +11,10 @@ class Shannon:
     """A link at the Shannon limit: rate = alpha B log2(1 + p g h / (N0 B)), capped.
 
     The path loss of 128.1 + 37.6 log10(d/km) dB and a shadowing of 8 dB are the macro cell
-    of 3GPP TR 36.814, table A.2.1.1-2, as in Yang et al., "Energy Efficient Federated
-    Learning Over Wireless Communication Networks", IEEE Trans. Wireless Comm. 2021. The cap
-    is the attenuated and truncated form of 3GPP TR 36.942, annex A, for LTE: 4.4 bit/s/Hz
-    with alpha = 0.6 down, 2.0 bit/s/Hz with alpha = 0.4 up.
+    of 3GPP TR 36.814, annex A, as in Yang et al., "Energy Efficient Federated Learning Over
+    Wireless Communication Networks", IEEE Trans. Wireless Comm. 2021. The cap is that of the
+    attenuated and truncated form of 3GPP TR 36.942, annex A, for LTE: 4.4 bit/s/Hz with
+    alpha = 0.6 down, 2.0 bit/s/Hz with alpha = 0.4 up.
 
     Attributes:
         bandwidth: B, Hz.

@@ -84,8 +84,8 @@ class GilbertElliott(LossModel):
     those of Hasslinger, Hohlfeld, "The Gilbert-Elliott Model for Packet Loss in Real Time
     Services on the Internet", MMB 2008. A link starts in the stationary state.
 
-    Expected transmissions and residual loss are approximations, from below: they would be
-    exact if a packet sent again met a state of its own, but it tends to meet the same burst.
+    Expected transmissions and residual loss are approximations: they would be exact if a
+    packet sent again met a state of its own. Where it meets the same burst, both are larger.
 
     Attributes:
         p: probability to go from good to bad.

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol
 
 from fedsim.physics.channels import Shannon
 from fedsim.physics.lora import LoRa
@@ -65,15 +64,11 @@ class RadioModel:
         return self.promotion_time > 0 or self.tail_time > 0
 
 
-class Reach(Protocol):
-    """What knows the fastest it can ever be."""
-
-    @property
-    def peak(self) -> float:
-        """bit/s."""
-        ...
-
-
 def peak(rate: Rate) -> float:
     """Return the fastest that a direction can ever be, bit/s."""
     return rate if isinstance(rate, int | float) else rate.peak
+
+
+def limit(rate: Rate) -> float | Signal:
+    """Return what bounds the rate of every message: a trace as it is, else the fastest."""
+    return rate.peak if isinstance(rate, Shannon | LoRa) else rate

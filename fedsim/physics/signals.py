@@ -124,6 +124,7 @@ class Steps:
         begins, heights = _checked(times, values, period)
         kept = np.append(True, np.diff(heights) != 0) & (begins < period)
         self.times, self.values, self.period = begins[kept], heights[kept], float(period)
+        self.times.flags.writeable = self.values.flags.writeable = False  # others share them
         self.offset = 0.0
         last = float(self.values[-1])
         amounts = self.values * np.diff(self.times, append=self.period if last else self.times[-1])

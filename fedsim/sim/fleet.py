@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from fedsim.physics.radios import peak
+from fedsim.physics.radios import limit
 from fedsim.physics.topology import Route, star
 from fedsim.ports import Array, ClientId
 from fedsim.record.ledger import NO_STORES, Stores
@@ -74,8 +74,8 @@ class Fleet:
         up, down = courses(
             self._calendar,
             topology,
-            [peak(member.radio.up) for member in fleet],
-            [peak(member.radio.down) for member in fleet],
+            [limit(member.radio.up) for member in fleet],
+            [limit(member.radio.down) for member in fleet],
             model=setup.sharing,
             radio_latency=[member.radio.latency for member in fleet],
             watched=self._watched(setup),

@@ -14,6 +14,7 @@ from fedsim.physics.loss import Independent
 from fedsim.physics.radios import RadioModel
 from fedsim.sim.participation import Participation
 from fedsim.sim.server import SimServer
+from fedsim.sim.setup import Member
 from fedsim.sim.silence import SilencePolicy
 from fedsim.sim.stopping import StopRules
 
@@ -23,18 +24,10 @@ from .worlds import Run, asked, echo, play, rounds, setup, working
 Cohort = tuple[str, ...]
 
 
-def drawn(policy: Participation, clients: int, many: int, seed: int = 1, **parts: object) -> Run:
-    members = parts.pop("members", [member()] * clients)
-    made = setup(
-        rounds,
-        echo,
-        members,  # type: ignore[arg-type]
-        seed=seed,
-        participation=policy,
-        stop=StopRules(rounds=many),
-        **parts,
-    )
-    return play(made)
+def drawn(policy: Participation, many: int, members: Sequence[Member], *, seed: int = 1) -> Run:
+    """Hold so many rounds."""
+    stop = StopRules(rounds=many)
+    return play(setup(rounds, echo, members, seed=seed, participation=policy, stop=stop))
 
 
 def cohorts(run: Run) -> list[Cohort]:
@@ -47,14 +40,15 @@ def cohorts(run: Run) -> list[Cohort]:
 
 def successive(weights: Sequence[float], size: int) -> dict[tuple[int, ...], float]:
     """Return the probability of every cohort: one client after the other, by weight."""
-    chances = Counter[tuple[int, ...]]()
+    chances = dict[tuple[int, ...], float]()
     for order in permutations(range(len(weights)), size):
         chance, left = 1.0, sum(weights)
         for client in order:
             chance *= weights[client] / left
             left -= weights[client]
-        chances[tuple(sorted(order))] += chance
-    return dict(chances)
+        cohort = tuple(sorted(order))
+        chances[cohort] = chances.get(cohort, 0.0) + chance
+    return chances
 
 
 def check_drawn(seen: Sequence[Cohort], chances: dict[tuple[int, ...], float]) -> None:
@@ -68,20 +62,20 @@ def check_drawn(seen: Sequence[Cohort], chances: dict[tuple[int, ...], float]) -
 
 
 def test_all_take_part_where_nothing_is_said() -> None:
-    run = drawn(Participation(), 4, 3)
+    run = drawn(Participation(), 3, [member()] * 4)
     assert [row["cohort"] for row in run.rounds] == [4, 4, 4]
     assert run.of("sampled") == []
 
 
 def test_every_cohort_of_a_uniform_sample_is_equally_likely() -> None:
-    seen = cohorts(drawn(Participation(count=2), 5, 1500))
+    seen = cohorts(drawn(Participation(count=2), 1500, [member()] * 5))
     assert len(seen) == 1500
     subsets = list(combinations(range(5), 2))
     check_drawn(seen, dict.fromkeys(subsets, 1 / len(subsets)))
 
 
 def test_every_client_of_a_sample_is_drawn_once_and_asked() -> None:
-    run = drawn(Participation(count=7), 20, 100)
+    run = drawn(Participation(count=7), 100, [member()] * 20)
     for number, cohort in enumerate(cohorts(run), start=1):
         assert len(set(cohort)) == 7
         # In the order of the fleet, whatever the order in which they were drawn.
@@ -96,14 +90,14 @@ def test_every_client_of_a_sample_is_drawn_once_and_asked() -> None:
 def test_a_weighted_sample_is_drawn_client_by_client_in_proportion(size: int) -> None:
     weights = [1.0, 2.0, 3.0, 6.0]
     policy = Participation(count=size, weights=np.array(weights))
-    check_drawn(cohorts(drawn(policy, 4, 1200)), successive(weights, size))
+    check_drawn(cohorts(drawn(policy, 1200, [member()] * 4)), successive(weights, size))
 
 
 def test_those_who_are_away_leave_their_places_to_the_others_in_proportion() -> None:
     weights = [1.0, 5.0, 2.0, 3.0]
     members = [member(), member(None, NEVER), member(), member()]
     policy = Participation(count=2, weights=np.array(weights))
-    run = drawn(policy, 4, 800, members=members)
+    run = drawn(policy, 800, members)
     chances = successive([weights[0], weights[2], weights[3]], 2)
     check_drawn(
         cohorts(run), {tuple([0, 2, 3][one] for one in key): p for key, p in chances.items()}
@@ -117,7 +111,7 @@ def test_those_who_are_away_leave_their_places_to_the_others_in_proportion() -> 
 
 def test_a_sample_of_more_than_there_are_is_all_who_can_take_part() -> None:
     members = [member(), member(None, NEVER), member(battery(10.0, initial=0.0)), member()]
-    run = drawn(Participation(count=4), 4, 5, members=members)
+    run = drawn(Participation(count=4), 5, members)
     assert set(cohorts(run)) == {("client-0", "client-3")}
     assert Counter(told(run, "skipped", "node", "detail")) == {
         ("client-1", "offline"): 5,
@@ -127,14 +121,14 @@ def test_a_sample_of_more_than_there_are_is_all_who_can_take_part() -> None:
 
 def test_a_round_may_be_after_one_client_whom_it_finds_whoever_is_drawn_first() -> None:
     members = [member(None, NEVER)] * 3 + [member()]
-    run = drawn(Participation(count=1), 4, 40, members=members)
+    run = drawn(Participation(count=1), 40, members)
     assert cohorts(run) == [("client-3",)] * 40
     assert 0 < len(run.of("skipped")) < 3 * 40  # only those drawn before it
 
 
 def test_the_draw_of_cohorts_is_the_same_whatever_else_is_random() -> None:
     policy = Participation(count=3)
-    plain = cohorts(drawn(policy, 8, 50))
+    plain = cohorts(drawn(policy, 50, [member()] * 8))
     lossy = RadioModel(64.0, 64.0, loss=Independent(0.3))
     others = [member(radio=lossy, device=DeviceModel(2.0))] * 8
     made = setup(
@@ -146,12 +140,12 @@ def test_the_draw_of_cohorts_is_the_same_whatever_else_is_random() -> None:
         stop=StopRules(rounds=50),
     )
     assert cohorts(play(made)) == plain
-    assert cohorts(drawn(policy, 8, 50, seed=2)) != plain
+    assert cohorts(drawn(policy, 50, [member()] * 8, seed=2)) != plain
 
 
 def test_only_the_ratios_of_weights_matter() -> None:
-    same = drawn(Participation(count=2, weights=np.full(6, 4.0)), 6, 40)
-    again = drawn(Participation(count=2, weights=np.full(6, 0.25)), 6, 40)
+    same = drawn(Participation(count=2, weights=np.full(6, 4.0)), 40, [member()] * 6)
+    again = drawn(Participation(count=2, weights=np.full(6, 0.25)), 40, [member()] * 6)
     assert cohorts(same) == cohorts(again)
 
 
@@ -162,7 +156,7 @@ def test_over_selection_asks_so_many_times_as_many_rounded_up(
     count: int, over: float, wanted: int
 ) -> None:
     policy = Participation(count=count, over=over)
-    run = drawn(policy, 30, 3)
+    run = drawn(policy, 3, [member()] * 30)
     assert [row["cohort"] for row in run.rounds] == [wanted] * 3
 
 

@@ -197,11 +197,13 @@ class Network:
             queue = list(lane.queue)
             lane.queue.clear()
             envelopes = [*([] if lane.current is None else [lane.current]), *queue]
+            flowing = lane.transfer is not None
             for envelope in envelopes:
                 self._break_off(lane, envelope, ABORTED)
             if lane.up:
                 lost = envelopes
-            self._free(lane, 0.0)
+            # A silence that is owed is owed all the same.
+            self._free(lane, self._calendar.now + lane.rest if flowing else lane.free_at)
         self._up[client].radio.off()
         for envelope in lost:
             self._undelivered(client, envelope.message)

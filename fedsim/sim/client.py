@@ -64,8 +64,9 @@ class SimClient:
         self.rng = rng
         self.processor = processor
         self._supply = supply
-        self._nominal = processor.model.nominal
-        self._slowdown = processor.model.slowdown
+        model = processor.model
+        self._speed = model.speed
+        self._quick = model.slowdown is None and model.cycles_per_sample is None
         self._slowdowns = slowdowns
         self._take_back = take_back
         self._calendar = calendar
@@ -157,9 +158,7 @@ class SimClient:
         if not 0.0 <= work.operations < inf:
             raise ValueError(f"work has a finite number of operations, not {work.operations}")
         now = self._calendar._now
-        seconds = self._nominal(work.operations, work.samples)
-        if self._slowdown is not None:
-            seconds *= self._slowdown.draw(self._slowdowns)
+        seconds = work.operations / self._speed if self._quick else self._duration(work)
         begin, end = self.processor.reserve(now, seconds)
         ticket = self._evaluator.submit(work)
         if end > now:
@@ -173,6 +172,12 @@ class SimClient:
                 raise
         self._charge(end - begin)
         return self._evaluator.result(ticket)
+
+    def _duration(self, work: Work) -> float:
+        """Return how long work takes on this device, this time."""
+        model = self.processor.model
+        seconds = model.nominal(work.operations, work.samples)
+        return seconds * (1.0 if model.slowdown is None else model.slowdown.draw(self._slowdowns))
 
     def _charge(self, seconds: float) -> None:
         joules = self.processor.spend(seconds)

@@ -18,8 +18,9 @@ from fedsim.sim.network.cells import CellNetwork
 from fedsim.sim.network.courses import Course, courses, delay
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.transport import Network
+from fedsim.sim.power.cellular import CellularRadio
 from fedsim.sim.power.processor import Processor
-from fedsim.sim.power.radio import CellularRadio, Radio
+from fedsim.sim.power.radio import Radio
 from fedsim.sim.power.rest import RestMeter
 from fedsim.sim.power.supply import Supply
 from fedsim.sim.presence import Presence

@@ -31,13 +31,6 @@ class Gathering:
     reported: int = 0
     overdue: bool = False
 
-    def report(self, client: ClientId) -> None:
-        """Take note that a client has reported."""
-        self.waiting.discard(client)
-        self.reported += 1
-        if not self.waiting or self.overdue or self.reported >= self.goal:
-            self.look()
-
     def give_up(self, client: ClientId) -> None:
         """Take note that a client will not report any more."""
         self.waiting.discard(client)

@@ -183,7 +183,11 @@ class SimServer:
             return
         if envelope.message is not BEACON:
             gathering.replies.append(Reply(client, envelope.round, envelope.message))
-        gathering.report(client)
+        # In place, not a method of the gathering: this runs for every client in every round.
+        gathering.reported += 1
+        gathering.waiting.discard(client)
+        if not gathering.waiting or gathering.overdue or gathering.reported >= gathering.goal:
+            gathering.look()
 
     def _receive_late(self, client: ClientId, envelope: Envelope) -> None:
         """A reply whose round has closed counts for the next one, or not at all."""

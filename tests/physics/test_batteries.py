@@ -70,6 +70,8 @@ def test_a_full_battery_takes_only_what_it_gives() -> None:
 
 def test_a_leak_ends_when_the_store_is_empty() -> None:
     store = Store(replace(PHONE, initial=0.04, leak=2.0))
+    store.advance(19.75)
+    assert store.level == 0.5
     assert store.next_event() == 20.0
     assert store.settle(20.0) is None
     store.advance(1e6)
@@ -123,6 +125,24 @@ def test_a_level_that_turns_at_the_threshold_is_told_each_time() -> None:
     assert store.next_event() == low
     assert store.settle(low) is READY
     assert store.next_event() > low
+
+
+def test_at_the_threshold_a_client_is_ready_unless_it_falls() -> None:
+    assert Store(replace(PHONE, initial=0.2)).ready
+    for watts, ready in ((0.0, True), (16.0, True), (20.0, False)):
+        model = replace(PHONE, initial=0.0, source=Constant(16.0), discharge_efficiency=1.0)
+        store = Store(replace(model, charge_efficiency=1.0))
+        store.draw(0.0, watts)
+        assert store.settle(store.next_event()) is CHARGED
+        assert store.ready is ready
+
+
+def test_what_late_times_round_is_booked() -> None:
+    late = 1e9  # s, known to 1e-7 s
+    store = Store(replace(PHONE, source=Constant(7.3)))
+    told = lived(store, [(late, 97.0)], late + 200)
+    assert [crossing for _, crossing in told].count(DEPLETED) >= 5
+    assert 1000 + (store.charged - store.drained) == pytest.approx(store.level, abs=1e-9)
 
 
 def test_time_never_runs_back() -> None:

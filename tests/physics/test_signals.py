@@ -135,6 +135,7 @@ def test_a_trace_that_ends_at_zero_gives_no_more() -> None:
     assert signal.when(0, 20) == 10
     assert signal.when(0, 20.001) == inf
     assert signal.when(10, 1e-300) == inf
+    assert Steps([0, 10, 20], [2, 1, 0]).when(0, 30) == 20
 
 
 def test_where_nothing_passes_the_next_piece_is_waited_for() -> None:
@@ -201,6 +202,11 @@ def test_what_is_no_signal_is_refused(
 def test_what_is_no_constant_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match=f"seen {value}"):
         Constant(value)
+
+
+def test_what_is_shared_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        NIGHTS.values[0] = 1.0
 
 
 def test_a_trace_that_ends_cannot_be_shifted() -> None:

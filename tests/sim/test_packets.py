@@ -63,7 +63,7 @@ def test_a_header_alone_is_a_packet_and_nothing_at_all_is_none() -> None:
 
 def test_what_is_lost_is_sent_again_at_the_cost_of_bits_time_and_energy() -> None:
     # 4 packets of 128 bits; 2 are lost, then 1 of those, then none: 3 more transmissions.
-    loss = Scripted((0, 2, 1))  # the first answer is the downlink's
+    loss = Scripted(0, 2, 1)  # the first answer is the downlink's
     radio = RadioModel(128.0, inf, energy_up=0.25, base=2.0, framing=FRAMING, loss=loss)
     run = exchange(radio, 8, 4 * 96)
     assert loss.asked == [1, 4, 2, 1]
@@ -79,7 +79,7 @@ def test_what_is_lost_is_sent_again_at_the_cost_of_bits_time_and_energy() -> Non
 
 
 def test_a_client_pays_for_what_it_hears_again() -> None:
-    loss = Scripted((1,))
+    loss = Scripted(1)
     radio = RadioModel(inf, 128.0, energy_down=0.25, receive=1.0, framing=FRAMING, loss=loss)
     run = exchange(radio, 2 * 96, 8)
     assert told(run, "retransmit", "node", "peer", "joules") == [("server", "client-0", 0.0)]
@@ -88,7 +88,7 @@ def test_a_client_pays_for_what_it_hears_again() -> None:
 
 
 def test_an_uplink_that_is_lost_for_good_is_told_to_the_algorithm_and_to_nobody_else() -> None:
-    loss = Scripted((0, 1, 1))
+    loss = Scripted(0, 1, 1)
     radio = RadioModel(128.0, inf, energy_up=0.5, framing=FRAMING, loss=loss, tries=2)
     run = exchange(radio, 8, 2 * 96, deadline=5.0)
     assert loss.asked == [1, 2, 1]
@@ -105,7 +105,7 @@ def test_an_uplink_that_is_lost_for_good_is_told_to_the_algorithm_and_to_nobody_
 
 
 def test_a_downlink_that_is_lost_for_good_never_reaches_the_handler() -> None:
-    radio = RadioModel(inf, 128.0, energy_down=0.5, framing=FRAMING, loss=Scripted((2,)), tries=1)
+    radio = RadioModel(inf, 128.0, energy_down=0.5, framing=FRAMING, loss=Scripted(2), tries=1)
     run = exchange(radio, 2 * 96, 8, deadline=5.0)
     assert told(run, "send", "t", "node", "detail") == [(2.0, "server", "lost")]
     assert told(run, "receive", "node", "joules", *BITS, "detail") == [
@@ -120,7 +120,7 @@ def test_a_beacon_that_is_lost_is_nothing_to_take_back() -> None:
     async def quiet(client: SimClient, message: Message) -> Silence:
         return SILENCE
 
-    radio = RadioModel(128.0, inf, framing=FRAMING, loss=Scripted((0, 1)), tries=1)
+    radio = RadioModel(128.0, inf, framing=FRAMING, loss=Scripted(0, 1), tries=1)
     policy = Participation(deadline=5.0)
     run, seen = gathered(quiet, [member(radio=radio)], 1, header_bits=16, participation=policy)
     assert seen == [(5.0, [])]
@@ -129,7 +129,7 @@ def test_a_beacon_that_is_lost_is_nothing_to_take_back() -> None:
 
 
 def test_a_message_without_a_bit_cannot_be_lost() -> None:
-    radio = RadioModel(8.0, 8.0, framing=FRAMING, loss=Scripted((1, 1, 1)), tries=1)
+    radio = RadioModel(8.0, 8.0, framing=FRAMING, loss=Scripted(1, 1, 1), tries=1)
     run = exchange(radio, 0, 0)
     assert (run.of("lost"), run.t) == ([], 0.0)
 
@@ -138,7 +138,7 @@ def test_a_message_without_a_bit_cannot_be_lost() -> None:
 def test_a_message_that_is_under_way_at_the_end_has_sent_what_it_will_repeat(
     on_battery: bool,
 ) -> None:
-    radio = RadioModel(128.0, inf, energy_up=1.0, framing=FRAMING, loss=Scripted((0, 1)))
+    radio = RadioModel(128.0, inf, energy_up=1.0, framing=FRAMING, loss=Scripted(0, 1))
     run = exchange(radio, 8, 96, deadline=0.5, on_battery=on_battery)
     # 256 bits would take 2 s; half a second of them has been paid for.
     assert told(run, "send", *BITS, "joules", "detail", node="client-0") == [
@@ -150,7 +150,7 @@ def test_a_message_that_is_under_way_at_the_end_has_sent_what_it_will_repeat(
 
 
 def test_repetition_is_drawn_anew_for_every_message_and_in_turn() -> None:
-    loss = Scripted((0, 1, 0, 0))
+    loss = Scripted(0, 1, 0, 0)
     radio = RadioModel(128.0, inf, framing=FRAMING, loss=loss)
     run, _ = gathered(echo, [member(radio=radio)], 2)
-    assert [row["duration"] for row in run.of("receive", node="server")] == [0.75, 0.3125]
+    assert [row["duration"] for row in run.of("receive", node="server")] == [0.625, 0.3125]

@@ -1,0 +1,33 @@
+"""One broadcast to a fleet of cells."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from fedsim.ports import SILENCE, Message, Silence
+from fedsim.sim.client import SimClient
+from fedsim.sim.participation import Participation
+from fedsim.sim.server import SimServer
+from fedsim.sim.setup import Member
+from fedsim.sim.silence import SilencePolicy
+
+from .worlds import Run, asked, play, setup
+
+BITS = "payload_bits", "header_bits", "transport_bits"
+
+
+async def quiet(client: SimClient, message: Message) -> Silence:
+    return SILENCE
+
+
+def broadcast(members: Sequence[Member], bits: int = 64, **parts: Any) -> Run:
+    """Broadcast so many bits and wait until 100 s; nobody says a word."""
+
+    async def serve(server: SimServer) -> None:
+        await server.exchange(asked(bits))
+        server.commit(server.initial)
+        await asyncio.sleep(100.0 - server.now)
+
+    silence, policy = SilencePolicy(beacon=False), Participation(deadline=100.0)
+    made = setup(serve, quiet, members, cells=True, silence=silence, participation=policy, **parts)
+    return play(made)

@@ -167,7 +167,7 @@ class Presence:
             if self._may_return(client):
                 return ""
             reasons[obstacle] = reasons.get(obstacle, 0) + 1
-        counted = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+        counted = ", ".join(f"{reason} ({count})" for reason, count in reasons.items())
         return f"nobody can take part any more: {counted}"
 
     def _may_return(self, client: ClientId) -> bool:

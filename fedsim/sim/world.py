@@ -127,6 +127,8 @@ class World:
         if self._setup.stop.time < inf:
             text = f"time: {self._setup.stop.time:g} s"
             self.calendar.at(self._setup.stop.time, self._stage.stop, text, priority=DEADLINE)
+        if self._fleet.presence.dead:  # before anything happens
+            self.calendar.at(0.0, self._count_dead, self._fleet.presence.dead)
         return simulate(self._stage.run(), self.calendar)
 
     def meters(self) -> Meters:

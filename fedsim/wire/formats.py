@@ -56,7 +56,8 @@ class ValueFormat(Enum):
 
     def decode(self, data: bytes) -> Array:
         """Read what `encode` wrote: a flat, read-only float64 array."""
-        values = self._widened(np.frombuffer(data, dtype=self.dtype))
+        with np.errstate(invalid="ignore"):  # a signalling NaN that somebody sends is a NaN
+            values = self._widened(np.frombuffer(data, dtype=self.dtype))
         values.flags.writeable = False
         return values
 

@@ -111,7 +111,7 @@ def test_all_may_miss_it() -> None:
 
 @pytest.mark.parametrize("on_mains_first", [False, True])
 def test_batteries_follow_the_rate_of_a_shared_link(on_mains_first: bool) -> None:
-    # Two cells share 8 bit/s; the second one's 24 bits are through at 6 s, then 8 bit/s are left.
+    # Two cells share 8 bit/s: each has 4 bit/s for 16 s, which costs a listener 2 W.
     radio = RadioModel(inf, 8.0, energy_down=0.5)
     first = member(radio=radio) if on_mains_first else member(battery(100.0), radio=radio)
     quick = RadioModel(inf, 8.0)
@@ -132,7 +132,6 @@ def test_batteries_follow_the_rate_of_a_shared_link(on_mains_first: bool) -> Non
     members = [first, member(battery(100.0), radio=radio), member(radio=quick, group=1)]
     policy = Participation(deadline=50.0)
     play(setup(serve, echo, members, cells=True, server=ServerLink(up=8.0), participation=policy))
-    # 4 bit/s each for 16 s: 2 J a second.
     assert charges == [100.0 - 2.0 * n for n in range(1, 13)]
 
 
@@ -144,6 +143,21 @@ def test_a_cell_on_lora_keeps_the_frames_and_silences_of_its_modem() -> None:
     for row in run.of("receive"):
         assert row["duration"] == pytest.approx(3 * air, rel=1e-12)
         assert row["joules"] == pytest.approx(2 * air, rel=1e-12)
+
+
+def test_a_cell_on_lora_is_silent_between_two_broadcasts() -> None:
+    modem = LoRa(duty=0.25)
+    radio = RadioModel(inf, modem, framing=Framing(13, 235))
+
+    async def serve(server: SimServer) -> None:
+        for _ in range(3):
+            await server.exchange(asked(8 * 100))
+            server.commit(server.initial)
+
+    air = modem.airtime(113)
+    run = play(setup(serve, echo, [member(radio=radio)] * 2, cells=True))
+    begins = [begin for begin, _ in spans(run, "send", None)]
+    assert begins == pytest.approx([0.0, 4 * air, 8 * air], rel=1e-12)
 
 
 def test_traces_have_no_slowest_one_and_are_refused() -> None:

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedsim.ports import Message
@@ -49,6 +49,44 @@ def test_float32_is_the_nearest_of_the_24_bit_numbers(value: float) -> None:
     exponent = math.frexp(value)[1] - 24 if value else 0
     unit = Fraction(2) ** max(exponent, -149)
     assert abs(Fraction(arrived) - exact) <= unit / 2
+
+
+@pytest.mark.parametrize(
+    ("value_format", "places", "least", "most"),
+    [
+        (ValueFormat.BFLOAT16, 8, -133, Fraction(2) ** 128 - Fraction(2) ** 120),
+        (ValueFormat.FLOAT16, 11, -24, Fraction(65504)),
+    ],
+    ids=["bfloat16", "float16"],
+)
+@given(value=st.one_of(st.floats(-7e4, 7e4), st.floats(allow_nan=False, allow_infinity=False)))
+@example(value=1 + 2**-8)  # ties of bfloat16, to even: down, up, and a hair above a tie
+@example(value=1 + 3 * 2**-8)
+@example(value=1 + 2**-8 + 2**-40)
+@example(value=65520.0)
+@example(value=3.3961775292304957e38)
+@example(value=2.0**-25)
+def test_the_16_bit_formats_are_the_nearest_numbers_with_ties_to_even(
+    value_format: ValueFormat, places: int, least: int, most: Fraction, value: float
+) -> None:
+    arrived = float(Scalar.of(value, value_format).values)
+    exponent = math.frexp(value)[1] - places if value else 0
+    unit = Fraction(2) ** max(exponent, least)
+    steps = round(Fraction(value) / unit)  # which rounds ties to even
+    if abs(steps * unit) > most:
+        assert arrived == math.copysign(math.inf, value)
+    else:
+        assert Fraction(arrived) == steps * unit
+        assert math.copysign(1.0, arrived) == math.copysign(1.0, value)
+
+
+@given(st.sampled_from([ValueFormat.BFLOAT16, ValueFormat.FLOAT16]))
+def test_the_16_bit_formats_know_what_is_no_number(value_format: ValueFormat) -> None:
+    values = np.array([np.nan, -np.nan, np.inf, -np.inf, -0.0])
+    arrived = Dense.of(values, value_format).values
+    assert np.isnan(arrived[:2]).all()
+    assert arrived[2:4].tolist() == [np.inf, -np.inf]
+    assert np.signbit(arrived[4])
 
 
 @given(numbers)

@@ -44,6 +44,8 @@ class Cell:
     Attributes:
         current: the broadcast under way, if any.
         listeners: who is to hear it, and still can.
+        rest: how long the sender keeps silent after it, s.
+        free_at: until when it must keep silent.
     """
 
     def __init__(self, framing: Framing) -> None:
@@ -51,7 +53,7 @@ class Cell:
         self.current: Envelope | None = None
         self.listeners: dict[ClientId, Lane] = {}
         self.queue: deque[tuple[Envelope, dict[ClientId, Lane]]] = deque()
-        self.began = 0.0
+        self.began = self.rest = self.free_at = 0.0
         self.transfer: Transfer | None = None
 
     def framed(self, envelope: Envelope) -> int:
@@ -103,8 +105,8 @@ class CellNetwork(Network):
     def _begin(self, cell: Cell, envelope: Envelope, lanes: dict[ClientId, Lane]) -> None:
         """Wait for the listeners' radios and for the latency."""
         cell.current, cell.listeners = envelope, lanes
-        now = ready = self._calendar._now
-        latency = 0.0
+        now = self._calendar._now
+        ready, latency = max(now, cell.free_at), 0.0
         for lane in lanes.values():
             if not lane.radio.detached:
                 ready = max(ready, lane.radio.wake(now, envelope.round))
@@ -124,6 +126,7 @@ class CellNetwork(Network):
         terms = [lane.carrier.terms(envelope.bits, bits, envelope.round) for lane in lanes]
         slowest = min(terms, key=_rate)
         rate = _rate(slowest)
+        cell.rest = slowest.rest
         cell.transfer = first.course.start(bits, rate, self._end, cell)
         self._follow(first.client, lanes)
         for lane in lanes:
@@ -139,6 +142,8 @@ class CellNetwork(Network):
         for lane in lanes.values():
             self._listen(cell, lane, LOST if self._misses(lane, envelope) else "", heard)
         self._settle(cell, len(heard))
+        if cell.transfer is not None:
+            cell.free_at = self._calendar.now + cell.rest
         cell.current, cell.listeners, cell.transfer = None, {}, None
         if cell.queue:
             self._begin(cell, *cell.queue.popleft())

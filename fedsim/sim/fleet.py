@@ -98,7 +98,8 @@ class Fleet:
             client,
             radio,
             course,
-            carrier(model.up if up else model.down, setup.rng("channel", client, way)),
+            # Both directions draw from a stream of one name: shadow and fading are the place's.
+            carrier(model.up if up else model.down, setup.rng("channel", client)),
             None if model.loss is None else model.loss.process(setup.rng("loss", client, way)),
             delay(model.latency + route.latency, setup.sharing),
             up=up,

@@ -11,7 +11,7 @@ from fedsim.physics.batteries import Crossing
 from fedsim.ports import ClientId
 from fedsim.record.log import EventLog
 from fedsim.record.schema import NO_PEER, Event
-from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.engine.calendar import DEADLINE, NORMAL, Calendar
 from fedsim.sim.power.rest import RestMeter
 from fedsim.sim.power.supply import Supply
 
@@ -99,7 +99,9 @@ class Presence:
         when = next(self._toggles[client], inf)
         if when < inf:
             self._calendar.background += 1
-            self._calendar.at(when, self._toggle, client)
+            # Who goes keeps what ends at that very instant; who comes is there from it on.
+            priority = NORMAL if client in self._offline else DEADLINE
+            self._calendar.at(when, self._toggle, client, priority=priority)
         elif client in self._offline:
             self._returns[client] = False
 

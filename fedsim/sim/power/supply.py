@@ -6,7 +6,7 @@ from enum import IntEnum
 from math import inf
 
 from fedsim.physics.batteries import BatteryModel, Crossing, Store
-from fedsim.sim.engine.calendar import Calendar, Timer
+from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 
 Crossed = Callable[[Crossing | None], None]
 """Told of a mark that the charge has reached, or None where something else has changed."""
@@ -28,7 +28,8 @@ class Supply:
     """Adds up what the parts of a client draw, and lets its battery follow.
 
     Between two changes all powers are constant, so the time of what comes next is known
-    exactly, and one timer waits for it.
+    exactly, and one timer waits for it. What ends at the very instant at which the battery is
+    empty has ended.
 
     Args:
         calendar: the simulated time.
@@ -140,8 +141,10 @@ class Supply:
             self._timer.cancel()
             self._calendar.background -= 1
         when = self.store.next_event()
-        self._timer = self._calendar.at(when, self._settle) if when < inf else None
-        self._calendar.background += self._timer is not None
+        self._timer = None
+        if when < inf:
+            self._timer = self._calendar.at(when, self._settle, priority=DEADLINE)
+            self._calendar.background += 1
 
     def _settle(self) -> None:
         self._timer = None

@@ -107,6 +107,11 @@ def test_toggles_rise_without_end(on: float, off: float, amplitude: float, seed:
     assert times[-1] < inf
 
 
+def test_the_first_stay_begins_at_time_0() -> None:
+    first = [next(Markov(1e-3, 1e-3).timeline(stream(1, client))[1]) for client in range(20)]
+    assert max(first) < 0.1
+
+
 def test_who_is_always_there_never_toggles() -> None:
     for law in (ALWAYS, Bernoulli(0.3)):
         assert drawn(law, 0) == (True, [])
@@ -165,6 +170,11 @@ def test_intervals_are_read_for_each_client_in_any_order(tmp_path: Path) -> None
         0: Intervals((0.0, 100.0), (50.0, 200.0)),
         2: Intervals((0.0, 10.0), (5.5, inf)),
     }
+
+
+def test_an_interval_may_begin_as_the_last_one_ends(tmp_path: Path) -> None:
+    path = written(tmp_path, "0,0,5\n0,5,9\n")
+    assert drawn(read_intervals(path)[0], 0) == (True, [9.0])
 
 
 def test_a_header_may_order_the_columns_and_need_not_be(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ MODEMS = st.builds(
     [
         (7, 222 + 13, 368.9),
         (12, 51 + 13, 2793.5),
+        (7, 5, 30.976),  # by hand: 12.25 + 8 + 2 blocks of 5 symbols, full to the last bit
         (7, 23, 61.7),  # 10 bytes and 13 of MAC: what LoRaWAN's users know by heart
         (8, 23, 113.2),
         (9, 23, 205.8),
@@ -86,6 +87,13 @@ def test_a_message_is_sent_frame_by_frame(modem: LoRa, bits: int) -> None:
 def test_the_duty_cycle_is_kept(modem: LoRa, bits: int) -> None:
     span = modem.span(bits)
     assert span.on_air / (span.elapsed + span.rest) == pytest.approx(modem.duty)
+
+
+def test_the_region_or_the_user_limits_a_frame() -> None:
+    limits = [LoRa(spreading=sf).frame_payload for sf in range(7, 13)]
+    assert limits == [222, 222, 115, 51, 51, 51]
+    assert LoRa(payload=1).frames(17) == 3
+    assert LoRa(spreading=6, payload=10).frame_payload == 10
 
 
 def test_no_bits_take_no_time() -> None:

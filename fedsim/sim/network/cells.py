@@ -83,6 +83,7 @@ class CellNetwork(Network):
         follow: Follow,
     ) -> None:
         super().__init__(calendar, up, down, log, traffic)
+        self._log = log
         self._groups = groups
         self._follow = follow
         self._cells = {

@@ -32,14 +32,9 @@ class Manifest:
         self._log = log
         self._traffic = traffic
 
-    def close(self, lane: Lane, envelope: Envelope, joules: float) -> None:
-        """Write down a message whose last bit has flowed."""
-        if not lane.plain and (lane.again_bits or lane.doomed or lane.radio.supply is not None):
-            self._close_in_full(lane, envelope, joules)
-            return
-        bits = envelope.bits + lane.framing_bits
-        self.delivered += bits
-        now = self._calendar._now
+    def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:
+        """Write down a message that has arrived, and of which nothing was sent again."""
+        self.delivered += envelope.bits + lane.framing_bits
         self._log.append_message(
             now,
             now - lane.began,
@@ -53,6 +48,13 @@ class Manifest:
             joules if lane.up else 0.0,
             0.0 if lane.up else joules,
         )
+
+    def close(self, lane: Lane, envelope: Envelope, joules: float) -> None:
+        """Write down a message whose last bit has flowed."""
+        if lane.again_bits or lane.doomed or lane.radio.supply is not None:
+            self._close_in_full(lane, envelope, joules)
+        else:
+            self.deliver(lane, envelope, self._calendar.now, joules)
 
     def _close_in_full(self, lane: Lane, envelope: Envelope, joules: float) -> None:
         """Write down a message with what was sent again of it, and whether it was lost.

@@ -35,7 +35,6 @@ class Network:
     ) -> None:
         self._calendar = calendar
         self._traffic = traffic
-        self._log = log
         self._up = up
         self._down = down
         self.books = Manifest(calendar, log, traffic)
@@ -138,23 +137,10 @@ class Network:
         envelope = lane.current
         if envelope is None:  # pragma: no cover - a lane has one end for each message
             return
-        now, bits = self._calendar._now, envelope.bits + lane.framing_bits
-        joules = lane.radio.end(now, bits, lane.up)
+        now = self._calendar._now
+        joules = lane.radio.end(now, envelope.bits + lane.framing_bits, lane.up)
         self._traffic.joules += joules
-        self.books.delivered += bits
-        self._log.append_message(
-            now,
-            now - lane.began,
-            lane.sender,
-            lane.receiver,
-            envelope.round,
-            envelope.word,
-            envelope.payload_bits,
-            envelope.header_bits,
-            lane.framing_bits,
-            joules if lane.up else 0.0,
-            0.0 if lane.up else joules,
-        )
+        self.books.deliver(lane, envelope, now, joules)
         lane.current = lane.transfer = None
         lane.turn += 1
         if lane.queue:

@@ -6,7 +6,7 @@ from math import inf
 from fedsim.building.findings import Findings
 from fedsim.building.fleet import Make
 from fedsim.problems import LocalLoss
-from fedsim.scenario import DeadlineSilence, Scenario
+from fedsim.scenario import DeadlineSilence, Radio, Scenario
 from fedsim.scenario.participation import Rounds
 from fedsim.sim.participation import Participation
 
@@ -66,12 +66,28 @@ def check_closing(
             " quorum that can do without one client, or use tries: unlimited"
         )
     for make in makes:
-        if make.radio.loss is not None and make.radio.tries is not None:
-            text = (
-                f"a message of {make.name} can be lost for good, after {make.radio.tries} tries,"
-                f" and {way_out}"
-            )
+        if make.radio.loss is None:
+            continue
+        lost = f"a message of {make.name} can be lost for good"
+        if make.radio.tries is not None:
+            text = f"{lost}, after {make.radio.tries} tries, and {way_out}"
             findings.add(f"fleet.{make.group}.radio.tries", text)
+        elif scenario.network.broadcast == "cell":
+            text = f"{lost}, for what a cell hears is not sent again, and {way_out}"
+            findings.add("network.broadcast", text.replace("use tries: unlimited", "use unicast"))
+
+
+def check_cells(scenario: Scenario, makes: Sequence[Make], findings: Findings) -> None:
+    """Find cells whose broadcast has no one rate, because its listeners follow traces."""
+    if scenario.network.broadcast != "cell":
+        return
+    for make in makes:
+        if isinstance(make.spec.radio, Radio) and make.spec.radio.down_trace is not None:
+            text = (
+                f"clients of {make.name} follow a trace each, so a broadcast that all of them hear"
+                " has no one rate; use network.broadcast: unicast, or a constant rate"
+            )
+            findings.add(f"fleet.{make.group}.radio.down_trace", text)
 
 
 def _closes(scenario: Scenario, policy: Participation, asked: int) -> bool:

@@ -1,8 +1,8 @@
 """Batteries: an exact, piecewise linear law of what a store holds.
 
-A charger or harvester offers power p, of which the store takes charge_efficiency * p; a
-client that draws w takes w / discharge_efficiency out of it; and it leaks. All of them are
-constant between events, so every crossing has a time in closed form.
+Of a power p offered, the store takes charge_efficiency * p; a client that draws w takes
+w / discharge_efficiency out of it; and it leaks. Between events all of them are constant, so
+every crossing has a time in closed form.
 """
 
 from dataclasses import dataclass
@@ -163,12 +163,10 @@ class Store:
         return min(self._until, self._next_bound()[0])
 
     def settle(self, now: float) -> Crossing | None:
-        """Take in what happens now, and return it if it is a crossing.
+        """Take in what happens now, the time of the next event; before it, nothing happens.
 
         The level is put exactly on the bound that it reached, so nothing happens twice.
-
-        Args:
-            now: the time of the next event; before it, nothing happens.
+        Returns what was crossed, if anything.
         """
         due, bound, crossing = self._next_bound()
         self.advance(now)
@@ -196,17 +194,18 @@ class Store:
         """Let constant powers flow; what a full or an empty store cannot take or give does not."""
         inflow, outflow = self._rates()
         come, gone = inflow * seconds, outflow * seconds
-        level = self.level + (come - gone)
-        if level > self.model.capacity:
-            come -= level - self.model.capacity
-            self.spilled += (level - self.model.capacity) / self.model.charge_efficiency
-            level = self.model.capacity
-        elif level < 0:
-            gone += level
-            level = 0.0
+        gain, room = come - gone, self.model.capacity - self.level
+        if gain >= room:
+            come -= gain - room
+            self.spilled += (gain - room) / self.model.charge_efficiency
+            self.level = self.model.capacity
+        elif -gain >= self.level:
+            gone += gain + self.level
+            self.level = 0.0
+        else:
+            self.level += gain
         self.charged += come
         self.drained += gone
-        self.level = level
 
     def _next_bound(self) -> tuple[float, float, Crossing | None]:
         """Return when the level is on its next bound, that bound, and what this crosses."""

@@ -145,6 +145,28 @@ def test_a_message_that_is_lost_for_good_needs_a_round_that_closes(
         assert words in faults["fleet.1.radio.tries"]
 
 
+CELL = {"topology": "star", "broadcast": "cell"}
+
+
+def test_what_a_cell_hears_is_not_sent_again(tmp_path: Path) -> None:
+    fleet = group(count=2, radio={"kind": "lte", "loss": LOSSY["loss"]})
+    faults = found(tmp_path, fleet=fleet, network=CELL)
+    assert list(faults) == ["network.broadcast"]
+    assert "use unicast" in faults["network.broadcast"]
+    job(tmp_path, fleet=fleet, network=CELL, **deadline("full", 100.0))
+
+
+def test_a_cell_whose_listeners_follow_traces_has_no_rate(tmp_path: Path) -> None:
+    (tmp_path / "rate.csv").write_text("0,5\n10,2\n")
+    trace = {"kind": "csv", "path": "rate.csv"}
+    up = group(count=2, radio={"kind": "lte", "up_trace": trace})
+    job(tmp_path, fleet=up, network=CELL)
+    down = group(count=2, radio={"kind": "lte", "down_trace": trace})
+    faults = found(tmp_path, fleet=down, network=CELL)
+    assert list(faults) == ["fleet.0.radio.down_trace"]
+    assert "phone-mid over lte" in faults["fleet.0.radio.down_trace"]
+
+
 def test_silence_that_is_waited_for_closes_rounds(tmp_path: Path) -> None:
     job(tmp_path, fleet=radio(**LOSSY), **deadline("silence", 60.0))
 

@@ -28,8 +28,8 @@ _BROADCAST = "a copy for each client, or one transmission that all clients of a 
 class ServerLink(Spec):
     """The server's link, which all transfers of the moment share."""
 
-    up: Rate = as_written("unlimited", "rate of all clients' uplinks together")
-    down: Rate = as_written("unlimited", "rate of all clients' downlinks together")
+    up: Rate = as_written("unlimited", "what it can send: the clients' downlinks share it")
+    down: Rate = as_written("unlimited", "what it can receive: their uplinks share it")
     latency: Seconds = as_written("0 s", "one-way delay, added to the radio's")
     discipline: Discipline = Field(default="fair", description=_DISCIPLINE)
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import cached_property
 from math import inf, nan
 from typing import Any
 
@@ -53,21 +54,19 @@ class SimClient:
         oracle: Oracle,
         state: Any,  # noqa: ANN401 - the algorithm's own
         pack: Callable[[Array], Payload],
-        rng: np.random.Generator,
-        slowdowns: np.random.Generator,
+        rng: Callable[..., np.random.Generator],
         take_back: TakeBack,
     ) -> None:
         self.id = client
         self.oracle = oracle
         self.state = state
         self.pack = pack
-        self.rng = rng
+        self._make_rng = rng
         self.processor = processor
         self._supply = supply
         model = processor.model
         self._speed = model.speed
         self._quick = model.slowdown is None and model.cycles_per_sample is None
-        self._slowdowns = slowdowns
         self._take_back = take_back
         self._calendar = calendar
         self._evaluator = evaluator
@@ -86,6 +85,16 @@ class SimClient:
     def now(self) -> float:
         """Simulated seconds since the start."""
         return self._calendar.now
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """This client's own random stream; made when it is first drawn from."""
+        return self._make_rng("client", self.id)
+
+    @cached_property
+    def _slowdowns(self) -> np.random.Generator:
+        """The stream of how much slower than nominal its tasks are."""
+        return self._make_rng("slowdown", self.id)
 
     @property
     def battery(self) -> float | None:

@@ -50,7 +50,9 @@ class Fleet:
             self._supply(setup, client, idle[client]) for client in range(len(setup.fleet))
         ]
         for client, (member, supply) in enumerate(zip(setup.fleet, self.supplies, strict=True)):
-            self.presence.add(member.availability, supply, setup.rng("availability", client))
+            self.presence.add(
+                member.availability, supply, partial(setup.rng, "availability", client)
+            )
         members = list(zip(setup.fleet, self.supplies, strict=True))
         self.processors = [Processor(member.device, calendar, supply) for member, supply in members]
         self.radios = [
@@ -99,7 +101,7 @@ class Fleet:
             radio,
             course,
             # Both directions draw from a stream of one name: shadow and fading are the place's.
-            carrier(model.up if up else model.down, setup.rng("channel", client)),
+            carrier(model.up if up else model.down, partial(setup.rng, "channel", client)),
             None if model.loss is None else model.loss.process(setup.rng("loss", client, way)),
             delay(model.latency + route.latency, setup.sharing),
             up=up,

@@ -22,6 +22,10 @@ Lost = Callable[[ClientId], None]
 """Told of a client that cannot go on: what it does and has under way is lost."""
 
 
+_UNUSED = np.random.default_rng(0)
+"""For those who draw nothing."""
+
+
 class Presence:
     """Follows the comings and goings of the fleet.
 
@@ -45,23 +49,27 @@ class Presence:
         self._supplies: list[Supply | None] = []
         self._offline: dict[ClientId, float] = {}  # since when
         self._toggles: list[Iterator[float]] = []
-        self._returns: list[bool] = []
+        self._gone: set[ClientId] = set()  # for good
         self._immortal: list[bool] = []
         self._shares: dict[ClientId, tuple[float, np.random.Generator]] = {}
         self._news: asyncio.Future[None] | None = None
 
     def add(
-        self, availability: Availability, supply: Supply | None, rng: np.random.Generator
+        self,
+        availability: Availability,
+        supply: Supply | None,
+        rng: Callable[[], np.random.Generator],
     ) -> None:
         """Take in the next client, before time begins."""
         client = len(self._supplies)
-        online, toggles = availability.timeline(rng)
+        always = availability == ALWAYS
+        own = _UNUSED if always else rng()  # a stream takes its time to make
+        online, toggles = availability.timeline(own)
         self._supplies.append(supply)
         self._toggles.append(toggles)
-        self._returns.append(availability.returns)
         if isinstance(availability, Bernoulli):
-            self._shares[client] = availability.share, rng
-        self._immortal.append(supply is None and availability == ALWAYS)
+            self._shares[client] = availability.share, own
+        self._immortal.append(supply is None and always)
         self.calm = self.calm and self._immortal[-1]
         if not online:
             self._offline[client] = 0.0
@@ -103,7 +111,7 @@ class Presence:
             priority = NORMAL if client in self._offline else DEADLINE
             self._calendar.at(when, self._toggle, client, priority=priority)
         elif client in self._offline:
-            self._returns[client] = False
+            self._gone.add(client)
 
     def _toggle(self, client: ClientId) -> None:
         self._calendar.background -= 1
@@ -134,10 +142,10 @@ class Presence:
         elif crossing is Crossing.CHARGED:
             self.dead -= 1
             self._write(Event.CHARGED, client, self._rest.switch_on(client, now))
-            supply = self._supplies[client]
-            if supply is not None:
-                supply.switch_on()
-        self._tell()
+        self._tell()  # before it draws anything, and perhaps falls below its threshold by that
+        supply = self._supplies[client]
+        if crossing is Crossing.CHARGED and supply is not None:
+            supply.switch_on()
 
     def _write(self, event: Event, client: ClientId, seconds: float = 0.0) -> None:
         supply = self._supplies[client]
@@ -149,15 +157,17 @@ class Presence:
     # -- who waits ---------------------------------------------------------------------
 
     def _tell(self) -> None:
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
+        """Wake who waits, after all that comes at this instant."""
+        news, self._news = self._news, None
+        if news is not None:
+            self._calendar.at(self._calendar.now, _wake, news, priority=DEADLINE)
 
     async def change(self) -> None:
         """Wait until anything of this has changed."""
-        self._news = asyncio.get_running_loop().create_future()
+        self._news = news = asyncio.get_running_loop().create_future()
         self._calendar.hopes += 1
         try:
-            await self._news
+            await news
         finally:
             self._calendar.hopes -= 1
 
@@ -173,7 +183,11 @@ class Presence:
         return f"nobody can take part any more: {counted}"
 
     def _may_return(self, client: ClientId) -> bool:
-        if client in self._offline and not self._returns[client]:
-            return False
         supply = self._supplies[client]
-        return supply is None or supply.recovers()
+        return client not in self._gone and (supply is None or supply.recovers())
+
+
+def _wake(news: "asyncio.Future[None]") -> None:
+    """Wake who waits, unless it has been cancelled meanwhile."""
+    if not news.done():
+        news.set_result(None)

@@ -97,8 +97,7 @@ class World:
             oracle=setup.fleet[number].oracle,
             state=setup.algorithm.memory(setup.initial),
             pack=setup.pack_up,
-            rng=setup.rng("client", number),
-            slowdowns=setup.rng("slowdown", number),
+            rng=setup.rng,
             take_back=setup.algorithm.undelivered,
         )
 

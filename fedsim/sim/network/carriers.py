@@ -1,5 +1,6 @@
 """Carriers: on what terms one direction of a radio takes a message."""
 
+from collections.abc import Callable
 from math import inf
 from typing import NamedTuple, Protocol
 
@@ -81,13 +82,13 @@ class Spread:
         return Terms(framed / span.elapsed, span.on_air / span.elapsed, span.rest)
 
 
-def carrier(rate: Rate, rng: np.random.Generator) -> Carrier:
+def carrier(rate: Rate, rng: Callable[[], np.random.Generator]) -> Carrier:
     """Return the carrier of one direction of one client's radio.
 
     Args:
         rate: of the direction.
-        rng: the client's stream for this channel.
+        rng: makes the client's stream for this channel.
     """
     if isinstance(rate, Shannon):
-        return Faded(rate.drawn(rng))
+        return Faded(rate.drawn(rng()))
     return Spread(rate) if isinstance(rate, LoRa) else Steady(rate)

@@ -136,11 +136,17 @@ class Supply:
         self._wait()
 
     def _wait(self) -> None:
-        """Set the timer to the next event of the battery."""
+        """Make sure that a timer happens no later than the next event of the battery.
+
+        One that would happen too early is left as it is, for most changes of the load put
+        the event off; then there is nothing to settle, and it is set again.
+        """
+        when = self.store.next_event()
         if self._timer is not None:
+            if self._timer.when() <= when:
+                return
             self._timer.cancel()
             self._calendar.background -= 1
-        when = self.store.next_event()
         self._timer = None
         if when < inf:
             self._timer = self._calendar.at(when, self._settle, priority=DEADLINE)
@@ -150,6 +156,9 @@ class Supply:
         self._timer = None
         self._calendar.background -= 1
         self._calendar.ensure_alive()
+        if self._calendar.now < self.store.next_event():
+            self._wait()
+            return
         self.advance()
         crossing = self.store.settle(self._calendar.now)
         if crossing is Crossing.DEPLETED:

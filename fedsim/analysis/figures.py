@@ -55,6 +55,22 @@ def convergence(rounds: pd.DataFrame, labels: Mapping[str, str], title: str = ""
     return figure
 
 
+def stacked_bars(axis: Axes, parts: pd.DataFrame, colours: Mapping[str, str]) -> None:
+    """Draw a bar a row, the first on top, made of the row's columns from left to right.
+
+    Args:
+        axis: where.
+        parts: amounts of at least 0; the index names the bars, the columns their parts.
+        colours: of the parts.
+    """
+    begins = np.zeros(len(parts))
+    for name, amounts in parts.items():
+        widths = amounts.to_numpy()
+        axis.barh(parts.index, widths, left=begins, color=colours[str(name)], label=str(name))
+        begins = begins + widths
+    axis.invert_yaxis()
+
+
 def save(figure: Figure, path: Path) -> None:
     """Write a figure; the ending of the path says how. No date goes into the file."""
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}

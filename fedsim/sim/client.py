@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.ports import Array, Beacon, ClientId, Message, Oracle, Payload, Silence, Work
+from fedsim.ports import Array, Beacon, ClientId, Message, Oracle, Packer, Silence, Work
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
@@ -53,14 +53,15 @@ class SimClient:
         traffic: Traffic,
         oracle: Oracle,
         state: Any,  # noqa: ANN401 - the algorithm's own
-        pack: Callable[[Array], Payload],
+        packer: Packer,
         rng: Callable[..., np.random.Generator],
         take_back: TakeBack,
     ) -> None:
         self.id = client
         self.oracle = oracle
         self.state = state
-        self.pack = pack
+        self.pack = packer.pack
+        self._packer = packer
         self._make_rng = rng
         self.processor = processor
         self._supply = supply
@@ -143,6 +144,8 @@ class SimClient:
     def undelivered(self, _: ClientId, reply: Message | Silence) -> None:
         """Tell the algorithm that a reply of this client is known to be lost."""
         if isinstance(reply, Message) and reply is not BEACON:
+            for payload in reply.payloads():
+                self._packer.take_back(payload)
             self._take_back(self, reply)
 
     def end(self) -> None:

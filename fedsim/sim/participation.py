@@ -148,9 +148,25 @@ class Selection:
         sampled: Iterable[ClientId],
         skipped: Iterable[tuple[ClientId, str]],
     ) -> None:
+        append, charge = self._log.append, self._presence.charge
         for client, why in skipped:
-            self._log.append(
-                now, 0.0, Event.SKIPPED, client, NO_PEER, round_number, detail=self._log.word(why)
+            append(
+                now,
+                0.0,
+                Event.SKIPPED,
+                client,
+                NO_PEER,
+                round_number,
+                detail=self._log.word(why),
+                state_of_charge=charge(client),
             )
         for client in sampled:
-            self._log.append(now, 0.0, Event.SAMPLED, client, NO_PEER, round_number)
+            append(
+                now,
+                0.0,
+                Event.SAMPLED,
+                client,
+                NO_PEER,
+                round_number,
+                state_of_charge=charge(client),
+            )

@@ -94,6 +94,11 @@ class Presence:
             return LOW if supply.store.alive else EMPTY
         return OFFLINE if client in self._offline else ""
 
+    def charge(self, client: ClientId) -> float:
+        """Return the state of charge of a client's battery; NaN on mains."""
+        supply = self._supplies[client]
+        return nan if supply is None else supply.share
+
     def turns_up(self, client: ClientId) -> bool:
         """Draw whether a client that is there happens to be available in this round."""
         if client not in self._shares:
@@ -148,8 +153,7 @@ class Presence:
             supply.switch_on()
 
     def _write(self, event: Event, client: ClientId, seconds: float = 0.0) -> None:
-        supply = self._supplies[client]
-        charge = nan if supply is None else supply.share
+        charge = self.charge(client)
         self._log.append(
             self._calendar.now, seconds, event, client, NO_PEER, state_of_charge=charge
         )

@@ -11,7 +11,7 @@ from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioModel
 from fedsim.physics.topology import Topology
-from fedsim.ports import Array, Oracle, Payload
+from fedsim.ports import Array, ClientId, Oracle, Packer
 from fedsim.sim.client import Handler, TakeBack
 from fedsim.sim.evaluator import Evaluator, SerialEvaluator
 from fedsim.sim.participation import Participation
@@ -71,7 +71,8 @@ class Setup:
         evaluate: returns the objective at a model; costs no simulated time.
         optimum: the least objective; NaN where none is known.
         measures: what else to evaluate at every model, by name.
-        pack_up, pack_down: encode a vector for either direction.
+        packer_up: returns what packs a client's vectors.
+        packer_down: packs those of the server.
         header_bits: in front of every message.
         rng: returns the random stream of a purpose and an entity.
         topology: the links between clients and server; None for none that bind.
@@ -89,8 +90,8 @@ class Setup:
     smoothness: Callable[[], Array]
     evaluate: Callable[[Array], float]
     optimum: float
-    pack_up: Callable[[Array], Payload]
-    pack_down: Callable[[Array], Payload]
+    packer_up: Callable[[ClientId], Packer]
+    packer_down: Packer
     header_bits: int
     rng: Callable[..., np.random.Generator]
     measures: Mapping[str, Callable[[Array], float]] = field(default_factory=dict)

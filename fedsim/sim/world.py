@@ -71,7 +71,7 @@ class World:
             clients=len(setup.fleet),
             initial=setup.initial,
             smoothness=setup.smoothness,
-            pack=setup.pack_down,
+            pack=setup.packer_down.pack,
             rng=setup.rng("server", 0),
             commit=self._commit,
         )
@@ -96,7 +96,7 @@ class World:
             traffic=self.traffic,
             oracle=setup.fleet[number].oracle,
             state=setup.algorithm.memory(setup.initial),
-            pack=setup.pack_up,
+            packer=setup.packer_up(number),
             rng=setup.rng,
             take_back=setup.algorithm.undelivered,
         )

@@ -109,6 +109,7 @@ def run(folder: Path, algorithm: dict[str, Any], rounds: int = 150, **blocks: An
             "split": {"kind": "contiguous", "clients": CLIENTS},
         },
         "algorithm": algorithm | {"step_size": "0.5/L"},
+        "wire": {"values": "float64"},
         "fleet": [group | blocks.pop("group", {})],
         "participation": {"kind": "full", "deadline": "1 s"},
         "stop": {"rounds": rounds},

@@ -100,17 +100,19 @@ def test_work_that_was_cancelled_is_not_drawn_any_more() -> None:
     assert (seen, stores(run)["final"]) == ([(8.0, [(0, 1)])], 69.0)
 
 
-def test_work_whose_place_in_the_queue_was_given_back_never_draws() -> None:
+@pytest.mark.parametrize("given_again", [False, True])
+def test_work_whose_place_in_the_queue_was_given_back_never_draws(given_again: bool) -> None:
     async def handle(client: SimClient, message: Message) -> Message:
         first, second = (asyncio.create_task(client.compute(work(4.0))) for _ in range(2))
         await asyncio.sleep(1.0)
         second.cancel()
         await first
-        await client.compute(work(4.0))
+        await (client.compute(work(4.0)) if given_again else asyncio.sleep(4.0))
         return answered()
 
     run, seen = gathered(handle, [member(battery(100.0), device=WORKER)], 1)
-    assert (seen, stores(run)["final"]) == ([(8.0, [(0, 1)])], 60.0)
+    left = 100.0 - 4 * 5.0 - 4 * (5.0 if given_again else 2.0)
+    assert (seen, stores(run)["final"]) == ([(8.0, [(0, 1)])], left)
 
 
 def test_a_dead_client_draws_nothing_and_comes_back_at_its_restart_level() -> None:

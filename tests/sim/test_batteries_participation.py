@@ -83,7 +83,7 @@ def test_a_client_that_restarts_at_its_threshold_is_asked_though_rounding_says_l
 ) -> None:
     # 0.2 * 43 / 43 is less than 0.2 in floating point. At rest it would fall from there.
     store = battery(joules, cutoff=0.05, threshold=0.2, restart=0.2, source=Constant(0.5))
-    run = committing(1e6, store, stop=StopRules(rounds=3))
+    run = committing(1e6, store, stop=StopRules(rounds=3, time=1e4))
     assert run.reason == "rounds: 3 of 3"
     assert len(run.of("depleted")) == 3
     assert len(run.of("compute")) == 3

@@ -89,6 +89,19 @@ class NoLoss:
 NO_LOSS: Oracle = NoLoss()
 
 
+class Loads:
+    """Packs every vector as a load of 8 bits a coordinate."""
+
+    def pack(self, vector: Array) -> Load:
+        return Load(8 * vector.size)
+
+    def take_back(self, payload: Payload) -> None:
+        pass
+
+
+LOADS = Loads()
+
+
 class Told:
     """An algorithm that is two functions."""
 
@@ -187,8 +200,8 @@ def setup(
         smoothness=lambda: MODEL,
         evaluate=evaluate,
         optimum=optimum,
-        pack_up=lambda vector: Load(8 * vector.size),
-        pack_down=lambda vector: Load(8 * vector.size),
+        packer_up=lambda client: LOADS,
+        packer_down=LOADS,
         header_bits=header_bits,
         rng=partial(stream, seed),
         **parts,

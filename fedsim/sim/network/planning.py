@@ -73,8 +73,8 @@ class Plan:
         return self._users[link]
 
     def discipline(self, link: int) -> Discipline:
-        """Return how a link is shared; one that only one lane takes is fair whatever it does."""
-        return "fair" if self._users[link] == 1 else self._links[link].discipline
+        """Return how a link is shared; with fewer than two lanes it is fair whatever it does."""
+        return "fair" if self._users[link] < 2 else self._links[link].discipline
 
     def simple(self, lane: int) -> bool:
         """Return whether a lane shares one link with others, which do nothing else either."""

@@ -1,0 +1,58 @@
+"""Energy: where it went, and what batteries held, from what runs have written."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+ENERGY_PARTS = {
+    "promotion_joules": "promotion",
+    "tail_joules": "tail",
+    "receive_joules": "receiving",
+    "send_joules": "sending",
+    "retransmit_joules": "sending again",
+    "idle_joules": "at rest",
+    "compute_joules": "computing",
+}
+"""Columns of a client table that add up to all its joules, and what they are called."""
+
+
+def energy_parts(clients: pd.DataFrame, by: Sequence[str] = ("variant", "seed")) -> pd.DataFrame:
+    """Return where the energy of groups of clients went, J.
+
+    Args:
+        clients: as `Result.clients` gives it.
+        by: columns; clients that agree in all of them are a group.
+
+    Returns:
+        A row a group, in the order of `clients`, and a column for each of `ENERGY_PARTS`, by
+        what it is called.
+    """
+    groups = clients.groupby(list(by), sort=False, observed=True)
+    return groups[list(ENERGY_PARTS)].sum().rename(columns=ENERGY_PARTS)
+
+
+def state_of_charge(events: pd.DataFrame, times: ArrayLike) -> pd.DataFrame:
+    """Return what batteries held at some times, as shares of their capacity.
+
+    The log has the charge wherever a client did something, or was left out of a round;
+    between two rows it is taken to run straight.
+
+    Args:
+        events: as `Result.events` gives it.
+        times: s, shape (T,).
+
+    Returns:
+        A row a time; a column a battery, by variant, seed and node, in the order in which
+        the log has them. It is NaN before the battery's first row and after its last one.
+    """
+    at = np.asarray(times, dtype=np.float64)
+    rows = events[events["state_of_charge"].notna()]
+    levels = {
+        key: np.interp(at, own["t"], own["state_of_charge"], left=np.nan, right=np.nan)
+        for key, own in rows.groupby(["variant", "seed", "node"], sort=False, observed=True)
+    }
+    names = pd.MultiIndex.from_tuples(levels, names=["variant", "seed", "node"])
+    columns = np.array(list(levels.values())).reshape(len(names), len(at)).T
+    return pd.DataFrame(columns, index=pd.Index(at, name="t"), columns=names)

@@ -1,0 +1,272 @@
+"""The studies in a reduced form: laws that hold whatever their numbers are, and their figures."""
+
+import importlib.util
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.building import Builder
+from fedsim.probe import round_cost
+from tests.conftest import ROOT
+
+STUDIES = ROOT / "analysis/studies"
+SCENARIOS = ROOT / "scenarios/studies"
+NAMES = [path.stem for path in sorted(SCENARIOS.glob("*.yaml"))]
+
+
+def study(name: str) -> Any:
+    """Return a study's script as a module."""
+    file = STUDIES / f"{name.replace('-', '_')}.py"
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+tails = study("censoring-and-tails")
+uplink = study("compression-and-shared-uplink")
+deaths = study("who-dies-first")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_scenario_has_its_script_its_figure_and_its_place_in_the_readme(name: str) -> None:
+    module, readme = study(name), (STUDIES / "README.md").read_text(encoding="utf-8")
+    scenario: Path = module.SCENARIO
+    assert scenario == SCENARIOS / f"{name}.yaml"
+    assert module.FIGURE.name in readme
+    assert Path(module.__file__).name in readme
+    assert module.FIGURE.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_prints_its_finding_and_draws_its_figure(
+    name: str,
+    costs: Any,
+    sweep: pd.DataFrame,
+    endless: pd.DataFrame,
+    days: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    module = study(name)
+    for function, ran in {
+        "spent": costs,
+        "swept": sweep,
+        "unending": endless,
+        "runs": days,
+    }.items():
+        monkeypatch.setattr(
+            module, function, partial(lambda ran, *_, **__: ran, ran), raising=False
+        )
+    monkeypatch.setattr(module, "FIGURE", tmp_path / "figure.png")
+    monkeypatch.setattr(sys, "argv", [name])
+    module.main()
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert capsys.readouterr().out.strip().endswith(".")
+
+
+# -- censoring and tails ---------------------------------------------------------------
+
+ROUNDS = 5
+
+
+@pytest.fixture(scope="module")
+def costs() -> Any:
+    """Return every case after a few rounds."""
+    return tails.spent(overrides=["stop.gap=null", f"stop.rounds={ROUNDS}"])
+
+
+def test_the_parts_of_the_energy_add_up(costs: Any) -> None:
+    assert set(costs) == {(case.pace, case.radio) for case in tails.CASES}
+    for spent in costs.values():
+        parts = tails.radio_joules(spent) + spent["computing"] + spent["sending again"]
+        assert np.allclose(parts, spent["joules"], rtol=1e-12)
+
+
+def test_without_tails_there_is_no_energy_in_them(costs: Any) -> None:
+    for (_, radio), spent in costs.items():
+        has_tail = radio != "nb-iot"
+        assert ((spent["tail"] > 0) == has_tail).all()
+        assert ((spent["promotion"] > 0) == has_tail).all()
+
+
+def test_a_beacon_wakes_a_radio_as_a_message_does_and_a_deadline_does_not(costs: Any) -> None:
+    for (pace, radio), spent in costs.items():
+        assert (spent["rounds"] == ROUNDS).all()
+        said = spent["transmissions"] + spent["beacons"]
+        assert said[["base", "chb", "gd", "lag"]].eq(10 * ROUNDS).all()
+        assert said["chb-deadline"] == spent["transmissions"]["chb"] < 10 * ROUNDS
+        if (pace, radio) == (tails.SLOW, "lte"):
+            woken = spent["promotion"]
+            assert woken["chb"] == pytest.approx(woken["base"], rel=1e-12)
+            assert woken["chb-deadline"] < woken["base"]
+            assert spent["tail"]["chb-deadline"] < spent["tail"]["chb"]
+
+
+def test_silence_until_a_deadline_takes_its_time(costs: Any) -> None:
+    for case in tails.CASES:
+        number, unit = case.deadline.split()
+        seconds = float(number) * {"s": 1, "ms": 1e-3}[unit]
+        t = costs[case.pace, case.radio]["t"]
+        assert t["chb"] <= t["base"]
+        silent = t["chb-deadline"] / seconds
+        assert 1 < silent <= ROUNDS  # the first rounds, in which all have news, need not wait
+
+
+def test_the_figure_has_a_bar_for_every_method(costs: Any) -> None:
+    figure = tails.draw({key: costs[key] for key in list(costs)[:2]})
+    assert len(figure.axes) == 2
+    for axis in figure.axes:
+        assert len(axis.patches) == len(tails.METHODS) * len(tails.RADIO_PARTS)
+
+
+# -- compression and a shared uplink ---------------------------------------------------
+
+CAPACITIES = (1e5, 3e7)
+CLIENTS, NUMBERS = 8, 60
+SMALLER = [
+    f"problem.data.clients={CLIENTS}",
+    f"problem.data.features={NUMBERS}",
+    "problem.data.growth=1.3",
+    f"fleet.0.count={CLIENTS}",
+]
+
+
+@pytest.fixture(scope="module")
+def sweep() -> Any:
+    """Return the sweep at both ends, to a gap that every format reaches."""
+    return uplink.swept(CAPACITIES, overrides=[*SMALLER, "stop.gap=1e-2"])
+
+
+@pytest.fixture(scope="module")
+def endless() -> Any:
+    """Return some rounds without a target."""
+    return uplink.unending(overrides=[*SMALLER, "stop.rounds=120"])
+
+
+def test_no_time_is_shorter_than_the_bits_over_the_capacity(sweep: pd.DataFrame) -> None:
+    assert sweep["reached"].all()
+    assert (sweep["t"] > sweep["bits_up"] / sweep["capacity"]).all()
+
+
+def test_the_time_at_a_narrow_uplink_is_known_in_advance(sweep: pd.DataFrame) -> None:
+    """HB: one promotion; every round latencies, a download, a gradient, and all uploads."""
+    narrow = sweep[(sweep["capacity"] == CAPACITIES[0]) & (sweep["method"] == "hb")]
+    each = narrow["bits_up"] / (CLIENTS * narrow["round"])
+    gradient = 4 * 10 * NUMBERS / 10e9
+    seconds = 4 * 0.005 + each / 30e6 + gradient + CLIENTS * each / CAPACITIES[0]
+    assert np.allclose(narrow["t"], 0.08 + narrow["round"] * seconds, rtol=1e-9)
+
+
+def test_neither_capacity_nor_discipline_changes_what_is_sent(sweep: pd.DataFrame) -> None:
+    runs = sweep.groupby(["method", "format"])[["round", "transmissions", "bits_up"]]
+    assert (runs.max() == runs.min()).all().all()
+
+
+def test_half_the_bytes_a_number_are_half_the_bits_of_the_numbers(sweep: pd.DataFrame) -> None:
+    """HB sends a message a client and round: a header, the numbers, and a packet around them."""
+    hb = sweep[sweep["method"] == "hb"].drop_duplicates("format").set_index("format")
+    each = hb["bits_up"] / (CLIENTS * hb["round"])
+    for form, size in {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}.items():
+        assert each[form] == 8 * (15 + 6 + NUMBERS * size + 66)
+
+
+def test_who_waits_for_the_link_spends_less_than_who_shares_it(sweep: pd.DataFrame) -> None:
+    narrow = sweep[(sweep["capacity"] == CAPACITIES[0]) & (sweep["method"] == "hb")]
+    radio = narrow.pivot_table(index="format", columns="discipline", values="radio_joules")
+    assert (radio["fifo"] < radio["fair"]).all()
+
+
+def test_coarser_formats_stop_earlier(endless: pd.DataFrame) -> None:
+    floors = uplink.floors(endless)
+    assert floors.size == 8
+    for method in uplink.METHODS:
+        own = floors[method]
+        assert own["bfloat16"] > own["float16"] > own["float32"] >= own["float64"]
+
+
+def test_the_figure_has_a_line_for_every_run(sweep: pd.DataFrame, endless: pd.DataFrame) -> None:
+    floors, times, energies = uplink.draw(sweep, endless).axes
+    assert len(floors.lines) == len(times.lines) == 8
+    assert len(energies.lines) == 8  # two formats under two methods and two disciplines
+
+
+# -- who dies first --------------------------------------------------------------------
+
+HOURS = 6
+EMPTY = [  # phones and Pis in the shade take part until they are empty
+    f"fleet.{group}.battery.{key}" for group in (4, 6) for key in ("threshold=6 %", "charge=10 %")
+]
+
+
+@pytest.fixture(scope="module")
+def days() -> Any:
+    """Return a night in which some batteries run empty, and the same night on mains."""
+    return deaths.runs(overrides=["seeds=1", f"stop.time={3600 * HOURS} s"], harvest=EMPTY)
+
+
+def test_the_dead_do_nothing(days: Any) -> None:
+    run, _ = days
+    events = run.events
+    died = events[events["event"] == "depleted"].set_index(["variant", "node"])["t"]
+    assert set(died.index.get_level_values("variant")) == set(deaths.METHODS)
+    assert died.groupby("variant", observed=True).size().eq(4).all()
+    assert not (events["event"] == "charged").any()  # the sun is not up yet
+    work = events[events["event"].isin(["compute", "send", "receive", "silent", "tail"])]
+    ends = work.groupby(["variant", "node"], observed=True)["t"].max()
+    assert (ends.reindex(died.index) <= died).all()
+    skipped = events[events["event"] == "skipped"]
+    assert skipped["state_of_charge"].between(0, 0.2).all()  # the log says why
+
+
+def test_what_was_in_the_batteries_came_from_somewhere(days: Any) -> None:
+    clients = days[0].clients.dropna(subset=["initial_joules"])
+    final = clients["initial_joules"] + clients["charged_joules"] - clients["drained_joules"]
+    assert np.allclose(final, clients["final_joules"], rtol=1e-9)
+    assert len(clients) == 14 * len(deaths.METHODS)
+
+
+def test_on_mains_nobody_is_left_out(days: Any) -> None:
+    _, mains = days
+    assert (mains.rounds["cohort"] == 15).all()
+    assert "depletions" not in mains.clients.dropna(axis="columns", how="all")
+    gaps = mains.rounds.groupby("variant", observed=True)["gap"].agg(list)
+    assert gaps["chb"] == gaps["chb-charge"]  # without a battery it is CHB
+
+
+def test_the_fates_count_who_was_left_out(days: Any) -> None:
+    fate = deaths.fates(days[0])
+    assert fate.index.names == ["variant", "kind", "place"]
+    assert len(fate) == 6 * len(deaths.METHODS)
+    dead = fate["dies"].notna()
+    assert dead.groupby(["kind", "place"]).all().sum() == 2
+    assert (fate.loc[dead, "depletions"] == 1).all()
+    assert (fate.loc[dead, "missed"] > 0).all()
+    censored = fate.loc["chb"]
+    assert censored["missed"]["sensor"].max() <= fate.loc["base"]["missed"]["sensor"].min()
+
+
+def test_the_kinds_are_sized_alike() -> None:
+    """A full round takes the same share of every battery, to what three digits say of them."""
+    plan = fedsim.load(deaths.SCENARIO, overrides=["variants={}"])
+    (job,) = Builder(plan).check()
+    drained = round_cost(job).drained[1:]
+    assert drained.max() < 1.01 * drained.min()
+    assert job.setup.fleet[0].battery is None
+
+
+def test_the_clear_day_is_the_formula_that_the_scenario_names() -> None:
+    day = pd.read_csv(SCENARIOS / "clear-day.csv")
+    hour = day["seconds"].to_numpy() / 3600
+    assert np.allclose(np.diff(hour), 0.25)
+    sun = np.clip(np.sin(np.pi * (hour - 6) / 12), 0, None) ** 1.3
+    assert np.allclose(day["W"], sun, atol=5e-5)

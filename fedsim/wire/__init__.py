@@ -1,19 +1,77 @@
-"""The wire: payloads, their encodings and value formats. What is charged is what arrives."""
+"""The wire: payloads, their encodings, and compressors. What is charged is what arrives."""
 
 from fedsim.wire.codec import HEADER_BITS, decode, decode_message, encode, encode_message
+from fedsim.wire.compressors import (
+    COMPRESSORS,
+    QSGD,
+    Compressor,
+    Contract,
+    Dithered,
+    HardThreshold,
+    Identity,
+    Natural,
+    PowerSGD,
+    RandK,
+    ScaledSign,
+    TernGrad,
+    TopK,
+)
+from fedsim.wire.feedback import (
+    PACKERS,
+    ErrorFeedback,
+    ErrorFeedback21,
+    Feedback,
+    Plain,
+    refusal,
+)
 from fedsim.wire.formats import ValueFormat
-from fedsim.wire.payloads import Dense, Empty, Encodable, Scalar, Sparse
+from fedsim.wire.payloads import (
+    Dense,
+    Empty,
+    Encodable,
+    LowRank,
+    Powers,
+    Quantized,
+    Scalar,
+    SeededSparse,
+    Sign,
+    Sparse,
+)
 
 __all__ = [
+    "COMPRESSORS",
     "HEADER_BITS",
+    "PACKERS",
+    "QSGD",
+    "Compressor",
+    "Contract",
     "Dense",
+    "Dithered",
     "Empty",
     "Encodable",
+    "ErrorFeedback",
+    "ErrorFeedback21",
+    "Feedback",
+    "HardThreshold",
+    "Identity",
+    "LowRank",
+    "Natural",
+    "Plain",
+    "PowerSGD",
+    "Powers",
+    "Quantized",
+    "RandK",
     "Scalar",
+    "ScaledSign",
+    "SeededSparse",
+    "Sign",
     "Sparse",
+    "TernGrad",
+    "TopK",
     "ValueFormat",
     "decode",
     "decode_message",
     "encode",
     "encode_message",
+    "refusal",
 ]

@@ -54,7 +54,7 @@ class ValueFormat(Enum):
         """Write values that are already rounded, in C order."""
         return self._narrowed(values).tobytes()
 
-    def decode(self, data: bytes) -> Array:
+    def decode(self, data: bytes | memoryview) -> Array:
         """Read what `encode` wrote: a flat, read-only float64 array."""
         with np.errstate(invalid="ignore"):  # a signalling NaN that somebody sends is a NaN
             values = self._widened(np.frombuffer(data, dtype=self.dtype))

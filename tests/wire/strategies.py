@@ -4,11 +4,25 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fedsim.wire import Dense, Empty, Encodable, Scalar, Sparse, ValueFormat
+from fedsim.wire import (
+    Dense,
+    Empty,
+    Encodable,
+    LowRank,
+    Powers,
+    Quantized,
+    Scalar,
+    SeededSparse,
+    Sign,
+    Sparse,
+    ValueFormat,
+)
 
 formats = st.sampled_from(ValueFormat)
 numbers = st.floats(width=64, allow_nan=True, allow_infinity=True)
+singles = st.floats(width=32, allow_nan=True, allow_infinity=True)
 shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=9)
+dimensions = st.one_of(st.integers(0, 2), st.integers(0, 300))
 
 
 @st.composite
@@ -18,13 +32,28 @@ def dense(draw: st.DrawFn) -> Dense:
 
 
 @st.composite
+def masks(draw: st.DrawFn, dimension: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which coordinates are there: by chance, at any density, or in a block."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    present = rng.random(dimension) < draw(st.floats(0, 1)) ** 2
+    if draw(st.booleans()):
+        present[:] = False
+        first = draw(st.integers(0, dimension))
+        present[first : draw(st.integers(first, dimension))] = True
+    return present
+
+
+@st.composite
 def sparse(draw: st.DrawFn) -> Sparse:
-    dimension = draw(st.integers(0, 300))
-    values = np.zeros(dimension)
-    where = draw(st.sets(st.integers(0, dimension - 1))) if dimension else set()
-    for index in where:
-        values[index] = draw(st.floats(0.5, 2.0))
-    return Sparse.of(values, draw(formats))
+    present = draw(masks(draw(dimensions)))
+    return Sparse.of(np.where(present, 1.0 + np.arange(present.size), 0.0), draw(formats))
+
+
+@st.composite
+def seeded(draw: st.DrawFn) -> SeededSparse:
+    values = draw(hnp.arrays(np.float64, draw(dimensions), elements=numbers, fill=numbers))
+    count = draw(st.integers(0, values.size))
+    return SeededSparse.of(draw(st.integers(0, 2**64 - 1)), count, values, draw(formats))
 
 
 @st.composite
@@ -32,4 +61,47 @@ def scalar(draw: st.DrawFn) -> Scalar:
     return Scalar.of(draw(numbers), draw(formats))
 
 
-payloads: st.SearchStrategy[Encodable] = st.one_of(dense(), sparse(), scalar(), st.just(Empty()))
+@st.composite
+def quantized(draw: st.DrawFn) -> Quantized:
+    present = draw(masks(draw(dimensions)))
+    steps = draw(st.one_of(st.integers(1, 3), st.integers(1, 2**24)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    levels = np.where(present, rng.integers(-steps, steps, present.size, endpoint=True), 0)
+    return Quantized.of(abs(draw(singles)), levels, steps)
+
+
+@st.composite
+def sign(draw: st.DrawFn) -> Sign:
+    return Sign(draw(singles), draw(masks(draw(dimensions))).astype(np.uint8))
+
+
+@st.composite
+def powers(draw: st.DrawFn) -> Powers:
+    codes = hnp.arrays(np.intp, draw(dimensions), elements=st.integers(0, 511))
+    return Powers(draw(codes))
+
+
+@st.composite
+def low_rank(draw: st.DrawFn) -> LowRank:
+    dimension = draw(st.integers(0, 60))
+    rows = draw(st.integers(1, dimension)) if dimension else 0
+    columns = -(-dimension // rows) if rows else 0
+    rank = draw(st.integers(0, min(rows, columns)))
+    left, right = (
+        draw(hnp.arrays(np.float64, (side, rank), elements=st.floats(-9, 9, width=16)))
+        for side in (rows, columns)
+    )
+    return LowRank.of(left, right, dimension, draw(formats))
+
+
+payloads: st.SearchStrategy[Encodable] = st.one_of(
+    dense(),
+    sparse(),
+    scalar(),
+    st.just(Empty()),
+    seeded(),
+    quantized(),
+    sign(),
+    powers(),
+    low_rank(),
+)

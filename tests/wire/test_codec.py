@@ -2,6 +2,7 @@
 
 import contextlib
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from fedsim.wire import (
     encode,
     encode_message,
 )
+from fedsim.wire.bitstream import varint
 from tests.wire.strategies import payloads
 
 numbered = st.integers(0, 2**32 - 1)
@@ -73,22 +75,73 @@ def test_trailing_bytes_are_refused(payload: Encodable, garbage: bytes) -> None:
     struct.pack("<BBI", 0x10, 1, 2**32 - 1),           # a vector of 32 GiB that is not there
     struct.pack("<BB3I", 0x10, 3, *[2**32 - 1] * 3),    # a product beyond 64 bits
     struct.pack("<BB3I", 0x10, 3, 0, 2**32 - 1, 2**32 - 1),
-    struct.pack("<BBII", 0x20, 0, 2**32 - 1, 1),        # a bitmap of half a gigabyte
-    struct.pack("<BBII", 0x20, 1, 5, 6),                # more indices than coordinates
-    struct.pack("<BBII", 0x20, 9, 5, 1),                # no such index code
+    b"\x20" + varint(2**28) + varint(1) + b"\x00" + bytes(16),   # a bitmap of 32 MiB
+    b"\x20" + varint(2**28) + varint(2**28) + b"\x01",          # all of them, without a value
+    b"\x20" + varint(2**28 + 1) + varint(1) + b"\x01" + bytes(16),
+    b"\x20\x05\x06\x01" + bytes(99),                          # more indices than coordinates
+    b"\x20\x05\x01\x04" + bytes(99),                          # a parameter for a bitmap
+    b"\x40" + varint(2**28) + varint(2**27) + bytes(8),         # a draw of half of them
+    b"\x40\x05\x06" + bytes(99),
+    b"\x51" + varint(2**28) + b"\x01" + bytes(4) + b"\x80",     # levels that are not there
+    b"\x51" + varint(2**28) + b"\x02" + bytes(4) + b"\x03" + varint(2**27) + bytes(9),
+    b"\x51\x05\x00" + bytes(99),                               # no steps
+    b"\x51\x01" + varint(2**24 + 1) + bytes(99),
+    b"\x51\x01\x01\x00\x00\x80\xbf\x80\x01",                  # a norm of -1
+    b"\x51\x01\x01\x00\x00\x80\x3f\x80\x03",                  # level 2 of 1
+    b"\x50\x01\x01" + bytes(99),                               # a norm that is no float32
+    b"\x61" + varint(2**28) + bytes(4),
+    b"\x71" + varint(2**28),
+    b"\x80" + varint(2**28) + varint(2**14) + varint(2**14),    # factors of 4 GiB
+    b"\x80\x06\x02\x03" + bytes(99),                           # rank 3 of a 2 x 3 matrix
+    b"\x80\x06\x07\x01" + bytes(99),                           # more rows than entries
+    b"\x80\x06\x00\x00",
     bytes([0x10, 200]),
     bytes([0x1F]),
     bytes([0xF0]),
 ])  # fmt: skip
 def test_absurd_sizes_are_refused_before_anything_is_allocated(data: bytes) -> None:
-    with pytest.raises(DecodeError):
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecodeError):
+            decode(data)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("data", [
+    b"\x20" + varint(2**28) + b"\x00\x01",                      # no coordinate out of 2^28
+    b"\x51" + varint(2**28) + b"\x02" + bytes(4) + b"\x01\x00",
+    b"\x80" + varint(2**28) + varint(2**14) + b"\x00",          # a matrix of rank 0
+])  # fmt: skip
+def test_a_long_vector_in_a_few_bytes_stays_small_until_it_is_asked_for(data: bytes) -> None:
+    tracemalloc.start()
+    payload = decode(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100_000
+    assert payload.bits == 8 * len(data)
+
+
+@pytest.mark.parametrize("fill", [0x00, 0x01, 0x11, 0x55, 0xFF])
+@pytest.mark.parametrize("front", [
+    b"\x23" + varint(2**20) + varint(2**15) + b"\x02",
+    b"\x23" + varint(2**20) + varint(2**15) + b"\x07",
+    b"\x23" + varint(2**20) + varint(2**15) + b"\x01",
+    b"\x23" + varint(2**20) + varint(2**15) + b"\x00",
+    b"\x51" + varint(2**20) + varint(2**24) + bytes(4) + b"\x02" + varint(2**17),
+    b"\x51" + varint(2**19) + varint(1) + bytes(4) + b"\x80",
+    b"\x71" + varint(2**16),
+    b"\x43" + varint(2**17) + varint(2**16) + bytes(8),
+])  # fmt: skip
+def test_memory_is_proportional_to_what_came(front: bytes, fill: int) -> None:
+    data = front + bytes([fill]) * 2**17
+    tracemalloc.start()
+    with contextlib.suppress(DecodeError):
         decode(data)
-
-
-def test_indices_that_do_not_ascend_are_refused() -> None:
-    two_fives = struct.pack("<BBII", 0x20, 1, 8, 2) + bytes([0b101101]) + bytes(16)
-    with pytest.raises(DecodeError, match="ascend"):
-        decode(two_fives)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 500 * len(data)
 
 
 @pytest.mark.parametrize(("change", "named"), [

@@ -1,8 +1,10 @@
-"""What is charged is what arrives: bits, rounding, and the shorter of the index codes."""
+"""What is charged is what arrives: bits and rounding."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from math import comb
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from fedsim.ports import Message
 from fedsim.wire import Dense, Empty, Encodable, Scalar, Sparse, ValueFormat, decode, encode
-from fedsim.wire.indices import IndexCode, shortest
+from fedsim.wire.payloads import draw_indices
 from tests.wire.strategies import formats, numbers, payloads
 
 
@@ -26,6 +28,12 @@ def test_what_arrives_is_what_the_payload_says(payload: Encodable) -> None:
     assert type(arrived) is type(payload)
     assert arrived.values.shape == payload.values.shape
     assert arrived.values.tobytes() == payload.values.tobytes()
+
+
+@given(payloads)
+def test_what_arrives_is_encoded_as_before(payload: Encodable) -> None:
+    data = encode(payload)
+    assert encode(decode(data)) == data
 
 
 @given(payloads)
@@ -117,16 +125,6 @@ def test_an_empty_payload_has_no_bits() -> None:
     assert encode(Empty()) == b""
 
 
-@given(st.integers(0, 2000), st.data())
-def test_the_shorter_index_code_is_chosen(dimension: int, data: st.DataObject) -> None:
-    count = data.draw(st.integers(0, dimension))
-    bitmap = math.ceil(dimension / 8)
-    fixed = math.ceil(count * (math.ceil(math.log2(dimension)) if dimension > 1 else 0) / 8)
-    chosen = shortest(count, dimension)
-    assert chosen.size(count, dimension) == min(bitmap, fixed)
-    assert {IndexCode.BITMAP: bitmap, IndexCode.FIXED: fixed}[chosen] == min(bitmap, fixed)
-
-
 @given(formats)
 def test_sparse_is_shorter_than_dense_where_most_is_zero(value_format: ValueFormat) -> None:
     values = np.zeros(10_000)
@@ -134,6 +132,41 @@ def test_sparse_is_shorter_than_dense_where_most_is_zero(value_format: ValueForm
     sparse, dense = Sparse.of(values, value_format), Dense.of(values, value_format)
     assert np.array_equal(sparse.values, dense.values)
     assert sparse.bits < dense.bits / 50
+
+
+def drawn_one_by_one(seed: int, count: int, dimension: int) -> list[int]:
+    """Return the first distinct numbers that a seed gives, in exact arithmetic."""
+    source, found = np.random.PCG64(seed), list[int]()
+    while len(found) < count:
+        index = int(source.random_raw()) * dimension >> 64
+        if index not in found:
+            found.append(index)
+    return sorted(found)
+
+
+@given(
+    st.integers(0, 2**64 - 1), st.one_of(st.integers(1, 40), st.integers(2**27, 2**28)), st.data()
+)
+def test_both_ends_draw_the_same_coordinates(
+    seed: int, dimension: int, data: st.DataObject
+) -> None:
+    count = data.draw(st.integers(0, min(dimension // 2, 40)))
+    expected = drawn_one_by_one(seed, count, dimension)
+    assert draw_indices(seed, count, dimension).tolist() == expected
+    if dimension <= 40:
+        others = sorted(set(range(dimension)) - set(expected))
+        if len(others) > dimension / 2:
+            assert draw_indices(seed, len(others), dimension).tolist() == others
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_every_set_of_coordinates_is_drawn_as_often(count: int) -> None:
+    draws, choices = 4200, comb(7, count)
+    seen = Counter(tuple(draw_indices(seed, count, 7).tolist()) for seed in range(draws))
+    assert len(seen) == choices
+    expected = draws / choices
+    squares = sum((times - expected) ** 2 / expected for times in seen.values())
+    assert squares < choices - 1 + 5 * math.sqrt(2 * (choices - 1))  # chi-square, 5 sigma
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,101 @@
+"""Compressors whose payload holds every number: none at all, and a product of two factors."""
+
+# ruff: noqa: ARG002 - a compressor takes what any of them may need
+
+from math import isqrt
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedsim.ports import Array
+from fedsim.wire.compressors.base import Compressor, Contract, Sender
+from fedsim.wire.formats import ValueFormat
+from fedsim.wire.payloads import Dense, LowRank
+from fedsim.wire.payloads.dense import columns_of
+
+
+class Identity(Compressor):
+    """Every coordinate as it is, rounded to the value format."""
+
+    source: ClassVar[str] = "IEEE 754-2019; bfloat16: Kalamkar et al. 2019"
+    law: ClassVar[str] = "exact"
+
+    kind: Literal["identity"] = "identity"
+
+    def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Dense:
+        """Return the vector."""
+        return Dense.of(vector, form)
+
+    def contract(self, dimension: int) -> Contract:
+        """Return: exact."""
+        return Contract("exact")
+
+
+class PowerSGD(Compressor):
+    """Rank-r factors of the vector read as a matrix, by one step of power iteration.
+
+    The matrix M has m rows and n = ceil(d/m) columns, read row by row, with zeros where d ends.
+    P is an orthonormal basis of the range of M Q, what is sent is P and V = M^T P, and what
+    arrives is P V^T, the projection of M (Algorithm 1, for one sender).
+
+    Q is random at first. Then its range is that of the V sent last: a warm start, which
+    `sender` remembers. From a random Q the contraction is delta = r/min(m, n) in expectation:
+    a direction with a larger singular value has the larger expected share in the range of M Q,
+    and the shares of all min(m, n) directions add up to r. Equal singular values attain it. A
+    warm start promises nothing of a single step, and comes near to the best rank-r factors where
+    the matrix changes slowly.
+    """
+
+    source: ClassVar[str] = "Vogels, Karimireddy, Jaggi 2019"
+    law: ClassVar[str] = "contractive from a random start, delta = r/min(m, n)"
+
+    kind: Literal["low-rank"] = "low-rank"
+    rank: int = Field(default=1, ge=1, description="r, at most the matrix's smaller side")
+    rows: int | None = Field(
+        default=None, ge=1, description="m, at most d; floor(sqrt d) where it is not given"
+    )
+
+    def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> LowRank:
+        """Return the factors from a random start."""
+        return self.iterate(vector, self._start(vector.size, rng), form)
+
+    def contract(self, dimension: int) -> Contract:
+        """Return: contractive, from a random start."""
+        sides = min(self.shape(dimension))
+        return Contract("contractive", min(self.rank, sides) / sides if sides else 1.0)
+
+    def sender(self) -> Sender:
+        """Return a sender that starts from the factor it sent last."""
+        last: list[Array] = []
+
+        def compress(vector: Array, rng: np.random.Generator, form: ValueFormat) -> LowRank:
+            right = last.pop() if last else None
+            # A factor of another shape, of zeros, or not finite is no start.
+            usable = right is not None and right.shape[0] == self.shape(vector.size)[1]
+            if right is None or not usable or not np.isfinite(right).all() or not right.any():
+                right = self._start(vector.size, rng)
+            payload = self.iterate(vector, right, form)
+            last.append(payload.right)
+            return payload
+
+        return compress
+
+    def shape(self, dimension: int) -> tuple[int, int]:
+        """Return m and n."""
+        rows = min(self.rows or isqrt(dimension), dimension)
+        return rows, columns_of(dimension, rows)
+
+    def iterate(self, vector: Array, right: Array, form: ValueFormat) -> LowRank:
+        """Return the factors from a start Q, shape (n, r)."""
+        rows, columns = self.shape(vector.size)
+        matrix = np.zeros((rows, columns))
+        matrix.ravel()[: vector.size] = vector  # a view, since it is contiguous
+        with np.errstate(over="ignore", invalid="ignore"):
+            basis = form.round(np.linalg.qr(matrix @ right).Q)
+            return LowRank.of(basis, matrix.T @ basis, vector.size, form)
+
+    def _start(self, dimension: int, rng: np.random.Generator) -> Array:
+        """Return a random Q, shape (n, r)."""
+        rows, columns = self.shape(dimension)
+        return rng.standard_normal((columns, min(self.rank, rows, columns)))

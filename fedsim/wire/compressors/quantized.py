@@ -1,0 +1,198 @@
+"""Compressors that send a few bits of each coordinate."""
+
+# ruff: noqa: ARG002 - a compressor takes what any of them may need
+
+from abc import abstractmethod
+from math import ceil, sqrt
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedsim.ports import Array
+from fedsim.wire.compressors.base import Compressor, Contract
+from fedsim.wire.formats import ValueFormat
+from fedsim.wire.payloads import LARGEST_STEPS, Powers, Quantized, Sign
+
+
+class _Dithered(Compressor):
+    """Levels of a norm, each rounded up or down at random so that its mean is exact."""
+
+    def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Quantized:
+        """Return s |v_i| / norm, rounded at random to one of the two nearest integers."""
+        steps, norm = self.steps(vector.size), float32_above(self.norm(vector))
+        draws = rng.random(vector.size)
+        if not 0 < norm < np.inf:
+            return Quantized.of(norm, np.zeros(vector.size, dtype=np.intp), steps)
+        exact = np.abs(vector) / norm * steps  # at most s, since the norm is not below |v_i|
+        levels = np.floor(exact)
+        levels += draws < exact - levels
+        return Quantized.of(norm, np.copysign(levels, vector).astype(np.intp), steps)
+
+    @abstractmethod
+    def steps(self, dimension: int) -> int:
+        """Return s, the levels above zero."""
+
+    @abstractmethod
+    def norm(self, vector: Array) -> float:
+        """Return what the levels are fractions of: no smaller than any magnitude."""
+
+
+class QSGD(_Dithered):
+    """s levels of the Euclidean norm, rounded at random; Elias's codes.
+
+    With s = sqrt(d) it takes at most 2.8 d + 32 bits and a few bytes for the sizes.
+    """
+
+    source: ClassVar[str] = "Alistarh, Grubic, Li, Tomioka, Vojnovic 2017, lemma 3.1"
+    law: ClassVar[str] = "unbiased, omega = min(d/s^2, sqrt(d)/s)"
+
+    kind: Literal["qsgd"] = "qsgd"
+    levels: Annotated[int, Field(ge=1, le=LARGEST_STEPS)] | Literal["sqrt"] = Field(
+        default="sqrt", description="s, the levels above zero; sqrt for ceil(sqrt d)"
+    )
+
+    def steps(self, dimension: int) -> int:
+        """Return s."""
+        return max(ceil(sqrt(dimension)), 1) if self.levels == "sqrt" else self.levels
+
+    def norm(self, vector: Array) -> float:
+        """Return |v|_2."""
+        return euclidean(vector)
+
+    def contract(self, dimension: int) -> Contract:
+        """Return: unbiased."""
+        steps = self.steps(dimension)
+        return Contract("unbiased", min(dimension / steps**2, sqrt(dimension) / steps))
+
+
+class Dithered(_Dithered):
+    """b bits a coordinate: uniform levels of the largest magnitude, rounded at random.
+
+    s = 2^(b - 1) - 1 levels on either side of zero. The largest magnitude is exact. The worst
+    of the other d - 1 are all equal, to x norm/s with 0 < x < 1; their errors have the mean
+    square x (1 - x), so omega is the largest (d - 1) x (1 - x) / (s^2 + (d - 1) x^2), found at
+    x = 1/(1 + sqrt(1 + (d - 1)/s^2)).
+    """
+
+    source: ClassVar[str] = "Roberts 1962; with the maximum norm"
+    law: ClassVar[str] = "unbiased, omega = (sqrt(1 + (d - 1)/s^2) - 1)/2, s = 2^(b - 1) - 1"
+
+    kind: Literal["dithered"] = "dithered"
+    bits: int = Field(default=8, ge=2, le=24, description="b, the bits of a coordinate")
+
+    def steps(self, dimension: int) -> int:
+        """Return s."""
+        return int(2 ** (self.bits - 1)) - 1
+
+    def norm(self, vector: Array) -> float:
+        """Return |v|_inf."""
+        return float(np.abs(vector).max(initial=0.0))
+
+    def contract(self, dimension: int) -> Contract:
+        """Return: unbiased."""
+        others = max(dimension - 1, 0)
+        return Contract("unbiased", (sqrt(1 + others / self.steps(dimension) ** 2) - 1) / 2)
+
+
+class TernGrad(_Dithered):
+    """The largest magnitude, its negative, or zero for each coordinate, at random.
+
+    For a vector, omega = |v|_inf |v|_1 / |v|_2^2 - 1; the worst has one coordinate that is
+    1 + sqrt(d) times as large as all others, and omega = (sqrt(d) - 1)/2.
+    """
+
+    source: ClassVar[str] = "Wen et al. 2017"
+    law: ClassVar[str] = "unbiased, omega = |v|_inf |v|_1 / |v|_2^2 - 1 <= (sqrt(d) - 1)/2"
+
+    kind: Literal["terngrad"] = "terngrad"
+
+    def steps(self, dimension: int) -> int:
+        """Return 1."""
+        return 1
+
+    def norm(self, vector: Array) -> float:
+        """Return |v|_inf."""
+        return float(np.abs(vector).max(initial=0.0))
+
+    def contract(self, dimension: int) -> Contract:
+        """Return: unbiased, for the worst vector."""
+        return Contract("unbiased", (sqrt(max(dimension, 1)) - 1) / 2)
+
+    def contract_for(self, vector: Array) -> Contract:
+        """Return: unbiased, for this vector; every vector attains it."""
+        square = float(vector @ vector)
+        if not square:
+            return Contract("unbiased", 0.0)
+        return Contract("unbiased", self.norm(vector) * float(np.abs(vector).sum()) / square - 1)
+
+
+class Natural(Compressor):
+    """One of the two nearest powers of two for each coordinate, at random: nine bits.
+
+    The error is largest, and omega attained, at 4/3 of a power of two. Magnitudes below 2^-126
+    become zero or 2^-126, still unbiased; those above 2^127 may become infinite.
+    """
+
+    source: ClassVar[str] = "Horvath, Ho, Horvath, Sahu, Canini, Richtarik 2019, theorem 1"
+    law: ClassVar[str] = "unbiased, omega = 1/8"
+
+    kind: Literal["natural"] = "natural"
+
+    def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Powers:
+        """Return sign and exponent of each coordinate."""
+        draws, magnitudes = rng.random(vector.size), np.abs(vector)
+        fractions, exponents = np.frexp(magnitudes)  # f 2^e with 1/2 <= f < 1
+        codes = np.clip(exponents + 126 + (draws < 2 * fractions - 1), 1, 255)
+        tiny = magnitudes < 2.0**-126
+        codes[tiny] = draws[tiny] < magnitudes[tiny] * 2.0**126
+        codes[~np.isfinite(vector)] = 255
+        return Powers(codes.astype(np.intp) + 256 * np.signbit(vector))
+
+    def contract(self, dimension: int) -> Contract:
+        """Return: unbiased."""
+        return Contract("unbiased", 1 / 8)
+
+
+class ScaledSign(Compressor):
+    """The sign of each coordinate, times the mean magnitude; zero counts as positive.
+
+    For a vector, delta = |v|_1^2 / (d |v|_2^2); it is 1/d where one coordinate alone is not zero.
+    """
+
+    source: ClassVar[str] = "Karimireddy, Rebjock, Stich, Jaggi 2019, lemma 8"
+    law: ClassVar[str] = "contractive, delta = |v|_1^2 / (d |v|_2^2) >= 1/d"
+
+    kind: Literal["scaled-sign"] = "scaled-sign"
+
+    def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Sign:
+        """Return the signs and |v|_1/d."""
+        with np.errstate(over="ignore"):
+            scale = np.float32(np.abs(vector).sum() / max(vector.size, 1))
+        return Sign(float(scale), (vector < 0).astype(np.uint8))
+
+    def contract(self, dimension: int) -> Contract:
+        """Return: contractive, for the worst vector."""
+        return Contract("contractive", 1 / max(dimension, 1))
+
+    def contract_for(self, vector: Array) -> Contract:
+        """Return: contractive, for this vector; attained."""
+        whole = vector.size * float(vector @ vector)
+        return Contract("contractive", float(np.abs(vector).sum()) ** 2 / whole if whole else 1.0)
+
+
+def euclidean(vector: Array) -> float:
+    """Return |v|_2, whose squares neither overflow nor vanish."""
+    largest = float(np.abs(vector).max(initial=0.0))
+    if not 0 < largest < np.inf:
+        return largest
+    return largest * float(np.linalg.norm(vector / largest))
+
+
+def float32_above(value: float) -> float:
+    """Return the smallest float32 that is not below a value."""
+    with np.errstate(over="ignore"):
+        nearest = np.float32(value)
+        if nearest < value:
+            nearest = np.nextafter(nearest, np.float32(np.inf))
+    return float(nearest)

@@ -1,0 +1,54 @@
+"""Payloads: what a message carries, with exact bits and the value that arrives.
+
+Every encoding starts with one byte, the payload's kind in the high half and its value
+format in the low half. `bits` is computed without encoding and equals
+`8 * len(encode(payload))`: a simulation of a million messages serialises none of them.
+
+| kind | after the first byte |
+|---|---|
+| Dense | dimensions (1 byte), each of them (4 bytes), the values in C order |
+| Sparse | d and k, index code (1 byte), the indices, the k values |
+| Scalar | one value |
+| SeededSparse | d and k, seed (8 bytes), the k values in the order of their indices |
+| Quantized | d and s, norm, code of the levels (1 byte), the levels |
+| Sign | d, scale, one bit a coordinate, set where it is negative |
+| Powers | d, nine bits a coordinate: its sign and its exponent |
+| LowRank | d, rows m and rank r, the factors (m, r) and (n, r) in C order |
+| Empty | nothing at all, not even the first byte: the header alone |
+
+Where no length is given, a count takes a byte for every seven bits it has (`varint`). A norm
+and a scale are a float32 whatever the scenario's value format is.
+"""
+
+from fedsim.wire.payloads.base import Encodable
+from fedsim.wire.payloads.dense import Dense, Empty, LowRank, Scalar
+from fedsim.wire.payloads.quantized import LARGEST_STEPS, Powers, Quantized, Sign
+from fedsim.wire.payloads.sparse import SeededSparse, Sparse, draw_indices
+
+PAYLOADS: tuple[type[Encodable], ...] = (
+    Dense,
+    Sparse,
+    Scalar,
+    SeededSparse,
+    Quantized,
+    Sign,
+    Powers,
+    LowRank,
+)
+"""Every payload that has an encoding; `Empty` has none."""
+
+__all__ = [
+    "LARGEST_STEPS",
+    "PAYLOADS",
+    "Dense",
+    "Empty",
+    "Encodable",
+    "LowRank",
+    "Powers",
+    "Quantized",
+    "Scalar",
+    "SeededSparse",
+    "Sign",
+    "Sparse",
+    "draw_indices",
+]

@@ -1,0 +1,179 @@
+"""Payloads that write every number they hold."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from struct import Struct
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.errors import DecodeError
+from fedsim.ports import Array
+from fedsim.wire.bitstream import varint, varint_size
+from fedsim.wire.formats import ValueFormat
+from fedsim.wire.payloads.base import ANY_FORMAT, frozen
+from fedsim.wire.reader import Reader
+
+_LARGEST_RANK = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """A vector or matrix, every entry of it.
+
+    Attributes:
+        values: the rounded entries, read-only.
+        format: how one value is written.
+    """
+
+    kind: ClassVar[int] = 1
+    formats: ClassVar[tuple[ValueFormat, ...]] = ANY_FORMAT
+    values: Array
+    format: ValueFormat
+
+    @classmethod
+    def of(cls, values: NDArray[np.floating], format: ValueFormat) -> Self:  # noqa: A002 - the field's name
+        """Round an array to what arrives of it."""
+        return cls(format.round(values), format)
+
+    @property
+    def bits(self) -> int:
+        """The length of the encoding."""
+        return 8 * (2 + 4 * self.values.ndim + self.format.size * self.values.size)
+
+    def body(self) -> bytes:
+        """Write the shape and the values."""
+        shape = Struct(f"<B{self.values.ndim}I").pack(self.values.ndim, *self.values.shape)
+        return shape + self.format.encode(self.values)
+
+    @classmethod
+    def read(cls, reader: Reader, form: ValueFormat) -> Self:
+        """Read the shape and the values."""
+        rank = reader.byte()
+        if rank > _LARGEST_RANK:
+            raise DecodeError(f"an array of {rank} dimensions; at most {_LARGEST_RANK}")
+        shape = reader.unpack(Struct(f"<{rank}I"))
+        values = reader.values(prod(shape), form)
+        try:
+            return cls(values.reshape(shape), form)
+        except ValueError as error:  # an empty array may still announce extents beyond any array
+            raise DecodeError(f"no array has the shape {shape}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Scalar:
+    """One number: a constraint's value, a norm.
+
+    Attributes:
+        values: the rounded number as a read-only array of shape ().
+        format: how it is written.
+    """
+
+    kind: ClassVar[int] = 3
+    formats: ClassVar[tuple[ValueFormat, ...]] = ANY_FORMAT
+    values: Array
+    format: ValueFormat
+
+    @classmethod
+    def of(cls, value: float, format: ValueFormat) -> Self:  # noqa: A002 - the field's name
+        """Round a number to what arrives of it."""
+        return cls(format.round(np.array(value)), format)
+
+    @property
+    def bits(self) -> int:
+        """The length of the encoding."""
+        return 8 * (1 + self.format.size)
+
+    def body(self) -> bytes:
+        """Write the value."""
+        return self.format.encode(self.values)
+
+    @classmethod
+    def read(cls, reader: Reader, form: ValueFormat) -> Self:
+        """Read the value."""
+        return cls(reader.values(1, form).reshape(()), form)
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """A matrix U V^T of low rank, read row by row as a vector of d coordinates.
+
+    The matrix has m rows and n = ceil(d/m) columns; what it has beyond d entries is dropped.
+
+    Attributes:
+        left: U, the rounded factor of shape (m, r), read-only.
+        right: V, the rounded factor of shape (n, r), read-only.
+        dimension: d.
+        format: how one value is written.
+    """
+
+    kind: ClassVar[int] = 8
+    formats: ClassVar[tuple[ValueFormat, ...]] = ANY_FORMAT
+    left: Array
+    right: Array
+    dimension: int
+    format: ValueFormat
+
+    @classmethod
+    def of(cls, left: Array, right: Array, dimension: int, form: ValueFormat) -> Self:
+        """Round the two factors to what arrives of them."""
+        return cls(form.round(left), form.round(right), dimension, form)
+
+    @cached_property
+    def values(self) -> Array:
+        """The vector of the product's entries, read-only, shape (d,)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return frozen((self.left @ self.right.T).ravel()[: self.dimension])
+
+    @property
+    def bits(self) -> int:
+        """The length of the encoding."""
+        rows, rank = self.left.shape
+        counts = varint_size(self.dimension) + varint_size(rows) + varint_size(rank)
+        return 8 * (1 + counts + self.format.size * (self.left.size + self.right.size))
+
+    def body(self) -> bytes:
+        """Write the sizes and the factors."""
+        rows, rank = self.left.shape
+        factors = self.format.encode(self.left) + self.format.encode(self.right)
+        return varint(self.dimension) + varint(rows) + varint(rank) + factors
+
+    @classmethod
+    def read(cls, reader: Reader, form: ValueFormat) -> Self:
+        """Read the sizes and the factors."""
+        dimension, rows, rank = reader.dimension(), reader.varint(), reader.varint()
+        if rows > dimension or (dimension and not rows):
+            raise DecodeError(f"no matrix of {rows} rows has {dimension} entries")
+        columns = columns_of(dimension, rows)
+        if rank > min(rows, columns):
+            raise DecodeError(f"a matrix ({rows}, {columns}) has no rank {rank}")
+        left = reader.values(rows * rank, form).reshape(rows, rank)
+        right = reader.values(columns * rank, form).reshape(columns, rank)
+        return cls(left, right, dimension, form)
+
+
+def columns_of(dimension: int, rows: int) -> int:
+    """Return n = ceil(d/m), the columns of d entries in m rows."""
+    return -(-dimension // rows) if rows else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Empty:
+    """Nothing: a beacon, a request, an acknowledgement."""
+
+    kind: ClassVar[int] = 0
+    formats: ClassVar[tuple[ValueFormat, ...]] = ()
+    format: ClassVar[ValueFormat] = ValueFormat.FLOAT64
+    values: ClassVar[Array] = frozen(np.zeros(0))
+    bits: ClassVar[int] = 0
+
+    def body(self) -> bytes:
+        """Write nothing."""
+        return b""
+
+    @classmethod
+    def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003
+        """Read nothing."""
+        return cls()

@@ -1,0 +1,223 @@
+"""Payloads that write a few bits of each coordinate."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.errors import DecodeError
+from fedsim.ports import Array
+from fedsim.wire.bitstream import (
+    Bits,
+    Numbers,
+    fixed,
+    gamma,
+    gamma_length,
+    packed,
+    varint,
+    varint_size,
+    whole_bytes,
+)
+from fedsim.wire.formats import ValueFormat
+from fedsim.wire.indices import IndexSet, read
+from fedsim.wire.indices import width as width_below
+from fedsim.wire.payloads.base import FLOAT32_ONLY, frozen
+from fedsim.wire.reader import Reader
+
+LARGEST_STEPS = 2**24
+"""The most steps of a norm; float32 has no more."""
+
+_FIXED = 0x80
+_EXPONENT_BITS = 9
+
+
+@dataclass(frozen=True, eq=False)
+class Quantized:
+    """A multiple of norm/s for each coordinate, from -norm to norm.
+
+    The levels are written in the shorter of two ways, and one byte says which:
+
+    - each plus s in ceil(log2(2 s + 1)) bits;
+    - by Elias: how many are not zero and which (one of the index codes, whose byte it is), the
+      sign of each of those, its magnitude by the gamma code. With s = 1 the magnitude goes
+      without saying.
+
+    Attributes:
+        norm: a float32, not negative.
+        indices: where the level is not zero, ascending, shape (k,).
+        levels: the levels there, shape (k,).
+        steps: s.
+        dimension: d.
+    """
+
+    kind: ClassVar[int] = 5
+    formats: ClassVar[tuple[ValueFormat, ...]] = FLOAT32_ONLY
+    format: ClassVar[ValueFormat] = ValueFormat.FLOAT32
+    norm: float
+    indices: Numbers
+    levels: Numbers
+    steps: int
+    dimension: int
+
+    @classmethod
+    def of(cls, norm: float, levels: Numbers, steps: int) -> Self:
+        """Take the level of each coordinate, shape (d,), and a norm that is a float32."""
+        indices = np.flatnonzero(levels)
+        return cls(norm, indices, levels[indices], steps, levels.size)
+
+    @cached_property
+    def values(self) -> Array:
+        """The decoded vector, read-only, shape (d,); NaN where the norm is not finite."""
+        values = np.full(self.dimension, 0.0 if np.isfinite(self.norm) else np.nan)
+        values[self.indices] = self.norm * self.levels / self.steps
+        return frozen(values)
+
+    @property
+    def width(self) -> int:
+        """The bits of a level that is written with as many bits as any other."""
+        return width_below(2 * self.steps + 1)
+
+    @cached_property
+    def bits(self) -> int:
+        """The length of the encoding."""
+        head = 1 + varint_size(self.dimension) + varint_size(self.steps) + 4 + 1
+        where = IndexSet.of(self.indices, self.dimension)
+        return 8 * (head + min(self._fixed_size, self._elias_size(where)))
+
+    @property
+    def _fixed_size(self) -> int:
+        return whole_bytes(self.dimension * self.width)
+
+    def _elias_size(self, where: IndexSet) -> int:
+        magnitudes = gamma_length(np.abs(self.levels)) if self.steps > 1 else 0
+        count = self.indices.size
+        return varint_size(count) + whole_bytes(where.bits + count + magnitudes)
+
+    def body(self) -> bytes:
+        """Write the sizes, the norm and the levels."""
+        norm = ValueFormat.FLOAT32.encode(np.array(self.norm))
+        head = varint(self.dimension) + varint(self.steps) + norm
+        where = IndexSet.of(self.indices, self.dimension)
+        if self._fixed_size <= self._elias_size(where):
+            levels = np.full(self.dimension, self.steps)
+            levels[self.indices] += self.levels
+            return head + bytes([_FIXED]) + packed(fixed(levels, self.width))
+        signs = (self.levels < 0).astype(np.uint8)
+        magnitudes = [gamma(np.abs(self.levels))] if self.steps > 1 else []
+        code, count = where.code, varint(self.indices.size)
+        stream = packed(where.write(code), signs, *magnitudes)
+        return head + bytes([where.tag(code)]) + count + stream
+
+    @classmethod
+    def read(cls, reader: Reader, form: ValueFormat) -> Self:
+        """Read the sizes, the norm and the levels."""
+        dimension, steps = reader.dimension(), reader.varint()
+        if not 0 < steps <= LARGEST_STEPS:
+            raise DecodeError(f"{steps} steps of a norm; 1 to {LARGEST_STEPS}")
+        norm = float(reader.values(1, form)[0])
+        if norm < 0:
+            raise DecodeError(f"a norm of {norm}")
+        tag = reader.byte()
+        indices, levels = (
+            _read_fixed(reader, dimension, steps)
+            if tag == _FIXED
+            else _read_elias(reader, tag, dimension, steps)
+        )
+        if np.abs(levels).max(initial=0) > steps:
+            raise DecodeError(f"a level beyond {steps} steps")
+        reader.align()
+        return cls(norm, indices, levels, steps, dimension)
+
+
+def _read_fixed(reader: Reader, dimension: int, steps: int) -> tuple[Numbers, Numbers]:
+    levels = reader.fixed(dimension, width_below(2 * steps + 1)) - steps
+    indices = np.flatnonzero(levels)
+    return indices, levels[indices]
+
+
+def _read_elias(reader: Reader, tag: int, dimension: int, steps: int) -> tuple[Numbers, Numbers]:
+    count = reader.varint()
+    reader.expect(count)
+    indices = read(reader, tag, count, dimension)
+    negative = reader.bits(count) == 1
+    magnitudes = reader.gamma(count) if steps > 1 else np.ones(count, dtype=np.intp)
+    return indices, np.where(negative, -magnitudes, magnitudes)
+
+
+@dataclass(frozen=True, eq=False)
+class Sign:
+    """The sign of each coordinate, and one scale for all.
+
+    Attributes:
+        scale: a float32.
+        negative: one where the coordinate is negative and zero elsewhere, shape (d,).
+    """
+
+    kind: ClassVar[int] = 6
+    formats: ClassVar[tuple[ValueFormat, ...]] = FLOAT32_ONLY
+    format: ClassVar[ValueFormat] = ValueFormat.FLOAT32
+    scale: float
+    negative: Bits
+
+    @cached_property
+    def values(self) -> Array:
+        """The decoded vector, read-only, shape (d,): the scale with either sign."""
+        return frozen(np.where(self.negative, -self.scale, self.scale))
+
+    @property
+    def bits(self) -> int:
+        """The length of the encoding."""
+        return 8 * (1 + varint_size(self.negative.size) + 4 + whole_bytes(self.negative.size))
+
+    def body(self) -> bytes:
+        """Write the dimension, the scale and the signs."""
+        scale = ValueFormat.FLOAT32.encode(np.array(self.scale))
+        return varint(self.negative.size) + scale + packed(self.negative)
+
+    @classmethod
+    def read(cls, reader: Reader, form: ValueFormat) -> Self:
+        """Read the dimension, the scale and the signs."""
+        dimension, scale = reader.dimension(), float(reader.values(1, form)[0])
+        negative = reader.bits(dimension)
+        reader.align()
+        return cls(scale, negative)
+
+
+@dataclass(frozen=True, eq=False)
+class Powers:
+    """A power of two with a sign for each coordinate, or zero: a float32 without its fraction.
+
+    Attributes:
+        codes: the upper nine bits of each float32, shape (d,): 256 for a minus, and the
+            exponent plus 127, from 1 to 254; 0 is zero and 255 infinite.
+    """
+
+    kind: ClassVar[int] = 7
+    formats: ClassVar[tuple[ValueFormat, ...]] = FLOAT32_ONLY
+    format: ClassVar[ValueFormat] = ValueFormat.FLOAT32
+    codes: NDArray[np.intp]
+
+    @cached_property
+    def values(self) -> Array:
+        """The decoded vector, read-only, shape (d,)."""
+        halves = (self.codes << 23).astype("<u4").view("<f4")
+        return frozen(halves.astype(np.float64))
+
+    @property
+    def bits(self) -> int:
+        """The length of the encoding."""
+        size = self.codes.size
+        return 8 * (1 + varint_size(size) + whole_bytes(_EXPONENT_BITS * size))
+
+    def body(self) -> bytes:
+        """Write the dimension and the codes."""
+        return varint(self.codes.size) + packed(fixed(self.codes, _EXPONENT_BITS))
+
+    @classmethod
+    def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003 - as of any payload
+        """Read the dimension and the codes."""
+        codes = reader.fixed(reader.dimension(), _EXPONENT_BITS)
+        reader.align()
+        return cls(codes)

@@ -1,0 +1,201 @@
+"""Every constant, numerically: means, variances and contractions, at vectors that are hard."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from fedsim.ports import Array
+from fedsim.wire import (
+    QSGD,
+    Compressor,
+    Dithered,
+    HardThreshold,
+    PowerSGD,
+    RandK,
+    ScaledSign,
+    TernGrad,
+    TopK,
+    ValueFormat,
+)
+from tests.wire.compressors import ALL, F64, hard_vectors, of_class, vectors
+
+DRAWS, SIGMAS = 800, 6.0
+NORM_ROUNDING = 2.0**-20
+"""Norms are rounded up to float32, by less than 2^-23. What that adds to a level is taken off by
+one draw in millions, so a mean over fewer is as much too large, and so is a mean square."""
+VECTORS = {
+    f"{name} of {dimension}": vector
+    for dimension in (1, 2, 36)
+    for name, vector in hard_vectors(dimension).items()
+}
+hard = pytest.mark.parametrize("vector", VECTORS.values(), ids=VECTORS)
+
+
+def arrivals(compressor: Compressor, vector: Array, draws: int = DRAWS) -> Array:
+    """Return what arrives of many draws, shape (draws, d)."""
+    rng = np.random.default_rng(1)
+    return np.array([compressor.compress(vector, rng, F64).values for _ in range(draws)])
+
+
+def square(vectors: Array) -> Array:
+    """Return the squared norm of each row."""
+    squares: Array = np.einsum("...i,...i", vectors, vectors)
+    return squares
+
+
+def mean_and_doubt(samples: Array) -> tuple[Array, Array]:
+    """Return the mean over the first axis, and what it may be off by."""
+    scale = np.abs(samples).max(initial=0.0)
+    doubt = SIGMAS * samples.std(axis=0, ddof=1) / math.sqrt(samples.shape[0])
+    return samples.mean(axis=0), doubt + 1e-12 * scale
+
+
+@hard
+@pytest.mark.parametrize("name", of_class("unbiased"))
+def test_the_unbiased_are_unbiased_and_within_omega(name: str, vector: Array) -> None:
+    compressor = ALL[name]
+    arrived = arrivals(compressor, vector)
+    mean, doubt = mean_and_doubt(arrived)
+    assert (np.abs(mean - vector) <= doubt + NORM_ROUNDING * np.linalg.norm(vector)).all()
+    error, doubt = mean_and_doubt(square(arrived - vector))
+    own = compressor.contract_for(vector).constant
+    assert own <= compressor.contract(vector.size).constant + 1e-12
+    assert error <= (own + NORM_ROUNDING) * square(vector) + doubt
+
+
+@hard
+@pytest.mark.parametrize("name", of_class("unbiased"))
+def test_the_unbiased_are_contractive_once_they_are_shrunk(name: str, vector: Array) -> None:
+    contract = ALL[name].contract(vector.size)
+    assert contract.delta == contract.shrink == 1 / (1 + contract.constant)
+    arrived = arrivals(ALL[name], contract.shrink * vector)
+    error, doubt = mean_and_doubt(square(arrived - vector))
+    assert error <= (1 - contract.delta + NORM_ROUNDING) * square(vector) + doubt
+
+
+@hard
+@pytest.mark.parametrize("compressor", [RandK(count=1), RandK(count=20), TernGrad()], ids=str)
+def test_these_attain_their_omega_at_every_vector(compressor: Compressor, vector: Array) -> None:
+    arrived = arrivals(compressor, vector)
+    error, doubt = mean_and_doubt(square(arrived - vector))
+    omega = compressor.contract_for(vector).constant
+    assert abs(error - omega * square(vector)) <= doubt + NORM_ROUNDING * square(vector)
+
+
+@pytest.mark.parametrize("name", ["natural", "terngrad", "dithered 2", "dithered 5"])
+def test_these_attain_their_omega_at_the_worst_vector(name: str) -> None:
+    dimension, compressor = 36, ALL[name]
+    vector = np.full(dimension, 4 / 3)
+    if isinstance(compressor, Dithered | TernGrad):
+        steps = compressor.steps(dimension)
+        vector[:] = 1 / (1 + math.sqrt(1 + (dimension - 1) / steps**2)) / steps
+        vector[0] = 1.0
+    error, doubt = mean_and_doubt(square(arrivals(compressor, vector, 4000) - vector))
+    omega = compressor.contract(dimension).constant
+    assert abs(error - omega * square(vector)) <= doubt
+    assert doubt < 0.1 * error
+
+
+@given(vectors())
+@pytest.mark.parametrize("name", ["top 2", "top 30 %", "sign", "threshold", "identity"])
+def test_the_deterministic_are_within_their_delta(name: str, vector: Array) -> None:
+    compressor = ALL[name]
+    error = square(compressor.compress(vector, np.random.default_rng(0), F64).values - vector)
+    own, worst = compressor.contract_for(vector), compressor.contract(vector.size)
+    assert own.delta >= worst.delta - 1e-12
+    assert error <= (1 - own.delta) * square(vector) + 1e-9 * square(vector)
+    if worst.kind == "absolute":
+        assert error <= worst.constant * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("compressor", "vector"), [
+    (TopK(count=3), np.full(10, -2.0)),
+    (TopK(fraction=0.5), np.ones(10)),
+    (ScaledSign(), np.array([0, 0, 3.0, 0])),
+])  # fmt: skip
+def test_these_attain_their_delta(compressor: Compressor, vector: Array) -> None:
+    values = compressor.compress(vector, np.random.default_rng(0), F64).values
+    delta = compressor.contract(vector.size).delta
+    assert square(values - vector) == pytest.approx((1 - delta) * square(vector))
+
+
+def test_the_scaled_sign_attains_the_delta_of_its_vector() -> None:
+    vector = np.random.default_rng(0).standard_normal(50)
+    values = ScaledSign().compress(vector, np.random.default_rng(0), F64).values
+    delta = ScaledSign().contract_for(vector).delta
+    assert 0.4 < delta < 0.9  # 2/pi for a normal vector
+    assert square(values - vector) == pytest.approx((1 - delta) * square(vector))
+
+
+def test_a_threshold_leaves_almost_its_bound() -> None:
+    compressor, vector = HardThreshold(threshold=0.5), np.full(20, np.nextafter(0.5, 0))
+    assert compressor.contract_for(vector).delta == 0
+    assert square(vector) == pytest.approx(compressor.contract(20).constant)
+
+
+def spectrum(values: list[float]) -> Array:
+    rng = np.random.default_rng(3)
+    left, right = (np.linalg.qr(rng.standard_normal((6, 6))).Q for _ in range(2))
+    matrix: Array = left * np.array(values) @ right.T
+    return matrix.ravel()
+
+
+@pytest.mark.parametrize("rank", [1, 2, 5, 6])
+@pytest.mark.parametrize(
+    "singular", [[1] * 6, [6, 5, 4, 3, 2, 1], [1, 0, 0, 0, 0, 0], [9] + [1] * 5]
+)
+def test_factors_from_a_random_start_contract(rank: int, singular: list[float]) -> None:
+    vector, compressor = spectrum(singular), PowerSGD(rank=rank)
+    error, doubt = mean_and_doubt(square(arrivals(compressor, vector) - vector))
+    delta = compressor.contract(36).delta
+    assert delta == rank / 6
+    rounding = 1e-12 * square(vector)
+    assert error <= (1 - delta) * square(vector) + doubt + rounding
+    if len(set(singular)) == 1:
+        assert abs(error - (1 - delta) * square(vector)) <= rounding
+
+
+def two_valued(low: float, high: float, dimension: int) -> Array:
+    """Return a vector of two magnitudes with a mean square of 1."""
+    share = (1 - low**2) / (high**2 - low**2)
+    return np.where(np.arange(dimension) < share * dimension, high, low)
+
+
+def level_vectors(dimension: int) -> dict[str, Array]:
+    """Return vectors whose levels are spread in many ways."""
+    rng = np.random.default_rng(0)
+    two = {
+        f"{low} and {high}": two_valued(low, high, dimension)
+        for low in (0.0, 0.25, 0.5, 0.75)
+        for high in (1.25, 1.5, 2.0, 4.0)
+    }
+    return two | {
+        "normal": rng.standard_normal(dimension),
+        "laplace": rng.laplace(size=dimension),
+        "uniform": rng.uniform(-1, 1, dimension),
+        "constant": np.ones(dimension),
+        "heavy": rng.standard_cauchy(dimension),
+    }
+
+
+@pytest.mark.parametrize("name", level_vectors(1))
+@pytest.mark.parametrize("dimension", [1_000, 20_000])
+def test_qsgd_with_sqrt_d_levels_costs_at_most_2_8_bits_a_coordinate(
+    name: str, dimension: int
+) -> None:
+    rng = np.random.default_rng(0)
+    vector = level_vectors(dimension)[name]
+    for order in (vector, rng.permutation(vector) * rng.choice([-1, 1], dimension)):
+        payload = QSGD().compress(order, rng, ValueFormat.FLOAT64)
+        assert payload.steps == math.ceil(math.sqrt(dimension))
+        assert payload.bits <= 2.8 * dimension + 32  # sizes and the kind included
+
+
+def test_one_level_of_qsgd_costs_far_less() -> None:
+    rng = np.random.default_rng(0)
+    payload = QSGD(levels=1).compress(rng.standard_normal(10_000), rng, F64)
+    # About sqrt(d) coordinates, each with log2 of the gap of sqrt(d) and a sign.
+    assert 0.5 < payload.indices.size / 100 < 1.0
+    assert payload.bits < 100 * (math.log2(100) + 4)

@@ -1,0 +1,21 @@
+"""A hundred thousand damaged encodings: each is read as something or refused by the one error."""
+
+import numpy as np
+import pytest
+
+from tests.wire.hostile import damaged, genuine, is_read
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_bytes_are_read_or_refused(seed: int) -> None:
+    read = sum(map(is_read, damaged(25_000, np.random.default_rng(seed))))
+    assert 1_000 < read < 24_000  # the damage neither spares everything nor nothing
+
+
+def test_what_is_damaged_is_read_whole() -> None:
+    assert all(map(is_read, genuine(np.random.default_rng(0))))
+
+
+def test_noise_is_read_or_refused() -> None:
+    rng = np.random.default_rng(5)
+    assert sum(is_read(rng.bytes(int(rng.integers(60)))) for _ in range(10_000)) < 5_000

@@ -105,7 +105,7 @@ def job_table(job: Job) -> Group:
 
 def _facts(job: Job) -> Iterator[str]:
     yield ", ".join(f"{name} = {value:g}" for name, value in job.parameters.items())
-    bits = job.setup.pack_down(job.setup.initial).bits
+    bits = job.setup.packer_down.pack(job.setup.initial).bits
     values = job.scenario.wire.values.value  # noqa: PD011 - the name of a format
     yield (
         f"model of {job.problem.dimension} values, {bits} bits and a header of "

@@ -36,6 +36,18 @@ class Payload(Protocol):
         ...
 
 
+class Packer(Protocol):
+    """Turns the vectors of one sender into payloads, one after the other."""
+
+    def pack(self, vector: Array) -> Payload:
+        """Return what is sent for a vector, shape (d,); its `values` are what arrives."""
+        ...
+
+    def take_back(self, payload: Payload) -> None:
+        """Forget a payload that is known to be lost, as if it had never been packed."""
+        ...
+
+
 class Message:
     """What one node tells another: a frozen dataclass, every field of it a payload.
 

@@ -40,8 +40,8 @@ class _Nothing:
     """A method that asks everybody and lets everybody work and answer."""
 
     def __init__(self, setup: Setup) -> None:
-        self._down = Full(setup.pack_down(setup.initial))
-        self._up = Full(setup.pack_up(setup.initial))
+        self._down = Full(setup.packer_down.pack(setup.initial))
+        self._up = Full(setup.packer_up(0).pack(setup.initial))
 
     def memory(self, initial: Array) -> None:
         """Nothing is remembered."""

@@ -32,7 +32,7 @@ from fedsim.sim.setup import Member, Setup
 from fedsim.sim.stopping import StopRules
 from fedsim.sim.world import World
 from fedsim.streams import stream
-from fedsim.wire import HEADER_BITS, Dense, ValueFormat
+from fedsim.wire import HEADER_BITS, Identity, Plain, ValueFormat
 
 DEVICE = DeviceModel(1e9, 2.0, 1.0)
 CLIENTS, ROUNDS, REPEATS = 100, 1000, 7
@@ -69,8 +69,8 @@ class Echo(GradientDescent):
         return REPLY
 
 
-PACK = partial(Dense.of, format=ValueFormat.FLOAT32)
-REPLY = Innovation(PACK(NOTHING))
+PACKER = Plain(Identity(), ValueFormat.FLOAT32, stream(1, "compressor"))
+REPLY = Innovation(PACKER.pack(NOTHING))
 
 
 def bare_timeouts(count: int) -> None:
@@ -98,8 +98,8 @@ def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
         smoothness=lambda: NOTHING,
         evaluate=lambda _: 1.0,
         optimum=0.0,
-        pack_up=PACK,
-        pack_down=PACK,
+        packer_up=lambda client: PACKER,  # noqa: ARG005 - the same for all
+        packer_down=PACKER,
         header_bits=HEADER_BITS,
         rng=partial(stream, 1),
         topology=links,

@@ -10,6 +10,7 @@ from fedsim.algorithms.censored import (
     LazyGradient,
 )
 from fedsim.algorithms.charge import ChargeAwareHeavyBall
+from fedsim.algorithms.compressed import CompressedDescent
 
 ALGORITHMS: tuple[type[Algorithm], ...] = (
     CensoredHeavyBall,
@@ -19,6 +20,7 @@ ALGORITHMS: tuple[type[Algorithm], ...] = (
     LagWorker,
     LagServer,
     ChargeAwareHeavyBall,
+    CompressedDescent,
 )
 """Every algorithm that a scenario can name by its kind."""
 
@@ -27,6 +29,7 @@ __all__ = [
     "Algorithm",
     "CensoredHeavyBall",
     "ChargeAwareHeavyBall",
+    "CompressedDescent",
     "GradientDescent",
     "HeavyBall",
     "LagServer",

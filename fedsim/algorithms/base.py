@@ -77,6 +77,12 @@ class Algorithm(Spec):
     late_replies_required: ClassVar[bool] = False
     """Whether the server's state is wrong for ever once a reply is dropped for being late."""
 
+    asks_all: ClassVar[bool] = True
+    """Whether the server tells every client of the cohort every time."""
+
+    feeds_back: ClassVar[bool] = False
+    """Whether clients send differences to what the server holds of them, errors included."""
+
     kind: str
 
     def configured(self, setting: Setting) -> Self:

@@ -84,6 +84,7 @@ class GradientDescent(Algorithm):
     objective: ClassVar[Literal["sum", "mean"]] = "sum"
     source: ClassVar[str] = CHB
     late_replies_required: ClassVar[bool] = True
+    feeds_back: ClassVar[bool] = True
     window: ClassVar[int] = 1
     """How many steps of the model a worker remembers."""
 
@@ -223,6 +224,7 @@ class LagServer(LagWorker):
     """LAG-PS: the server asks only those workers whose gradient may have changed enough."""
 
     kind: Literal["lag-ps"] = "lag-ps"  # type: ignore[assignment]
+    asks_all: ClassVar[bool] = False
 
     xi: float = Field(default=1.0, ge=0, description="weight of each of the latest 10 steps")
 

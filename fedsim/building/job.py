@@ -10,15 +10,16 @@ import numpy as np
 
 from fedsim.algorithms import Algorithm
 from fedsim.building.fleet import Make
+from fedsim.building.packing import packer
 from fedsim.building.policies import silence_policy, stop_rules
 from fedsim.physics.topology import Topology
-from fedsim.ports import Array
+from fedsim.ports import SERVER, Array
 from fedsim.problems import Problem, Reference
 from fedsim.scenario import Group, Measure, Scenario, Variant
 from fedsim.sim.participation import Participation
 from fedsim.sim.setup import Setup
 from fedsim.streams import stream
-from fedsim.wire import HEADER_BITS, Dense
+from fedsim.wire import HEADER_BITS
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Job:
     def setup(self) -> Setup:
         """Everything that the world is made of."""
         scenario = self.scenario
-        pack = partial(Dense.of, format=scenario.wire.values)
+        wire = scenario.wire
         fleet = zip(self.members, self.problem.oracles, strict=True)
         return Setup(
             algorithm=self.algorithm,
@@ -76,8 +77,8 @@ class Job:
             evaluate=partial(self.problem.value, objective=self.algorithm.objective),
             optimum=self.reference.value if self.reference else nan,
             measures={name: partial(_MEASURES[name], self) for name in scenario.measures},
-            pack_up=pack,
-            pack_down=pack,
+            packer_up=partial(packer, wire.up, wire.values, self.seed),
+            packer_down=packer(wire.down, wire.values, self.seed, SERVER),
             header_bits=HEADER_BITS,
             rng=partial(stream, self.seed),
             topology=self.topology,

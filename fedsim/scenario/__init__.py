@@ -29,7 +29,7 @@ from fedsim.scenario.radio_presets import LORA, RADIOS
 from fedsim.scenario.radios import FirstOrderRadio, Radio
 from fedsim.scenario.schema import schema
 from fedsim.scenario.silence import SILENCES, BeaconSilence, DeadlineSilence, Silence
-from fedsim.scenario.specs import Measure, ProblemSpec, Scenario, Stop, Wire
+from fedsim.scenario.specs import Compression, Measure, ProblemSpec, Scenario, Stop, Wire
 from fedsim.scenario.traces import TRACES, Trace
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "Battery",
     "BeaconSilence",
     "Charging",
+    "Compression",
     "DeadlineSilence",
     "Device",
     "FirstOrderRadio",

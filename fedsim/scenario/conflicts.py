@@ -3,8 +3,14 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fedsim.scenario.participation import AsynchronousParticipation, Rounds, Sample
+from fedsim.scenario.participation import (
+    AsynchronousParticipation,
+    FullParticipation,
+    Rounds,
+    Sample,
+)
 from fedsim.scenario.silence import DeadlineSilence
+from fedsim.wire import refusal
 
 if TYPE_CHECKING:  # which asks this module what is wrong with it
     from fedsim.scenario.specs import Scenario
@@ -20,6 +26,7 @@ def conflicts(scenario: "Scenario") -> Iterator[Conflict]:
     yield from _closings(scenario)
     yield from _sizes(scenario)
     yield from _empty_batteries(scenario)
+    yield from _compression(scenario)
 
 
 def _split(scenario: "Scenario") -> Iterator[Conflict]:
@@ -124,3 +131,41 @@ def _empty_batteries(scenario: "Scenario") -> Iterator[Conflict]:
     else:
         text = f"seen {count}, but no client has a battery; give a group of fleet one"
     yield "stop.batteries", text, count
+
+
+def _compression(scenario: "Scenario") -> Iterator[Conflict]:
+    """Error feedback needs a compressor that fits it, and a method that does not do it itself."""
+    wire, method = scenario.wire, scenario.algorithm
+    for way, link in {"up": wire.up, "down": wire.down}.items():
+        key, feedback = f"wire.{way}.error_feedback", link.error_feedback
+        if feedback == "none":
+            continue
+        if reason := refusal(link.compressor, feedback):
+            yield key, f'seen "{feedback}", but {reason}', feedback
+        elif way == "up" and method.feeds_back:
+            text = (
+                f'seen "{feedback}", but a client of {method.kind} sends the difference to what the'
+                " server holds of it already, errors included, which is error feedback by itself;"
+                " use none"
+            )
+            yield key, text, feedback
+        elif feedback == "ef21":
+            yield from _receivers(scenario, way)
+
+
+def _receivers(scenario: "Scenario", way: str) -> Iterator[Conflict]:
+    """What a receiver holds under EF21 is right as long as it hears every message."""
+    key, silence, participation = (
+        f"wire.{way}.error_feedback",
+        scenario.silence,
+        scenario.participation,
+    )
+    drops = "drop" in (getattr(silence, "late", ""), getattr(participation, "late", ""))
+    partly = not isinstance(participation, FullParticipation) or not scenario.algorithm.asks_all
+    lossy = any(group.may_miss for group in scenario.fleet)
+    cells = scenario.network.broadcast == "cell"
+    misses = drops if way == "up" else partly or lossy or cells
+    if misses:
+        who = "the server drops late replies" if way == "up" else "a client may miss a broadcast"
+        text = f'seen "ef21", but {who}, and what it holds would be wrong from then on; use ef'
+        yield key, text, "ef21"

@@ -12,6 +12,7 @@ from fedsim.scenario.channels import AnyRadio
 from fedsim.scenario.choice import failure
 from fedsim.scenario.devices import Device
 from fedsim.scenario.fields import as_written
+from fedsim.scenario.quantities import UNLIMITED
 from fedsim.spec import Spec
 
 
@@ -32,6 +33,12 @@ class Group(Spec):
         if self.battery is None:
             return float("inf")
         return self.battery.capacity or self.device.battery
+
+    @property
+    def may_miss(self) -> bool:
+        """Whether something sent to these clients may not arrive."""
+        loses = self.radio.loss.kind != "none" and self.radio.tries != UNLIMITED
+        return loses or self.battery is not None or self.availability.kind != "always"
 
     @model_validator(mode="after")
     def _battery_fits(self) -> Self:

@@ -17,7 +17,7 @@ from fedsim.scenario.participation import AnyParticipation
 from fedsim.scenario.quantities import Bits, Duration, Joules
 from fedsim.scenario.silence import AnySilence
 from fedsim.spec import Spec
-from fedsim.wire import ValueFormat
+from fedsim.wire import COMPRESSORS, Compressor, Feedback, ValueFormat
 
 
 class ProblemSpec(Spec):
@@ -30,12 +30,27 @@ class ProblemSpec(Spec):
     )
 
 
+class Compression(Spec):
+    """What becomes of a vector before it is encoded."""
+
+    compressor: Annotated[Compressor, OneOf(COMPRESSORS)] = as_written(
+        {"kind": "identity"}, "a map from vectors to what is sent instead of them"
+    )
+    error_feedback: Feedback = Field(
+        default="none",
+        description="what a sender keeps of its errors: none; ef, the sum of them; or ef21, what "
+        "the receiver holds, of which only the change is sent",
+    )
+
+
 class Wire(Spec):
     """How vectors are encoded on both links; what arrives is what the encoding can carry."""
 
     values: ValueFormat = Field(
         default=ValueFormat.FLOAT32, description="format of every number on the wire"
     )
+    up: Compression = as_written({}, "what the clients' vectors are compressed by")
+    down: Compression = as_written({}, "what the server's vectors are compressed by")
 
 
 class Stop(Spec):

@@ -124,7 +124,7 @@ def _ends(job: Job, cost: RoundCost) -> Iterator[str]:
         group = job.groups[job.members[first]]
         rounds = floor(cost.rounds[first])
         yield (
-            f"the first battery is empty after {rounds:,} of them "
+            f"the first battery is empty after {rounds:,} of them, from its charge at the start "
             f"({group.device.kind} over {group.radio.kind}), if nothing charges it"
         )
 

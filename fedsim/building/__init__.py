@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedsim.algorithms import Algorithm, Setting
-from fedsim.building.feasibility import check_cells, check_closing, check_deadline
+from fedsim.building.feasibility import (
+    check_cells,
+    check_closing,
+    check_deadline,
+    check_supplies,
+)
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
 from fedsim.building.fleet import makes
@@ -70,6 +75,7 @@ class Builder:
         names = [fleet[number].name for number in members]
         links = topology(scenario.network, names, self.plan.folder, findings)
         check_cells(scenario, fleet, findings)
+        check_supplies(fleet, findings)
         if solved:
             policy = participation(scenario.participation, solved.problem)
             check_sizes(scenario.participation, len(members), findings)

@@ -77,6 +77,20 @@ def check_closing(
             findings.add("network.broadcast", text.replace("use tries: unlimited", "use unicast"))
 
 
+def check_supplies(makes: Sequence[Make], findings: Findings) -> None:
+    """Find batteries that would have to give a finite energy in no time."""
+    for make in makes:
+        radio = make.radio
+        costs = {"up": (radio.up, radio.energy_up), "down": (radio.down, radio.energy_down)}
+        for way, (rate, energy) in costs.items():
+            if make.battery is not None and rate == inf and energy > 0:
+                text = (
+                    f'seen "unlimited" with {energy * 1e9:g} nJ/bit, which {make.name} would draw'
+                    ' from its battery in no time; give a rate, such as "5 Mbit/s"'
+                )
+                findings.add(f"fleet.{make.group}.radio.{way}", text)
+
+
 def check_cells(scenario: Scenario, makes: Sequence[Make], findings: Findings) -> None:
     """Find cells whose broadcast has no one rate, because its listeners follow traces."""
     if scenario.network.broadcast != "cell":

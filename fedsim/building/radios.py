@@ -120,5 +120,10 @@ def _lora(spec: LoRaRadio) -> RadioModel:
         spreading=spec.spreading, bandwidth=spec.bandwidth, coding=spec.coding, duty=spec.duty
     )
     return RadioModel(
-        up=modem, down=modem, latency=spec.latency, send=spec.send, receive=spec.receive
+        up=modem,
+        down=modem,
+        latency=spec.latency,
+        send=spec.send,
+        receive=spec.receive,
+        framing=Framing(modem.mac, modem.mac + modem.frame_payload),
     )

@@ -23,7 +23,7 @@ that a cell hears is sent once, to no particular peer, and received by every lis
 | header_bits | int64 | the application's header |
 | transport_bits | int64 | framing of the transport; packets sent again |
 | joules | float64, J | energy spent in the span beyond the device's idle power |
-| state_of_charge | float64 | share of the battery left, in [0, 1]; NaN on mains |
+| state_of_charge | float64 | share of the battery left; NaN on mains, in `silent` and `late` rows |
 | detail | category | further words; null for nearly all rows |
 """
 

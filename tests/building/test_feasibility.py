@@ -167,6 +167,21 @@ def test_a_cell_whose_listeners_follow_traces_has_no_rate(tmp_path: Path) -> Non
     assert "phone-mid over lte" in faults["fleet.0.radio.down_trace"]
 
 
+def test_a_battery_gives_no_energy_in_no_time(tmp_path: Path) -> None:
+    radio = {"kind": "lte", "up": "unlimited"}
+    job(tmp_path, fleet=group(count=2, radio=radio))
+    faults = found(tmp_path, fleet=group(count=2, radio=radio, battery={"capacity": "1 Wh"}))
+    assert list(faults) == ["fleet.0.radio.up"]
+    for words in ("phone-mid over lte", "438.39 nJ/bit", "give a rate"):
+        assert words in faults["fleet.0.radio.up"]
+
+
+def test_a_lora_frame_carries_its_mac_bytes_beside_the_message(tmp_path: Path) -> None:
+    framing = job(tmp_path, fleet=group(count=2, radio="lora-sf7")).setup.fleet[0].radio.framing
+    assert (framing.packets(8 * 222), framing.bits(8 * 222)) == (1, 8 * 13)
+    assert (framing.packets(8 * 223), framing.bits(8 * 223)) == (2, 2 * 8 * 13)
+
+
 def test_silence_that_is_waited_for_closes_rounds(tmp_path: Path) -> None:
     job(tmp_path, fleet=radio(**LOSSY), **deadline("silence", 60.0))
 

@@ -97,6 +97,7 @@ def state(packer: Any) -> Array:
 
 @pytest.mark.parametrize("feedback", ["ef", "ef21"])
 @pytest.mark.parametrize("name", DETERMINISTIC)
+@few
 @given(vectors=rows(4))
 def test_a_message_that_is_taken_back_was_never_packed(
     feedback: Any, name: str, vectors: Array
@@ -164,7 +165,7 @@ def test_the_error_stays_within_its_bound(name: str) -> None:
         vector = draws.standard_normal(DIMENSION)
         packer.pack(vector / math.sqrt(square(vector)))
         squares.append(square(packer.error))
-    assert np.mean(squares[100:]) <= 4 * (1 - delta) / delta**2
+    assert np.mean(squares[100:]) <= 4 * (1 - delta) / delta**2 + 1e-20  # rounding
 
 
 def test_an_absolute_compressor_s_error_is_within_its_own_bound() -> None:

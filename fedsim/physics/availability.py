@@ -21,11 +21,6 @@ Timeline = tuple[bool, Iterator[float]]
 class Availability(Protocol):
     """A law of when a client is online."""
 
-    @property
-    def returns(self) -> bool:
-        """Whether a client that is offline surely comes back."""
-        ...
-
     def timeline(self, rng: np.random.Generator) -> Timeline:
         """Return the timeline of one client, drawn from its stream."""
         ...
@@ -34,11 +29,6 @@ class Availability(Protocol):
 @dataclass(frozen=True, slots=True)
 class Always:
     """Never offline."""
-
-    @property
-    def returns(self) -> bool:
-        """It never has to."""
-        return True
 
     def timeline(self, rng: np.random.Generator) -> Timeline:  # noqa: ARG002 - nothing is drawn
         """Return a timeline without an event."""
@@ -66,11 +56,6 @@ class Bernoulli:
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
             raise ValueError(f"share is above 0 and at most 1; seen {self.share}")
-
-    @property
-    def returns(self) -> bool:
-        """It is there in some later round."""
-        return True
 
     def timeline(self, rng: np.random.Generator) -> Timeline:  # noqa: ARG002 - rounds are drawn
         """Return a timeline without an event."""
@@ -108,11 +93,6 @@ class Markov:
                 raise ValueError(f"{name} is above 0 and finite; seen {getattr(self, name)}")
         if not 0 <= self.amplitude <= 1:
             raise ValueError(f"amplitude is 0 to 1; seen {self.amplitude}")
-
-    @property
-    def returns(self) -> bool:
-        """It comes back after a time that is finite with probability 1."""
-        return True
 
     def rate(self, t: float) -> float:
         """Return the rate at which a client that is offline comes online, 1/s."""
@@ -164,11 +144,6 @@ class Intervals:
             raise ValueError("every interval ends after it begins")
         if edges != sorted(edges) or (edges and edges[0] < 0):
             raise ValueError("intervals follow each other from 0 on, without an overlap")
-
-    @property
-    def returns(self) -> bool:
-        """Whether the last interval has no end."""
-        return bool(self.ends) and self.ends[-1] == inf
 
     def timeline(self, rng: np.random.Generator) -> Timeline:  # noqa: ARG002 - nothing is drawn
         """Return the edges; where one interval ends as the next begins, nothing happens."""

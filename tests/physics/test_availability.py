@@ -115,20 +115,14 @@ def test_the_first_stay_begins_at_time_0() -> None:
 def test_who_is_always_there_never_toggles() -> None:
     for law in (ALWAYS, Bernoulli(0.3)):
         assert drawn(law, 0) == (True, [])
-        assert law.returns
     assert drawn(NEVER, 0) == (False, [])
-    assert Markov(1.0, 1.0).returns
-    assert not NEVER.returns
 
 
 def test_intervals_toggle_at_their_edges() -> None:
     assert drawn(Intervals((0.0, 10.0), (5.0, 20.0)), 0) == (True, [5.0, 10.0, 20.0])
     assert drawn(Intervals((1.0,), (5.0,)), 0) == (False, [1.0, 5.0])
     assert drawn(Intervals((1.0, 5.0), (5.0, 6.0)), 0) == (False, [1.0, 6.0])  # at 5 s, nothing
-    endless = Intervals((1.0,), (inf,))
-    assert drawn(endless, 0) == (False, [1.0])
-    assert endless.returns
-    assert not Intervals((1.0,), (5.0,)).returns
+    assert drawn(Intervals((1.0,), (inf,)), 0) == (False, [1.0])
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from fedsim.errors import DataError, FedsimError, ScenarioError
 from fedsim.problems import ENTRIES, fetch
 from fedsim.run import Result, Watch, run
 from fedsim.scenario import Plan, load, schema
+from fedsim.scenario.wording import unknown
 
 app = typer.Typer(
     add_completion=False,
@@ -76,9 +77,17 @@ def check(file: File, overrides: Overrides = None) -> None:
 
 
 @app.command("list")
-def list_command() -> None:
-    """List algorithms, losses, data, splits, devices and radios, with their sources."""
-    for table in describe.listings():
+def list_command(
+    name: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="one table alone, such as compressors")
+    ] = None,
+) -> None:
+    """List what a scenario can name: algorithms, compressors, devices, ..., with sources."""
+    tables = {title.replace(" ", "-"): table for title, table in describe.listings()}
+    with _errors():
+        if name is not None and name not in tables:
+            raise DataError("list", f"there is no such table: {unknown(name, list(tables))}")
+    for table in tables.values() if name is None else [tables[name]]:
         _out.print(table)
 
 

@@ -31,7 +31,7 @@ from fedsim.scenario import (
     TRACES,
     Preset,
 )
-from fedsim.wire import HEADER_BITS
+from fedsim.wire import COMPRESSORS, HEADER_BITS, Dense
 
 _SOURCED: Mapping[str, Sequence[type[Any]]] = {
     "algorithms": ALGORITHMS,
@@ -40,7 +40,7 @@ _SOURCED: Mapping[str, Sequence[type[Any]]] = {
     "splits": SPLITS,
 }
 _KINDS: Mapping[str, Sequence[type[Any]]] = {
-    "radios that are no presets": RADIO_KINDS,
+    "radio kinds": RADIO_KINDS,
     "networks": NETWORKS,
     "participation": PARTICIPATION,
     "silence": SILENCES,
@@ -57,16 +57,24 @@ _HEADS = (
 _PRESETS: Mapping[str, Mapping[str, Preset]] = {"devices": DEVICES, "radios": {**RADIOS, **LORA}}
 
 
-def listings() -> Iterator[Table]:
-    """Yield a table for everything that a scenario names by its kind, sources included."""
+def listings() -> Iterator[tuple[str, Table]]:
+    """Yield a table for everything that a scenario names by its kind, each with its name."""
     for title, models in _SOURCED.items():
         sourced = [(_kind(model), _first_line(model), model.source) for model in models]
-        yield listing(title, ("kind", "what it is", "source"), sourced)
+        yield title, listing(title, ("kind", "what it is", "source"), sourced)
+    yield "compressors", _compressors()
     for title, presets in _PRESETS.items():
         lines = [(name, _values(preset), preset.basis) for name, preset in presets.items()]
-        yield listing(title, ("preset", "values", "source"), lines)
+        yield title, listing(title, ("preset", "values", "source"), lines)
     for title, models in _KINDS.items():
-        yield listing(title, ("kind", "what it is"), [(_kind(m), _first_line(m)) for m in models])
+        rows = [(_kind(model), _first_line(model)) for model in models]
+        yield title, listing(title, ("kind", "what it is"), rows)
+
+
+def _compressors() -> Table:
+    """Return the compressors with what each promises of its error."""
+    rows = [(_kind(one), _first_line(one), one.law, one.source) for one in COMPRESSORS]
+    return listing("compressors", ("kind", "what it is", "class and constant", "source"), rows)
 
 
 def _kind(model: type[Any]) -> str:
@@ -105,7 +113,8 @@ def job_table(job: Job) -> Group:
 
 def _facts(job: Job) -> Iterator[str]:
     yield ", ".join(f"{name} = {value:g}" for name, value in job.parameters.items())
-    bits = job.setup.packer_down.pack(job.setup.initial).bits
+    initial = job.setup.initial
+    bits = Dense.of(initial, job.scenario.wire.values).bits
     values = job.scenario.wire.values.value  # noqa: PD011 - the name of a format
     yield (
         f"model of {job.problem.dimension} values, {bits} bits and a header of "

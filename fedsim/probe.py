@@ -40,8 +40,10 @@ class _Nothing:
     """A method that asks everybody and lets everybody work and answer."""
 
     def __init__(self, setup: Setup) -> None:
-        self._down = Full(setup.packer_down.pack(setup.initial))
-        self._up = Full(setup.packer_up(0).pack(setup.initial))
+        # How long a compressed vector is may hang on what is in it; nothing would be misleading.
+        vector = np.random.default_rng(0).standard_normal(setup.initial.shape)
+        self._down = Full(setup.packer_down().pack(vector))
+        self._up = Full(setup.packer_up(0).pack(vector))
 
     def memory(self, initial: Array) -> None:
         """Nothing is remembered."""

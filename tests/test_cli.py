@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from fedsim import cli
+from fedsim import cli, describe
 from fedsim.algorithms import ALGORITHMS
 from fedsim.cli import app
 from fedsim.problems import LOSSES, SOURCES, SPLITS
 from fedsim.scenario import DEVICES, RADIOS, load
+from fedsim.wire import COMPRESSORS
 
 SCENARIO = """\
 problem:
@@ -203,12 +204,37 @@ def test_check_shows_what_would_run(scenario: Path) -> None:
 def test_list_shows_every_kind_and_its_source() -> None:
     result = invoke("list")
     assert result.exit_code == 0
-    kinds = [
-        model.model_fields["kind"].default for model in (*ALGORITHMS, *LOSSES, *SOURCES, *SPLITS)
-    ]
+    models = (*ALGORITHMS, *LOSSES, *SOURCES, *SPLITS, *COMPRESSORS)
+    kinds = [model.model_fields["kind"].default for model in models]
     for name in (*kinds, *DEVICES, *RADIOS):
         assert str(name) in result.stdout
     assert "MobiSys" in result.stdout
+
+
+def test_list_shows_one_table_alone() -> None:
+    result = invoke("list", "compressors")
+    assert result.exit_code == 0
+    assert "algorithms" not in result.stdout
+    lines = result.stdout.splitlines()
+    assert "compressors" in lines[0]
+    for model in COMPRESSORS:
+        assert any(line.split()[:1] == [model.model_fields["kind"].default] for line in lines)
+    words = " ".join(result.stdout.split())
+    for word in ("delta = k/d", "omega = d/k - 1", "omega = 1/8", "Alistarh"):
+        assert word in words
+
+
+def test_every_table_can_be_named_and_all_make_the_whole_list() -> None:
+    alone = [invoke("list", title.replace(" ", "-")) for title, _ in describe.listings()]
+    assert all(result.exit_code == 0 for result in alone)
+    assert "".join(result.stdout for result in alone) == invoke("list").stdout
+
+
+def test_a_table_that_there_is_not_is_one_line_with_those_there_are() -> None:
+    result = invoke("list", "compresors")
+    check_blame(result, "compresors", "did you mean 'compressors'?", "packet-losses", "radios")
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
 
 
 def test_schema_is_json_that_names_every_block() -> None:

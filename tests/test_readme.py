@@ -63,6 +63,15 @@ def test_the_fleet_of_the_readme_runs_in_place_of_the_quickstart_s(tmp_path: Pat
     assert set(result.events["event"]) >= {"sampled", "offline", "online", "late", "tail"}
 
 
+def test_the_wire_of_the_readme_runs_in_place_of_the_quickstart_s(tmp_path: Path) -> None:
+    yaml = YAML(typ="safe", pure=True)
+    (wire,) = blocks("yaml wire")
+    scenario = yaml.load(ROOT / "scenarios/quickstart.yaml") | yaml.load(wire) | {"variants": {}}
+    result = fedsim.run(scenario, out=tmp_path)
+    assert result.summary["rounds"].tolist() == [50]
+    assert result.rounds["gap"].iloc[-1] < result.rounds["gap"].iloc[0] / 10
+
+
 def test_the_quickstart_fits_a_screen() -> None:
     lines = (ROOT / "scenarios/quickstart.yaml").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 30
@@ -98,7 +107,7 @@ def test_ci_runs_the_install_and_test_blocks_as_they_stand() -> None:
 
 
 def test_no_block_is_left_out() -> None:
-    known = {"sh install", "sh run", "sh test", "text", "yaml", "yaml fleet", "python"}
+    known = {"sh install", "sh run", "sh test", "text", "yaml", "yaml fleet", "yaml wire", "python"}
     assert {head for head, _ in BLOCKS} == known
 
 

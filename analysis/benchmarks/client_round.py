@@ -99,7 +99,7 @@ def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
         evaluate=lambda _: 1.0,
         optimum=0.0,
         packer_up=lambda client: PACKER,  # noqa: ARG005 - the same for all
-        packer_down=PACKER,
+        packer_down=lambda: PACKER,
         header_bits=HEADER_BITS,
         rng=partial(stream, 1),
         topology=links,

@@ -77,8 +77,10 @@ class Job:
             evaluate=partial(self.problem.value, objective=self.algorithm.objective),
             optimum=self.reference.value if self.reference else nan,
             measures={name: partial(_MEASURES[name], self) for name in scenario.measures},
-            packer_up=partial(packer, wire.up, wire.values, self.seed),
-            packer_down=packer(wire.down, wire.values, self.seed, SERVER),
+            packer_up=partial(
+                packer, wire.up, wire.values, self.seed, feeds_back=self.algorithm.feeds_back
+            ),
+            packer_down=partial(packer, wire.down, wire.values, self.seed, SERVER),
             header_bits=HEADER_BITS,
             rng=partial(stream, self.seed),
             topology=self.topology,

@@ -155,17 +155,30 @@ def _compression(scenario: "Scenario") -> Iterator[Conflict]:
 
 def _receivers(scenario: "Scenario", way: str) -> Iterator[Conflict]:
     """What a receiver holds under EF21 is right as long as it hears every message."""
-    key, silence, participation = (
-        f"wire.{way}.error_feedback",
-        scenario.silence,
-        scenario.participation,
-    )
-    drops = "drop" in (getattr(silence, "late", ""), getattr(participation, "late", ""))
-    partly = not isinstance(participation, FullParticipation) or not scenario.algorithm.asks_all
-    lossy = any(group.may_miss for group in scenario.fleet)
+    reason = _unheard_up(scenario) if way == "up" else _unheard_down(scenario)
+    if reason:
+        text = f'seen "ef21", but {reason}, and what it holds would be wrong from then on; use ef'
+        yield f"wire.{way}.error_feedback", text, "ef21"
+
+
+def _unheard_up(scenario: "Scenario") -> str:
+    """Say what the server may not hear of a client's messages; empty for nothing.
+
+    What is broken off when a client goes is taken back, all of it at once. What is lost on
+    the air may have a successor already, which says what has changed since.
+    """
+    silence, participation = scenario.silence, scenario.participation
+    if "drop" in (getattr(silence, "late", ""), getattr(participation, "late", "")):
+        return "the server drops late replies"
+    if any(group.loses for group in scenario.fleet):
+        return "the server may miss a message that the next one builds on (radio.tries)"
+    return ""
+
+
+def _unheard_down(scenario: "Scenario") -> str:
+    """Say what a client may not hear of the server's messages; empty for nothing."""
+    partly = not isinstance(scenario.participation, FullParticipation)
     cells = scenario.network.broadcast == "cell"
-    misses = drops if way == "up" else partly or lossy or cells
-    if misses:
-        who = "the server drops late replies" if way == "up" else "a client may miss a broadcast"
-        text = f'seen "ef21", but {who}, and what it holds would be wrong from then on; use ef'
-        yield key, text, "ef21"
+    away = any(group.may_miss for group in scenario.fleet)
+    missed = partly or cells or away or not scenario.algorithm.asks_all
+    return "a client may miss a broadcast" if missed else ""

@@ -35,10 +35,14 @@ class Group(Spec):
         return self.battery.capacity or self.device.battery
 
     @property
+    def loses(self) -> bool:
+        """Whether a message of these clients, or to them, may be lost for good."""
+        return self.radio.loss.kind != "none" and self.radio.tries != UNLIMITED
+
+    @property
     def may_miss(self) -> bool:
         """Whether something sent to these clients may not arrive."""
-        loses = self.radio.loss.kind != "none" and self.radio.tries != UNLIMITED
-        return loses or self.battery is not None or self.availability.kind != "always"
+        return self.loses or self.battery is not None or self.availability.kind != "always"
 
     @model_validator(mode="after")
     def _battery_fits(self) -> Self:

@@ -104,6 +104,7 @@ def dump(scenario: Scenario) -> str:
     """Return a scenario as YAML: every default filled in, its variants left out."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
+    yaml.width = 2**31  # a long text that is folded comes back with a blank in it
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # untyped there
     plain = scenario.model_dump(mode="json", exclude={"variants"})
     # Line ends of Unicode's and the like are escaped: as they are, YAML folds them away.

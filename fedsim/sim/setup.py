@@ -71,8 +71,8 @@ class Setup:
         evaluate: returns the objective at a model; costs no simulated time.
         optimum: the least objective; NaN where none is known.
         measures: what else to evaluate at every model, by name.
-        packer_up: returns what packs a client's vectors.
-        packer_down: packs those of the server.
+        packer_up, packer_down: make what packs the vectors of a client, and of the server; it
+            may remember what it has packed.
         header_bits: in front of every message.
         rng: returns the random stream of a purpose and an entity.
         topology: the links between clients and server; None for none that bind.
@@ -91,7 +91,7 @@ class Setup:
     evaluate: Callable[[Array], float]
     optimum: float
     packer_up: Callable[[ClientId], Packer]
-    packer_down: Packer
+    packer_down: Callable[[], Packer]
     header_bits: int
     rng: Callable[..., np.random.Generator]
     measures: Mapping[str, Callable[[Array], float]] = field(default_factory=dict)

@@ -71,7 +71,7 @@ class World:
             clients=len(setup.fleet),
             initial=setup.initial,
             smoothness=setup.smoothness,
-            pack=setup.packer_down.pack,
+            pack=setup.packer_down().pack,
             rng=setup.rng("server", 0),
             commit=self._commit,
         )

@@ -18,6 +18,7 @@ from fedsim.wire.compressors import (
 )
 from fedsim.wire.feedback import (
     PACKERS,
+    Contractive,
     ErrorFeedback,
     ErrorFeedback21,
     Feedback,
@@ -45,6 +46,7 @@ __all__ = [
     "QSGD",
     "Compressor",
     "Contract",
+    "Contractive",
     "Dense",
     "Dithered",
     "Empty",

@@ -68,8 +68,9 @@ def gamma_length(numbers: Numbers) -> int:
 
 
 def floor_log2(numbers: Numbers) -> Numbers:
-    """Return floor(log2 g) of each number g >= 1."""
-    return np.frexp(numbers.astype(np.float64))[1].astype(np.intp) - 1
+    """Return floor(log2 g) of each number g >= 1: the exponent of g as a float64."""
+    exponents: Numbers = (numbers.astype(np.float64).view(np.int64) >> 52).astype(np.intp) - 1023
+    return exponents
 
 
 def varint(number: int) -> bytes:

@@ -38,6 +38,23 @@ class Plain:
         """Do nothing: nothing was kept."""
 
 
+class Contractive(Plain):
+    """A compressor for a method that keeps the errors itself, as EF21 does.
+
+    An unbiased one is made contractive: with omega above 1 its error may exceed the vector, and
+    differences to what a server holds would grow.
+    """
+
+    def __init__(self, compressor: Compressor, form: ValueFormat, rng: np.random.Generator) -> None:
+        super().__init__(compressor, form, rng)
+        self._compressor = compressor
+
+    def pack(self, vector: Array) -> Encodable:
+        """Return C(a v), with the a of `Contract.shrink`."""
+        shrink = self._compressor.contract(vector.size).shrink
+        return super().pack(vector if shrink == 1.0 else shrink * vector)
+
+
 class _Remembering(ABC):
     """A packer whose state changes by a known vector with every payload."""
 

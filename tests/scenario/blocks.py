@@ -33,6 +33,15 @@ FIRST_ORDER = {"kind": "first-order", "up": "1 Mbit/s", "down": "1 Mbit/s", "dis
 CYCLES = {"kappa": 1e-28, "cycles_per_sample": 1e4, "frequency": "1 GHz"}
 EDGES = [{"source": "server", "target": f"client-{n}", "rate": "5 Mbit/s"} for n in range(4)]
 
+DCGD = {"algorithm": {"kind": "dcgd", "step_size": 0.1}}
+TOP = {"kind": "top-k", "fraction": 0.1}
+
+
+def wire(way: str, compressor: Blocks | None = None, feedback: str = "none") -> Blocks:
+    """Return a wire that compresses one way, top-k where nothing else is said."""
+    return {"wire": {way: {"compressor": compressor or TOP, "error_feedback": feedback}}}
+
+
 GOOD: dict[str, Blocks] = {
     "nothing": {},
     "lognormal": group(device={"kind": "pi-4", "slowdown": {"kind": "lognormal", "sigma": 0.3}}),
@@ -94,5 +103,28 @@ GOOD: dict[str, Blocks] = {
     "asynchronous": {"participation": {"kind": "asynchronous", "buffer": 2, "concurrency": 4}},
     "stop at batteries": battery() | {"stop": {"batteries": 4}},
     "deadline": {"silence": {"kind": "deadline", "after": "3 s"}},
+    "compressed up": wire("up", TOP),
+    "compressed down, held by all": wire("down", {"kind": "scaled-sign"}, "ef21"),
+    "compressed for a cohort": wire("down", {"kind": "low-rank", "rank": 2}, "ef")
+    | {"participation": {"kind": "uniform", "count": 3}},
+    "compressed both ways": DCGD
+    | {
+        "wire": {
+            "values": "bfloat16",
+            "up": {"compressor": {"kind": "rand-k", "count": 5, "indices": "explicit"},
+                   "error_feedback": "ef21"},
+            "down": {"compressor": {"kind": "qsgd", "levels": 4}},
+        }
+    },
+    "what goes away is taken back": DCGD | wire("up", None, "ef21") | battery(),
+    "what is lost is taken back": DCGD
+    | wire("up", {"kind": "threshold", "threshold": 0.1}, "ef")
+    | radio(loss={"kind": "independent", "rate": "1 %"}, tries=1),
+    "what is sent again is not lost": DCGD
+    | wire("up", {"kind": "terngrad"}, "ef21")
+    | radio(loss={"kind": "independent", "rate": "1 %"}),
+    "few bits": wire("up", {"kind": "dithered", "bits": 4}),
+    "powers of two": wire("up", {"kind": "natural"}),
+    "many levels": wire("up", {"kind": "qsgd"}),
 }  # fmt: skip
 """Between them they name every kind."""

@@ -22,7 +22,9 @@ from fedsim.scenario import (
 from fedsim.scenario.choice import kinds_of
 from fedsim.scenario.located import Origin
 from fedsim.scenario.reading import read_text
-from tests.scenario.blocks import CYCLES, GOOD, battery, group
+from fedsim.spec import Spec
+from fedsim.wire import COMPRESSORS
+from tests.scenario.blocks import CYCLES, GOOD, TOP, battery, group, wire
 from tests.scenario.examples import faults, least, made
 from tests.scenario.wrong_blocks import CONFLICTS, WRONG_BLOCKS
 
@@ -43,8 +45,9 @@ def plain(text: str) -> Any:
 
 def test_the_examples_name_every_kind() -> None:
     written = [made(**blocks).model_dump(mode="json") for blocks in GOOD.values()]
-    models = (*AVAILABILITY, *CHARGING, *PACKET_LOSSES, *PARTICIPATION, *RADIO_KINDS, *SILENCES,
-              *SLOWDOWNS, *TRACES)  # fmt: skip
+    models: tuple[type[Spec], ...]
+    models = (*AVAILABILITY, *CHARGING, *COMPRESSORS, *PACKET_LOSSES, *PARTICIPATION,
+              *RADIO_KINDS, *SILENCES, *SLOWDOWNS, *TRACES)  # fmt: skip
     assert {kind for model in models for kind in kinds_of(model)} <= said(written, "kind")
     topologies = {kind for model in NETWORKS for kind in kinds_of(model, "topology")}
     assert topologies == said(written, "topology")
@@ -130,6 +133,27 @@ def test_a_variant_of_another_radio_or_topology_starts_anew() -> None:
     assert networks["tree"]["server"]["up"] == float("inf")
     for name in ("slow", "star"):
         assert (networks[name]["server"]["up"], networks[name]["server"]["down"]) == (5e6, 1e6)
+
+
+def test_a_variant_of_another_compressor_starts_anew_and_of_the_same_goes_on() -> None:
+    base = least(**wire("down", TOP, "ef"))
+    variants = {
+        "sign": wire("down", {"kind": "scaled-sign"}, "none"),
+        "more": {"wire": {"down": {"compressor": {"fraction": 0.5}}}},
+        "count": wire("down", TOP | {"fraction": None, "count": 3}, "ef21"),
+    }
+    plan = load(base | {"variants": variants})
+    down = {each.name: each.scenario.wire.down.model_dump() for each in plan.variants}
+    top = {"kind": "top-k", "fraction": 0.1, "count": None}
+    assert down == {
+        "base": {"compressor": top, "error_feedback": "ef"},
+        "sign": {"compressor": {"kind": "scaled-sign"}, "error_feedback": "none"},
+        "more": {"compressor": top | {"fraction": 0.5}, "error_feedback": "ef"},
+        "count": {
+            "compressor": top | {"fraction": None, "count": 3},
+            "error_feedback": "ef21",
+        },
+    }
 
 
 def test_a_restart_and_a_capacity_follow_where_they_are_not_given() -> None:

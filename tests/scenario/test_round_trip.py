@@ -79,6 +79,23 @@ def groups() -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({"count": st.integers(1, 10**6)}, optional=options)
 
 
+SIZED, PLAIN = ["top-k", "rand-k"], ["identity", "natural", "scaled-sign", "low-rank"]
+compressors = (
+    st.fixed_dictionaries({"kind": st.sampled_from(SIZED), "fraction": st.floats(1e-9, 1)})
+    | st.fixed_dictionaries({"kind": st.sampled_from(SIZED), "count": st.integers(1, 10**9)})
+    | st.fixed_dictionaries({"kind": st.sampled_from(PLAIN)})
+    | st.fixed_dictionaries(
+        {"kind": st.just("qsgd"), "levels": st.integers(1, 10**6) | st.just("sqrt")}
+    )
+)
+
+
+def links(*feedback: str) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {}, optional={"compressor": compressors, "error_feedback": st.sampled_from(feedback)}
+    )
+
+
 servers = st.fixed_dictionaries(
     {},
     optional={"up": quantities.map("{} kbit/s".format), "latency": quantities.map("{} ms".format),
@@ -106,7 +123,10 @@ scenarios = st.fixed_dictionaries(
     optional={
         "name": st.text(st.characters(exclude_categories=["Cs"])),
         "seed": st.integers(0, 2**128),
-        "wire": st.fixed_dictionaries({"values": st.sampled_from(["float64", "float32"])}),
+        "wire": st.fixed_dictionaries(
+            {"values": st.sampled_from(["float64", "float32"])},
+            optional={"up": links("none"), "down": links("none", "ef")},
+        ),
         "silence": st.fixed_dictionaries(
             {"kind": st.just("deadline"), "after": quantities.map("{}min".format)}
         ),

@@ -28,6 +28,7 @@ from fedsim.scenario import (
 from fedsim.scenario.choice import kinds_of
 from fedsim.scenario.located import Origin
 from fedsim.scenario.reading import read_text
+from fedsim.wire import COMPRESSORS
 from tests.scenario.examples import LINES, written
 from tests.scenario.test_methods import Nesterov
 from tests.scenario.wrong import WRONG
@@ -84,11 +85,14 @@ def test_every_key_of_a_scenario_is_in_it_with_its_meaning() -> None:
 
 def test_every_kind_can_be_named() -> None:
     problem = followed(SCHEMA["properties"]["problem"], SCHEMA)["properties"]
+    wire = followed(SCHEMA["properties"]["wire"], SCHEMA)["properties"]
+    link = followed(wire["up"], SCHEMA)["properties"]
     for part, models in (
         (SCHEMA["properties"]["algorithm"], ALGORITHMS),
         (problem["loss"], LOSSES),
         (problem["data"], SOURCES),
         (problem["split"], SPLITS),
+        (link["compressor"], COMPRESSORS),
     ):
         assert kinds(part, SCHEMA) == {kind for model in models for kind in kinds_of(model)}
 

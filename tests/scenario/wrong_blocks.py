@@ -4,13 +4,16 @@ from typing import Any
 
 from tests.scenario.blocks import (
     CYCLES,
+    DCGD,
     EDGES,
     FIRST_ORDER,
     SHANNON,
+    TOP,
     Blocks,
     battery,
     group,
     radio,
+    wire,
 )
 
 WRONG_BLOCKS: list[tuple[Blocks, str, list[str]]] = [
@@ -146,6 +149,31 @@ WRONG_BLOCKS: list[tuple[Blocks, str, list[str]]] = [
     ({"participation": {"kind": "asynchronous", "buffer": 0}}, "participation.buffer",
      ["1 or more"]),
     ({"stop": {"batteries": 0}}, "stop.batteries", ["1 or more"]),
+    ({"wire": {"up": "top-k"}}, "wire.up", ['seen "top-k"', "a block of keys"]),
+    ({"wire": {"up": {"compressor": "top-k"}}}, "wire.up.compressor",
+     ["give a block", "{kind: top-k, ...}"]),
+    ({"wire": {"up": {"compressor": {"fraction": 0.1}}}}, "wire.up.compressor.kind",
+     ["missing", "One of: identity, rand-k, top-k"]),
+    ({"wire": {"up": {"feedback": "ef"}}}, "wire.up.feedback", ["mean 'error_feedback'?"]),
+    (wire("up", TOP, "ef2"), "wire.up.error_feedback", ["mean 'ef21'?", "One of: none, ef, ef21"]),
+    (wire("up", {"kind": "topk"}), "wire.up.compressor.kind", ["did you mean 'top-k'?"]),
+    (wire("up", {"kind": "top-k"}), "wire.up.compressor", ["either fraction or count"]),
+    (wire("up", TOP | {"count": 2}), "wire.up.compressor", ["or count, not both"]),
+    (wire("up", TOP | {"fraction": 0}), "wire.up.compressor.fraction", ["seen 0", "above 0"]),
+    (wire("up", TOP | {"fraction": 1.5}), "wire.up.compressor.fraction", ["1 or less"]),
+    (wire("down", {"kind": "rand-k", "count": 0}), "wire.down.compressor.count", ["1 or more"]),
+    (wire("down", {"kind": "rand-k", "count": 2, "indices": "seeds"}),
+     "wire.down.compressor.indices", ["mean 'seed'?", "One of: seed, explicit"]),
+    (wire("down", {"kind": "identity", "fraction": 0.1}), "wire.down.compressor.fraction",
+     ["Accepted here: kind"]),
+    (wire("down", {"kind": "threshold"}), "wire.down.compressor.threshold",
+     ["missing", "the least magnitude that is sent"]),
+    (wire("down", {"kind": "threshold", "threshold": 0}), "wire.down.compressor.threshold",
+     ["above 0"]),
+    (wire("down", {"kind": "qsgd", "levels": 0}), "wire.down.compressor.levels",
+     ["1 or more", "One of: sqrt"]),
+    (wire("down", {"kind": "dithered", "bits": 1}), "wire.down.compressor.bits", ["2 or more"]),
+    (wire("down", {"kind": "low-rank", "rank": 0}), "wire.down.compressor.rank", ["1 or more"]),
 ]  # fmt: skip
 """Wrong ones, each in one place."""
 
@@ -156,6 +184,9 @@ def taking_part(kind: str, **options: Any) -> Blocks:
     """Return a participation."""
     return {"participation": {"kind": kind} | options}
 
+
+LOSSY = radio(loss={"kind": "independent", "rate": "1 %"}, tries=3)
+DOWN, UP = wire("down", TOP, "ef21"), wire("up", TOP, "ef21")
 
 CONFLICTS: list[tuple[Blocks, str, list[str]]] = [
     (DEADLINE | taking_part("full", deadline="3 s"), "participation.deadline",
@@ -176,5 +207,31 @@ CONFLICTS: list[tuple[Blocks, str, list[str]]] = [
      ["over above 1", "add a deadline"]),
     ({"stop": {"batteries": 1}}, "stop.batteries", ["no client has a battery"]),
     (battery() | {"stop": {"batteries": 5}}, "stop.batteries", ["4 clients have a battery"]),
+    *((wire("up", TOP, feedback) | {"algorithm": {"kind": kind, "step_size": 0.1}},
+       "wire.up.error_feedback", [f'seen "{feedback}"', f"a client of {kind}", "by itself",
+                                  "use none"])
+      for kind in ("gd", "hb", "chb", "lag", "lag-wk", "lag-ps", "chb-charge")
+      for feedback in ("ef", "ef21")),
+    (DCGD | wire("up", {"kind": "threshold", "threshold": 1}, "ef21"), "wire.up.error_feedback",
+     ["threshold is not contractive", "use ef, or top-k"]),
+    (wire("down", {"kind": "threshold", "threshold": 1}, "ef21"), "wire.down.error_feedback",
+     ["threshold is not contractive"]),
+    (DCGD | UP | taking_part("full", deadline="3 s", late="drop"), "wire.up.error_feedback",
+     ["drops late replies", "wrong from then on", "use ef"]),
+    (DCGD | UP | {"silence": DEADLINE["silence"] | {"late": "drop"}}, "wire.up.error_feedback",
+     ["drops late replies"]),
+    (DCGD | UP | LOSSY | taking_part("full", deadline="3 s"), "wire.up.error_feedback",
+     ["may miss a message", "radio.tries", "use ef"]),
+    *((DCGD | DOWN | blocks, "wire.down.error_feedback", ["a client may miss a broadcast"])
+      for blocks in (
+          battery(),
+          group(availability={"kind": "bernoulli", "share": "30 %"}),
+          LOSSY,
+          {"network": {"broadcast": "cell"}},
+          taking_part("uniform", count=2),
+          taking_part("weighted", count=4),
+          taking_part("asynchronous"),
+          {"algorithm": {"kind": "lag-ps", "step_size": 0.1}},
+      )),
 ]  # fmt: skip
 """Blocks that are right one by one and do not go together."""

@@ -201,7 +201,7 @@ def setup(
         evaluate=evaluate,
         optimum=optimum,
         packer_up=lambda client: LOADS,
-        packer_down=LOADS,
+        packer_down=lambda: LOADS,
         header_bits=header_bits,
         rng=partial(stream, seed),
         **parts,

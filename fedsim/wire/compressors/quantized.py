@@ -193,6 +193,6 @@ def float32_above(value: float) -> float:
     """Return the smallest float32 that is not below a value."""
     with np.errstate(over="ignore"):
         nearest = np.float32(value)
-        if nearest < value:
+        if float(nearest) < value:  # in float64: beside a float32, NumPy would round the value
             nearest = np.nextafter(nearest, np.float32(np.inf))
     return float(nearest)

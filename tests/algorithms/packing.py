@@ -1,0 +1,247 @@
+"""Runs whose every vector is watched as it is packed, or goes over the wire as bytes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsim.building import Builder, Job
+from fedsim.ports import Array, ClientId, Message, Packer, Payload, Reply
+from fedsim.record.ledger import Ledger
+from fedsim.record.log import EventLog
+from fedsim.record.parts import Parts, read_table
+from fedsim.record.rounds import RoundTable
+from fedsim.scenario import load
+from fedsim.sim.client import SimClient
+from fedsim.sim.server import SimServer
+from fedsim.sim.world import World
+from fedsim.wire import decode, encode
+from fedsim.wire.feedback import Update
+
+CLIENTS = 4
+PROBLEM: dict[str, Any] = {
+    "loss": {"kind": "logistic", "scale": "sum", "l2": 20.0, "labels": "plus-minus"},
+    "data": {"kind": "sklearn", "name": "breast-cancer", "preprocess": ["standardise"]},
+}
+COMPRESSORS: dict[str, dict[str, Any]] = {
+    "identity": {},
+    "rand-k": {"fraction": 0.4},
+    "top-k": {"fraction": 0.2},
+    "threshold": {"threshold": 0.5},
+    "qsgd": {},
+    "natural": {},
+    "terngrad": {},
+    "scaled-sign": {},
+    "dithered": {"bits": 4},
+    "low-rank": {"rank": 2},
+}
+"""A block for every compressor."""
+
+METHODS: dict[str, dict[str, Any]] = {
+    "chb": {"censor": 0.1},
+    "hb": {},
+    "lag": {"censor": 0.1},
+    "gd": {},
+    "lag-wk": {},
+    "lag-ps": {},
+    "chb-charge": {"censor": 0.1},
+    "dcgd": {},
+}
+"""A block for every algorithm."""
+
+
+def link(kind: str, feedback: str = "none") -> dict[str, Any]:
+    """Return a block of `wire.up` or `wire.down`."""
+    return {"compressor": {"kind": kind} | COMPRESSORS[kind], "error_feedback": feedback}
+
+
+def scenario(method: str = "dcgd", **blocks: Any) -> dict[str, Any]:
+    """Return logistic regression on breast cancer over four clients, with blocks replaced."""
+    return {
+        "problem": PROBLEM,
+        "algorithm": {"kind": method, "step_size": "0.1/L"} | METHODS[method],
+        "fleet": [{"count": CLIENTS}],
+        "stop": {"rounds": 15},
+    } | blocks
+
+
+def on_the_wire(payload: Payload) -> Any:
+    """Return what of a payload is encoded."""
+    return payload.sent if isinstance(payload, Update) else payload
+
+
+class Watched:
+    """A packer that notes what it packs and what it takes back."""
+
+    def __init__(self, packer: Packer) -> None:
+        self.packer: Any = packer
+        self.vectors: list[Array] = []
+        self.payloads: list[Payload] = []
+        self.taken: list[Payload] = []
+
+    def pack(self, vector: Array) -> Payload:
+        payload: Payload = self.packer.pack(vector)
+        self.vectors.append(vector.copy())
+        self.payloads.append(payload)
+        return payload
+
+    def take_back(self, payload: Payload) -> None:
+        assert any(payload is one for one in self.payloads)
+        self.taken.append(payload)
+        self.packer.take_back(payload)
+
+    @property
+    def kept(self) -> list[tuple[Array, Payload]]:
+        """The vectors and payloads that were not taken back."""
+        gone = {id(payload) for payload in self.taken}
+        pairs = zip(self.vectors, self.payloads, strict=True)
+        return [(vector, payload) for vector, payload in pairs if id(payload) not in gone]
+
+
+@dataclass(frozen=True, eq=False)
+class Arrived:
+    """A payload that was bytes on its way: its values are what the bytes decode to."""
+
+    values: Array
+    bits: int
+    packed: Payload
+
+
+class Bytewise:
+    """A packer whose payloads go over the wire as bytes."""
+
+    def __init__(self, packer: Packer) -> None:
+        self._packer = packer
+        self._held: Any = 0.0
+
+    def pack(self, vector: Array) -> Arrived:
+        payload = self._packer.pack(vector)
+        data = encode(on_the_wire(payload))
+        values = decode(data).values
+        if isinstance(payload, Update):  # the receiver adds it to what it holds
+            values = self._held = self._held + values
+        return Arrived(values, 8 * len(data), payload)
+
+    def take_back(self, payload: Payload) -> None:
+        assert isinstance(payload, Arrived)
+        self._packer.take_back(payload.packed)
+
+
+class Listening:
+    """A method that notes what clients are told, and what the server is.
+
+    Attributes:
+        told: by client, the values of all that it was told, in order.
+        replies: what every exchange has returned.
+        world: set before it runs.
+    """
+
+    def __init__(self, method: Any) -> None:
+        self._method = method
+        self.told: dict[ClientId, list[Array]] = {}
+        self.replies: list[list[Reply]] = []
+        self.world: World
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._method, name)
+
+    async def handle(self, client: SimClient, message: Message) -> Any:
+        heard = self.told.setdefault(client.id, [])
+        heard += [payload.values for payload in message.payloads()]
+        return await self._method.handle(client, message)
+
+    async def serve(self, server: SimServer) -> None:
+        await self._method.serve(_Server(server, self.replies))
+
+    def received(self, client: ClientId) -> list[Payload]:
+        """Return the payloads of a client that the server was told."""
+        replies = [reply for told in self.replies for reply in told if reply.client == client]
+        return [payload for reply in replies for payload in reply.message.payloads()]
+
+    def coming(self, client: ClientId) -> list[Payload]:
+        """Return those that are on their way, or wait for the next round to open."""
+        lane = self.world._network._up[client]
+        envelopes = [one for one in (lane.current, *lane.queue) if one is not None]
+        late = [reply.message for reply in self.world._server._late if reply.client == client]
+        messages = [*late, *(envelope.message for envelope in envelopes)]
+        return [payload for message in messages for payload in message.payloads()]
+
+
+class _Server:
+    """A server whose exchanges are noted."""
+
+    def __init__(self, server: SimServer, replies: list[list[Reply]]) -> None:
+        self._server, self._replies = server, replies
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._server, name)
+
+    async def exchange(
+        self, message: Message, *, to: Sequence[ClientId] | None = None
+    ) -> list[Reply]:
+        replies = await self._server.exchange(message, to=to)
+        self._replies.append(replies)
+        return replies
+
+
+@dataclass
+class Seen:
+    """What a run has shown.
+
+    Attributes:
+        up, down: the packers of the clients and of the server.
+        models: one a round.
+        coming: by client, what was on its way as the run ended.
+        sha256: of the event log.
+    """
+
+    job: Job
+    method: Listening
+    up: dict[ClientId, Watched]
+    down: Watched
+    models: list[Array]
+    coming: dict[ClientId, list[Payload]] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+    sha256: str = ""
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [row for row in self.events if row["event"] == event]
+
+
+def run(blocks: dict[str, Any], folder: Path, *, bytewise: bool = False, seed: int = 1) -> Seen:
+    """Run a scenario to its end, and audit it."""
+    plan = load(blocks)
+    job = Builder(plan).build(plan.variants[0], seed)
+    wired = Bytewise if bytewise else (lambda packer: packer)
+    setup, up = job.setup, dict[ClientId, Watched]()
+
+    def packer_up(client: ClientId) -> Watched:
+        return up.setdefault(client, Watched(wired(setup.packer_up(client))))
+
+    seen = Seen(job, Listening(setup.algorithm), up, Watched(wired(setup.packer_down())), [])
+
+    def evaluate(model: Array) -> float:
+        seen.models.append(model.copy())
+        return job.problem.value(model, job.algorithm.objective)
+
+    folder.mkdir(exist_ok=True)
+    ledger = Ledger(len(job.members))
+    log = EventLog(folder, len(job.members), ledger.absorb)
+    table = RoundTable(Parts(folder, "rounds"), "base", seed)
+    parts: dict[str, Any] = {"algorithm": seen.method, "evaluate": evaluate}
+    made = replace(setup, packer_up=packer_up, packer_down=lambda: seen.down, **parts)
+    world = seen.method.world = World(made, log, table)
+    with np.errstate(over="ignore", invalid="ignore"):
+        reason = world.run()
+    seen.coming = {client: seen.method.coming(client) for client in up}
+    world.close(reason)
+    log.close()
+    table.close()
+    ledger.audit(world.meters())
+    seen.events = read_table(folder, "events").to_pylist()
+    seen.rounds = read_table(folder, "rounds").to_pylist()
+    seen.sha256 = log.sha256
+    return seen

@@ -30,6 +30,7 @@ from fedsim.wire import (
     decode,
     encode,
 )
+from fedsim.wire.compressors.quantized import float32_above
 from tests.wire.compressors import ALL, F64, vectors
 
 each = pytest.mark.parametrize("spec", COMPRESSORS, ids=lambda spec: spec.__name__)
@@ -151,6 +152,21 @@ def test_a_matrix_of_low_rank_arrives_whole() -> None:
     rng = np.random.default_rng(0)
     matrix = rng.standard_normal((6, 3)) @ rng.standard_normal((3, 8))
     assert sent(PowerSGD(rank=3), matrix.ravel()).values == pytest.approx(matrix.ravel())
+
+
+@given(st.floats(0, allow_nan=False))
+def test_a_norm_is_rounded_up_to_the_next_float32(value: float) -> None:
+    above = float32_above(value)
+    assert above >= value
+    assert float(np.float64(above).astype(np.float32)) == above
+    below = float(np.nextafter(np.float32(above), np.float32(-1)))
+    assert not 0 <= value <= below
+
+
+@pytest.mark.parametrize("name", ["qsgd", "qsgd 20", "terngrad", "dithered 2"])
+@given(vector=vectors())
+def test_no_coordinate_is_beyond_the_norm_that_is_sent(name: str, vector: Array) -> None:
+    assert sent(ALL[name], vector).norm >= np.abs(vector).max(initial=0.0)
 
 
 def test_kinds_tell_the_compressors_apart() -> None:

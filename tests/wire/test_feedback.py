@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from fedsim.ports import Array, Packer
 from fedsim.wire import (
@@ -32,7 +31,7 @@ from tests.wire.compressors import ALL, F64, hard_vectors, of_class
 
 DIMENSION = 12
 compressors = pytest.mark.parametrize("name", ALL)
-few = settings(max_examples=20)
+few = settings(max_examples=30)
 DETERMINISTIC = {name: ALL[name] for name in ("top 2", "top 30 %", "threshold", "sign", "identity")}
 
 
@@ -41,8 +40,16 @@ def rng() -> np.random.Generator:
 
 
 def rows(count: int) -> st.SearchStrategy[Array]:
-    elements = st.floats(-100, 100).filter(lambda x: not 0 < abs(x) < 1e-30)
-    return hnp.arrays(np.float64, (count, DIMENSION), elements=elements)
+    """Return so many vectors, of many sizes, with ties and zeros among them."""
+
+    def made(seed: int) -> Array:
+        draws = np.random.default_rng(seed)
+        shape = (count, DIMENSION)
+        ties = draws.integers(-2, 2, shape, endpoint=True)
+        free = draws.standard_normal(shape) * 10.0 ** draws.integers(-6, 3, shape)
+        return np.where(draws.random(shape) < draws.random(), ties, free)
+
+    return st.integers(0, 2**32 - 1).map(made)
 
 
 def square(vector: Array) -> float:
@@ -161,7 +168,7 @@ def test_the_error_stays_within_its_bound(name: str) -> None:
     packer = ErrorFeedback(ALL[name], F64, rng())
     delta = ALL[name].contract(DIMENSION).delta
     squares = []
-    for _ in range(400):
+    for _ in range(250):
         vector = draws.standard_normal(DIMENSION)
         packer.pack(vector / math.sqrt(square(vector)))
         squares.append(square(packer.error))
@@ -190,7 +197,7 @@ def test_ef21_comes_nearer_by_delta_with_every_message(name: str, vector: Array)
 def test_ef21_comes_nearer_in_the_mean_with_the_unbiased(name: str) -> None:
     vector, steps = hard_vectors(DIMENSION)["normal"], 10
     delta, ends = ALL[name].contract(DIMENSION).delta, []
-    for seed in range(60):
+    for seed in range(30):
         packer = ErrorFeedback21(ALL[name], F64, np.random.default_rng(seed))
         for _ in range(steps):
             held = packer.pack(vector).values
@@ -199,13 +206,13 @@ def test_ef21_comes_nearer_in_the_mean_with_the_unbiased(name: str) -> None:
     assert np.mean(ends) <= (1 - delta) ** steps * square(vector) + doubt
 
 
-def descent(packer: Packer, steps: int = 3000) -> float:
+def descent(packer: Packer, steps: int = 1500) -> float:
     """Return how far gradient descent ends from the optimum of f(w) = (w - a)' H (w - a)/2."""
     optimum, hessian = np.arange(1.0, 7.0), np.diag([1.0, 0.1, 0.5, 1.0, 0.2, 0.7])
     hessian[0, 3] = hessian[3, 0] = 0.6
     w = np.zeros(6)
     for _ in range(steps):
-        w = w - 0.05 * packer.pack(hessian @ (w - optimum)).values
+        w = w - 0.1 * packer.pack(hessian @ (w - optimum)).values
     return math.sqrt(square(w - optimum))
 
 

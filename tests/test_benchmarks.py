@@ -13,6 +13,7 @@ from fedsim.building import Builder
 from fedsim.physics.topology import Topology, star
 from fedsim.run import execute
 from fedsim.scenario import load
+from fedsim.wire import encode
 from tests.conftest import ROOT
 
 BENCHMARKS = ROOT / "analysis/benchmarks"
@@ -45,6 +46,14 @@ def test_the_plain_loop_sends_what_the_simulated_run_sends(tmp_path: Path) -> No
 def test_a_star_ends_in_the_order_of_sizes(case: str) -> None:
     benchmark = module("star_scaling")
     assert benchmark.star(benchmark.CASES[case], 20) == list(range(20))[::-1]
+
+
+def test_the_wire_benchmark_prices_payloads_of_true_length() -> None:
+    benchmark = module("wire")
+    payloads = [*benchmark.compressed(1000), ("drawn", benchmark.drawn(100, 1000))]
+    for name, payload in payloads:
+        assert payload.bits == 8 * len(encode(payload)), name
+        assert len(benchmark.costs(payload, 1)) == 3
 
 
 def test_the_memory_benchmark_s_child_prints_a_peak() -> None:

@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 from functools import partial
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def study(name: str) -> Any:
 tails = study("censoring-and-tails")
 uplink = study("compression-and-shared-uplink")
 deaths = study("who-dies-first")
+bits = study("honest-bits")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -53,6 +55,7 @@ def test_a_script_prints_its_finding_and_draws_its_figure(
     sweep: pd.DataFrame,
     endless: pd.DataFrame,
     days: Any,
+    exchanged: pd.DataFrame,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -63,6 +66,8 @@ def test_a_script_prints_its_finding_and_draws_its_figure(
         "swept": sweep,
         "unending": endless,
         "runs": days,
+        "compared": exchanged,
+        "tried": pd.DataFrame({"1/L": [71.0, np.nan]}, index=["base", "top-k"]),
     }.items():
         monkeypatch.setattr(
             module, function, partial(lambda ran, *_, **__: ran, ran), raising=False
@@ -270,3 +275,70 @@ def test_the_clear_day_is_the_formula_that_the_scenario_names() -> None:
     assert np.allclose(np.diff(hour), 0.25)
     sun = np.clip(np.sin(np.pi * (hour - 6) / 12), 0, None) ** 1.3
     assert np.allclose(day["W"], sun, atol=5e-5)
+
+
+# -- honest bits -----------------------------------------------------------------------
+
+FEATURES, KEPT = 100, 10
+HEADER = 15
+FRAMING = {"lte": 60, "wifi": 66, "nb-iot": 40}
+
+
+@pytest.fixture(scope="module")
+def exchanged() -> Any:
+    """Return every method on every radio, on a model that fits into one packet."""
+    small = [f"problem.data.features={FEATURES}", "problem.data.rows=5"]
+    return bits.compared(overrides=[*small, "seeds=1", "stop.gap=1e-1"])
+
+
+def test_a_radio_changes_neither_rounds_nor_payloads(exchanged: pd.DataFrame) -> None:
+    assert exchanged["reached"].all()
+    runs = exchanged.groupby("variant")[["round", "transmissions", "beacons", "payload_bits"]]
+    assert (runs.max() == runs.min()).all().all()
+
+
+def test_every_message_pays_for_its_header_and_its_packet(exchanged: pd.DataFrame) -> None:
+    messages = exchanged["transmissions"] + exchanged["beacons"]
+    around = 8 * (HEADER + exchanged["radio"].map(FRAMING))
+    assert (exchanged["bits_up"] == exchanged["payload_bits"] + around * messages).all()
+
+
+def test_payloads_are_as_long_as_their_formats_say(exchanged: pd.DataFrame) -> None:
+    """A byte for the kind, one for d and one for k, and what each of them has beside that."""
+    runs = exchanged.drop_duplicates("variant").set_index("variant")
+    each = runs["payload_bits"] / runs["transmissions"]
+    assert each["base"] == each["chb"] == 8 * (1 + 1 + 4 + 4 * FEATURES)
+    assert each["rand-k"] == 8 * (3 + 8 + 4 * KEPT)
+    assert each["sign"] == 8 * (2 + 4 + 13)
+    assert each[bits.FORGETFUL] == 32 * KEPT
+
+
+def test_forgotten_indices_change_the_bits_and_nothing_else(exchanged: pd.DataFrame) -> None:
+    """A code of all sets of k out of d takes log2 C(d, k) bits or more, and a bitmap takes d."""
+    runs = exchanged.drop_duplicates("variant").set_index("variant")
+    honest, forgetful = runs.loc["top-k"], runs.loc[bits.FORGETFUL]
+    for same in ("round", "transmissions", "bits_down"):
+        assert honest[same] == forgetful[same]
+    more = (honest["payload_bits"] - forgetful["payload_bits"]) / honest["transmissions"]
+    assert np.log2(comb(FEATURES, KEPT)) + 8 * 4 <= more <= FEATURES + 8 * 5
+
+
+def test_the_steps_of_the_scenario_are_among_those_tried() -> None:
+    plan = fedsim.load(bits.SCENARIO)
+    steps = {variant.name: variant.scenario.algorithm for variant in plan.variants}
+    assert set(steps) == {"base", *bits.COMPRESSED}
+    assert {getattr(algorithm, "step_size", "") for algorithm in steps.values()} <= {*bits.STEPS}
+
+
+def test_what_was_tried_is_the_rounds_of_every_method() -> None:
+    small = [f"problem.data.features={FEATURES}", "problem.data.rows=5", "stop.gap=1"]
+    rounds = bits.tried(steps=("1/L", "0.5/L"), overrides=[*small, "stop.rounds=200"])
+    assert list(rounds.index) == ["base", *bits.COMPRESSED]
+    assert rounds["0.5/L"]["base"] > rounds["1/L"]["base"]
+    assert len(bits.grid(rounds).columns) == 3
+
+
+def test_the_figure_has_a_mark_for_every_radio(exchanged: pd.DataFrame) -> None:
+    up, seconds, joules = bits.draw(exchanged).axes
+    assert len(seconds.lines) == len(joules.lines) == len(FRAMING)
+    assert len(up.lines) == 1 + len(FRAMING)  # and the payloads alone

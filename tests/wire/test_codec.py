@@ -152,7 +152,7 @@ def test_memory_is_proportional_to_what_came(front: bytes, fill: int) -> None:
         decode(data)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 500 * len(data)
+    assert peak < 250 * len(data)
 
 
 @pytest.mark.parametrize(("change", "named"), [

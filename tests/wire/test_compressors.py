@@ -125,7 +125,8 @@ def test_random_coordinates_are_the_same_whether_their_indices_are_sent_or_not(
 
 
 @pytest.mark.parametrize(("spec", "dimension", "count"), [
-    (TopK(fraction=0.1), 30, 3), (TopK(fraction=0.01), 30, 1), (TopK(fraction=1), 30, 30),
+    (TopK(fraction=0.1), 30, 3), (TopK(fraction=0.1), 38, 4), (TopK(fraction=0.1), 34, 3),
+    (TopK(fraction=0.01), 30, 1), (TopK(fraction=1), 30, 30),
     (TopK(count=4), 30, 4), (TopK(count=40), 30, 30), (TopK(fraction=0.5), 0, 0),
     (RandK(fraction=0.07), 100, 7), (RandK(count=1), 1, 1),
 ])  # fmt: skip

@@ -26,7 +26,8 @@ BASE: dict[str, Any] = {
 }
 
 # What is lost for good needs a round that closes without it.
-FURTHER: dict[str, Any] = {"independent": {"participation": {"kind": "full", "quorum": "50 %"}}}
+QUORUM = {"participation": {"kind": "full", "quorum": "50 %"}}
+FURTHER: dict[str, Any] = {"independent": QUORUM, "what is lost is taken back": QUORUM}
 
 
 @pytest.mark.parametrize("name", GOOD)

@@ -64,11 +64,6 @@ class RadioModel:
         return self.promotion_time > 0 or self.tail_time > 0
 
 
-def peak(rate: Rate) -> float:
-    """Return the fastest that a direction can ever be, bit/s."""
-    return rate if isinstance(rate, int | float) else rate.peak
-
-
 def limit(rate: Rate) -> float | Signal:
     """Return what bounds the rate of every message: a trace as it is, else the fastest."""
     return rate.peak if isinstance(rate, Shannon | LoRa) else rate

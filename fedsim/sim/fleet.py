@@ -49,11 +49,11 @@ class Fleet:
         self.supplies = [
             self._supply(setup, client, idle[client]) for client in range(len(setup.fleet))
         ]
-        for client, (member, supply) in enumerate(zip(setup.fleet, self.supplies, strict=True)):
+        members = list(zip(setup.fleet, self.supplies, strict=True))
+        for client, (member, supply) in enumerate(members):
             self.presence.add(
                 member.availability, supply, partial(setup.rng, "availability", client)
             )
-        members = list(zip(setup.fleet, self.supplies, strict=True))
         self.processors = [Processor(member.device, calendar, supply) for member, supply in members]
         self.radios = [
             CellularRadio(member.radio, client, supply, calendar, log, traffic)

@@ -38,6 +38,12 @@ class Plain:
         """Do nothing: nothing was kept."""
 
 
+def _contracted(compressor: Compressor, vector: Array) -> Array:
+    """Return a v, with the a that makes an unbiased C contractive (`Contract.shrink`)."""
+    shrink = compressor.contract(vector.size).shrink
+    return vector if shrink == 1.0 else shrink * vector
+
+
 class Contractive(Plain):
     """A compressor for a method that keeps the errors itself, as EF21 does.
 
@@ -50,9 +56,8 @@ class Contractive(Plain):
         self._compressor = compressor
 
     def pack(self, vector: Array) -> Encodable:
-        """Return C(a v), with the a of `Contract.shrink`."""
-        shrink = self._compressor.contract(vector.size).shrink
-        return super().pack(vector if shrink == 1.0 else shrink * vector)
+        """Return C(a v)."""
+        return super().pack(_contracted(self._compressor, vector))
 
 
 class _Remembering(ABC):
@@ -79,9 +84,8 @@ class _Remembering(ABC):
             self._state = frozen(self._state - change)
 
     def _compress(self, vector: Array) -> Encodable:
-        """Return C(a v), with the a that makes an unbiased C contractive."""
-        shrink = self._compressor.contract(vector.size).shrink
-        return self._send(vector if shrink == 1.0 else shrink * vector, self._rng, self._form)
+        """Return C(a v)."""
+        return self._send(_contracted(self._compressor, vector), self._rng, self._form)
 
     def _change(self, payload: Payload, change: Array) -> None:
         """Add to the state what a payload adds to it."""

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.radios import RadioModel, peak
+from fedsim.physics.radios import RadioModel, limit
 from fedsim.ports import SERVER, SILENCE, Message, Silence
 from fedsim.sim.client import SimClient
+from fedsim.sim.network.limits import peak
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.silence import SilencePolicy
@@ -191,9 +192,9 @@ def test_a_round_over_open_links_lasts_as_long_as_its_slowest_client(
     run = play(setup(serve, handle, fleet, header_bits=20, server=link, stop=stop))
     slowest = max(
         2 * (member.radio.latency + 0.25)
-        + 120 / peak(member.radio.down)
+        + 120 / peak(limit(member.radio.down))
         + operations[n] / member.device.speed
-        + (bits[n] + 20) / peak(member.radio.up)
+        + (bits[n] + 20) / peak(limit(member.radio.up))
         for n, member in enumerate(fleet)
     )
     assert run.times("round") == pytest.approx([slowest, 2 * slowest, 3 * slowest], rel=1e-9)

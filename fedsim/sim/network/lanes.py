@@ -138,6 +138,10 @@ class Lane:
         self.turn = 0
         self.receive: Receive
 
+    def messages(self) -> list[Envelope]:
+        """Return the message under way, if any, and those that wait, in order."""
+        return [*([] if self.current is None else [self.current]), *self.queue]
+
     def throw(self) -> None:
         """Draw which packets of the current message are lost."""
         envelope = self.current

@@ -2,9 +2,8 @@
 
 from math import nan
 
-from fedsim.ports import SERVER, ClientId
+from fedsim.ports import SERVER
 from fedsim.record.log import EventLog
-from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Envelope, Lane
@@ -23,14 +22,13 @@ class Manifest:
         in_flight: bits under way at the end.
     """
 
-    def __init__(self, calendar: Calendar, log: EventLog, traffic: Traffic) -> None:
+    def __init__(self, calendar: Calendar, log: EventLog) -> None:
         self.delivered = 0
         self.echoed = 0
         self.lost = 0
         self.in_flight = 0
         self._calendar = calendar
         self._log = log
-        self._traffic = traffic
 
     def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:
         """Write down a message that has arrived, and of which nothing was sent again."""
@@ -69,29 +67,13 @@ class Manifest:
         detail = LOST if lane.doomed else ""
         sent = (envelope.payload_bits, envelope.header_bits, lane.framing_bits)
         times, costs = (span * first, span * (1 - first)), (own * first, own * (1 - first))
-        self._row(
-            lane, envelope, Event.SEND, lane.sender, lane.receiver, times[0], sent, costs[0], detail
-        )
-        if again:
-            self.lost += again
-            what = (0, 0, again)
-            self._row(
-                lane,
-                envelope,
-                Event.RETRANSMIT,
-                lane.sender,
-                lane.receiver,
-                times[1],
-                what,
-                costs[1],
-            )
+        self._row(lane, envelope, Event.SEND, times[0], sent, costs[0], detail)
+        self._repeat(lane, envelope, times[1], costs[1])
         if lane.doomed:
             self._lose(lane, envelope, bits, LOST, span, joules - own)
             return
         self.delivered += bits
-        self._row(
-            lane, envelope, Event.RECEIVE, lane.receiver, lane.sender, span, sent, joules - own
-        )
+        self._row(lane, envelope, Event.RECEIVE, span, sent, joules - own)
 
     def break_off(
         self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
@@ -101,24 +83,11 @@ class Manifest:
         Its energy is the client's, who sends or receives it; its bits are the sender's.
         """
         own = joules if lane.up else 0.0
-        # A message in a queue has not started, so nothing is framed or sent again of it yet.
-        current = envelope is lane.current
         framing = 0 if lane.framing is None else lane.framing.bits(envelope.bits)
-        again = lane.again_bits if current else 0
         sent = (envelope.payload_bits, envelope.header_bits, framing)
-        self._row(lane, envelope, Event.SEND, lane.sender, lane.receiver, span, sent, own, why)
-        if again:
-            self.lost += again
-            self._row(
-                lane,
-                envelope,
-                Event.RETRANSMIT,
-                lane.sender,
-                lane.receiver,
-                0.0,
-                (0, 0, again),
-                0.0,
-            )
+        self._row(lane, envelope, Event.SEND, span, sent, own, why)
+        if envelope is lane.current:  # what waits has not been sent, so nothing of it again
+            self._repeat(lane, envelope, 0.0, 0.0)
         bits = envelope.bits + framing
         if why == IN_FLIGHT:
             self.in_flight += bits
@@ -126,34 +95,39 @@ class Manifest:
         else:
             self._lose(lane, envelope, bits, why, span, joules - own)
 
+    def _repeat(self, lane: Lane, envelope: Envelope, span: float, joules: float) -> None:
+        """Write down what was sent again of the current message, if anything."""
+        if lane.again_bits:
+            self.lost += lane.again_bits
+            bits = (0, 0, lane.again_bits)
+            self._row(lane, envelope, Event.RETRANSMIT, span, bits, joules)
+
     def _lose(
         self, lane: Lane, envelope: Envelope, bits: int, why: str, span: float, joules: float
     ) -> None:
         self.lost += bits
         self._spend(lane, envelope, span, joules, why)
         sent = (envelope.payload_bits, envelope.header_bits, bits - envelope.bits)
-        self._row(lane, envelope, Event.LOST, lane.sender, lane.receiver, 0.0, sent, 0.0, why)
+        self._row(lane, envelope, Event.LOST, 0.0, sent, 0.0, why)
 
     def _spend(self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str) -> None:
         """Write down what a download that is not delivered has cost its receiver."""
         if joules:
-            nothing = (0, 0, 0)
-            self._row(
-                lane, envelope, Event.RECEIVE, lane.client, SERVER, span, nothing, joules, why
-            )
+            self._row(lane, envelope, Event.RECEIVE, span, (0, 0, 0), joules, why)
 
     def _row(
         self,
         lane: Lane,
         envelope: Envelope,
         event: Event,
-        node: ClientId,
-        peer: ClientId,
         span: float,
         bits: tuple[int, int, int],
         joules: float,
         detail: str = "",
     ) -> None:
+        # A message stands in a row of its sender, but for what it is to its receiver.
+        ends = lane.sender, lane.receiver
+        node, peer = ends[::-1] if event is Event.RECEIVE else ends
         supply = lane.radio.supply
         self._log.append(
             self._calendar.now,

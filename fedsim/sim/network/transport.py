@@ -37,7 +37,7 @@ class Network:
         self._traffic = traffic
         self._up = up
         self._down = down
-        self.books = Manifest(calendar, log, traffic)
+        self.books = Manifest(calendar, log)
         self._starting: dict[float, list[tuple[Lane, int]]] = {}  # by when their bits will flow
         self._undelivered: Undelivered
 
@@ -180,9 +180,8 @@ class Network:
         """Break off all that a client sends and receives, for it cannot go on."""
         lost: list[Envelope] = []
         for lane in (self._down[client], self._up[client]):
-            queue = list(lane.queue)
+            envelopes = lane.messages()
             lane.queue.clear()
-            envelopes = [*([] if lane.current is None else [lane.current]), *queue]
             flowing = lane.transfer is not None
             for envelope in envelopes:
                 self._break_off(lane, envelope, ABORTED)
@@ -197,7 +196,7 @@ class Network:
     def close(self) -> None:
         """End the world: log what is in flight, with what it has cost."""
         for lane in (*self._down, *self._up):
-            for envelope in [*([] if lane.current is None else [lane.current]), *lane.queue]:
+            for envelope in lane.messages():
                 self._break_off(lane, envelope, IN_FLIGHT)
         for lane in self._up:
             lane.radio.off()

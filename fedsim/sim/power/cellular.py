@@ -28,7 +28,17 @@ class CellularRadio(Radio):
     A message under way holds the connection.
     """
 
-    __slots__ = ("_armed", "_at", "_calendar", "_log", "_node", "_state", "_traffic", "_turn")
+    __slots__ = (
+        "_armed",
+        "_at",
+        "_calendar",
+        "_log",
+        "_node",
+        "_round",
+        "_state",
+        "_traffic",
+        "_turn",
+    )
 
     def __init__(
         self,
@@ -44,6 +54,7 @@ class CellularRadio(Radio):
         self._calendar = calendar
         self._log = log
         self._traffic = traffic
+        self._round = 0  # of the last message
         self._state = State.IDLE
         self._at = 0.0  # since when it is in its state and no bits flow; promoting: until when
         self._turn = 0  # what was scheduled in an earlier turn is stale

@@ -27,7 +27,6 @@ class Radio:
         "_flowing",
         "_paid_until",
         "_rates",
-        "_round",
         "_shares",
         "_watts",
         "began",
@@ -50,12 +49,10 @@ class Radio:
         self._shares = [1.0, 1.0]
         self._rates = [0.0, 0.0]
         self._flowing = [False, False]
-        self._round = 0
         self._paid_until = 0.0
 
-    def wake(self, now: float, round_number: int) -> float:
+    def wake(self, now: float, round_number: int) -> float:  # noqa: ARG002 - for subclasses
         """Return when it is ready for a message that is there now."""
-        self._round = round_number
         return now
 
     def begin(self, up: bool, rate: float, share: float = 1.0) -> None:  # noqa: FBT001

@@ -2,13 +2,21 @@
 
 The header is the same 15 bytes for every message, little-endian: version (1), message
 type (2), sender (4, signed: the server is -1), round (4), payload length (4).
+
+There is one string for what is said. What is read is written once more, and has to be what
+came: a longer index code, a NaN of another pattern and the like are refused. So two ends that
+hold the same bytes hold the same message, and the other way round, whatever a payload's reader
+forgets to check.
 """
 
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from fedsim.errors import DecodeError
+from fedsim.ports import SERVER
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads import PAYLOADS, Empty, Encodable
 from fedsim.wire.reader import Reader
@@ -54,7 +62,7 @@ def encode(payload: Encodable) -> bytes:
 
 
 def decode(data: bytes) -> Encodable:
-    """Read one payload that fills `data` exactly.
+    """Read one payload that fills `data` exactly, as `encode` writes it.
 
     Memory and time are at most proportional to the length of `data`. The `values` of what is
     decoded may be far longer: a sparse vector of `LARGEST_DIMENSION` coordinates is a few bytes.
@@ -78,13 +86,19 @@ def encode_message(
     sender: int,
     round_number: int,
 ) -> bytes:
-    """Write a message: the header, then its payloads."""
+    """Write a message: the header, then its payloads.
+
+    Raises:
+        ValueError: the sender is neither a client nor the server.
+    """
+    if sender < SERVER:
+        raise ValueError(_no_sender(sender))
     body = b"".join(encode(payload) for payload in payloads)
     return _HEADER.pack(VERSION, message_type, sender, round_number, len(body)) + body
 
 
 def decode_message(data: bytes) -> tuple[Header, list[Encodable]]:
-    """Read a message that fills `data` exactly.
+    """Read a message that fills `data` exactly, as `encode_message` writes it.
 
     Raises:
         DecodeError: `data` is not the encoding of any message.
@@ -95,6 +109,8 @@ def decode_message(data: bytes) -> tuple[Header, list[Encodable]]:
     header = Header(*fields)
     if version != VERSION:
         raise DecodeError(f"version {version} is not known, only {VERSION}")
+    if header.sender < SERVER:
+        raise DecodeError(_no_sender(header.sender))
     reader = Reader(memoryview(data)[_HEADER.size :])
     if 8 * header.length != reader.left:
         raise DecodeError(f"the header announces {header.length} bytes, {reader.left // 8} follow")
@@ -104,10 +120,32 @@ def decode_message(data: bytes) -> tuple[Header, list[Encodable]]:
     return header, payloads
 
 
+def _no_sender(number: int) -> str:
+    return f"no sender has the number {number}; clients count from 0, and the server is {SERVER}"
+
+
 def _next(reader: Reader) -> Encodable:
     """Read the payload that comes next."""
+    before = reader.left
     first = reader.byte()
     if first not in _READERS:
         raise DecodeError(f"no payload starts with byte {first:#04x}")
-    payload, form = _READERS[first]
-    return payload.read(reader, form)
+    kind, form = _READERS[first]
+    payload = kind.read(reader, form)
+    _check_written(reader.last((before - reader.left) // 8), encode(payload))
+    return payload
+
+
+def _check_written(came: bytes, due: bytes) -> None:
+    """Check that a payload came as it is written.
+
+    Raises:
+        DecodeError: it came otherwise.
+    """
+    if len(came) != len(due):
+        raise DecodeError(f"a payload of {len(came)} bytes that is written in {len(due)}")
+    if came != due:
+        differs = np.frombuffer(came, np.uint8) != np.frombuffer(due, np.uint8)
+        place = int(differs.argmax())
+        seen, meant = came[place], due[place]
+        raise DecodeError(f"byte {place} of a payload is {seen:#04x} where {meant:#04x} is written")

@@ -51,8 +51,14 @@ class ValueFormat(Enum):
         return rounded
 
     def encode(self, values: Array) -> bytes:
-        """Write values that are already rounded, in C order."""
-        return self._narrowed(values).tobytes()
+        """Write values that are already rounded, in C order; every NaN in one pattern of bits.
+
+        Whether a computed NaN has a sign, and which bits, is the processor's choice.
+        """
+        unclear = np.isnan(values)
+        return self._narrowed(
+            np.where(unclear, np.nan, values) if unclear.any() else values
+        ).tobytes()
 
     def decode(self, data: bytes | memoryview) -> Array:
         """Read what `encode` wrote: a flat, read-only float64 array."""

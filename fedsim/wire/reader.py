@@ -53,6 +53,11 @@ class Reader:
         self._at += 8 * length
         return self._data[start : start + length]
 
+    def last(self, length: int) -> bytes:
+        """Return the bytes that were read last, so many of them."""
+        end = self._at // 8
+        return bytes(self._data[end - length : end])
+
     def byte(self) -> int:
         """Read one byte as a number."""
         return self.take(1)[0]

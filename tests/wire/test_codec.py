@@ -14,13 +14,15 @@ from fedsim.wire import (
     HEADER_BITS,
     Dense,
     Encodable,
+    Quantized,
     ValueFormat,
     decode,
     decode_message,
     encode,
     encode_message,
 )
-from fedsim.wire.bitstream import varint
+from fedsim.wire.bitstream import fixed, gamma, packed, unary, varint
+from fedsim.wire.indices import IndexCode, IndexSet
 from tests.wire.strategies import payloads
 
 numbered = st.integers(0, 2**32 - 1)
@@ -42,7 +44,7 @@ def test_arbitrary_bytes_decode_or_are_refused(data: bytes) -> None:
         payload = decode(data)
     except DecodeError:
         return
-    assert encode(payload) == data or payload.bits >= 8 * len(encode(payload))
+    assert encode(payload) == data
 
 
 @settings(max_examples=300)
@@ -54,7 +56,7 @@ def test_a_damaged_payload_is_read_as_something_or_refused(
     place = data.draw(st.integers(0, len(encoded) - 1))
     encoded[place] ^= 1 << data.draw(st.integers(0, 7))
     with contextlib.suppress(DecodeError):  # the one documented error
-        decode(bytes(encoded))
+        assert encode(decode(bytes(encoded))) == encoded
 
 
 @given(payloads.filter(lambda payload: payload.bits > 0))
@@ -114,10 +116,83 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated(data: bytes) -> N
     (b"\x83\x06\x02\x03" + bytes(30), "has no rank 3"),
     (b"\x83\x06\x07\x01" + bytes(16), "no matrix of 7 rows has 6 entries"),
     (b"\x83\x06\x00\x00", "no matrix of 0 rows has 6 entries"),
+    (b"\x51\x01\x01\x00\x00\x00\x80\x80\x01", "a norm of -0"),
 ])  # fmt: skip
 def test_what_no_sender_would_write_is_named(data: bytes, named: str) -> None:
     with pytest.raises(DecodeError, match=named):
         decode(data)
+
+
+EIGHT = np.array([0, 0, 0, 5.0, 0, 0, 0, 0])
+
+
+def by_code(code: IndexCode, low: int | None = None) -> bytes:
+    """Return the payload of `EIGHT` with its index by any code; r = `low` in the Rice code."""
+    where = IndexSet.of(np.flatnonzero(EIGHT), EIGHT.size)
+    tag, bits = where.tag(code), where.write(code)
+    if low is not None:
+        tag = code | low << 2
+        bits = np.concatenate([unary(np.array([3 >> low])), fixed(np.array([3 % 2**low]), low)])
+    return b"\x23\x08\x01" + bytes([tag]) + packed(bits) + ValueFormat.FLOAT16.encode(EIGHT[3:4])
+
+
+def levels_by_elias() -> bytes:
+    """Return four levels, none of them zero, by the longer of the two ways."""
+    magnitudes = gamma(np.array([3, 3, 3, 3]))
+    signs = np.zeros(4, np.uint8)
+    assert Quantized.of(1.0, np.full(4, 3), 3).body()[6] == 0x80  # the shorter: fixed
+    return b"\x51\x04\x03\x00\x00\x80\x3f\x00\x04" + packed(signs, magnitudes)
+
+
+@pytest.mark.parametrize(("data", "named"), [
+    (by_code(IndexCode.BITMAP), "byte 3 of a payload is 0x00 where 0x01 is written"),
+    (by_code(IndexCode.GAMMA), "byte 3 of a payload is 0x02 where 0x01"),
+    (by_code(IndexCode.RICE, 0), "byte 3 of a payload is 0x03 where 0x01"),
+    (by_code(IndexCode.RICE, 1), "byte 3 of a payload is 0x07 where 0x01"),
+    (b"\x23\x02\x01\x02\x01\x00\x3c", "is 0x02 where 0x01"),   # gamma: as long, but later
+    (b"\x23\x00\x00\x01", "is 0x01 where 0x00"),                # no index by another code
+    (levels_by_elias(), "a payload of 11 bytes that is written in 10"),
+    (b"\x33\x01\x7c", "byte 1 of a payload is 0x01 where 0x00"),  # a NaN that signals
+    (b"\x33\x00\xfe", "byte 2 of a payload is 0xfe where 0x7e"),  # one with a sign
+    (b"\x32\xc1\x7f", "is 0xc1 where 0xc0"),                     # one that carries a bit
+    (b"\x31\x01\x00\xc0\x7f", "is 0x01 where 0x00"),
+    (b"\x30\x01" + bytes(5) + b"\xf0\x7f", "is 0x01 where 0x00"),
+    (b"\x61\x01\x00\x00\xc0\xff\x00", "is 0xff where 0x7f"),   # a scale that is such a NaN
+])  # fmt: skip
+def test_what_could_be_written_otherwise_is_refused(data: bytes, named: str) -> None:
+    with pytest.raises(DecodeError, match=named):
+        decode(data)
+    front = struct.pack("<BHiII", 1, 2, 3, 4, len(data))
+    with pytest.raises(DecodeError, match=named):
+        decode_message(front + data)
+
+
+@pytest.mark.parametrize("form", ValueFormat)
+def test_every_nan_is_written_as_one(form: ValueFormat) -> None:
+    patterns = np.array([0x7FF8 << 48, 0xFFF8 << 48, 0x7FF0 << 48 | 1, (1 << 64) - 1], np.uint64)
+    strings = {encode(Dense.of(nan.reshape(1), form)) for nan in patterns.view(np.float64)}
+    assert len(strings) == 1
+    assert np.isnan(decode(strings.pop()).values).all()
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, np.inf, -np.inf])
+@pytest.mark.parametrize("form", ValueFormat)
+def test_a_zero_keeps_its_sign(form: ValueFormat, value: float) -> None:
+    (arrived,) = decode(encode(Dense.of(np.array([value]), form))).values
+    assert (arrived, np.signbit(arrived)) == (value, np.signbit(value))
+
+
+def test_an_array_of_any_number_of_dimensions_is_read() -> None:
+    data = encode(Dense.of(np.ones((1,) * 64), ValueFormat.FLOAT16))
+    assert decode(data).values.ndim == 64
+
+
+def test_nobody_else_sends() -> None:
+    with pytest.raises(ValueError, match="no sender has the number -2"):
+        encode_message([], message_type=0, sender=-2, round_number=0)
+    data = struct.pack("<BHiII", 1, 0, -2, 0, 0)
+    with pytest.raises(DecodeError, match="no sender has the number -2; clients count from 0"):
+        decode_message(data)
 
 
 @pytest.mark.parametrize("data", [

@@ -1,4 +1,4 @@
-"""A hundred thousand damaged encodings: each is read as something or refused by the one error."""
+"""Damaged encodings: each is written again as it came, or refused by the one error."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,8 @@ from tests.wire.hostile import damaged, genuine, is_read
 
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_bytes_are_read_or_refused(seed: int) -> None:
-    read = sum(map(is_read, damaged(25_000, np.random.default_rng(seed))))
-    assert 1_000 < read < 24_000  # the damage neither spares everything nor nothing
+    read = sum(map(is_read, damaged(6_000, np.random.default_rng(seed))))
+    assert 240 < read < 5_000  # the damage neither spares everything nor nothing
 
 
 def test_what_is_damaged_is_read_whole() -> None:

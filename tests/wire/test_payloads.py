@@ -27,7 +27,9 @@ def test_what_arrives_is_what_the_payload_says(payload: Encodable) -> None:
     arrived = decode(encode(payload))
     assert type(arrived) is type(payload)
     assert arrived.values.shape == payload.values.shape
-    assert arrived.values.tobytes() == payload.values.tobytes()
+    number = ~np.isnan(payload.values)  # which bits a NaN has says nothing
+    assert np.isnan(arrived.values[~number]).all()
+    assert arrived.values[number].tobytes() == payload.values[number].tobytes()
 
 
 @given(payloads)

@@ -16,7 +16,8 @@ from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads.base import ANY_FORMAT, frozen
 from fedsim.wire.reader import Reader
 
-_LARGEST_RANK = 8
+_LARGEST_RANK = 64
+"""The most dimensions of an array, as NumPy has it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -117,7 +117,7 @@ class Quantized:
         if not 0 < steps <= LARGEST_STEPS:
             raise DecodeError(f"{steps} steps of a norm; 1 to {LARGEST_STEPS}")
         norm = float(reader.values(1, form)[0])
-        if norm < 0:
+        if np.signbit(norm) and not np.isnan(norm):
             raise DecodeError(f"a norm of {norm}")
         tag = reader.byte()
         indices, levels = (

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import fedsim
 from fedsim.building import missing_data
-from fedsim.record.folder import MANIFEST, read_json
+from fedsim.record.folder import read_json
+from fedsim.record.manifest import MANIFEST
 
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 4

@@ -13,20 +13,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fedsim.building import Job
-from fedsim.errors import RunError
+from fedsim.errors import DataError, RunError
 from fedsim.ports import SERVER
 from fedsim.record.clients import client_table
-from fedsim.record.folder import (
-    MANIFEST,
-    SCENARIO,
-    SUMMARY,
-    RunFolder,
-    is_whole,
-    manifest,
-    read_json,
-)
+from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
 from fedsim.record.ledger import Ledger
 from fedsim.record.log import EventLog
+from fedsim.record.manifest import EVENTS, FILES, SEAL, check_files, made_with, read_manifest
 from fedsim.record.parts import Parts
 from fedsim.record.rounds import RoundTable
 from fedsim.record.schema import Event
@@ -143,9 +136,8 @@ def execute(
     except RunError as error:
         status, reason = _status(error), str(error)
     folder.write_table("clients", client_table(ledger, job.facts, meters))
-    made = manifest(job.seed, made_by(job), log.rows, log.sha256)
-    folder.write_json(MANIFEST, {**made, **(origin or {})})
-    folder.write_json(SUMMARY, _summary(job, world, status=status, reason=reason))
+    made = {**_made(job), EVENTS: {"rows": log.rows, "sha256": log.sha256}, **(origin or {})}
+    folder.close(made, _summary(job, world, status=status, reason=reason))
     return folder.path
 
 
@@ -153,16 +145,23 @@ def is_finished(job: Job, out: Path) -> bool:
     """Say whether the folder of a job holds this very run, whole.
 
     It does where scenario, data, code and versions are those that this run would be made with,
-    for then it would come out the same.
+    for then it would come out the same, and every file has the hash that it had.
     """
     path = RunFolder.place(out, job.variant.name, job.seed)
-    summary, made = read_json(path / SUMMARY), read_json(path / MANIFEST)
-    if summary.get("problem") != job.problem.fingerprint or not is_whole(path):
+    try:
+        made = read_manifest(path)
+        if {key: made[key] for key in made.keys() - {EVENTS, FILES, SEAL}} != _made(job):
+            return False
+        check_files(path, RESULTS)
+    except DataError:
         return False
-    events = made.get("events", {})
-    if made != manifest(job.seed, made_by(job), events.get("rows"), events.get("sha256")):
+    if read_json(path / SUMMARY).get("problem") != job.problem.fingerprint:
         return False
     return (path / SCENARIO).read_text(encoding="utf-8") == written(job)
+
+
+def _made(job: Ready) -> dict[str, Any]:
+    return made_with(job.seed, made_by(job))
 
 
 def written(job: Ready) -> str:

@@ -4,9 +4,8 @@
 """
 
 import json
-import platform
 from collections.abc import Mapping
-from importlib.metadata import version
+from hashlib import sha256
 from math import isfinite
 from pathlib import Path
 from shutil import rmtree
@@ -14,16 +13,16 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from fedsim.errors import DataError
+from fedsim.record.manifest import FILES, MANIFEST, hash_of, read_mapping, sealed
 from fedsim.record.parts import write_table
-from fedsim.record.schema import SCHEMA_VERSION
 
-SUMMARY, MANIFEST, SCENARIO = "summary.json", "manifest.json", "scenario.yaml"
+SUMMARY, SCENARIO = "summary.json", "scenario.yaml"
 TRACE = "trace.json"
 TABLES = ("events", "rounds", "clients")
-
-_RECORDED = ("fedsim", "simpy", "numpy", "scipy", "pandas", "pyarrow")
+RESULTS = (SCENARIO, *(f"{table}.parquet" for table in TABLES), SUMMARY)
+"""The files that hold what a run has come to."""
 
 
 class RunFolder:
@@ -50,54 +49,37 @@ class RunFolder:
         aside.write_text(text, encoding="utf-8")
         aside.replace(self.path / name)
 
-    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write a mapping as JSON; what is not finite becomes null."""
-        self.write_text(name, json.dumps(_finite(content), indent=2, allow_nan=False) + "\n")
-
     def write_table(self, name: str, frame: pd.DataFrame) -> None:
         """Write a small table as `NAME.parquet`."""
         write_table(
             pa.Table.from_pandas(frame, preserve_index=False), self.path / f"{name}.parquet"
         )
 
+    def close(self, made: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
+        """Write the manifest with the hashes of all files, then the summary: the run has ended.
+
+        Args:
+            made: what the manifest says beside the hashes.
+            summary: how the run ended.
+        """
+        files = {name: hash_of(self.path / name) for name in RESULTS if name != SUMMARY}
+        text = _as_json(summary)
+        files[SUMMARY] = sha256(text.encode()).hexdigest()
+        self.write_text(MANIFEST, _as_json(sealed({**made, FILES: files})))
+        self.write_text(SUMMARY, text)
+
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return what a JSON file of a run says; nothing where there is none, or it is damaged."""
     try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        return read_mapping(path)
+    except DataError:
         return {}
-    return content if isinstance(content, dict) else {}
 
 
-def is_whole(folder: Path) -> bool:
-    """Say whether all tables of a run are there and can be read, as far as their ends tell."""
-    try:
-        for table in TABLES:
-            pq.read_metadata(folder / f"{table}.parquet")
-    except (OSError, pa.ArrowException):
-        return False
-    return True
-
-
-def manifest(seed: int, code: str, rows: int | None, sha256: str | None) -> dict[str, Any]:
-    """Return what a run was made with, and the hash of its log.
-
-    Args:
-        seed: of the run.
-        code: a hash of what made it.
-        rows: of its log.
-        sha256: of its log.
-    """
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "seed": seed,
-        "code": code,
-        "events": {"rows": rows, "sha256": sha256},
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "versions": {name: version(name) for name in _RECORDED},
-    }
+def _as_json(content: Mapping[str, Any]) -> str:
+    """Return a mapping as JSON; what is not finite becomes null."""
+    return json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
 
 
 def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON

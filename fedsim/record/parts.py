@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedsim.errors import DataError
+from fedsim.record.manifest import MANIFEST, check_files, damaged
 
 _REPEATED = ("operations", "samples")
 """Columns of figures, few of which come again and again."""
@@ -75,10 +75,12 @@ def read_table(folder: Path, name: str) -> pa.Table:
 
     Raises:
         FileNotFoundError: the folder holds neither the table nor any part of it.
-        DataError: a file of it is damaged.
+        DataError: a file of it is damaged, or not what the manifest tells of.
     """
     whole, parts = folder / f"{name}.parquet", folder / f"{name}.parts"
     if whole.exists():
+        if (folder / MANIFEST).exists():
+            check_files(folder, [whole.name])
         return _read(whole)
     files = sorted(parts.glob("part-*.parquet"))
     if not files:
@@ -88,15 +90,8 @@ def read_table(folder: Path, name: str) -> pa.Table:
     ).unify_dictionaries()
 
 
-def unreadable(path: Path, error: Exception) -> DataError:
-    """Return what to raise of a table's file that Parquet cannot read."""
-    reason = str(error).partition("\n")[0].rstrip(".")
-    text = f"{path} is damaged or no Parquet file ({reason}); make the run again with fedsim run"
-    return DataError("run", text)
-
-
 def _read(path: Path) -> pa.Table:
     try:
         return pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
-        raise unreadable(path, error) from None
+        raise damaged(path, str(error)) from None

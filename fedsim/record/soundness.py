@@ -1,10 +1,9 @@
 """Whether a run's folder holds what a run that has ended writes: ended, of this schema, whole.
 
-What is looked at is cheap: the two JSON files, and names, types and counts of the tables'
-columns. Damage within a log that has both its ends shows when it is read.
+What is looked at is cheap: names, types and counts of the tables' columns, and the hashes of all
+files but the log, whose damage shows when it is read.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedsim.errors import DataError
-from fedsim.record.folder import MANIFEST, SUMMARY, TABLES
-from fedsim.record.parts import unreadable
+from fedsim.record.folder import RESULTS, SUMMARY, TABLES
+from fedsim.record.manifest import AGAIN, check_files, damaged, read_manifest, read_mapping
 from fedsim.record.rounds import COLUMNS
-from fedsim.record.schema import ARROW_SCHEMA, SCHEMA_VERSION
+from fedsim.record.schema import ARROW_SCHEMA
 
-_AGAIN = "make the run again with fedsim run"
+_LOG = "events.parquet"
 _TOLD = (
     *("variant", "seed", "algorithm", "target", "problem"),
     *("status", "reason", "rounds", "t"),
@@ -51,64 +50,44 @@ def check_run(folder: Path) -> dict[str, Any]:
     if not (folder / SUMMARY).exists():
         text = f"the run in {folder} has not ended: run its scenario again to finish it"
         raise DataError("run", text)
-    summary = _json(folder / SUMMARY)
+    summary = read_mapping(folder / SUMMARY)
     _check_summary(folder, summary)
-    _check_version(folder)
+    read_manifest(folder)
     counts = {name: _rows(folder, name) for name in TABLES}
     for name in ("events", "clients"):  # a run that has ended has a row of its end in its log
         if not counts[name]:
-            raise DataError("run", f"{folder / name}.parquet holds no rows; {_AGAIN}")
+            raise DataError("run", f"{folder / name}.parquet holds no rows; {AGAIN}")
     if summary["status"] == "done" and counts["rounds"] != summary["rounds"]:
         text = f"{counts['rounds']} rows, though {SUMMARY} tells of {summary['rounds']} rounds"
-        raise DataError("run", f"{folder / 'rounds.parquet'} holds {text}; {_AGAIN}")
+        raise DataError("run", f"{folder / 'rounds.parquet'} holds {text}; {AGAIN}")
+    check_files(folder, [name for name in RESULTS if name != _LOG])
     return summary
-
-
-def _json(path: Path) -> dict[str, Any]:
-    """Read a file that is to hold a mapping."""
-    try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise DataError("run", f"there is no {path}; {_AGAIN}") from None
-    except (OSError, ValueError) as error:
-        raise DataError("run", f"{path} is damaged ({error}); {_AGAIN}") from None
-    if not isinstance(content, dict):
-        seen = f"seen a {type(content).__name__} where a mapping belongs"
-        raise DataError("run", f"{path} is damaged ({seen}); {_AGAIN}")
-    return content
 
 
 def _check_summary(folder: Path, summary: Mapping[str, Any]) -> None:
     missing = [name for name in _TOLD if name not in summary]
     if missing:
         text = f"{folder / SUMMARY} does not tell {', '.join(missing)}"
-        raise DataError("run", f"{text}; {_AGAIN}")
+        raise DataError("run", f"{text}; {AGAIN}")
     if folder.resolve().name != f"seed-{summary['seed']}":
         text = f"{folder} holds a run of seed {summary['seed']}"
         raise DataError("run", f"{text}; call the folder seed-{summary['seed']}")
-
-
-def _check_version(folder: Path) -> None:
-    seen = _json(folder / MANIFEST).get("schema_version")
-    if seen != SCHEMA_VERSION:
-        text = f"the log in {folder} is of schema version {seen}, and {SCHEMA_VERSION} is read"
-        raise DataError("run", f"{text}; {_AGAIN}")
 
 
 def _rows(folder: Path, name: str) -> int:
     """Return how many rows a table has, every column that it needs being there."""
     path = folder / f"{name}.parquet"
     if not path.exists():
-        raise DataError("run", f"there is no {path}; {_AGAIN}")
+        raise DataError("run", f"there is no {path}; {AGAIN}")
     try:
         with pq.ParquetFile(path) as file:
             schema, count = file.schema_arrow, int(file.metadata.num_rows)
     except (OSError, pa.ArrowException) as error:
-        raise unreadable(path, error) from None
+        raise damaged(path, str(error)) from None
     missing = [column for column in _COLUMNS[name] if column not in schema.names]
     if missing:
         text = f"{path} has no column {', '.join(missing)}"
-        raise DataError("run", f"{text}; {_AGAIN}")
+        raise DataError("run", f"{text}; {AGAIN}")
     _check_types(path, schema)
     return count
 
@@ -123,4 +102,4 @@ def _check_types(path: Path, schema: pa.Schema) -> None:
             right, wanted = number or name in _TEXTS or pa.types.is_null(kind), "numbers"
         if not right:
             text = f"{path}: column {name} is of {kind}, and {wanted} belong there"
-            raise DataError("run", f"{text}; {_AGAIN}")
+            raise DataError("run", f"{text}; {AGAIN}")

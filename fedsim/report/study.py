@@ -12,7 +12,8 @@ from ruamel.yaml.error import YAMLError
 
 from fedsim.analysis import Comparison
 from fedsim.errors import DataError
-from fedsim.record.folder import MANIFEST, SCENARIO, SUMMARY, read_json
+from fedsim.record.folder import SCENARIO, SUMMARY
+from fedsim.record.manifest import read_manifest, read_mapping
 from fedsim.record.parts import read_table
 from fedsim.record.read import read_all
 
@@ -33,12 +34,12 @@ class Run:
     @cached_property
     def summary(self) -> Mapping[str, Any]:
         """How it ended, what it reached and what it cost."""
-        return read_json(self.path / SUMMARY)
+        return read_mapping(self.path / SUMMARY)
 
     @cached_property
     def manifest(self) -> Mapping[str, Any]:
         """What it was made with."""
-        return read_json(self.path / MANIFEST)
+        return read_manifest(self.path)
 
     @cached_property
     def written(self) -> str:

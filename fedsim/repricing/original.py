@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.errors import DataError
-from fedsim.record.folder import MANIFEST, SCENARIO, SUMMARY, read_json
+from fedsim.record.folder import SCENARIO
+from fedsim.record.manifest import read_manifest
 from fedsim.record.parts import read_table
-from fedsim.record.schema import SCHEMA_VERSION
+from fedsim.record.soundness import check_run
 from fedsim.scenario import Plan, Scenario, load
 from fedsim.scenario.own import Extra
 
@@ -39,16 +40,10 @@ class Original:
         Raises:
             DataError: it has not ended, or not well, or is of an older version.
         """
-        summary, manifest = read_json(folder / SUMMARY), read_json(folder / MANIFEST)
-        if not summary:
-            text = "the run has not ended; take it up again with fedsim run"
-            raise DataError("folder", f"{folder}: {text}")
+        summary = check_run(folder)
         if summary["status"] != "done":
             raise DataError("folder", f"{folder}: the run has failed: {summary['reason']}")
-        version = manifest.get("schema_version")
-        if version != SCHEMA_VERSION:
-            text = f"the log is of version {version}, and version {SCHEMA_VERSION} is needed"
-            raise DataError("folder", f"{folder}: {text}; make the run again with fedsim run")
+        manifest = read_manifest(folder)
         samples = read_table(folder, "clients")["samples"].to_pylist()
         scenario = load(folder / SCENARIO, **own._asdict()).variants[0].scenario
         return cls(folder, summary, manifest, tuple(samples), scenario, own)

@@ -8,6 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fedsim.record import manifest
+from fedsim.record.manifest import FILES, MANIFEST, hash_of
+
 Break = Callable[[Path], object]
 
 
@@ -49,6 +52,20 @@ def table(name: str, change: Callable[[pa.Table], pa.Table]) -> Break:
         pq.write_table(change(pq.read_table(path)), path)
 
     return write
+
+
+def sealed(*harms: Break) -> Break:
+    """Return what changes a folder as if the run itself had left it so: the hashes agree."""
+
+    def leave(folder: Path) -> None:
+        for harm in harms:
+            harm(folder)
+        made = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        hashes = {name: hash_of(folder / name) for name in made[FILES] if (folder / name).exists()}
+        again = manifest.sealed({**made, FILES: hashes})
+        (folder / MANIFEST).write_text(json.dumps(again), encoding="utf-8")
+
+    return leave
 
 
 def dropped(column: str) -> Callable[[pa.Table], pa.Table]:

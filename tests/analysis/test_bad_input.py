@@ -14,8 +14,11 @@ from fedsim.analysis import Comparison, gather, write_traces
 from fedsim.cli import app
 from fedsim.errors import DataError
 from fedsim.record.read import read_run, read_summaries
-from tests.analysis.breaking import BROKEN, says, table, text, without
+from tests.analysis.breaking import BROKEN, emptied, says, sealed, table, text, without
 from tests.runs import small
+
+EMPTY = sealed(table("rounds", emptied), says("summary.json", rounds=0, reason="time: 1 s"))
+"""What makes a run one that ended before its first round did."""
 
 ALL = pytest.mark.parametrize("name", BROKEN)
 
@@ -70,8 +73,7 @@ def test_a_variant_of_which_no_run_is_left_is_no_variant(out: Path) -> None:
 def test_a_run_that_ended_before_its_first_round_did_is_no_failure_of_its_method(
     out: Path,
 ) -> None:
-    table("rounds", lambda own: own.slice(0, 0))(out / "gd/seed-1")
-    says("summary.json", rounds=0, reason="time: 1 s")(out / "gd/seed-1")
+    EMPTY(out / "gd/seed-1")
     (note,) = gather([out]).left_out
     assert "is empty" in note
     assert "time: 1 s" in note
@@ -79,8 +81,7 @@ def test_a_run_that_ended_before_its_first_round_did_is_no_failure_of_its_method
 
 def test_empty_runs_alone_are_said_to_be_so(out: Path) -> None:
     for seed in (1, 2):
-        table("rounds", lambda own: own.slice(0, 0))(out / f"gd/seed-{seed}")
-        says("summary.json", rounds=0, reason="time: 1 s")(out / f"gd/seed-{seed}")
+        EMPTY(out / f"gd/seed-{seed}")
     comparison = Comparison.of([out / "gd"])
     assert comparison.cases[0].table["reached"].tolist() == [0]
     assert any("end of its first round" in note for note in comparison.notes)
@@ -116,8 +117,9 @@ def test_the_commands_name_them_all_and_go_on(out: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
-        (text("scenario.yaml", "a: [b"), "it is no YAML"),
-        (text("scenario.yaml", "- 1"), "nothing of a fleet"),
+        (sealed(text("scenario.yaml", "a: [b")), "it is no YAML"),
+        (sealed(text("scenario.yaml", "- 1")), "nothing of a fleet"),
+        (text("scenario.yaml", "a: [b"), "scenario.yaml is damaged"),
         (without("scenario.yaml"), "there is no"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import fedsim
 from fedsim.algorithms import Algorithm
-from fedsim.record.folder import MANIFEST
+from fedsim.record.manifest import MANIFEST
 from tests.methods import scenario
 from tests.runs import files
 
@@ -45,7 +45,7 @@ def differing(fresh: Path, priced: Path) -> list[str]:
 
 
 def contents(folder: Path) -> dict[str, object]:
-    """Return every file of a folder of runs, manifests without the origin of the run."""
+    """Return every file of a folder of runs, manifests without origin and seal."""
     return {name: _read(name, content) for name, content in files(folder).items()}
 
 
@@ -53,4 +53,4 @@ def _read(name: str, content: bytes) -> object:
     if not name.endswith(MANIFEST):
         return content
     made: dict[str, Any] = json.loads(content)
-    return {key: value for key, value in made.items() if key != "repriced_from"}
+    return {key: value for key, value in made.items() if key not in {"repriced_from", "seal"}}

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.record.folder import MANIFEST
+from fedsim.record.manifest import MANIFEST
 
 from .prices import FLEET, differing, small, unlike
 

@@ -15,7 +15,8 @@ from fedsim.algorithms.censored import Innovation
 from fedsim.cli import app
 from fedsim.errors import DataError
 from fedsim.ports import Client, Silence
-from fedsim.record.folder import MANIFEST, SUMMARY
+from fedsim.record.folder import SUMMARY
+from fedsim.record.manifest import MANIFEST
 
 from .prices import differing, small, unlike
 
@@ -225,7 +226,7 @@ def test_a_log_of_an_older_version_is_refused(tmp_path: Path) -> None:
     (run,) = fedsim.run(small(rounds=3), out=tmp_path / "before").runs
     text = (run / MANIFEST).read_text()
     (run / MANIFEST).write_text(text.replace('"schema_version": 3', '"schema_version": 2'))
-    with pytest.raises(DataError, match="the log is of version 2, and version 3 is needed"):
+    with pytest.raises(DataError, match="is of schema version 2, and 3 is read"):
         fedsim.reprice(tmp_path / "before", [WIFI], tmp_path / "priced")
 
 

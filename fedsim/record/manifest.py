@@ -1,0 +1,118 @@
+"""The manifest of a run: what it was made with, and the hashes of the files that hold its results.
+
+A run is what its manifest says: a file that has another hash is damaged, whatever it can be
+read as. The manifest has a hash of itself, its seal. So a flipped bit anywhere in a folder is
+found when a run is taken up again, and in a file that is read when that is read.
+"""
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from fedsim.errors import DataError
+from fedsim.record.schema import SCHEMA_VERSION
+
+MANIFEST = "manifest.json"
+FILES, EVENTS, SEAL = "files", "events", "seal"
+"""Keys: the hash of each file; rows and hash of the log's content; the hash of all the rest."""
+
+AGAIN = "make the run again with fedsim run"
+"""What helps: a run that is damaged does not count as made, so that `fedsim run` makes it."""
+
+_RECORDED = ("fedsim", "simpy", "numpy", "scipy", "pandas", "pyarrow")
+
+
+def made_with(seed: int, code: str) -> dict[str, Any]:
+    """Return what a run is made with here and now.
+
+    Args:
+        seed: of the run.
+        code: a hash of what makes it.
+    """
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "seed": seed,
+        "code": code,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "versions": {name: version(name) for name in _RECORDED},
+    }
+
+
+def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest with its seal."""
+    return {**content, SEAL: _seal(content)}
+
+
+def hash_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Return what a JSON file of a run says.
+
+    Raises:
+        DataError: there is none, or it is damaged.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise DataError("run", f"there is no {path}; {AGAIN}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise damaged(path, str(error)) from None
+    if not isinstance(content, dict):
+        raise damaged(path, f"seen a {type(content).__name__} where a mapping belongs")
+    return content
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a run.
+
+    Raises:
+        DataError: there is none, it is damaged, or of another version of the schema.
+    """
+    path = folder / MANIFEST
+    content = read_mapping(path)
+    seen = content.get("schema_version")
+    if seen != SCHEMA_VERSION:
+        text = f"the log in {folder} is of schema version {seen}, and {SCHEMA_VERSION} is read"
+        raise DataError("run", f"{text}; {AGAIN}")
+    if not (isinstance(content.get(FILES), dict) and content.get(SEAL) == _seal(content)):
+        raise damaged(path, "it has another hash than it says")
+    return content
+
+
+def check_files(folder: Path, names: Iterable[str]) -> None:
+    """Make sure that files of a run that has a manifest are those that it tells of.
+
+    Raises:
+        DataError: the manifest or one of the files is missing or damaged.
+    """
+    hashes = read_manifest(folder)[FILES]
+    for name in names:
+        path = folder / name
+        try:
+            same = hash_of(path) == hashes.get(name)
+        except FileNotFoundError:
+            raise DataError("run", f"there is no {path}; {AGAIN}") from None
+        except OSError as error:
+            raise damaged(path, str(error)) from None
+        if not same:
+            raise damaged(path, f"it has another hash than {MANIFEST} says")
+
+
+def damaged(path: Path, reason: str) -> DataError:
+    """Return what to raise of a file that is not what a run has left."""
+    reason = reason.strip().partition("\n")[0].rstrip(".")
+    return DataError("run", f"{path} is damaged ({reason}); {AGAIN}")
+
+
+def _seal(content: Mapping[str, Any]) -> str:
+    told = {key: value for key, value in content.items() if key != SEAL}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,101 @@
+"""A run that is damaged does not count as made: it is found out, said to be so, and made again."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import fedsim
+from fedsim.building import Builder, Job
+from fedsim.cli import app
+from fedsim.errors import DataError
+from fedsim.execution import is_finished
+from fedsim.record.folder import RESULTS
+from fedsim.record.manifest import MANIFEST
+from tests.runs import files, small
+
+SOURCE = small(stop={"rounds": 3})
+FLIPS = 60  # a file
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fedsim.run(SOURCE, out=tmp_path_factory.mktemp("whole") / "out").folder
+
+
+@pytest.fixture(scope="module")
+def job() -> Job:
+    return Builder(fedsim.load(SOURCE)).check()[0]
+
+
+@pytest.fixture
+def out(whole: Path, tmp_path: Path) -> Path:
+    """Return a copy that a test may damage."""
+    return Path(shutil.copytree(whole, tmp_path / "out"))
+
+
+def flipped(content: bytes, name: str) -> Iterator[bytes]:
+    """Yield a file with one bit of it flipped, at places all over it."""
+    rng = np.random.default_rng(list(name.encode()))
+    for bit in rng.integers(8 * len(content), size=FLIPS):
+        own = bytearray(content)
+        own[bit // 8] ^= 1 << (bit % 8)
+        yield bytes(own)
+
+
+@pytest.mark.parametrize("name", [*RESULTS, MANIFEST])
+def test_a_flipped_bit_anywhere_makes_a_run_that_is_not_there(
+    name: str, out: Path, job: Job
+) -> None:
+    path = out / "base/seed-1" / name
+    content = path.read_bytes()
+    assert is_finished(job, out)
+    for damaged in flipped(content, name):
+        path.write_bytes(damaged)
+        assert not is_finished(job, out)
+    for damaged in (b"", content[:-2], content + b"x"):
+        path.write_bytes(damaged)
+        assert not is_finished(job, out)
+    path.unlink()
+    assert not is_finished(job, out)
+
+
+@pytest.mark.parametrize("name", [*RESULTS, MANIFEST])
+def test_the_advice_to_make_it_again_helps(name: str, whole: Path, out: Path) -> None:
+    path = out / "base/seed-1" / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    scenario = out.parent / "scenario.yaml"
+    scenario.write_text(json.dumps(SOURCE), encoding="utf-8")  # which is YAML
+    command = "trace" if name == "events.parquet" else "compare"
+    said = CliRunner().invoke(app, [command, str(out)])
+    assert said.exit_code == 2, said.output
+    assert f"{path} is damaged" in said.stderr
+    assert "make the run again with fedsim run" in said.stderr
+    fedsim.run(scenario, out=out)
+    assert files(out / "base") == files(whole / "base")
+    assert CliRunner().invoke(app, [command, str(out)]).exit_code == 0
+
+
+@pytest.mark.parametrize("table", ["events", "rounds", "clients"])
+def test_a_table_with_a_flipped_bit_is_no_frame(table: str, out: Path) -> None:
+    path = out / f"base/seed-1/{table}.parquet"
+    for damaged in flipped(path.read_bytes(), table):
+        path.write_bytes(damaged)
+        result = fedsim.Result(out, (path.parent,))
+        with pytest.raises(DataError, match=rf"{table}\.parquet is damaged"):
+            getattr(result, table)
+
+
+def test_a_file_of_another_run_is_no_file_of_this_one(whole: Path, out: Path, job: Job) -> None:
+    longer = fedsim.run(SOURCE | {"stop": {"rounds": 4}}, out=out.parent / "longer").folder
+    for name in RESULTS:
+        shutil.copy(longer / "base/seed-1" / name, out / "base/seed-1" / name)
+        assert not is_finished(job, out)
+        shutil.copy(whole / "base/seed-1" / name, out / "base/seed-1" / name)
+    assert is_finished(job, out)

@@ -24,7 +24,7 @@ def module(name: str) -> Any:
     return script(f"benchmarks/{name}")
 
 
-@pytest.mark.parametrize("server", [None, star(100, up=5e7, down=5e7)])
+@pytest.mark.parametrize("server", [None, star(100, downlink=5e7, uplink=5e7)])
 def test_a_client_round_passes_the_audit(server: Topology | None) -> None:
     assert module("client_round").client_rounds(server, 3) is None
 

@@ -31,7 +31,11 @@ def after(rounds: int, **changes: Any) -> pd.DataFrame:
     "changes",
     [
         {},
-        {"network": {"server": {"up": "200 kbit/s", "down": "100 kbit/s", "latency": "1 ms"}}},
+        {
+            "network": {
+                "server": {"downlink": "200 kbit/s", "uplink": "100 kbit/s", "latency": "1 ms"}
+            }
+        },
         {"network": {"topology": "tree", "gateways": 2, "gateway": {"rate": "300 kbit/s"}}},
         {"fleet": [{"count": 5, "device": "yang-2021", "radio": "lora-sf7"}]},
     ],

@@ -37,7 +37,7 @@ from fedsim.wire import HEADER_BITS, Identity, Plain, ValueFormat
 DEVICE = DeviceModel(1e9, 2.0, 1.0)
 CLIENTS, ROUNDS, REPEATS = 100, 1000, 7
 NOTHING: Array = np.zeros(1)
-SHARED = star(CLIENTS, up=5e7, down=5e7, latency=0.001)
+SHARED = star(CLIENTS, downlink=5e7, uplink=5e7, latency=0.001)
 
 
 def nothing(_: Array) -> Array:

@@ -97,12 +97,12 @@ def platform(seed: int) -> Platform:
             gateways,
             rate=rate,
             gateway_latency=lag,
-            up=up,
-            down=down,
+            uplink=down,
+            downlink=up,
             latency=latency,
         )
     else:
-        made = star(clients, up=up, down=down, latency=latency)
+        made = star(clients, uplink=down, downlink=up, latency=latency)
     lanes = rng.permutation(2 * clients)[: rng.integers(clients // 2, 2 * clients) + 1]
     spread = magnitude(0.1, 10.0) if rng.random() < 0.5 else 0.0
     return Platform(

@@ -71,7 +71,7 @@ def swept(
             SCENARIO,
             out=out and out / f"{way}-{capacity:.0f}",
             overrides=[
-                f"network.server.down={capacity:.0f} bit/s",
+                f"network.server.uplink={capacity:.0f} bit/s",
                 f"network.server.discipline={way}",
                 *overrides,
             ],
@@ -87,7 +87,7 @@ def swept(
 
 def unending(out: Path | None = None, overrides: Sequence[str] = ()) -> pd.DataFrame:
     """Run the scenario without a target and return its rounds with method and format."""
-    overrides = ["stop.gap=null", "stop.rounds=500", "network.server.down=unlimited", *overrides]
+    overrides = ["stop.gap=null", "stop.rounds=500", "network.server.uplink=unlimited", *overrides]
     return names(fedsim.run(SCENARIO, out=out and out / "floors", overrides=overrides).rounds)
 
 

@@ -54,8 +54,8 @@ def _around(spec: StarNetwork | TreeNetwork, clients: int) -> Topology:
     if isinstance(spec, StarNetwork):
         return star(
             clients,
-            up=server.up,
-            down=server.down,
+            uplink=server.uplink,
+            downlink=server.downlink,
             latency=server.latency,
             discipline=server.discipline,
         )
@@ -65,8 +65,8 @@ def _around(spec: StarNetwork | TreeNetwork, clients: int) -> Topology:
         rate=spec.gateway.rate,
         gateway_latency=spec.gateway.latency,
         gateway_discipline=spec.gateway.discipline,
-        up=server.up,
-        down=server.down,
+        uplink=server.uplink,
+        downlink=server.downlink,
         latency=server.latency,
         discipline=server.discipline,
     )

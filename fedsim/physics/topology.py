@@ -87,8 +87,8 @@ class _Links:
 def star(
     clients: int,
     *,
-    up: float | Signal = inf,
-    down: float | Signal = inf,
+    uplink: float | Signal = inf,
+    downlink: float | Signal = inf,
     latency: float = 0.0,
     discipline: Discipline = "fair",
 ) -> Topology:
@@ -96,14 +96,14 @@ def star(
 
     Args:
         clients: how many.
-        up: what the server can send, bit/s: the clients' downlinks share it.
-        down: what the server can receive, bit/s: the clients' uplinks share it.
+        uplink: what all clients together can send to the server, bit/s.
+        downlink: what the server can send to all clients together, bit/s.
         latency: one way, s.
         discipline: how the connection is shared.
     """
     links = _Links()
-    into = Route(links.add(down, discipline, "server.down"), latency)
-    out = Route(links.add(up, discipline, "server.up"), latency)
+    into = Route(links.add(uplink, discipline, "server.up"), latency)
+    out = Route(links.add(downlink, discipline, "server.down"), latency)
     return Topology(tuple(links.links), (into,) * clients, (out,) * clients)
 
 
@@ -114,8 +114,8 @@ def tree(
     rate: float | Signal = inf,
     gateway_latency: float = 0.0,
     gateway_discipline: Discipline = "fair",
-    up: float | Signal = inf,
-    down: float | Signal = inf,
+    uplink: float | Signal = inf,
+    downlink: float | Signal = inf,
     latency: float = 0.0,
     discipline: Discipline = "fair",
 ) -> Topology:
@@ -129,13 +129,14 @@ def tree(
         rate: of every gateway's link to the server, each way, bit/s.
         gateway_latency: of these links, one way, s.
         gateway_discipline: how these links are shared.
-        up: what the server can send, bit/s.
-        down: what the server can receive, bit/s.
+        uplink: what all clients together can send to the server, bit/s.
+        downlink: what the server can send to all clients together, bit/s.
         latency: of the server's own connection, one way, s.
         discipline: how that is shared.
     """
     links, total = _Links(), latency + gateway_latency
-    into, out = links.add(down, discipline, "server.down"), links.add(up, discipline, "server.up")
+    into = links.add(uplink, discipline, "server.up")
+    out = links.add(downlink, discipline, "server.down")
     ups, downs = list[Route](), list[Route]()
     for gateway in range(gateways):
         members = _block(clients, gateways, gateway)

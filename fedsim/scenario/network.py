@@ -1,5 +1,6 @@
 """The network between the clients' radios and the server: a star, a tree or a graph."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -9,6 +10,7 @@ from fedsim.scenario.choice import OneOf, failure
 from fedsim.scenario.fields import as_written
 from fedsim.scenario.merging import STAR
 from fedsim.scenario.quantities import Rate, Seconds
+from fedsim.scenario.wording import shown
 from fedsim.spec import Spec
 
 Discipline = Literal["fair", "fifo", "slotted"]
@@ -28,10 +30,32 @@ _BROADCAST = "a copy for each client, or one transmission that all clients of a 
 class ServerLink(Spec):
     """The server's link, which all transfers of the moment share."""
 
-    up: Rate = as_written("unlimited", "what it can send: the clients' downlinks share it")
-    down: Rate = as_written("unlimited", "what it can receive: their uplinks share it")
+    uplink: Rate = as_written("unlimited", "clients to server: what it can receive of all")
+    downlink: Rate = as_written("unlimited", "server to clients: what it can send to all")
     latency: Seconds = as_written("0 s", "one-way delay, added to the radio's")
     discipline: Discipline = Field(default="fair", description=_DISCIPLINE)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_by_way(cls, block: object) -> object:
+        """Refuse the names of the server's own point of view, which turned the ways round."""
+        if not isinstance(block, Mapping):
+            return block
+        if old := [key for key in ("up", "down") if key in block]:
+            raise failure(*[(key, _renamed(key, block), block[key]) for key in old])
+        return block
+
+
+def _renamed(key: str, block: Mapping[str, object]) -> str:
+    """Say what `up` and `down` of a server's link meant, and what to write now."""
+    new, way = {"up": ("downlink", "server to clients"), "down": ("uplink", "clients to server")}[
+        key
+    ]
+    return (
+        f"'{key}' was the server's own {key}link, {way}, while everywhere else up is clients to"
+        f" server; write {new}: {shown(block[key])} for what it meant (uplink is clients to"
+        " server, downlink is server to clients)"
+    )
 
 
 class Gateway(Spec):

@@ -36,7 +36,7 @@ def test_without_a_network_nothing_binds(tmp_path: Path) -> None:
 
 
 def test_a_star(tmp_path: Path) -> None:
-    server = {"up": "4 Mbit/s", "down": "2 Mbit/s", "latency": "5 ms", "discipline": "fifo"}
+    server = {"downlink": "4 Mbit/s", "uplink": "2 Mbit/s", "latency": "5 ms", "discipline": "fifo"}
     made = built(tmp_path, server=server)
     assert figures(made) == [([2e6], 0.005)] * 4 + [([4e6], 0.005)] * 4
     assert {link.discipline for link in made.links} == {"fifo"}
@@ -48,7 +48,7 @@ def test_a_tree(tmp_path: Path) -> None:
         topology="tree",
         gateways=2,
         gateway={"rate": "1 Mbit/s", "latency": "2 ms", "discipline": "slotted"},
-        server={"up": "4 Mbit/s", "down": "3 Mbit/s", "latency": "5 ms"},
+        server={"downlink": "4 Mbit/s", "uplink": "3 Mbit/s", "latency": "5 ms"},
     )
     assert figures(made) == [([1e6, 3e6], 0.007)] * 4 + [([4e6, 1e6], 0.007)] * 4
     first, second, third, fourth = (route.links[0] for route in made.up)

@@ -27,8 +27,8 @@ def graph(*edges: Edge, directed: bool = False) -> "nx.Graph[str]":
 
 
 def test_a_star_is_the_server_s_own_connection() -> None:
-    made = star(3, up=8.0, down=5.0, latency=0.5, discipline="fifo")
-    assert made.links == (Link(5.0, "fifo", "server.down"), Link(8.0, "fifo", "server.up"))
+    made = star(3, downlink=8.0, uplink=5.0, latency=0.5, discipline="fifo")
+    assert made.links == (Link(5.0, "fifo", "server.up"), Link(8.0, "fifo", "server.down"))
     assert made.up == (Route((0,), 0.5),) * 3
     assert made.down == (Route((1,), 0.5),) * 3
 
@@ -40,18 +40,18 @@ def test_links_that_cannot_hold_anything_up_are_left_out() -> None:
 
 
 def test_a_star_costs_one_route_however_many_clients_it_has() -> None:
-    made = star(100_000, down=1e9)
+    made = star(100_000, uplink=1e9)
     assert len({id(route) for route in (*made.up, *made.down)}) == 2
 
 
 def test_a_tree_has_clients_in_even_blocks_behind_gateways() -> None:
-    made = tree(7, 3, rate=4.0, gateway_latency=0.25, down=9.0, latency=0.5)
+    made = tree(7, 3, rate=4.0, gateway_latency=0.25, uplink=9.0, latency=0.5)
     ups = [names(made, route) for route in made.up]
     assert (
         ups
-        == [["gateway-0.up", "server.down"]] * 2
-        + [["gateway-1.up", "server.down"]] * 2
-        + [["gateway-2.up", "server.down"]] * 3
+        == [["gateway-0.up", "server.up"]] * 2
+        + [["gateway-1.up", "server.up"]] * 2
+        + [["gateway-2.up", "server.up"]] * 3
     )
     assert [names(made, route) for route in made.down][:3] == [
         ["gateway-0.down"],
@@ -75,7 +75,7 @@ def test_a_tree_and_its_graph_are_the_same_network() -> None:
     edges += [(f"g{n // 2}", f"client-{n}", {}) for n in range(4)]
     made, expected = (
         routed(graph(*edges), 4),
-        tree(4, 2, rate=4.0, gateway_latency=0.25, up=9.0, down=9.0, latency=0.5),
+        tree(4, 2, rate=4.0, gateway_latency=0.25, downlink=9.0, uplink=9.0, latency=0.5),
     )
     for way in ("up", "down"):
         for ours, theirs in zip(getattr(made, way), getattr(expected, way), strict=True):

@@ -24,7 +24,7 @@ OTHER_WORLD = (
     "fleet.0.radio=wifi",
     "fleet.1.radio=lte",
     "fleet.0.device=pi-zero-2w",
-    "network.server={up: 1 Mbit/s, down: 2 Mbit/s, latency: 5 ms}",
+    "network.server={uplink: 2 Mbit/s, downlink: 1 Mbit/s, latency: 5 ms}",
 )
 
 
@@ -53,7 +53,7 @@ WORLDS = {
     "batteries": ["fleet.0.battery={}", "fleet.1.battery={charge: 80 %}"],
     "a tree of links": [TREE],
     "cells": ["network.broadcast=cell"],
-    "TCP": ["network.server={up: 2 Mbit/s, down: 2 Mbit/s}", "network.model=lv08"],
+    "TCP": ["network.server={uplink: 2 Mbit/s, downlink: 2 Mbit/s}", "network.model=lv08"],
     "groups of another size": [
         "fleet=[{count: 1, device: pi-5, radio: lte}, {count: 4, radio: wifi}]"
     ],
@@ -153,7 +153,7 @@ def test_whatever_the_fleets(
     )
     overrides = [
         f"fleet={json.dumps(now)}",
-        f"network.server.up={link}",
+        f"network.server.downlink={link}",
         f"network.broadcast={broadcast}",
         "name=changed",
     ]

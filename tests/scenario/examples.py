@@ -30,7 +30,7 @@ LINES = (
     "    radio:",  # 18
     "      kind: wifi",
     "      up: 12 Mbit/s",
-    "network: {topology: star, server: {up: 1 Gbit/s, latency: 5 ms}}",  # 21
+    "network: {topology: star, server: {downlink: 1 Gbit/s, latency: 5 ms}}",  # 21
     "participation: {kind: full}",
     "stop: {rounds: 60, gap: 1e-5, energy: 5 kJ}",  # 23
     "seeds: 2",

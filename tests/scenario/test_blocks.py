@@ -122,17 +122,20 @@ def test_a_radio_of_any_class_is_named_alone(kind: Any) -> None:
 
 def test_a_variant_of_another_radio_or_topology_starts_anew() -> None:
     base = least(**group(radio={"kind": "wifi", "up": "1 Mbit/s"}))
-    base |= {"network": {"server": {"up": "5 Mbit/s"}}}
+    base |= {"network": {"server": {"downlink": "5 Mbit/s"}}}
     variants = {
         "tree": {"network": {"topology": "tree", "gateways": 2}},
-        "slow": {"network": {"server": {"down": "1 Mbit/s"}}},
-        "star": {"network": {"topology": "star", "server": {"down": "1 Mbit/s"}}},
+        "slow": {"network": {"server": {"uplink": "1 Mbit/s"}}},
+        "star": {"network": {"topology": "star", "server": {"uplink": "1 Mbit/s"}}},
     }
     plan = load(base | {"variants": variants})
     networks = {each.name: each.scenario.network.model_dump() for each in plan.variants}
-    assert networks["tree"]["server"]["up"] == float("inf")
+    assert networks["tree"]["server"]["downlink"] == float("inf")
     for name in ("slow", "star"):
-        assert (networks[name]["server"]["up"], networks[name]["server"]["down"]) == (5e6, 1e6)
+        assert (networks[name]["server"]["downlink"], networks[name]["server"]["uplink"]) == (
+            5e6,
+            1e6,
+        )
 
 
 def test_a_variant_of_another_compressor_starts_anew_and_of_the_same_goes_on() -> None:

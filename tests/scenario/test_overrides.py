@@ -32,7 +32,7 @@ def override(*texts: str) -> tuple[Any, list[Fault]]:
         ("name=a=b", ("name",), "a=b"),
         ("stop.time=30 s", ("stop",), {"time": "30 s"}),
         ("stop={rounds: 5, gap: 1e-4}", ("stop",), {"rounds": 5, "gap": 1e-4}),
-        ("network.server.up=5 Mbit/s", ("network",), {"server": {"up": "5 Mbit/s"}}),
+        ("network.server.downlink=5 Mbit/s", ("network",), {"server": {"downlink": "5 Mbit/s"}}),
         ("algorithm.kind=gd", ("algorithm",), {"kind": "gd"}),
         ("fleet.1.radio=lte", ("fleet", 1), {"count": 1, "radio": "lte"}),
         ("fleet.0.radio.up=1 kbit/s", ("fleet", 0, "radio"), {"kind": "wifi", "up": "1 kbit/s"}),

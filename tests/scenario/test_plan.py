@@ -37,7 +37,7 @@ def test_a_scenario_as_the_program_sees_it(tmp_path: Path) -> None:
     assert (boards.count, boards.device.speed, boards.device.idle) == (2, 1.2e10, 2.3)
     assert (boards.radio.up, boards.radio.down, boards.radio.latency) == (12e6, 30e6, 0.005)
     assert isinstance(base.network, StarNetwork)
-    assert (base.network.server.up, base.network.server.latency) == (1e9, 0.005)
+    assert (base.network.server.downlink, base.network.server.latency) == (1e9, 0.005)
     assert (base.stop.rounds, base.stop.gap, base.stop.energy) == (60, 1e-5, 5000.0)
     assert (base.stop.time, base.stop.bits) == (None, None)
 
@@ -53,7 +53,7 @@ def test_the_defaults_of_a_scenario() -> None:
     assert isinstance(scenario.network, StarNetwork)
     assert (scenario.network.model, scenario.network.broadcast) == ("fluid", "unicast")
     server = scenario.network.server
-    assert (server.up, server.down, server.latency) == (float("inf"), float("inf"), 0.0)
+    assert (server.uplink, server.downlink, server.latency) == (float("inf"), float("inf"), 0.0)
     assert scenario.stop.model_dump(exclude_none=True) == {"rounds": 1000}
 
 

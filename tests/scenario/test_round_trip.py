@@ -98,7 +98,8 @@ def links(*feedback: str) -> st.SearchStrategy[dict[str, Any]]:
 
 servers = st.fixed_dictionaries(
     {},
-    optional={"up": quantities.map("{} kbit/s".format), "latency": quantities.map("{} ms".format),
+    optional={"uplink": quantities.map("{} kbit/s".format),
+              "latency": quantities.map("{} ms".format),
               "discipline": st.sampled_from(["fair", "fifo", "slotted"])},
 )  # fmt: skip
 networks = st.fixed_dictionaries(

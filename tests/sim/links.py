@@ -8,11 +8,11 @@ from fedsim.physics.topology import Topology, star
 
 @dataclass(frozen=True)
 class ServerLink:
-    """What the server can send and receive, bit/s, and its latency, s."""
+    """What the server can receive and send, bit/s, and its latency, s."""
 
-    up: float = inf
-    down: float = inf
+    uplink: float = inf
+    downlink: float = inf
     latency: float = 0.0
 
     def of(self, clients: int) -> Topology:
-        return star(clients, up=self.up, down=self.down, latency=self.latency)
+        return star(clients, uplink=self.uplink, downlink=self.downlink, latency=self.latency)

@@ -119,8 +119,8 @@ disciplines: SearchStrategy[Discipline] = some(["fair", "fair", "fifo", "slotted
 def topologies(draw: st.DrawFn, /, clients: int) -> Any:
     capacity = some([30.0, 120.0, inf])
     server: dict[str, Any] = {
-        "up": draw(capacity),
-        "down": draw(capacity),
+        "downlink": draw(capacity),
+        "uplink": draw(capacity),
         "latency": draw(some([0.0, 0.25])),
     }
     discipline = draw(disciplines)

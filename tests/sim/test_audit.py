@@ -33,7 +33,7 @@ def world() -> tuple[Run, Rows, Meters]:
 
     radio = RadioModel(20.0, 40.0, 0.1, energy_up=0.5, energy_down=0.25, base=1.0)
     members = fleet(*[(DeviceModel(1.0, 4.0, 1.0), radio)] * CLIENTS)
-    link, stop = ServerLink(50.0, 30.0), StopRules(rounds=6)
+    link, stop = ServerLink(30.0, 50.0), StopRules(rounds=6)
     parts = setup(
         rounds, handle, members, header_bits=16, server=link, silence=deadline(5.0), stop=stop
     )

@@ -117,7 +117,7 @@ def sharing(first: float, second: float = 1e6, discipline: Discipline = "fair") 
 
     device = DeviceModel(speed=1.0)
     members = [member(battery(joules), device=device, radio=PER_BIT) for joules in (first, second)]
-    links = star(2, down=8.0, discipline=discipline)
+    links = star(2, uplink=8.0, discipline=discipline)
     run, _ = gathered(handle, members, 1, topology=links)
     return run
 
@@ -226,6 +226,6 @@ def test_an_ideal_radio_draws_nothing() -> None:
 
 def test_a_link_that_holds_up_an_ideal_radio_draws_by_the_bit() -> None:
     members = [member(battery(10.0), device=DeviceModel(), radio=RadioModel(energy_up=0.5))]
-    run, _ = gathered(answering(64), members, 1, server=ServerLink(down=4.0))
+    run, _ = gathered(answering(64), members, 1, server=ServerLink(uplink=4.0))
     assert told(run, "depleted", "t") == [(5.0,)]
     assert told(run, "send", "joules", node="client-0") == [(10.0,)]

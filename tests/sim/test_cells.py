@@ -131,7 +131,11 @@ def test_batteries_follow_the_rate_of_a_shared_link(on_mains_first: bool) -> Non
 
     members = [first, member(battery(100.0), radio=radio), member(radio=quick, group=1)]
     policy = Participation(deadline=50.0)
-    play(setup(serve, echo, members, cells=True, server=ServerLink(up=8.0), participation=policy))
+    play(
+        setup(
+            serve, echo, members, cells=True, server=ServerLink(downlink=8.0), participation=policy
+        )
+    )
     assert charges == [100.0 - 2.0 * n for n in range(1, 13)]
 
 

@@ -93,19 +93,19 @@ OPEN, FAIR, FLUID = OpenCourse, FairCourse, FluidCourse
     ("topology", "expected"),
     [
         (star(2), [OPEN, OPEN, OPEN, OPEN]),
-        (star(2, up=5.0, down=4.0), [OPEN, OPEN, OPEN, OPEN]),
-        (star(2, down=3.9), [FAIR, FAIR, OPEN, OPEN]),
-        (star(2, up=3.9), [OPEN, OPEN, FAIR, FAIR]),
-        (star(2, down=Constant(9.0)), [FLUID, FLUID, OPEN, OPEN]),
-        (star(2, down=9.0, discipline="fifo"), [FLUID, FLUID, FLUID, FLUID]),
-        (star(1, down=9.0, discipline="fifo"), [OPEN, OPEN]),
-        (star(1, down=1.0, discipline="fifo"), [FAIR, OPEN]),
-        (star(2, down=3.9, discipline="slotted"), [FLUID, FLUID, OPEN, OPEN]),
-        (star(2, down=4.0, discipline="slotted"), [OPEN, OPEN, OPEN, OPEN]),
+        (star(2, downlink=5.0, uplink=4.0), [OPEN, OPEN, OPEN, OPEN]),
+        (star(2, uplink=3.9), [FAIR, FAIR, OPEN, OPEN]),
+        (star(2, downlink=3.9), [OPEN, OPEN, FAIR, FAIR]),
+        (star(2, uplink=Constant(9.0)), [FLUID, FLUID, OPEN, OPEN]),
+        (star(2, uplink=9.0, discipline="fifo"), [FLUID, FLUID, FLUID, FLUID]),
+        (star(1, uplink=9.0, discipline="fifo"), [OPEN, OPEN]),
+        (star(1, uplink=1.0, discipline="fifo"), [FAIR, OPEN]),
+        (star(2, uplink=3.9, discipline="slotted"), [FLUID, FLUID, OPEN, OPEN]),
+        (star(2, uplink=4.0, discipline="slotted"), [OPEN, OPEN, OPEN, OPEN]),
         (tree(2, 2, rate=1.0), [FAIR, FAIR, FAIR, FAIR]),
-        (tree(2, 2, rate=1.0, up=9.0), [FAIR, FAIR, FAIR, FAIR]),
-        (tree(2, 2, rate=1.0, up=3.9), [FAIR, FAIR, FLUID, FLUID]),
-        (tree(4, 2, rate=3.0, down=9.0), [FAIR] * 8),
+        (tree(2, 2, rate=1.0, downlink=9.0), [FAIR, FAIR, FAIR, FAIR]),
+        (tree(2, 2, rate=1.0, downlink=3.9), [FAIR, FAIR, FLUID, FLUID]),
+        (tree(4, 2, rate=3.0, uplink=9.0), [FAIR] * 8),
     ],
 )
 def test_a_lane_gets_the_cheapest_course(topology: Topology, expected: list[type[Course]]) -> None:
@@ -123,7 +123,7 @@ def test_a_lane_gets_the_cheapest_course(topology: Topology, expected: list[type
 def test_a_fair_link_alone_is_for_constant_lanes_that_nobody_watches(
     ups: list[Rate], watched: list[bool]
 ) -> None:
-    assert kinds(Courses(star(2, down=3.0), ups, [1.0, 1.0], watched))[:2] == [FLUID, FLUID]
+    assert kinds(Courses(star(2, uplink=3.0), ups, [1.0, 1.0], watched))[:2] == [FLUID, FLUID]
 
 
 def test_both_directions_may_meet_at_a_link() -> None:
@@ -183,7 +183,7 @@ def test_a_trace_is_told_to_whoever_watches() -> None:
 
 
 def test_of_a_shared_link_only_those_are_told_who_are_watched() -> None:
-    chosen = Courses(star(2, down=4.0), [4.0, 4.0], watched=[False, True])
+    chosen = Courses(star(2, uplink=4.0), [4.0, 4.0], watched=[False, True])
     chosen.send(Sent(0, 0, True, 2.0, 4.0), Sent(0, 1, True, 4.0, 4.0))
     assert chosen.told == [(0.0, 1, True, 2.0), (1.0, 1, True, 4.0), (1.5, 1, True, 0.0)]
 
@@ -219,10 +219,10 @@ def varying(topology: Topology) -> Topology:
 @pytest.mark.parametrize(
     "topology",
     [
-        star(3, up=4.0, down=5.0),
-        star(3, up=40.0, down=50.0),
-        star(3, up=4.0, down=4.0, discipline="slotted"),
-        tree(3, 2, rate=2.5, up=4.0, down=7.0),
+        star(3, downlink=4.0, uplink=5.0),
+        star(3, downlink=40.0, uplink=50.0),
+        star(3, downlink=4.0, uplink=4.0, discipline="slotted"),
+        tree(3, 2, rate=2.5, downlink=4.0, uplink=7.0),
         tree(3, 3, rate=2.5),
     ],
     ids=["shared", "wide", "slotted", "tree", "gateways alone"],

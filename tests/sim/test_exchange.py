@@ -91,7 +91,7 @@ def test_a_deadline_does_not_delay_a_round_in_which_all_answer() -> None:
 @THREE_WAYS
 def test_a_reply_at_the_very_deadline_counts(link: ServerLink) -> None:
     # Without a shared link all is exact; with one, 8 bits take 2^-17 s either way.
-    way = 0.0 if link.up == inf else 8.0 * 4 / 2.0**20 + 8.0 / 2.0**20
+    way = 0.0 if link.downlink == inf else 8.0 * 4 / 2.0**20 + 8.0 / 2.0**20
     work_until = 2.0 - way
     run, told = exchanges(
         after(work_until, inf, inf, inf), deadline(2.0), server=link, cohorts=[None]

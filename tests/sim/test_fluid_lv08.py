@@ -107,10 +107,10 @@ def test_without_latency_there_is_no_window() -> None:
 
 
 def test_queues_and_slots_are_for_the_bits_and_not_for_acknowledgements() -> None:
-    fifo = star(2, down=MEGABIT, up=MEGABIT, discipline="fifo")
+    fifo = star(2, uplink=MEGABIT, downlink=MEGABIT, discipline="fifo")
     both = {(client, up): 0.97e6 for client in (0, 1) for up in (False, True)}
     assert sorted(spans(fifo, (inf, inf), 0.01, both).values()) == pytest.approx([1, 1, 2, 2])
-    slotted = star(2, down=MEGABIT, discipline="slotted")
+    slotted = star(2, uplink=MEGABIT, discipline="slotted")
     assert spans(slotted, (inf, inf), 0.01, {(0, True): 0.97e6}) == {(0, True): 2.0}
 
 

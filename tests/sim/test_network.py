@@ -25,10 +25,9 @@ def test_a_message_takes_the_latencies_and_its_bits_over_the_rate(up: bool) -> N
 
 def test_each_direction_of_the_server_has_its_own_rate() -> None:
     radio = RadioModel(latency=0.5)
-    network = Network([radio], ServerLink(up=4.0, down=2.0))
+    network = Network([radio], ServerLink(downlink=4.0, uplink=2.0))
     network.send([Sent(0.0, 0, 8, up=True), Sent(0.0, 0, 8, up=False)])
     network.env.run()
-    # What the client sends up comes down the server's link, and the other way round.
     assert network.arrived == [Sent(2.5, 0, 8, up=False), Sent(4.5, 0, 8, up=True)]
 
 

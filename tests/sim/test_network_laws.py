@@ -37,7 +37,7 @@ radios = st.builds(
     base=st.floats(0, 5),
 )
 fleets = st.lists(radios, min_size=CLIENTS, max_size=CLIENTS)
-links = st.builds(ServerLink, up=rates, down=rates, latency=st.sampled_from([0.0, 0.25]))
+links = st.builds(ServerLink, downlink=rates, uplink=rates, latency=st.sampled_from([0.0, 0.25]))
 ends = st.one_of(st.none(), st.floats(0.1, 12))
 laws = settings(max_examples=80, deadline=None)
 
@@ -119,9 +119,9 @@ def test_a_radio_spends_the_integral_of_its_power(
         least = most = model.base * length_of_union(mine)
         for span in mine:
             per_bit, rate, capacity = (
-                (model.energy_up, peak(limit(model.up)), link.down)
+                (model.energy_up, peak(limit(model.up)), link.uplink)
                 if span.up
-                else (model.energy_down, peak(limit(model.down)), link.up)
+                else (model.energy_down, peak(limit(model.down)), link.downlink)
             )
             reach = rate * (span.end - span.begin) if span.end > span.begin else 0.0
             passed = span.bits if span.arrived else min(reach, span.bits)

@@ -144,7 +144,7 @@ def test_a_transfer_along_a_trace_is_integrated_exactly(on_battery: bool) -> Non
 def test_a_trace_meets_a_link(on_battery: bool) -> None:
     # The server takes 2 bit/s: 2 bits in the first second, nothing, 1 bit, 2 bits.
     radio = RadioModel(TRACE, inf, energy_up=0.5)
-    run = uplinks(radio, 5, 1, server=ServerLink(down=2.0), on_battery=on_battery)
+    run = uplinks(radio, 5, 1, server=ServerLink(uplink=2.0), on_battery=on_battery)
     assert spans(run, "send") == [(0.0, 5.0)]
     assert run.ledger.joules.sum(axis=0)[1] == 2.5
 

@@ -78,7 +78,9 @@ worlds = st.builds(
     st.lists(members, min_size=1, max_size=4),
     seed=st.integers(0, 999),
     header_bits=st.sampled_from([0, 16]),
-    server=st.builds(ServerLink, up=rates, down=rates, latency=st.sampled_from([0.0, 0.25])),
+    server=st.builds(
+        ServerLink, downlink=rates, uplink=rates, latency=st.sampled_from([0.0, 0.25])
+    ),
     silence=silences,
     stop=stops,
 )

@@ -103,7 +103,7 @@ class FedAsync(LocalUpdates):
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/(L_max + rho)."""
-        curvature = float(setting.client_smoothness().max()) + self.rho
+        curvature = setting.largest_smoothness + self.rho
         yield from local_step_concern(self.eta, curvature, "(L_max + rho)")
 
     async def serve(self, server: Server) -> None:

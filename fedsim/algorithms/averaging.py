@@ -28,6 +28,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.local import LocalSteps, batch_size, mean
+from fedsim.algorithms.remedies import long_step
 from fedsim.ports import Array, Client, Message, Payload, Server
 
 
@@ -54,7 +55,7 @@ class NormalisedUpdate(Message):
 
 
 def local_step_concern(eta: float, curvature: float, called: str) -> Iterator[Concern]:
-    """Yield a concern where local steps are longer than the theory of local methods takes them.
+    """Return a concern where local steps are longer than the theory of local methods takes them.
 
     Khaled, Mishchenko, Richtarik, "Tighter Theory for Local SGD", AISTATS 2020, and Karimireddy
     et al. 2020 ask for a fraction of 1/L_max, which depends on the number of steps; above 1/L_max
@@ -65,12 +66,14 @@ def local_step_concern(eta: float, curvature: float, called: str) -> Iterator[Co
         curvature: the largest of the functions that clients step on.
         called: what that is, such as "L_max".
     """
-    if eta * curvature > 1.0:
-        text = (
-            f"seen {eta:g}, but 1/{called} = {1 / curvature:g}: the theory of local steps (Khaled,"
+
+    def text(bound: float) -> str:
+        return (
+            f"seen {eta:g}, but 1/{called} = {bound:g}: the theory of local steps (Khaled,"
             " Mishchenko, Richtarik 2020; Karimireddy et al. 2020) has none longer than that"
         )
-        yield Concern("step_size", text)
+
+    return long_step(eta, curvature, text, "1/L_max" if called == "L_max" else "")
 
 
 class LocalUpdates(LocalSteps):
@@ -120,7 +123,7 @@ class LocalUpdates(LocalSteps):
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/L_max."""
-        yield from local_step_concern(self.eta, setting.client_smoothness().max(), "L_max")
+        yield from local_step_concern(self.eta, setting.largest_smoothness, "L_max")
 
 
 class FedAvg(LocalUpdates):
@@ -158,7 +161,7 @@ class FedProx(FedAvg):
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/(L_max + mu)."""
-        curvature = float(setting.client_smoothness().max()) + self.mu
+        curvature = setting.largest_smoothness + self.mu
         yield from local_step_concern(self.eta, curvature, "(L_max + mu)")
 
 

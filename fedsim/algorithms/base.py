@@ -2,15 +2,16 @@
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
 
-from fedsim.errors import DataError
+from fedsim.errors import DataError, ParameterError
 from fedsim.ports import Array, Client, Message, Server, Silence
 from fedsim.problems import NoPenalty, Problem, Reference, Regulariser, optimum
 from fedsim.problems.features import Features
@@ -18,12 +19,13 @@ from fedsim.spec import Spec
 from fedsim.wire import Contract
 
 _RELATIVE = re.compile(
-    r"^\s*(?P<factor>([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*/\s*L\s*$"
+    r"^\s*(?P<factor>([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*/\s*"
+    r"(?P<constant>L|L_max)\s*$"
 )
 
 
 def _step_size(value: object) -> object:
-    """Accept a positive number, or a multiple of 1/L as text."""
+    """Accept a positive number, or a multiple of 1/L or 1/L_max as text."""
     if isinstance(value, str):
         match = _RELATIVE.match(value)
         if match and 0 < float(match["factor"]) < float("inf"):
@@ -33,7 +35,8 @@ def _step_size(value: object) -> object:
     ):
         return float(value)
     raise ValueError(
-        'a step size is a number above 0, or a multiple of 1/L as text, such as "1/L" or "0.5/L"'
+        'a step size is a number above 0, or a multiple of 1/L or 1/L_max as text, such as "1/L" '
+        'or "0.5/L_max"'
     )
 
 
@@ -49,24 +52,38 @@ StepSize = Annotated[
         }
     ),
 ]
-"""A step size: a positive number, or "c/L" with L the smoothness of the whole objective."""
+"""A step size: a positive number, "c/L" with L the smoothness constant of the whole objective, or
+"c/L_max" with the largest of those of the clients' losses."""
 
 
-def resolved(step_size: float | str, smoothness: Callable[[], float]) -> float:
+def resolved(
+    step_size: float | str, constants: Mapping[str, Callable[[], float]], key: str = "step_size"
+) -> float:
     """Return a step size as a number.
 
     Args:
         step_size: as `StepSize` has validated it.
-        smoothness: returns the L of "c/L"; called only where the step size is relative.
+        constants: what returns L and L_max, by these names; called only where it is asked for.
+        key: of the step size within the `algorithm` block.
 
     Raises:
-        DataError: there is no such L.
+        DataError: there is no such constant.
+        ParameterError: it is zero, or so small that the step has no end.
     """
     if not isinstance(step_size, str):
         return step_size
     match = _RELATIVE.match(step_size)
     assert match is not None, "validated by StepSize"  # noqa: S101
-    return float(match["factor"]) / smoothness()
+    factor, name = float(match["factor"]), match["constant"]
+    constant = constants[name]()
+    if constant and isfinite(factor / constant):
+        return factor / constant
+    flat = "features that are zero, and no l2, make a flat loss" if not constant else "too small"
+    raise ParameterError(
+        key,
+        f"seen {step_size}, but the smoothness constant {name} is {constant:g} ({flat}); give the "
+        "step size as a number",
+    )
 
 
 def _none() -> Array:
@@ -116,6 +133,11 @@ class Setting:
     weights: Array | None = None
 
     @property
+    def largest_smoothness(self) -> float:
+        """L_max, the largest smoothness constant of a client's loss; raises alike."""
+        return float(self.client_smoothness().max())
+
+    @property
     def shares(self) -> Array:
         """The clients' shares p_m of all samples, shape (M,); they add up to 1."""
         return np.full(self.clients, 1 / self.clients) if self.weights is None else self.weights
@@ -147,6 +169,9 @@ class Algorithm(Spec):
 
     source: ClassVar[str]
     """The paper it is from, for people to read."""
+
+    measured_by: ClassVar[Literal["L", "L_max"]] = "L"
+    """The smoothness constant that its theory measures step sizes by."""
 
     late_replies_required: ClassVar[bool] = False
     """Whether the server's state is wrong for ever once a reply is dropped for being late."""
@@ -192,7 +217,8 @@ class Algorithm(Spec):
         step_size = getattr(self, "step_size", None)
         if not isinstance(step_size, str):
             return self
-        return self.model_copy(update={"step_size": resolved(step_size, setting.smoothness)})
+        constants = {"L": setting.smoothness, "L_max": lambda: setting.largest_smoothness}
+        return self.model_copy(update={"step_size": resolved(step_size, constants)})
 
     def reference(self, problem: Problem) -> Reference | None:
         """Return the least value that the method can reach; None where none is known.

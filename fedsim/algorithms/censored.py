@@ -22,6 +22,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
+from fedsim.algorithms.remedies import concern
 from fedsim.ports import SILENCE, Array, Client, Message, Payload, Reply, Server, Silence
 
 CHB = "Chen, Blum, Sadler: Heavy Ball Momentum for Communication-Efficient Distributed Learning"
@@ -110,14 +111,14 @@ class GradientDescent(Algorithm):
         It is where heavy ball stops to converge on a quadratic (Polyak 1964), and for beta = 0
         gradient descent. The others are these two where nobody is censored.
         """
-        bound = 2 * (1 + self.beta) / setting.smoothness()
-        if self.alpha >= bound:
+        L, most = setting.smoothness(), 2 * (1 + self.beta)
+        if self.alpha * L >= most:
             called = "2 (1 + momentum)/L" if self.beta else "2/L"
             text = (
-                f"seen {self.alpha:g}, but it must be below {called} = {bound:g}: from there on the"
-                " method diverges on a quadratic of curvature L (Polyak 1964)"
+                f"seen {self.alpha:g}, but it must be below {called} = {most / L:g}: from there on"
+                " the method diverges on a quadratic of curvature L (Polyak 1964)"
             )
-            yield Concern("step_size", text)
+            yield concern("step_size", text, "1/L")
 
     def memory(self, initial: Array) -> Memory:
         """Return a worker's memory: nothing transmitted yet."""

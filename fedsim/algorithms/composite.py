@@ -27,6 +27,7 @@ from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.local import LocalGradients, LocalSteps, mean
+from fedsim.algorithms.remedies import concern, long_step
 from fedsim.ports import DENSE, SPARSE, Array, Client, Message, Payload, Server, Structure, Work
 from fedsim.problems import NoPenalty, Regulariser
 
@@ -172,15 +173,14 @@ class FedDualAvg(ServerRate):
         """Yield that a rate is another than the theorems of the paper take."""
         if self.server_rate != 1.0:
             text = f"seen {self.server_rate:g}; the theorems of Yuan, Zaheer, Reddi take 1"
-            yield Concern("server_rate", text)
-        largest = float(setting.client_smoothness().max())
-        if self.eta * largest > 0.25:
-            text = (
-                f"seen {self.eta:g}, above 1/(4 L) = {0.25 / largest:g}, L = {largest:g} the"
-                " largest smoothness of a client's loss; the theorems of Yuan, Zaheer, Reddi take"
-                " at most that"
-            )
-            yield Concern("step_size", text)
+            yield concern("server_rate", text, "1")
+        yield from long_step(self.eta, 4 * setting.largest_smoothness, self._longest, "0.25/L_max")
+
+    def _longest(self, bound: float) -> str:
+        return (
+            f"seen {self.eta:g}, above 1/(4 L_max) = {bound:g}, with the largest smoothness"
+            " constant of a client's loss; the theorems of Yuan, Zaheer, Reddi take at most that"
+        )
 
     async def serve(self, server: Server) -> None:
         """Run the server: the mean of the dual states, and the model that it stands for."""

@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
+from fedsim.algorithms.remedies import long_step
 from fedsim.ports import Array, Client, Message, Payload, Server
 
 
@@ -52,15 +53,16 @@ class CompressedDescent(Algorithm):
         omega, alpha = setting.uplink.constant, float(self.step_size)
         if setting.uplink.kind != "unbiased" or self.momentum:
             return
-        whole = setting.clients * setting.client_smoothness().max()
-        bound = 1 / ((1 + 2 * omega / setting.clients) * whole)
-        if alpha > bound * (1 + 1e-9):
-            text = (
+
+        def text(bound: float) -> str:
+            return (
                 f"seen {alpha:.4g}, but with omega = {omega:.3g} compressed gradients are known to"
                 f" settle for steps of at most 1/((1 + 2 omega/M) M L_max) = {bound:.4g} (Gorbunov,"
                 " Hanzely, Richtarik 2020, on quantised gradients)"
             )
-            yield Concern("step_size", text)
+
+        whole = setting.clients * setting.largest_smoothness
+        yield from long_step(alpha, (1 + 2 * omega / setting.clients) * whole, text)
 
     async def serve(self, server: Server) -> None:
         """Run the server; where only some reply, their sum stands for that of all."""

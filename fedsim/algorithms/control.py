@@ -72,7 +72,7 @@ class Scaffold(LocalSteps):
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/L_max."""
-        yield from local_step_concern(self.eta, setting.client_smoothness().max(), "L_max")
+        yield from local_step_concern(self.eta, setting.largest_smoothness, "L_max")
 
     async def serve(self, server: Server) -> None:
         """Run the server of SCAFFOLD."""

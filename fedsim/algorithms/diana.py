@@ -34,6 +34,7 @@ from fedsim.algorithms.local import (
     shares,
     stochastic_gradient,
 )
+from fedsim.algorithms.remedies import EXCESS, at_most, concern, long_step
 from fedsim.ports import Array, Client, Server
 
 
@@ -59,6 +60,7 @@ class Diana(Algorithm):
     )
     unbiased: ClassVar[bool] = True
     late_replies_required: ClassVar[bool] = True
+    measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
     synchronous: ClassVar[str] = "a step is made of the clients' answers to one model"
 
     step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')
@@ -82,21 +84,22 @@ class Diana(Algorithm):
     def concerns(self, setting: Setting) -> Iterator[Concern]:
         """Yield that alpha or the step is larger than DIANA's theory takes them."""
         omega, gamma, alpha = setting.uplink.constant, float(self.step_size), self._alpha
-        if alpha * (1 + omega) > 1 + 1e-9:
+        if alpha * (1 + omega) > 1 + EXCESS:
             text = (
                 f"seen {alpha:.4g}, but it is at most 1/(1 + omega) = {1 / (1 + omega):.4g}"
                 " (Horvath et al. 2019, theorem 1)"
             )
-            yield Concern("shift_rate", text)
+            yield concern("shift_rate", text, at_most(1 / (1 + omega)))
         largest = float(setting.shares.max())
-        bound = 1 / ((1 + 6 * omega * largest) * setting.client_smoothness().max())
-        if gamma > bound * (1 + 1e-9):
-            text = (
+
+        def longest(bound: float) -> str:
+            return (
                 f"seen {gamma:.4g}, but DIANA is known to converge for steps of at most"
                 f" 1/((1 + 6 omega/M) L_max) = {bound:.4g} with omega = {omega:.3g} and the largest"
                 f" share, {largest:.3g}, for 1/M (Gorbunov, Hanzely, Richtarik 2020, on DIANA)"
             )
-            yield Concern("step_size", text)
+
+        yield from long_step(gamma, (1 + 6 * omega * largest) * setting.largest_smoothness, longest)
 
     @property
     def _alpha(self) -> float:

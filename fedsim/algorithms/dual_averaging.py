@@ -34,6 +34,7 @@ from pydantic import Field
 from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.composite import Composite, CountedDual, Dual, counted, dual
 from fedsim.algorithms.local import mean
+from fedsim.algorithms.remedies import at_most, concern
 from fedsim.ports import Array, Client, Message, Payload, Server
 from fedsim.problems import Regulariser
 
@@ -66,14 +67,14 @@ class StronglyConvex(Composite):
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:
         """Yield that no loss of this smoothness is strongly convex of mu."""
-        smoothness = float(setting.client_smoothness().max())
+        smoothness = setting.largest_smoothness
         if self.mu > smoothness:
             text = (
                 f"seen {self.mu:g}, but the largest smoothness constant of a client's loss is"
                 f" {smoothness:g}; the strong convexity that the theorems of Bao et al. assume is"
                 " never above it"
             )
-            yield Concern("mu", text)
+            yield concern("mu", text, at_most(smoothness))
 
     def memory(self, initial: Array) -> Array:
         """Return the model that all start from, w0."""

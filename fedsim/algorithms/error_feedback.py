@@ -26,6 +26,7 @@ from pydantic import Field
 from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
 from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.local import shares
+from fedsim.algorithms.remedies import long_step
 from fedsim.ports import Array, Client, Message, Payload, Server
 
 
@@ -78,17 +79,18 @@ class EF21(Algorithm):
         return Held(np.zeros_like(initial))
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:
-        """Yield that the step is longer than that of theorem 1."""
+        """Return that the step is longer than that of theorem 1."""
         delta = 1.0 if setting.uplink.kind == "exact" else setting.uplink.delta
         L, each = setting.smoothness(), setting.client_smoothness()
-        bound = 1 / (L + sqrt(setting.shares @ each**2) * distortion(delta))
         gamma = float(self.step_size)
-        if gamma > bound * (1 + 1e-9):
-            text = (
+
+        def text(bound: float) -> str:
+            return (
                 f"seen {gamma:.4g}, but a contraction of delta = {delta:.3g} takes steps of at"
                 f" most {bound:.4g} (Richtarik, Sokolov, Fatkhullin 2021, theorem 1)"
             )
-            yield Concern("step_size", text)
+
+        return long_step(gamma, L + sqrt(setting.shares @ each**2) * distortion(delta), text)
 
     async def serve(self, server: Server) -> None:
         """Run the server of EF21."""

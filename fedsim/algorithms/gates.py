@@ -23,6 +23,7 @@ Round t stands for the model after aggregation.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import hypot
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -32,6 +33,7 @@ from fedsim.algorithms.averaging import local_step_concern
 from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.local import LocalSteps, mean, of_this_round
+from fedsim.algorithms.remedies import EXCESS, at_most, concern
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Message, Payload, Server
 
@@ -56,16 +58,18 @@ class FedCom(LocalSteps):
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:
         """Yield that the steps are longer than the theorems for clients that are alike allow."""
-        omega, L = setting.uplink.constant, setting.client_smoothness().max()
-        local, own = self.local_steps * L * self.eta, self.server_rate
-        load = local**2 + (omega / setting.clients + 1) * own * local
-        if load > 1 + 1e-9:
+        spread = (setting.uplink.constant / setting.clients + 1) * self.server_rate
+        local = self.local_steps * setting.largest_smoothness * self.eta
+        load = local**2 + spread * local
+        if load > 1 + EXCESS:
             text = (
                 f"seen {self.eta:.4g}, with which K^2 L^2 eta^2 + (omega/M + 1) K L eta gamma ="
                 f" {load:.3g}; the theorems of Haddadpour et al. 2021 for clients that are alike"
                 " take at most 1"
             )
-            yield Concern("step_size", text)
+            # local is to be at most the positive root of x^2 + spread x = 1, free of cancellation.
+            root = 2 / (spread + hypot(spread, 2))
+            yield concern("step_size", text, at_most(self.eta * root / local))
 
     async def serve(self, server: Server) -> None:
         """Run the server of FedCOM."""
@@ -151,7 +155,7 @@ class FedComGate(FedCom):
                 " is above 1, so that corrections grow (DIANA takes 1/(1 + omega) of it)"
             )
             yield Concern("kind", text)
-        yield from local_step_concern(self.eta, setting.client_smoothness().max(), "L_max")
+        yield from local_step_concern(self.eta, setting.largest_smoothness, "L_max")
 
     def memory(self, initial: Array) -> Tracker:
         """Return a client's memory: delta_i = 0."""

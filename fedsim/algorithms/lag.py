@@ -15,6 +15,7 @@ from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms.base import Setting
 from fedsim.algorithms.censored import GradientDescent, Iterate, Memory, total
+from fedsim.errors import DataError, ParameterError
 from fedsim.ports import Client, Server
 
 LAG = "Chen, Giannakis, Sun, Yin: LAG, NeurIPS 2018"
@@ -56,6 +57,22 @@ class LagServer(LagWorker):
     asks_all: ClassVar[bool] = False
 
     xi: float = Field(default=1.0, ge=0, description="weight of each of the latest 10 steps")
+
+    def configured(self, setting: Setting) -> Self:
+        """Return a copy whose step size is a number.
+
+        Raises:
+            ParameterError: the loss has no smoothness constants, by which the server asks.
+        """
+        try:
+            setting.client_smoothness()
+        except DataError:
+            text = (
+                "lag-ps asks whom it must by the smoothness constants of the clients' losses, and"
+                " this loss has none; use lag-wk"
+            )
+            raise ParameterError("kind", text) from None
+        return super().configured(setting)
 
     def censors(self, innovation: float, client: Client) -> bool:  # noqa: ARG002
         """A worker that is asked answers."""

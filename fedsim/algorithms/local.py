@@ -73,8 +73,11 @@ class LocalGradients(Algorithm):
 class LocalSteps(LocalGradients):
     """A method whose clients take K stochastic gradient steps of their own in every round."""
 
+    measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
+
     step_size: StepSize = Field(
-        description='the clients\' step size: a number, or a multiple of 1/L ("1/L")'
+        description="the clients' step size: a number, or a multiple of 1/L_max, L_max the largest"
+        ' smoothness constant of a client\'s loss ("1/L_max"), or of 1/L'
     )
 
     @property

@@ -29,6 +29,7 @@ from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
 from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.error_feedback import Difference, FullDifference
 from fedsim.algorithms.local import shares
+from fedsim.algorithms.remedies import long_step
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Message, Payload, Server
 
@@ -107,19 +108,20 @@ class Marina(Algorithm):
         return ready.model_copy(update={"probability": 1 / (1 + setting.uplink.constant)})
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:
-        """Yield that the step is longer than that of theorem 2.1."""
+        """Return that the step is longer than that of theorem 2.1."""
         omega, p, gamma = setting.uplink.constant, self._p, float(self.step_size)
         shares, squares = setting.shares, setting.client_smoothness() ** 2
         # With equal shares it is theorem 2.1; the noise of client i enters by p_i^2.
         noise = (1 - p) / p * omega * float(shares**2 @ squares)
-        bound = 1 / (sqrt(shares @ squares) + sqrt(noise))
-        if gamma > bound * (1 + 1e-9):
-            text = (
+
+        def text(bound: float) -> str:
+            return (
                 f"seen {gamma:.4g}, but omega = {omega:.3g} and p = {p:.3g} take steps of at most"
                 f" 1/(L (1 + sqrt((1 - p) omega/(p M)))) = {bound:.4g} (Gorbunov et al. 2021,"
                 " theorem 2.1, with the clients' shares for 1/M)"
             )
-            yield Concern("step_size", text)
+
+        return long_step(gamma, sqrt(shares @ squares) + sqrt(noise), text)
 
     @property
     def _p(self) -> float:

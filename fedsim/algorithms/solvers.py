@@ -133,7 +133,9 @@ class _Stepping(Solver):
     def configured(self, setting: Setting, smoothness: Callable[[], float]) -> Self:
         """Return a copy whose step size is a number; see `Solver.configured`."""
         ready = super().configured(setting, smoothness)
-        return ready.model_copy(update={"step_size": resolved(ready.step_size, smoothness)})
+        constants = {"L": smoothness, "L_max": smoothness}
+        step_size = resolved(ready.step_size, constants, "solver.step_size")
+        return ready.model_copy(update={"step_size": step_size})
 
 
 class GradientDescent(_Stepping):

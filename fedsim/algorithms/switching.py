@@ -33,6 +33,7 @@ from fedsim.algorithms import switching_theory
 from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
 from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.local import mean, of_this_round
+from fedsim.algorithms.remedies import concern
 from fedsim.algorithms.switching_theory import Constants, Theorem
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Message, Payload, Reply, Server
@@ -153,7 +154,7 @@ class FedSGM(Algorithm):
                 f"seen {self.sharpness:g}, but theorem 1 takes 2/tolerance = {2 / self.eps:g}"
                 f" {switching_theory.WHERE}"
             )
-            yield Concern("sharpness", text)
+            yield concern("sharpness", text, "null")
         if self.theory is not None and setting.uplink.kind in ("exact", "unbiased"):
             allowed = self._constants(setting, "theory")
             yield from switching_theory.concerns(Constants(self.eta, self.eps), allowed)

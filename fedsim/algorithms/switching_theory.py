@@ -17,6 +17,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from fedsim.algorithms.base import Concern, Setting
+from fedsim.algorithms.remedies import at_least, at_most, concern
 from fedsim.spec import Spec
 
 WHERE = "(Upadhyay, Moon, Hashemi 2025, theorem 1)"
@@ -61,13 +62,13 @@ def concerns(taken: Constants, allowed: Constants) -> Iterator[Concern]:
         text = (
             f"seen {taken.step_size:.4g}, but the theory's step is {allowed.step_size:.4g} {WHERE}"
         )
-        yield Concern("step_size", text)
+        yield concern("step_size", text, at_most(allowed.step_size))
     if taken.tolerance * _EXCESS < allowed.tolerance:
         text = (
             f"seen {taken.tolerance:.4g}, but the theory promises no less than"
             f" {allowed.tolerance:.4g} in so many rounds {WHERE}"
         )
-        yield Concern("tolerance", text)
+        yield concern("tolerance", text, at_least(allowed.tolerance))
 
 
 def beyond(setting: Setting) -> Iterator[Concern]:

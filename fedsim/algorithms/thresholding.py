@@ -26,6 +26,7 @@ from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.local import LocalSteps, mean, of_this_round
+from fedsim.algorithms.remedies import concern
 from fedsim.errors import ParameterError
 from fedsim.ports import DENSE, SPARSE, Array, Client, Message, Payload, Server, Structure
 from fedsim.problems import Problem, Reference, sparse_optimum
@@ -85,12 +86,12 @@ class FedHT(LocalSteps):
     def concerns(self, setting: Setting) -> Iterator[Concern]:  # noqa: ARG002
         """Yield that a constant batch leaves an error where the theorems let it vanish."""
         if isinstance(self.batch, int):
-            yield Concern(
-                "batch",
+            text = (
                 f"a batch of {self.batch} samples in every round; the theorems of Tong et al. let "
-                f"it grow as Gamma/omega^t, such as {{start: {self.batch}, ratio: 0.9}}: with one "
-                "that is constant the error stays at the level of the gradients' noise",
+                "it grow as Gamma/omega^t: with one that is constant the error stays at the level "
+                "of the gradients' noise"
             )
+            yield concern("batch", text, f"{{start: {self.batch}, ratio: 0.9}}")
 
     def threshold(self, w: Array) -> Array:
         """Return H_tau(w), shape (d,)."""

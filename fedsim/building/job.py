@@ -7,6 +7,7 @@ from math import nan
 from typing import Any
 
 from fedsim.algorithms import Algorithm, Concern
+from fedsim.algorithms.base import resolved
 from fedsim.building.fleet import Make
 from fedsim.building.packing import packer
 from fedsim.building.policies import silence_policy, stop_rules
@@ -106,11 +107,12 @@ class Job:
         step_size = getattr(self.algorithm, "step_size", None)
         if step_size is None:
             return ""
+        name = self.algorithm.measured_by
         try:
-            safe = 1 / self.problem.smoothness(self.algorithm.objective)
-        except DataError:  # a loss without a smoothness constant
+            safe = resolved(f"1/{name}", self.problem.constants(self.algorithm.objective))
+        except DataError:  # a loss without a smoothness constant, or with none above 0
             return f"; step_size is {step_size:g}, try a smaller one"
-        return f"; step_size is {step_size:g}, and 1/L = {safe:g}"
+        return f"; step_size is {step_size:g}, and 1/{name} = {safe:g}"
 
     @cached_property
     def setup(self) -> Setup:

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -162,6 +162,13 @@ class Problem:
         weights = [float(p) * c for p, (c, _) in zip(shares, majorants, strict=True)]
         largest = largest_eigenvalue(weights, [A for _, A in majorants])
         return largest + float(shares.sum()) * self.loss.l2
+
+    def constants(self, objective: Objective) -> dict[str, Callable[[], float]]:
+        """Return what computes L of the objective, and the L_max of the clients, by their names."""
+        return {
+            "L": lambda: self.smoothness(objective),
+            "L_max": lambda: float(self.client_smoothness.max()),
+        }
 
     @cached_property
     def client_smoothness(self) -> Array:

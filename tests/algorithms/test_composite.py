@@ -229,7 +229,7 @@ def test_rates_beyond_the_theorems_are_named() -> None:
     assert (rate.key, step.key) == ("server_rate", "step_size")
     assert "seen 2;" in rate.text
     assert "seen 1," in step.text
-    assert f"1/(4 L) = {0.25 / L:g}" in step.text
+    assert f"1/(4 L_max) = {0.25 / L:g}" in step.text
     assert not list(FedDualAvg(step_size=0.24 / L).concerns(setting))
 
 

@@ -7,6 +7,7 @@ finds its support; `fedsim.problems.references.newton` goes on from there to the
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf, isfinite
 from typing import Self
 
 import numpy as np
@@ -156,6 +157,12 @@ def affordable(problem: Problem) -> int:
     """Return how many gradients may be taken: 10000, fewer where each takes long."""
     operations = sum(loss.gradient_operations for loss in problem.losses)
     return int(np.clip(_EFFORT / operations, 200, 10_000))
+
+
+def gradient_step(smoothness: float) -> float:
+    """Return the step 1/L; 1 where the loss is flat, or nearly: there any step is as good."""
+    step = 1.0 / smoothness if smoothness else inf
+    return step if isfinite(step) else 1.0
 
 
 def approach(f: Composite) -> Array:

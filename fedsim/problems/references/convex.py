@@ -78,7 +78,8 @@ def _least_squares(f: Composite) -> Array:
     b = np.concatenate([root * loss.arranged.t for root, loss in parts])
     l2 = float(shares.sum()) * f.problem.loss.l2 + f.l2
     U, s, Vt = svd(B, full_matrices=False)
-    # Singular values at the level of rounding are zeros, and take no part.
-    rank = int((s > max(B.shape) * np.finfo(np.float64).eps * s[0]).sum())
+    # Singular values at the level of rounding, or without a square, are zeros: they take no part.
+    info = np.finfo(np.float64)
+    rank = int((s > max(max(B.shape) * info.eps * s[0], math.sqrt(info.tiny))).sum())
     filtered = s[:rank] / (s[:rank] ** 2 + l2) * (U[:, :rank].T @ b)
     return np.asarray(Vt[:rank].T @ filtered)

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedsim.ports import Array
 from fedsim.problems.problem import Objective, Problem
-from fedsim.problems.references.composite import affordable
+from fedsim.problems.references.composite import affordable, gradient_step
 
 _CHECK = 10
 """The residual is looked at once in so many steps, since it costs another gradient."""
@@ -27,7 +27,7 @@ def accelerated(problem: Problem, objective: Objective) -> Array:
     Source: Beck, Teboulle, SIAM J. Imaging Sci. 2009; restarts by the gradient scheme of
     O'Donoghue, Candes, Found. Comput. Math. 2015.
     """
-    step = 1.0 / problem.smoothness(objective)
+    step = gradient_step(problem.smoothness(objective))
     prox = problem.regulariser.prox
     v = y = best = np.zeros(problem.dimension)
     enough = least = proximal_residual(problem, objective, v)

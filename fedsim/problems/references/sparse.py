@@ -11,7 +11,7 @@ import numpy as np
 from fedsim.ports import Array
 from fedsim.problems.problem import Objective, Problem
 from fedsim.problems.projections import hard_threshold, hard_threshold_columns
-from fedsim.problems.references.composite import Composite, Mask
+from fedsim.problems.references.composite import Composite, Mask, gradient_step
 from fedsim.problems.references.newton import polish
 from fedsim.problems.references.optima import Reference, Task
 
@@ -72,7 +72,7 @@ class _Search:
     @cached_property
     def step(self) -> float:
         """The step 1/L; computed only where nothing is in the cache."""
-        return 1.0 / (self.problem.smoothness(self.f.objective) + self.f.l2)
+        return gradient_step(self.problem.smoothness(self.f.objective) + self.f.l2)
 
     def best(self) -> tuple[Array, str]:
         """Return the best model found, shape (d,), and the method."""

@@ -1,0 +1,59 @@
+"""What a concern recommends: words that the key accepts, and that still the concern.
+
+A recommendation stands in the text as "give `key: value`", to be copied into the block. Figures
+are rounded to the side on which the condition holds.
+"""
+
+from collections.abc import Callable, Iterator
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+
+from fedsim.algorithms.base import Concern
+
+EXCESS = 1e-9
+"""By how much of itself a figure may exceed a bound, which is rounded."""
+
+_DIGITS = 4
+
+
+def at_most(bound: float) -> str:
+    """Return a bound in four digits, rounded down.
+
+    >>> at_most(0.123456), at_most(0.5), at_most(1.99999e-9)
+    ('0.1234', '0.5', '1.999e-9')
+    """
+    return _rounded(bound, ROUND_FLOOR)
+
+
+def at_least(bound: float) -> str:
+    """Return a bound in four digits, rounded up.
+
+    >>> at_least(0.123456), at_least(3.0)
+    ('0.1235', '3')
+    """
+    return _rounded(bound, ROUND_CEILING)
+
+
+def _rounded(bound: float, rounding: str) -> str:
+    context = Context(prec=_DIGITS, rounding=rounding)
+    return f"{context.create_decimal(bound).normalize():g}"
+
+
+def concern(key: str, text: str, value: str) -> Concern:
+    """Return a concern that ends with what to give instead."""
+    return Concern(key, f"{text}; give `{key}: {value}`")
+
+
+def long_step(
+    step: float, curvature: float, text: Callable[[float], str], value: str = ""
+) -> Iterator[Concern]:
+    """Yield that a step is longer than 1/curvature.
+
+    Args:
+        step: the step size.
+        curvature: the inverse of the longest step there should be; zero where any may be.
+        text: returns the sentence, given that bound.
+        value: what to give where it is no number, such as "1/L".
+    """
+    if step * curvature > 1 + EXCESS:
+        bound = 1 / curvature
+        yield concern("step_size", text(bound), value or at_most(bound))

@@ -4,7 +4,6 @@ import re
 from typing import Any
 
 import pytest
-import yaml
 
 from fedsim.building import Builder, Job
 from fedsim.problems import Problem
@@ -32,9 +31,9 @@ QSGD = {"wire": {"up": {"compressor": {"kind": "qsgd", "levels": 1}}}}
 UNBIASED = {"dcgd", "diana", "marina", "fedcom", "fedcomgate", "fedsgm"}
 
 
-def jobs(written: dict[str, Any]) -> list[Job]:
+def jobs(written: dict[str, Any], *overrides: str) -> list[Job]:
     problem = {**written["problem"], "split": {"kind": "iid", "clients": 4}, "optimum": "unknown"}
-    return Builder(load({**written, "problem": problem})).check()
+    return Builder(load({**written, "problem": problem}, overrides=overrides)).check()
 
 
 def tried(kind: str) -> dict[str, Any]:
@@ -59,8 +58,7 @@ def test_what_a_concern_recommends_stills_it(kind: str) -> None:
     assert all(key == named for key, named, _ in remedies)
     silent = {concern.key for concern in job.concerns} - {key for key, _, _ in remedies}
     assert silent <= {"kind", "stages"}, "what can be mended by a value comes with one"
-    mended = written["algorithm"] | {key: yaml.safe_load(value) for key, _, value in remedies}
-    (job,) = jobs({**written, "algorithm": mended})
+    (job,) = jobs(written, *[f"algorithm.{key}={value}" for key, _, value in remedies])
     assert not {concern.key for concern in job.concerns} & {key for key, _, _ in remedies}
 
 

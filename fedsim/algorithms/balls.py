@@ -2,9 +2,10 @@
 
 Bao, Crawshaw, Luo, Liu, "Fast Composite Optimization and Statistical Recovery in Federated
 Learning", ICML 2022 (C-FedDA, MC-FedDA). With mu, gamma, w0 and P_A of Fast-FedDA
-(`fedsim.algorithms.dual_averaging`) let P^R_A be P_A followed by the projection on the ball
-|w - w0|_h <= R, of the norm that h is a multiple of. C-FedDA starts with w = w0, xs = w0, gs = 0;
-round r = 1, 2, ... holds A = r K:
+(`fedsim.algorithms.dual_averaging`) let P^R_A(z) be the minimiser that P_A(z) is, but under
+|w - w0|_h <= R, in the norm that h is a multiple of: exactly, which for w0 other than 0 is not
+P_A followed by the projection (`fedsim.problems.penalties.bounded`). C-FedDA starts with w = w0,
+xs = w0, gs = 0; round r = 1, 2, ... holds A = r K:
 
     client  v = w, g = gs, and K times: g += grad F_i(v), v = P^R_A(g - (mu/2) K xs);
     server  gs = mean g, w = P^R_A(gs - (mu/2) K xs), xs += w.
@@ -35,6 +36,7 @@ from fedsim.algorithms.local import mean
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Message, Payload, Server, Work
 from fedsim.problems import Problem, Reference, Regulariser
+from fedsim.problems.penalties.bounded import Bounded
 from fedsim.spec import Spec
 
 
@@ -92,16 +94,15 @@ class InBalls(StronglyConvex):
 
     _phases: tuple[Phase, ...] = PrivateAttr(default=())
 
-    def gradient(self, client: Client, w: Array) -> Work:
-        """Describe a gradient, prox and projection; the two are taken to cost alike."""
-        return super().gradient(client, w).plus(self.regulariser.operations)
+    def gradient_in(self, client: Client, v: Bounded) -> Work:
+        """Describe a gradient at v, and the proxes and projections, at one price, that led to v."""
+        work = super().gradient(client, v.point)
+        return work.plus((v.evaluations - 1) * self.regulariser.operations)
 
-    def projected(self, z: Array, weight: float, centre: Array, phase: Phase) -> Array:
-        """Return P^R_A(z) for the weight A; a point in the ball keeps its zeros and its rank."""
-        w = self.point(z, weight, centre, phase.h)
-        if phase.h.norm(w - centre) <= phase.radius:
-            return w
-        return centre + phase.h.project(w - centre, phase.radius)
+    def within(self, z: Array, weight: float, centre: Array, phase: Phase) -> Bounded:
+        """Return P^R_A(z) for the weight A."""
+        w, step = self.scaled(z, weight, centre)
+        return phase.h.prox_in_ball(w, step, centre, phase.radius)
 
     def told(
         self, server: Server, z: Array, centre: Array, rounds: int
@@ -126,7 +127,7 @@ class InBalls(StronglyConvex):
                     rounds += 1
                     z = z - half * w + mean(server, replies, "g")
                     weight = (rounds - phase.start) * self.local_steps
-                    w = self.projected(z, weight, centre, phase)
+                    w = self.within(z, weight, centre, phase).point
                 server.commit(w)
 
     async def handle(self, client: Client, message: Any) -> Gradients:  # noqa: ANN401 - of three
@@ -136,12 +137,12 @@ class InBalls(StronglyConvex):
             rounds, centre = round(float(message.rounds.values)), message.centre.values
         phase = self._phases[bisect_right([each.end for each in self._phases], rounds)]
         weight, z = (rounds - phase.start) * self.local_steps, message.z.values
-        v = self.projected(z, weight, centre, phase)
-        z, g = z - self.mu / 2 * self.local_steps * v, np.zeros_like(z)
+        v = self.within(z, weight, centre, phase)
+        z, g = z - self.mu / 2 * self.local_steps * v.point, np.zeros_like(z)
         for k in range(self.local_steps):
             if k:
-                v = self.projected(z + g, weight + self.local_steps, centre, phase)
-            g = g + await client.compute(self.gradient(client, v))
+                v = self.within(z + g, weight + self.local_steps, centre, phase)
+            g = g + await client.compute(self.gradient_in(client, v))
         return Gradients(client.pack(g))
 
 

@@ -82,8 +82,12 @@ class StronglyConvex(Composite):
 
     def point(self, z: Array, weight: float, centre: Array, h: Regulariser) -> Array:
         """Return P_A(z) for the weight A, in a form that also holds where A is 0."""
+        return h.prox(*self.scaled(z, weight, centre))
+
+    def scaled(self, z: Array, weight: float, centre: Array) -> tuple[Array, float]:
+        """Return what P_A(z) is the prox of, and in which step."""
         curvature = weight * self.mu / 2 + self.gamma  # A b
-        return h.prox((self.gamma * centre - z) / curvature, weight / curvature)
+        return (self.gamma * centre - z) / curvature, weight / curvature
 
 
 class FastFedDA(StronglyConvex):

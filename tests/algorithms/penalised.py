@@ -17,6 +17,8 @@ from tests.algorithms.local_loops import CLASSES, FEATURES, Local, local
 
 Prox = Callable[[Array, float], Array]
 Project = Callable[[Array, float], Array]
+Bound = Callable[[Array, float, Array, float], Array]
+"""The prox of h in a ball: of w and a step, around a centre and of a radius."""
 
 
 def soft(w: Array, t: float | Array) -> Array:
@@ -68,6 +70,28 @@ NORMS: dict[str, Callable[[Array], float]] = {
     "l1": lambda w: float(np.abs(w).sum()),
     "nuclear": lambda w: float(np.linalg.norm(w.reshape(FEATURES, CLASSES), "nuc")),
 }
+
+
+def in_ball(prox: Prox, inside: Project, norm: Callable[[Array], float]) -> Bound:
+    """Return argmin step h(v) + |v - w|^2/2 under |v - c| <= R, by Dykstra's method.
+
+    Bauschke, Combettes, "A Dykstra-like algorithm for two monotone operators", 2008.
+    """
+
+    def found(w: Array, step: float, c: Array, radius: float) -> Array:
+        if norm(prox(w, step) - c) <= radius:
+            return prox(w, step)
+        x, a, b = w, np.zeros_like(w), np.zeros_like(w)
+        for _ in range(5000):
+            y = prox(x + a, step)
+            new = c + inside(y + b - c, radius)
+            a, b = x + a - y, y + b - new
+            if np.abs(new - y).max() < 1e-14 * np.abs(w).max():
+                break
+            x = new
+        return new
+
+    return found
 
 
 def penalised(

@@ -18,6 +18,8 @@ from tests.algorithms.penalised import (
     NORMS,
     PENALTIES,
     PROJECTIONS,
+    Bound,
+    in_ball,
     penalised,
 )
 
@@ -55,12 +57,12 @@ def fast_fedda(problem: Local, prox: Prox, w0: Array, cohorts: list[list[int]]) 
 
 
 def c_fedda(
-    problem: Local, prox: Prox, w0: Array, cohorts: list[list[int]], inside: Prox, radius: float
+    problem: Local, bound: Bound, w0: Array, cohorts: list[list[int]], radius: float
 ) -> list[Array]:
-    """Bao et al., Algorithm 2: `inside` projects on a ball around zero."""
+    """Bao et al., Algorithm 2: the map is the minimiser under |w - w0| <= radius."""
 
     def bounded(z: Array, A: float) -> Array:
-        return w0 + inside(mirror(prox, z, A, w0) - w0, radius)
+        return mirror(lambda w, step: bound(w, step, w0, radius), z, A, w0)
 
     w, xs, gs, models = w0, w0, np.zeros_like(w0), []
     for r, cohort in enumerate(cohorts, start=1):
@@ -99,8 +101,8 @@ def test_c_fedda_is_the_paper_s_loop(
     problem, prox, start = penalised(tmp_path, penalty, batch=4)
     block = {"kind": "c-fedda", "ball": {"kind": f"{penalty}-ball", "radius": radius}} | BLOCK
     seen = told(problem, block, tmp_path, **(TWO if cohort == "two" else {}))
-    inside = PROJECTIONS[penalty]
-    check_near(seen.run.models, c_fedda(problem, prox, start, seen.cohorts, inside, radius))
+    bound = in_ball(prox, PROJECTIONS[penalty], NORMS[penalty])
+    check_near(seen.run.models, c_fedda(problem, bound, start, seen.cohorts, radius))
     away = np.array([NORMS[penalty](model - start) for model in seen.run.models])
     assert np.all(away <= radius * (1 + 1e-12))
     assert (away >= radius * (1 - 1e-12)).any() == (radius == 1.0)
@@ -125,8 +127,8 @@ def test_mc_fedda_is_c_fedda_stage_after_stage(penalty: str, cohort: str, tmp_pa
             return prox(w, step * factor)
 
         part = seen.cohorts[first:end]
-        inside = PROJECTIONS[penalty]
-        expected += c_fedda(problem, heavier, expected[-1], part, inside, radius)
+        bound = in_ball(heavier, PROJECTIONS[penalty], NORMS[penalty])
+        expected += c_fedda(problem, bound, expected[-1], part, radius)
     check_near(seen.run.models, expected[1:])
 
 

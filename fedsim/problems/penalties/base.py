@@ -9,6 +9,7 @@ from pydantic import Field
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
+from fedsim.problems.penalties.bounded import Bounded
 from fedsim.spec import Spec
 
 Shape = tuple[int, ...]
@@ -75,6 +76,15 @@ class Penalty(Spec):
 
     def project(self, W: Array, radius: float) -> Array:
         """Return the nearest point whose norm is at most `radius`, as an array of its own.
+
+        Raises:
+            DataError: h is no multiple of a norm.
+            ValueError: the radius is not positive.
+        """
+        raise self._no_norm()
+
+    def prox_in_ball(self, W: Array, step: float, centre: Array, radius: float) -> Bounded:
+        """Return argmin_V step h(V) + |V - W|^2/2 under |V - centre| <= radius in its norm.
 
         Raises:
             DataError: h is no multiple of a norm.

@@ -9,11 +9,12 @@ from pydantic import Field
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.penalties.base import Shape, Weighted
+from fedsim.problems.penalties.base import Shape
+from fedsim.problems.penalties.norms import Norm
 from fedsim.problems.projections import l1_ball
 
 
-class GroupL2(Weighted):
+class GroupL2(Norm):
     """h = weight sum_g c_g |w_g|_2 with c_g = sqrt(|g|), |g| the entries of group g.
 
     The groups are the rows of a matrix model (a feature's weights for all classes), or
@@ -43,10 +44,6 @@ class GroupL2(Weighted):
                 f"the loss's model is a vector of {prod(shape)} entries, which has no rows to "
                 "be groups; give the number of entries of a group",
             )
-
-    def value(self, W: Array) -> float:
-        """Return weight x norm."""
-        return self.weight * self.norm(W)
 
     def norm(self, W: Array) -> float:
         """Return sum_g sqrt(|g|) |W_g|_2."""

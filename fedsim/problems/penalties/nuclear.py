@@ -8,11 +8,12 @@ from scipy.linalg import svd
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.penalties.base import Shape, Weighted
+from fedsim.problems.penalties.base import Shape
+from fedsim.problems.penalties.norms import Norm
 from fedsim.problems.projections import nuclear_ball, on_singular_values, soft_threshold
 
 
-class Nuclear(Weighted):
+class Nuclear(Norm):
     """h = weight |W|_*, the sum of the singular values of a matrix model."""
 
     source: ClassVar[str] = "Fazel, 2002; prox: Cai, Candes, Shen, SIAM J. Optim. 2010"
@@ -32,10 +33,6 @@ class Nuclear(Weighted):
                 f"the loss's model is a vector of {prod(shape)} entries; the penalty nuclear "
                 "takes a matrix, as the losses softmax and trace-regression have",
             )
-
-    def value(self, W: Array) -> float:
-        """Return weight |W|_*."""
-        return self.weight * self.norm(W)
 
     def norm(self, W: Array) -> float:
         """Return the sum of the singular values; NaN where an entry is not finite."""

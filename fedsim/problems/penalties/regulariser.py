@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from fedsim.ports import Array
 from fedsim.problems.penalties.base import Penalty, Shape
+from fedsim.problems.penalties.bounded import Bounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,17 @@ class Regulariser:
             ValueError: the radius is not positive.
         """
         return self.penalty.project(w.reshape(self.shape), radius).ravel()
+
+    def prox_in_ball(self, w: Array, step: float, centre: Array, radius: float) -> Bounded:
+        """Return argmin_v step h(v) + |v - w|^2/2 under |v - centre| <= radius, shape (d,).
+
+        Raises:
+            DataError: h is no multiple of a norm.
+            ValueError: the radius is not positive.
+        """
+        W, C = w.reshape(self.shape), centre.reshape(self.shape)
+        found = self.penalty.prox_in_ball(W, step, C, radius)
+        return Bounded(found.point.ravel(), found.evaluations)
 
     @property
     def operations(self) -> float:

@@ -10,6 +10,8 @@ from pydantic import Field
 
 from fedsim.ports import Array
 from fedsim.problems.penalties.base import Penalty, Shape, Weighted
+from fedsim.problems.penalties.bounded import Bounded, l1_bounded
+from fedsim.problems.penalties.norms import Norm
 from fedsim.problems.projections import l1_ball, soft_threshold
 
 
@@ -37,17 +39,13 @@ class NoPenalty(Penalty):
         return 0.0
 
 
-class L1(Weighted):
+class L1(Norm):
     """h = weight |w|_1, the sum of the magnitudes of all entries."""
 
     source: ClassVar[str] = "Tibshirani, J. R. Stat. Soc. B 1996; prox: Donoho, 1995"
     ball: ClassVar[str] = "l1-ball"
 
     kind: Literal["l1"] = "l1"
-
-    def value(self, W: Array) -> float:
-        """Return weight |W|_1."""
-        return self.weight * self.norm(W)
 
     def prox(self, W: Array, step: float) -> Array:
         """Return W soft-thresholded at step x weight."""
@@ -68,6 +66,10 @@ class L1(Weighted):
     def project(self, W: Array, radius: float) -> Array:
         """Return the nearest point of the l1 ball."""
         return l1_ball(W, radius)
+
+    def on_the_ball(self, W: Array, step: float, centre: Array, radius: float) -> Bounded:
+        """Return the prox where the bound is met: in closed form, for the price of a sort."""
+        return Bounded(l1_bounded(W, step * self.weight, centre, radius), 2)
 
 
 class L2(Weighted):

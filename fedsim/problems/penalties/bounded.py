@@ -1,0 +1,189 @@
+"""The prox of a multiple of a norm under a bound: |v - centre| <= radius, in that same norm.
+
+    argmin_v  t |v| + |v - w|^2/2    under    |v - c| <= R.
+
+Where c = 0 it is the prox followed by the projection on the ball: both shrink along the same
+directions. Around another centre it is not, since what the prox makes zero the bound pulls
+towards c. It is solved here: of the l1 norm in closed form,
+whose multiplier is found by sorting; of norms whose parts do not separate once the centre is not
+aligned with the model (singular vectors, directions of groups) by splitting, to rounding.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from fedsim.ports import Array
+from fedsim.problems.projections import soft_threshold
+
+MEMORY = 12
+"""How many differences of iterates Anderson's extrapolation takes."""
+
+GROWTH = 2.0
+"""How much larger than the least since the last plain start a residual may become."""
+
+LEG, LEGS = 40, 50
+"""How many iterations are made with one rho, and with how many after another at most."""
+
+FACTOR, LEVELS = 30.0, 6
+"""Every other rho is a power of this factor, the first up to this one, and so on anew."""
+
+ROUNDING = 2e-15
+"""The residual, relative to the data, that is put down to rounding; ten times as much late."""
+
+
+class Bounded(NamedTuple):
+    """A point in a ball, and what it took to find.
+
+    Attributes:
+        point: in the shape of what it was made of.
+        evaluations: how many proxes and projections; the test of a bound counts as one.
+    """
+
+    point: Array
+    evaluations: int
+
+
+def l1_bounded(w: Array, t: float, centre: Array, radius: float) -> Array:
+    """Return the minimiser of t |v|_1 + |v - w|^2/2 under |v - centre|_1 <= radius.
+
+    With a multiplier m of the bound each entry goes towards its centre as m grows: by m, but
+    for a rest of length 2 t at zero where that lies in between. |v(m) - centre|_1 is piecewise
+    linear and falls; its breakpoints are sorted, and the piece that meets the radius is solved.
+
+    >>> l1_bounded(np.array([4.0, -1.0]), 1.0, np.array([1.0, 2.0]), 3.0)
+    array([2.5, 0.5])
+    """
+    sign = np.where(centre < 0, -1.0, 1.0)
+    w, c = sign * w, sign * centre
+    above = w - t > c
+    # Ways to go: from 0 to `first`, and from `rest` to `last`.
+    first = np.where(above, w - t - c, np.maximum(-w - t, 0.0))
+    rest = np.where(above, 0.0, np.maximum(t - w, 0.0))
+    last = np.where(above, 0.0, c + t - w)
+    m = _multiplier(first, rest, last, radius)
+    moved = np.where(above, np.maximum(w - t - m, c), np.minimum(soft_threshold(w + m, t), c))
+    return np.asarray(sign * moved)
+
+
+def _multiplier(first: Array, rest: Array, last: Array, radius: float) -> float:
+    """Return the m >= 0 at which what is left of all ways is the radius."""
+    ends, starts = first[first > 0], rest[last > rest]
+    stops = last[last > rest]
+    at = np.concatenate([ends, starts, stops])
+    change = np.concatenate([np.ones(ends.size), -np.ones(starts.size), np.ones(stops.size)])
+    order = np.argsort(at, kind="stable")
+    at, slopes = at[order], np.cumsum(change[order]) - ends.size
+    # What is left at each breakpoint, summed from the end, where nothing is.
+    left = np.cumsum((np.diff(at) * -slopes[:-1])[::-1])[::-1]
+    left = np.append(left, 0.0)
+    k = int(np.flatnonzero(left <= radius)[0])
+    before = -float(slopes[k - 1]) if k else float(ends.size)
+    return float(at[k]) - (radius - float(left[k])) / before
+
+
+def bounded(
+    prox: Callable[[Array, float], Array],
+    project: Callable[[Array], Array],
+    w: Array,
+    centre: Array,
+) -> Bounded:
+    """Return the minimiser of h(v) + |v - w|^2/2 over the v with v - centre in a ball.
+
+    By Douglas and Rachford's splitting between the objective and the ball, of which every rho > 0
+    converges: with rho = 1, fast where the kinks of h and of the bound are far from each other,
+    and in between with larger ones, which get away from where two kinks nearly meet.
+    Source: Lions, Mercier, SIAM J. Numer. Anal. 1979.
+
+    Args:
+        prox: of h, scaled by what is given second.
+        project: the nearest point of the ball around zero.
+        w: any shape.
+        centre: in the shape of `w`.
+    """
+    search = _Search(prox, project, w, centre)
+    for leg in range(LEGS):
+        search.go(FACTOR ** (1 + leg // 2 % LEVELS) if leg % 2 else 1.0)
+        if search.over:
+            break
+    return Bounded(search.point, 2 * search.used)
+
+
+class _Search:
+    """Douglas-Rachford iterations, rho after rho.
+
+    Attributes:
+        x: the last minimiser of the objective, in the shape of w.
+        dual: a subgradient of the objective there.
+        point: the point of the ball that came with the least residual.
+        residual: of that point: how far the two are apart, relative to the data.
+        used: how many iterations there were.
+    """
+
+    def __init__(
+        self,
+        prox: Callable[[Array, float], Array],
+        project: Callable[[Array], Array],
+        w: Array,
+        centre: Array,
+    ) -> None:
+        self.prox, self.project, self.w, self.centre = prox, project, w, centre
+        self.scale = max(float(np.abs(w).max()), float(np.abs(centre).max()))
+        self.x = self.point = centre
+        self.dual = np.zeros_like(w)
+        self.residual, self.used = np.inf, 0
+
+    @property
+    def over(self) -> bool:
+        """Whether what is left is rounding."""
+        late = self.used >= 4 * LEG
+        return self.residual <= (10 * ROUNDING if late else ROUNDING)
+
+    def go(self, rho: float) -> None:
+        """Iterate with one rho, from where the last one has ended."""
+        t, path = self.x + self.dual / rho, _Path()
+        for _ in range(LEG):
+            self.x = self.prox((self.w + rho * t) / (1 + rho), 1 / (1 + rho))
+            self.dual = rho * (t - self.x)
+            inside = self.centre + self.project(2 * self.x - t - self.centre)
+            step = inside - self.x
+            length = float(np.abs(step).max())
+            self.used += 1
+            if rho == 1 and length < self.residual * self.scale:
+                self.residual, self.point = length / self.scale, inside
+                if self.over:
+                    return
+            t = path.next(t, step, length)
+
+
+class _Path:
+    """Iterates of a step that never grows, extrapolated.
+
+    Anderson, J. ACM 1965; Walker, Ni, SIAM J. Numer. Anal. 2011. An extrapolation to where the
+    step is much longer is taken back, for the plain step.
+    """
+
+    def __init__(self) -> None:
+        self.past: list[tuple[Array, Array]] = []
+        self.least, self.plain = np.inf, np.zeros(())
+
+    def next(self, t: Array, step: Array, length: float) -> Array:
+        """Return the next iterate after t, from which a step of this length leads."""
+        if length > GROWTH * self.least:
+            self.least, self.past = np.inf, []
+            return self.plain
+        self.least, self.plain = min(self.least, length), t + step
+        self.past = [*self.past[-MEMORY:], (step, self.plain)]
+        return _extrapolated(self.past)
+
+
+def _extrapolated(past: list[tuple[Array, Array]]) -> Array:
+    """Return Anderson's next iterate from steps and where they led, newest last."""
+    step, led = past[-1]
+    if len(past) == 1:
+        return led
+    steps = np.stack([(step - other).ravel() for other, _ in past[:-1]], axis=1)
+    leads = np.stack([(led - other).ravel() for _, other in past[:-1]], axis=1)
+    weights = np.linalg.lstsq(steps, step.ravel(), rcond=1e-12)[0]
+    return np.asarray(led - (leads @ weights).reshape(led.shape))

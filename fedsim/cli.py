@@ -1,4 +1,8 @@
-"""The commands. Exit codes: 0 done, 1 a run failed, 2 the scenario is wrong."""
+"""The commands.
+
+Exit codes: 0 done; 1 a run failed, or there was no room for a file; 2 the scenario or an option is
+wrong.
+"""
 
 import json
 import sys

@@ -2,8 +2,10 @@
 
 `ScenarioError` and `DataError`: the user's input; the commands end with code 2.
 `RunError` and below: the run itself; the commands end with code 1.
+`OutputError`: the disk; likewise, or code 2 where a file can never be written there.
 """
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,6 +39,9 @@ class ScenarioError(FedsimError):
         self.faults = tuple(faults)
         super().__init__("\n".join(str(fault) for fault in self.faults))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.faults,)  # as it comes back from another process
+
     @property
     def title(self) -> str:
         """What is to be said above the faults."""
@@ -64,6 +69,9 @@ class DataError(FedsimError):
         self.key = key
         super().__init__(message)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.key, *self.args)  # as it comes back from another process
+
 
 class ParameterError(DataError):
     """A parameter of the algorithm is outside its meaning for this problem.
@@ -71,6 +79,34 @@ class ParameterError(DataError):
     Attributes:
         key: the key within the `algorithm` block at fault ("sparsity"), or empty.
     """
+
+
+_REMEDIES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room there"),
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
+}
+_NO_PLACE = frozenset(
+    {errno.ENOTDIR, errno.EISDIR, errno.ENOENT, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
+    | {errno.EACCES, errno.EPERM, errno.EROFS}
+)
+_REPEAT = "and give the command again: it keeps the runs that are whole"
+
+
+class OutputError(FedsimError, OSError):
+    """A file cannot be written: a full disk, a limit, a folder that is not one's own.
+
+    It is made as any `OSError` is: of its number, the system's reason, and the file.
+    """
+
+    @property
+    def misplaced(self) -> bool:
+        """Whether nothing can be written in that place, whatever room there is."""
+        return self.errno in _NO_PLACE
+
+    def __str__(self) -> str:
+        remedy = _REMEDIES.get(self.errno or 0)
+        text = f"cannot write {self.filename}: {self.strerror}"
+        return text if remedy is None else f"{text}; {remedy} {_REPEAT}"
 
 
 class TheoryWarning(UserWarning):

@@ -111,6 +111,9 @@ def execute(
         out: where the folders of runs go.
         watch: told of every round.
         origin: further words of the manifest, where it is no run of its own.
+
+    Raises:
+        OutputError: something of it cannot be written.
     """
     folder = RunFolder(out, job.variant.name, job.seed)
     folder.write_text(SCENARIO, written(job))
@@ -123,13 +126,13 @@ def execute(
         status, reason = _let_run(world)
         if status == "diverged":
             reason += job.advice()
+        world.close(reason)
+        log.close()
+        rounds.close()
     except BaseException:
-        log.flush()  # what a user's interrupt or a handler's error leaves can be read
-        rounds.flush()
+        log.abandon()  # what a user's interrupt or a handler's error leaves can be read
+        rounds.abandon()
         raise
-    world.close(reason)
-    log.close()
-    rounds.close()
     meters = world.meters()
     try:
         ledger.audit(meters)

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from fedsim.errors import DataError, FedsimError, ScenarioError, TheoryWarning
+from fedsim.errors import DataError, FedsimError, OutputError, ScenarioError, TheoryWarning
 
 _WIDTH = None if sys.stdout.isatty() else 100  # of tables; a terminal has a width of its own
 
@@ -41,6 +41,9 @@ def errors() -> Iterator[None]:
         for fault in error.faults:
             err.print(f"  {escape(str(fault))}", highlight=False)
         raise typer.Exit(2) from None
+    except OutputError as error:
+        err.print(escape(str(error)), style="red")
+        raise typer.Exit(2 if error.misplaced else 1) from None
     except (DataError, OSError) as error:
         err.print(escape(str(error)), style="red")
         raise typer.Exit(2) from None

@@ -1,15 +1,18 @@
 """Figures of runs."""
 
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from fedsim.analysis.costs import cumulative
+from fedsim.record.writing import write_whole
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 """Okabe and Ito, Color Universal Design, 2008: told apart by colour-blind readers too."""
@@ -72,9 +75,16 @@ def stacked_bars(axis: Axes, parts: pd.DataFrame, colours: Mapping[str, str]) ->
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure; the ending of the path says how. No date goes into the file."""
+    """Write a figure; the ending of the path says how. No date goes into the file.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-    figure.savefig(path, dpi=150, metadata=metadata)
+    drawn = BytesIO()
+    with rc_context({"svg.hashsalt": path.name}):  # else the names of its parts are drawn
+        figure.savefig(drawn, format=path.suffix.removeprefix("."), dpi=150, metadata=metadata)
+    write_whole(path, drawn.getvalue())
 
 
 def _panel(

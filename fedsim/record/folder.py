@@ -17,6 +17,7 @@ import pyarrow as pa
 from fedsim.errors import DataError
 from fedsim.record.manifest import FILES, MANIFEST, hash_of, read_mapping, sealed
 from fedsim.record.parts import write_table
+from fedsim.record.writing import ASIDE, unwritable, write_whole
 
 SUMMARY, SCENARIO = "summary.json", "scenario.yaml"
 TRACE = "trace.json"
@@ -26,17 +27,25 @@ RESULTS = (SCENARIO, *(f"{table}.parquet" for table in TABLES), SUMMARY)
 
 
 class RunFolder:
-    """The folder of one run, `OUT/<variant>/seed-<n>`; an earlier run in it is removed."""
+    """The folder of one run, `OUT/<variant>/seed-<n>`; an earlier run in it is removed.
+
+    Raises:
+        OutputError: it cannot be made, or something not written into it.
+    """
 
     def __init__(self, out: Path, variant: str, seed: int) -> None:
         self.path = self.place(out, variant, seed)
-        self.path.mkdir(parents=True, exist_ok=True)
-        for name in (SUMMARY, MANIFEST, SCENARIO, TRACE):  # the summary first: it is no more
-            (self.path / name).unlink(missing_ok=True)
-        for table in TABLES:
-            for suffix in ("parquet", "aside"):
-                (self.path / f"{table}.{suffix}").unlink(missing_ok=True)
-            rmtree(self.path / f"{table}.parts", ignore_errors=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            for name in (SUMMARY, MANIFEST, SCENARIO, TRACE):  # the summary first: it is no more
+                (self.path / name).unlink(missing_ok=True)
+            for table in TABLES:
+                (self.path / f"{table}.parquet").unlink(missing_ok=True)
+                rmtree(self.path / f"{table}.parts", ignore_errors=True)
+            for draft in self.path.glob(f"*{ASIDE}"):
+                draft.unlink()
+        except OSError as error:
+            raise unwritable(self.path, error) from None
 
     @staticmethod
     def place(out: Path, variant: str, seed: int) -> Path:
@@ -45,9 +54,7 @@ class RunFolder:
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file aside, then give it its name."""
-        aside = self.path / f"{name}.aside"
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(self.path / name)
+        write_whole(self.path / name, text.encode())
 
     def write_table(self, name: str, frame: pd.DataFrame) -> None:
         """Write a small table as `NAME.parquet`."""

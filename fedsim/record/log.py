@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from math import nan
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fedsim.errors import OutputError
 from fedsim.record.parts import Parts
 from fedsim.record.schema import (
     ARROW_SCHEMA,
@@ -50,6 +52,7 @@ class EventLog:
         self._words: dict[str, int] = {}
         self._buffer = bytearray()
         self._limit = _FIRST_CHUNK * ROW.size
+        self._cut = False  # a flush began and did not end: what came after it has no place
 
     def word(self, text: str) -> int:
         """Return the number that stands for a message's name or a detail; -1 for none."""
@@ -136,9 +139,14 @@ class EventLog:
         return _expand(np.frombuffer(bytes(self._buffer), dtype=ROW_DTYPE))
 
     def flush(self) -> None:
-        """Write what is in memory as a part."""
+        """Write what is in memory as a part.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
         if not self._buffer:
             return
+        self._cut = True
         self._digest.update(self._buffer)
         rows = self.pending()
         self._buffer.clear()
@@ -146,11 +154,19 @@ class EventLog:
         self._audit(rows)
         self._parts.write(self._table(rows))
         self.rows += len(rows)
+        self._cut = False
 
     def close(self) -> None:
         """Write the rest and join the parts into `events.parquet`."""
         self.flush()
         self._parts.close()
+
+    def abandon(self) -> None:
+        """Write what can still be written of a run that ends before its time; see `Parts`."""
+        with suppress(OutputError):  # why the run ends is told already
+            if not self._cut:
+                self.flush()
+        self._parts.abandon()
 
     @property
     def sha256(self) -> str:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedsim.record.manifest import MANIFEST, check_files, damaged
+from fedsim.record.writing import Draft
 
 _REPEATED = ("operations", "samples")
 """Columns of figures, few of which come again and again."""
@@ -37,37 +38,55 @@ def _options(schema: pa.Schema) -> dict[str, Any]:
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table aside, then give it its name."""
-    aside = path.with_suffix(".aside")
-    pq.write_table(table, aside, **_options(table.schema))
-    aside.replace(path)
+    """Write a table aside, then give it its name.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    with Draft(path) as draft:
+        pq.write_table(table, draft, **_options(table.schema))
 
 
 class Parts:
-    """The writer of one growing table: takes parts, then is closed once."""
+    """The writer of one growing table: takes parts, then is closed once, or abandoned."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder / f"{name}.parts"
         self.target = folder / f"{name}.parquet"
-        self._aside = self.target.with_suffix(".aside")
+        self._draft: Draft | None = None
         self._whole: pq.ParquetWriter | None = None
         self._count = 0
 
     def write(self, table: pa.Table) -> None:
-        """Add rows; they are on disk, and whole, when this returns."""
-        if self._whole is None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._whole = pq.ParquetWriter(self._aside, table.schema, **_options(table.schema))
+        """Add rows; they are on disk, and whole, when this returns.
+
+        Raises:
+            OutputError: they cannot be written.
+        """
+        if self._draft is None or self._whole is None:
+            self._draft = Draft(self.target)
+            self._whole = pq.ParquetWriter(self._draft, table.schema, **_options(table.schema))
         self._whole.write_table(table)
+        self._draft.check()
         write_table(table, self.folder / f"part-{self._count:06d}.parquet")
         self._count += 1
 
     def close(self) -> None:
-        """Make the table's file and drop the parts."""
-        if self._whole is not None:
+        """Make the table's file and drop the parts.
+
+        Raises:
+            OutputError: it cannot be written; the parts stay.
+        """
+        if self._draft is not None and self._whole is not None:
             self._whole.close()
-            self._aside.replace(self.target)
-            rmtree(self.folder)
+            self._draft.keep()
+            rmtree(self.folder, ignore_errors=True)  # nobody reads them beside the whole
+
+    def abandon(self) -> None:
+        """Leave the parts as they are, and nothing beside them."""
+        if self._draft is not None and self._whole is not None and not self._draft.closed:
+            self._whole.close()
+            self._draft.drop()
 
 
 def read_table(folder: Path, name: str) -> pa.Table:

@@ -1,9 +1,11 @@
 """The round table: one row a round, what the round cost and what it reached."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from fedsim.errors import OutputError
 from fedsim.record.parts import Parts
 
 _FIRST_CHUNK, _LARGEST_CHUNK, _GROWTH = 64, 4096, 4
@@ -92,8 +94,9 @@ class RoundTable:
     def flush(self) -> None:
         """Write what is in memory as a part."""
         if self._rows:
-            self._parts.write(pa.Table.from_pylist(self._rows))
-            self._rows.clear()
+            table = pa.Table.from_pylist(self._rows)
+            self._rows.clear()  # first: a part that is cut off is not begun again
+            self._parts.write(table)
             self._limit = min(_GROWTH * self._limit, _LARGEST_CHUNK)
 
     def close(self) -> None:
@@ -102,3 +105,9 @@ class RoundTable:
         if not self.rounds:
             self._parts.write(_NO_ROUNDS)
         self._parts.close()
+
+    def abandon(self) -> None:
+        """Write what can still be written of a run that ends before its time; see `Parts`."""
+        with suppress(OutputError):  # why the run ends is told already
+            self.flush()
+        self._parts.abandon()

@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedsim.analysis import Comparison
+from fedsim.record.writing import write_whole
 from fedsim.report import (
     audit,
     convergence,
@@ -48,13 +49,11 @@ def write(folder: Path, out: Path | None = None, targets: Sequence[str] = ()) ->
 
     Raises:
         DataError: there are no runs to report, or no run evaluates a target.
-        OSError: the file cannot be written.
+        OutputError: the file cannot be written.
     """
     page = render(Study(Comparison.of([folder], targets)))
     target = out or folder / "report.html"
-    aside = target.with_name(f"{target.name}.aside")
-    aside.write_text(page, encoding="utf-8")
-    aside.replace(target)
+    write_whole(target, page.encode())
     return target
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from fedsim.problems.cache import cache_folder, write_whole
+from fedsim.problems.cache import cache_folder
+from fedsim.record.writing import write_whole
 
 
 def test_it_is_where_the_user_says(cache: Path) -> None:

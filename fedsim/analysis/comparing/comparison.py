@@ -19,6 +19,7 @@ from fedsim.analysis.comparing.trade_offs import TRADED, cost_bars, pareto_scatt
 from fedsim.analysis.figures import save
 from fedsim.analysis.progress import progress
 from fedsim.errors import DataError
+from fedsim.record.writing import write_whole
 
 _MOST_ROWS, _MOST_DRAWN = 40, 12  # variants in a terminal, and those that a figure tells apart
 
@@ -133,10 +134,13 @@ class Comparison:
         return figures
 
     def write(self, folder: Path) -> None:
-        """Write the tables as CSV, the figures as PNG and SVG."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write the tables as CSV, the figures as PNG and SVG.
+
+        Raises:
+            OutputError: one of them cannot be written.
+        """
         for name, frame in self.frames().items():
-            frame.to_csv(folder / f"{name}.csv", index=False)
+            write_whole(folder / f"{name}.csv", frame.to_csv(index=False).encode())
         for name, figure in self.figures().items():
             for ending in ("png", "svg"):
                 save(figure, folder / f"{name}.{ending}")

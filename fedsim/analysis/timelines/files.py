@@ -50,7 +50,6 @@ def write_traces(
     for folder in folders:
         log = Log(_read(folder, "events"), _read(folder, "rounds"), _read(folder, "clients"))
         file = _file(folder, out)
-        file.parent.mkdir(parents=True, exist_ok=True)
         written.append((file, write_trace(file, log, log.window(first, last))))
     return written
 

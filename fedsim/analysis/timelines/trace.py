@@ -28,6 +28,7 @@ from fedsim.analysis.timelines.trace_events import (
     us,
 )
 from fedsim.analysis.timelines.tracks import nanoseconds, tracks
+from fedsim.record.writing import Draft
 
 _SLACK = 2000  # ns; what rounding may seem to overlap
 
@@ -88,16 +89,17 @@ def write_trace(path: Path, log: Log, window: Window | None = None) -> int:
         path: of the file.
         log: of the run.
         window: the part to write; spans that reach over its borders are in it, whole.
+
+    Raises:
+        OutputError: it cannot be written.
     """
     window = window or log.window()
-    aside = path.with_name(f"{path.name}.aside")
     count = 0
-    with aside.open("w", encoding="utf-8", newline="\n") as file:
-        file.write('{"displayTimeUnit":"ms","traceEvents":[\n')
+    with Draft(path) as draft:
+        draft.write(b'{"displayTimeUnit":"ms","traceEvents":[\n')
         for count, line in enumerate(_lines(log, window), start=1):
-            file.write(line if count == 1 else ",\n" + line)
-        file.write("\n]}\n")
-    aside.replace(path)
+            draft.write((line if count == 1 else ",\n" + line).encode())
+        draft.write(b"\n]}\n")
     return count
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 from pydantic import ValidationError
 
+from fedsim.errors import OutputError
 from fedsim.ports import Array
-from fedsim.problems.cache import cache_folder, write_whole
+from fedsim.problems.cache import cache_folder
+from fedsim.record.writing import write_whole
 from fedsim.spec import Spec
 
 CERTIFIED = 1e-8
@@ -92,5 +94,5 @@ def certified(method: str, residual: float, at_zero: float) -> str:
 def _store(path: Path, stored: _Stored) -> None:
     try:
         write_whole(path, stored.model_dump_json().encode())
-    except OSError:
+    except OutputError:
         return  # A cache is a convenience: a folder that cannot be written must not end a run.

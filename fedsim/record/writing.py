@@ -1,0 +1,134 @@
+"""Writing: a file is there whole or not at all, and what prevents it is told once, by its name.
+
+All that fedsim writes goes through a `Draft`: a file aside that gets its name when all of it is
+on disk, and is removed where anything goes wrong before.
+"""
+
+import os
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+from fedsim.errors import OutputError
+
+ASIDE = ".aside"
+"""How the names of drafts end; a kill leaves them behind."""
+
+_SERIALS = count()  # no two drafts of a process are one file, whichever thread writes them
+
+
+class Draft:
+    """A file that is being written; it is kept where its block ends well, else dropped.
+
+    It has the methods of a binary file, for writers of formats. Its first error is kept, and
+    what is written after it goes nowhere: Parquet's writer writes again when it is closed or
+    collected, so a second error would hide the first, or be one that nobody can catch. `check`
+    and `keep` raise it.
+
+    Args:
+        path: where the file goes; folders on the way are made.
+
+    Raises:
+        OutputError: it cannot be begun.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._aside = path.with_name(f"{path.name}.{os.getpid()}-{next(_SERIALS)}{ASIDE}")
+        self._error: OSError | None = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file: BinaryIO = self._aside.open("wb")
+        except OSError as error:
+            raise unwritable(path, error) from None
+
+    def __enter__(self) -> "Draft":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.keep()
+        else:
+            self.drop()
+
+    def __del__(self) -> None:
+        file: BinaryIO | None = getattr(self, "_file", None)  # None where it was not begun
+        if file is not None and not file.closed:
+            self.drop()  # nobody has kept it
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can be written."""
+        return self._file.closed
+
+    def write(self, content: bytes) -> int:
+        """Write bytes; return how many that are."""
+        if self._error is None and not self.closed:
+            try:
+                self._file.write(content)
+            except OSError as error:
+                self._error = error
+        return len(content)
+
+    def flush(self) -> None:
+        """Hand over to the system what is in memory."""
+        if self._error is None and not self.closed:
+            try:
+                self._file.flush()
+            except OSError as error:
+                self._error = error
+
+    def close(self) -> None:
+        """Do nothing: a writer that ends does not know whether the file is to be kept."""
+
+    def check(self) -> None:
+        """Raise what has gone wrong, if anything has.
+
+        Raises:
+            OutputError: something could not be written.
+        """
+        if self._error is not None:
+            raise unwritable(self.path, self._error)
+
+    def keep(self) -> None:
+        """Give the file its name.
+
+        Raises:
+            OutputError: not all of it could be written; nothing is left of it then.
+        """
+        try:
+            self.check()
+            self._file.close()
+            self._aside.replace(self.path)
+        except OSError as error:
+            self.drop()
+            raise unwritable(self.path, error) from None
+
+    def drop(self) -> None:
+        """Leave nothing of the file."""
+        try:
+            self._file.close()
+        except OSError:  # what is still in memory has no place either, and is not wanted
+            pass
+        finally:
+            self._aside.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that whoever looks finds all of it or what was there before.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    with Draft(path) as draft:
+        draft.write(content)
+
+
+def unwritable(path: Path, error: OSError) -> OutputError:
+    """Return what to raise where a file or folder cannot be written."""
+    if isinstance(error, OutputError):
+        return error
+    return OutputError(error.errno or 0, error.strerror or str(error), str(path))

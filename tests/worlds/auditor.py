@@ -1,0 +1,38 @@
+"""The auditor: holds a run's files against each other and against what its scenario promises.
+
+It reads the log, the tables and the scenario, and shares no code with the ledger that keeps
+the books while a run goes on.
+"""
+
+from collections.abc import Callable, Iterator
+
+from . import books, conduct
+from .evidence import Evidence
+
+CHECKS: tuple[Callable[[Evidence], Iterator[str]], ...] = (
+    books.order,
+    books.messages,
+    books.traffic,
+    books.clients,
+    books.energy,
+    books.rest,
+    conduct.presence,
+    conduct.answers,
+    conduct.spans,
+    conduct.batteries,
+    conduct.rounds,
+    conduct.cohorts,
+    conduct.deadlines,
+    conduct.ends,
+    conduct.lateness,
+)
+_MOST = 3
+
+
+def audit(run: Evidence) -> list[str]:
+    """Return what is wrong, a few findings a check; nothing where all is well."""
+    return [
+        f"{check.__name__}: {text}"
+        for check in CHECKS
+        for _, text in zip(range(_MOST), check(run), strict=False)
+    ]

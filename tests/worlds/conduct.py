@@ -1,0 +1,226 @@
+"""The auditor's other half: what nobody may do, and how runs, rounds and batteries go."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from math import ceil, isfinite, isnan, nan
+
+from fedsim.scenario import DeadlineSilence
+from fedsim.scenario.participation import Rounds, Sample
+
+from .books import ROUNDING, ended_with_a_round
+from .evidence import Evidence, Row, bits, close
+
+_ACTS = {"compute", "send", "receive", "silent", "sampled", "promotion"}
+
+
+def presence(run: Evidence) -> Iterator[str]:
+    """Who is offline, or has an empty battery, does nothing."""
+    away: dict[str, dict[str, float]] = {name: {} for name in run.names}
+    for row in run.events:
+        node, event = row["node"], row["event"]
+        if node not in away:
+            continue
+        if event in {"offline", "depleted"}:
+            if event in away[node]:
+                yield f"row {row['seq']}: {node} is {event} twice"
+            away[node][event] = row["t"]
+        elif event in {"online", "charged"}:
+            kind = "offline" if event == "online" else "depleted"
+            since = away[node].pop(kind, None)
+            if since is None:
+                yield f"row {row['seq']}: {node} is {event}, and was not {kind}"
+            elif not close(row["t"] - since, row["duration"], row["t"], ROUNDING):
+                yield f"row {row['seq']}: {node} was {kind} since {since}"
+        elif event in _ACTS and any(since < row["t"] for since in away[node].values()):
+            yield f"row {row['seq']}: {node} does a {event} while it is away"
+
+
+def answers(run: Evidence) -> Iterator[str]:
+    """A client says one thing a message at most, and after it has received that message."""
+    asked: Counter[tuple[str, int]] = Counter()
+    said: Counter[tuple[str, int]] = Counter()
+    silent: Counter[tuple[str, int]] = Counter()
+    arrived: dict[tuple[str, int], float] = {}
+    for row in run.events:
+        key = row["node"], row["round"]
+        if row["node"] == "server":
+            continue
+        if row["event"] == "receive" and row["detail"] is None:
+            asked[key] += 1
+            arrived.setdefault(key, row["t"])
+        elif row["event"] == "silent":
+            silent[key] += 1
+        elif row["event"] == "send":
+            said[key] += 1
+            began = row["t"] - row["duration"]
+            if began < arrived.get(key, float("inf")) - ROUNDING * row["t"]:
+                yield f"row {row['seq']}: {key} answers at {began} what it has not received"
+    quiet = isinstance(run.scenario.silence, DeadlineSilence)
+    for key in asked | said | silent:
+        if said[key] + (silent[key] if quiet else 0) > asked[key]:
+            yield f"{key} was told {asked[key]} messages and gave {said[key]} answers"
+        if not quiet and silent[key] > said[key]:
+            yield f"{key} was silent {silent[key]} times without a beacon"
+
+
+def spans(run: Evidence) -> Iterator[str]:
+    """Nobody computes twice at a time, and an uplink carries one message at a time."""
+    busy: dict[tuple[str, str], tuple[float, float]] = {}
+    for row in run.events:
+        if row["event"] not in {"compute", "send"} or row["node"] == "server":
+            continue
+        if not row["duration"]:
+            continue
+        key, began = (row["node"], row["event"]), row["t"] - row["duration"]
+        if key in busy and began < busy[key][1] - ROUNDING * row["t"]:
+            yield f"row {row['seq']}: {key} is busy from {began}, and until {busy[key][1]} before"
+        busy[key] = began, row["t"]
+
+
+def batteries(run: Evidence) -> Iterator[str]:
+    """Charges are shares, and what is in store is what was, and came, and went."""
+    for row in run.events:
+        charge = row["state_of_charge"]
+        if not isnan(charge) and not 0 <= charge <= 1:
+            yield f"row {row['seq']}: a charge of {charge}"
+    for group, row in zip(run.groups, run.clients, strict=True):
+        name, initial = row["client"], row.get("initial_joules", nan)
+        if group.battery is None:
+            if not isnan(nan if initial is None else initial):
+                yield f"{name} has no battery, and {initial} J in it"
+            continue
+        if not close(row["initial_joules"], group.battery.charge * group.capacity):
+            yield f"{name} starts with {initial} J of {group.capacity}"
+        yield from _store(row, group.capacity)
+        died = sum(each["node"] == name for each in run.of_kind("depleted"))
+        if died != row["depletions"]:
+            yield f"{name} was depleted {died} times in the log, {row['depletions']} in the table"
+
+
+def _store(row: Row, capacity: float) -> Iterator[str]:
+    """What is in a battery is what was, and came, and went; and its client has had no more."""
+    name, first, last = row["client"], row["initial_joules"], row["final_joules"]
+    came, went = row["charged_joules"], row["drained_joules"]
+    if not close(first + came - went, last, first + came + went):
+        yield f"{name}: {first} + {came} - {went} J are {last} J"
+    if not -1e-9 * capacity <= last <= capacity * (1 + 1e-9) or min(came, went) < 0:
+        yield f"{name} ends with {last} J of {capacity}"
+    if row["joules"] > went and not close(row["joules"], went, first + came):
+        yield f"{name} spent {row['joules']} J, and its battery gave {went}"
+
+
+def rounds(run: Evidence) -> Iterator[str]:
+    """Rounds are numbered, end where the log says, and gaps are measured from one optimum."""
+    committed = run.of_kind("round")
+    numbers = [row["round"] for row in run.rounds]
+    if numbers != list(range(1, len(numbers) + 1)) or run.summary["rounds"] != len(numbers):
+        yield f"the rounds are {numbers}, of {run.summary['rounds']}"
+    if [(row["round"], row["t"]) for row in committed] != [
+        (row["round"], row["t"]) for row in run.rounds
+    ]:
+        yield "the table's rounds end at other times than the log's"
+    optima = {row["objective"]: row["objective"] - row["gap"] for row in run.rounds}
+    known = [optimum for optimum in optima.values() if not isnan(optimum)]
+    for objective, optimum in optima.items():
+        gap = objective - optimum
+        if not isfinite(objective):
+            yield f"an objective of {objective}"
+        if isnan(optimum) or run.scenario.problem.loss.constrained:
+            continue
+        if gap < -1e-6 * max(1.0, abs(objective)):
+            yield f"an objective of {objective} is below the optimum {optimum}"
+    if known and not close(min(known), max(known), max(map(abs, optima))):
+        yield f"gaps are measured from {min(known)} and {max(known)}"
+
+
+def cohorts(run: Evidence) -> Iterator[str]:
+    """No more clients are drawn at a time than the policy says, and nobody twice."""
+    policy = run.scenario.participation
+    drawn: dict[tuple[int, float], list[str]] = {}
+    for row in run.of_kind("sampled"):
+        drawn.setdefault((row["round"], row["t"]), []).append(row["node"])
+    if isinstance(policy, Sample):
+        size = policy.count or max(1, int((policy.share or 1) * len(run.clients) + 0.5))
+        most = min(ceil(policy.over * size * (1 - 1e-12)), len(run.clients))
+        sets = Counter(row["t"] for row in run.of_kind("exchange"))
+        for (number, t), names in drawn.items():
+            if len(names) > most * max(sets[t], 1):
+                yield f"round {number}: {len(names)} clients are drawn at {t}, of {most} at most"
+    elif isinstance(policy, Rounds) and drawn:
+        yield "clients are drawn where all take part"
+    least = policy.least_charge
+    for row in run.of_kind("sampled"):
+        if row["state_of_charge"] < least * (1 - 1e-12):
+            yield f"row {row['seq']}: drawn at a charge of {row['state_of_charge']}"
+
+
+def _deadline(run: Evidence) -> float | None:
+    """Return what no exchange may last longer than, s; None where nothing says so."""
+    silence, policy = run.scenario.silence, run.scenario.participation
+    if isinstance(silence, DeadlineSilence):
+        return silence.after
+    if isinstance(policy, Rounds) and policy.quorum is None:
+        return policy.deadline
+    return None
+
+
+def deadlines(run: Evidence) -> Iterator[str]:
+    """A round whose last exchange had a deadline is over by then."""
+    allowed = _deadline(run)
+    if allowed is None:
+        return
+    marks = [row for row in run.events if row["event"] in {"exchange", "round", "skipped"}]
+    for opened, closed in pairwise(marks):
+        if (opened["event"], closed["event"]) != ("exchange", "round"):
+            continue
+        late = closed["t"] - opened["t"] - allowed
+        if late > ROUNDING * closed["t"]:
+            yield f"round {closed['round']} closes {late} s after its deadline"
+
+
+def ends(run: Evidence) -> Iterator[str]:
+    """A run ends at the first round that meets a rule, and says which."""
+    rules = run.scenario.stop
+    if rules.time is not None and run.end > rules.time:
+        yield f"the run goes on until {run.end}, and should stop at {rules.time}"
+    if run.reason.startswith("time:") and run.end != rules.time:
+        yield f"it ended at {run.end} by time: {rules.time}"
+    total: Counter[str] = Counter()
+    for at, row in enumerate(run.rounds, start=1):
+        total["bits"] += row["bits_up"] + row["bits_down"]
+        total["joules"] += row["joules"]
+        met = list(_met(run, row, total))
+        last = at == len(run.rounds)
+        if met and not last:
+            yield f"the run goes on after round {at}, which met {met}"
+        if last and ended_with_a_round(run) and run.reason.partition(":")[0] not in met:
+            yield f"it ended by {run.reason}, but round {at} met {met}"
+        if last and met and run.summary["status"] == "done" and not ended_with_a_round(run):
+            yield f"round {at} met {met}, and the run went on to {run.reason}"
+
+
+def _met(run: Evidence, row: Row, total: Counter[str]) -> Iterator[str]:
+    rules = run.scenario.stop
+    if row["round"] >= rules.rounds:
+        yield "rounds"
+    if rules.gap is not None and row["gap"] < rules.gap:
+        yield "gap"
+    if rules.bits is not None and total["bits"] >= rules.bits:
+        yield "bits"
+    if rules.energy is not None and total["joules"] >= rules.energy * (1 - 1e-12):
+        yield "energy"
+
+
+def lateness(run: Evidence) -> Iterator[str]:
+    """What is late has arrived at that very moment."""
+    arrivals = {
+        (row["peer"], row["round"], row["t"])
+        for row in run.of_kind("receive")
+        if row["node"] == "server"
+    }
+    for row in run.of_kind("late"):
+        if (row["node"], row["round"], row["t"]) not in arrivals:
+            yield f"row {row['seq']}: {row['node']} is late with what has not arrived"
+        if bits(row):
+            yield f"row {row['seq']}: bits of a late message are counted again"

@@ -1,0 +1,46 @@
+"""One world, assembled from the draws of its blocks."""
+
+from fedsim.algorithms import ALGORITHMS
+from fedsim.scenario.choice import kinds_of
+
+from .dice import Block, Dice
+from .files import MOST_CLIENTS
+from .fleets import fleet
+from .methods import METHODS, method
+from .networks import network
+from .policies import delivered, participation, silence, stop
+from .problems import problem
+from .wires import wire
+
+CLASSES = {kind: model for model in ALGORITHMS for kind in kinds_of(model)}
+
+
+def world(number: int) -> Block:
+    """Return the world of a number, as a scenario's file would say it."""
+    dice = Dice(number)
+    clients = MOST_CLIENTS if dice.chance(0.2) else dice.whole(1, MOST_CLIENTS)
+    kind = dice.one(list(METHODS))
+    the_class = CLASSES[kind]
+    data, measures, facts = problem(dice, the_class, clients)
+    groups = fleet(dice, clients)
+    around = participation(dice, the_class, clients)
+    blocks: Block = {
+        "name": f"world {number}",
+        "seed": dice.whole(0, 10**6),
+        "problem": data,
+        "algorithm": method(dice, kind, facts),
+        "wire": wire(dice, the_class),
+        "silence": silence(dice, the_class, around),
+        "fleet": groups,
+        "network": network(dice, clients),
+        "participation": around,
+        "stop": stop(dice, groups, data),
+        "measures": measures,
+    }
+    delivered(dice, blocks)
+    if dice.chance(0.05):  # ideal clients, as many as the split has
+        del blocks["fleet"]
+        blocks["stop"].pop("batteries", None)
+        if data["split"]["kind"] != "groups":
+            data["split"]["clients"] = clients
+    return blocks

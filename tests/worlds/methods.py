@@ -1,0 +1,146 @@
+"""Draws of methods: a block for every kind, with parameters that mostly suit the problem."""
+
+from collections.abc import Callable
+
+from .dice import Block, Dice
+from .problems import Facts
+
+Draw = Callable[[Dice, Facts], Block]
+
+BALLS = {"l1": "l1-ball", "group-l2": "group-ball", "nuclear": "nuclear-ball"}
+
+
+def _step(dice: Dice) -> float | str:
+    if dice.chance(0.03):
+        return dice.one([50.0, 1e60])  # it will not converge, and may say so
+    return dice.size(1e-4, 0.3) if dice.chance(0.4) else f"{dice.whole(1, 20) / 10:g}/L"
+
+
+def _batch(dice: Dice) -> Block:
+    grown = {"start": dice.size(0.5, 9), "ratio": dice.whole(3, 9) / 10}
+    return dice.options({"batch": dice.one([dice.whole(1, 20), grown])}, 0.4)
+
+
+def _local(dice: Dice, *, steps: int = 3) -> Block:
+    return {"step_size": _step(dice), "local_steps": dice.whole(1, steps), **_batch(dice)}
+
+
+def _average(dice: Dice, **further: float) -> Block:
+    if dice.chance(0.2):
+        epochs = {"step_size": _step(dice), "epochs": dice.whole(1, 2), "batch": dice.whole(1, 9)}
+        return epochs | dice.options(dict(further))
+    return _local(dice) | dice.options(dict(further))
+
+
+def _momentum(dice: Dice) -> Block:
+    return {"step_size": _step(dice), **dice.options({"momentum": dice.whole(0, 9) / 10}, 0.6)}
+
+
+def _censored(dice: Dice) -> Block:
+    threshold: Block = {"censor": dice.size(1e-3, 10)}
+    return dice.one([{}, threshold, {"eps1": dice.size(1e-6, 10)}, {"censor": 0}])
+
+
+def _sparse(dice: Dice, facts: Facts) -> Block:
+    return {"sparsity": dice.whole(1, facts.features if dice.careful else 20)}
+
+
+def _matching_pursuit(dice: Dice, facts: Facts) -> Block:
+    kinds = ["gradient-descent", "sgd"]
+    kinds += ["newton"] if facts.hessian or dice.chance(0.1) else []
+    kinds += ["exact"] if facts.quadratic or dice.chance(0.1) else []
+    kind = dice.one(kinds)
+    solver: Block = {"kind": kind}
+    if kind in {"gradient-descent", "sgd"}:
+        solver |= {"step_size": dice.size(1e-3, 0.2), "steps": dice.whole(1, 20)}
+    block = {**_sparse(dice, facts), "local_steps": dice.whole(1, 2), **_batch(dice)}
+    atoms = {"columns": dice.whole(1, 9)}
+    further = {
+        "solver": solver,
+        "ball": dice.size(0.1, 100),
+        "dictionary": dice.one([
+            {"kind": "identity"},
+            {"kind": "gaussian", **atoms},
+            {"kind": "k-svd", **atoms, "iterations": 2, "sparsity": 1},
+        ]),
+    }  # fmt: skip
+    return block | {"solver": further["solver"]} | dice.options(further, 0.3)
+
+
+def _dual(dice: Dice) -> Block:
+    rates = {"mu": dice.size(0.01, 1), "gamma": dice.size(1, 100)}
+    return {**rates, "local_steps": dice.whole(1, 3), **_batch(dice)}
+
+
+def _ball(dice: Dice, facts: Facts) -> Block:
+    kind = BALLS.get(facts.penalty) or dice.one(list(BALLS.values()))
+    return {"kind": kind, "radius": dice.size(0.1, 1e3)}
+
+
+def _stages(dice: Dice) -> list[Block]:
+    return [
+        {"weight": dice.size(1e-3, 0.1), "radius": dice.size(1, 100), "rounds": dice.whole(1, 3)}
+        for _ in range(dice.whole(1, 3))
+    ]
+
+
+def _switching(dice: Dice, facts: Facts) -> Block:
+    block = {"local_steps": dice.whole(1, 3), **dice.options({"output": "average"})}
+    if dice.chance(0.3):
+        theory = {"diameter": dice.size(0.1, 9), "lipschitz": dice.size(0.1, 9), "rounds": 4}
+        block |= {"step_size": "theory", "tolerance": "theory", "theory": theory}
+    else:
+        block |= {"step_size": _step(dice), "tolerance": dice.size(1e-3, 1)}
+    soft: Block = {"switching": "soft", **dice.options({"sharpness": dice.size(0.1, 100)})}
+    return block | (soft if dice.chance(0.4) else {})
+
+
+def _asynchronous(dice: Dice, facts: Facts) -> Block:
+    kind = dice.one(["constant", "polynomial", "hinge"])
+    shape = {"constant": {}, "polynomial": {"a": 0.5}, "hinge": {"a": 1.0, "b": 2.0}}[kind]
+    further = dice.options({"alpha": dice.whole(1, 10) / 10, "rho": dice.size(1e-3, 1)})
+    return _local(dice) | {"staleness": kind, **shape} | further
+
+
+METHODS: dict[str, Draw] = {
+    "chb": lambda dice, facts: _momentum(dice) | _censored(dice),
+    "hb": lambda dice, facts: _momentum(dice),
+    "lag": lambda dice, facts: {"step_size": _step(dice), **_censored(dice)},
+    "gd": lambda dice, facts: {"step_size": _step(dice)},
+    "lag-wk": lambda dice, facts: {"step_size": _step(dice), **dice.options({"xi": 0.5})},
+    "lag-ps": lambda dice, facts: {"step_size": _step(dice), **dice.options({"xi": 5.0})},
+    "chb-charge": lambda dice, facts: _momentum(dice) | _censored(dice),
+    "dcgd": lambda dice, facts: _momentum(dice),
+    "distributed-iht": lambda dice, facts: {"step_size": _step(dice)} | _sparse(dice, facts),
+    "fed-ht": lambda dice, facts: _local(dice) | _sparse(dice, facts),
+    "fediter-ht": lambda dice, facts: _local(dice) | _sparse(dice, facts),
+    "fedgradmp": _matching_pursuit,
+    "fedavg": lambda dice, facts: _average(dice),
+    "fedprox": lambda dice, facts: _average(dice, mu=dice.size(1e-3, 9)),
+    "fednova": lambda dice, facts: _average(dice),
+    "scaffold": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),
+    "fedadam": lambda dice, facts: _average(dice, server_rate=0.01, beta1=0.5, tau=0.1),
+    "fedyogi": lambda dice, facts: _average(dice, server_rate=0.01, beta2=0.5, tau=0.1),
+    "fedasync": _asynchronous,
+    "fedbuff": lambda dice, facts: _average(dice, server_rate=0.5),
+    "fedmid": lambda dice, facts: _local(dice) | dice.options({"server_prox": False}),
+    "fed-dual-avg": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),
+    "fast-fedda": lambda dice, facts: _dual(dice) | dice.options({"combined": True}),
+    "c-fedda": lambda dice, facts: _dual(dice) | {"ball": _ball(dice, facts)},
+    "mc-fedda": lambda dice, facts: _dual(dice) | {"stages": _stages(dice)},
+    "fedsgm": _switching,
+    "fedcom": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),
+    "fedcomgate": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),
+    "ef21": lambda dice, facts: {"step_size": _step(dice), **dice.options({"start": "gradient"})},
+    "diana": lambda dice, facts: _momentum(dice) | _batch(dice),
+    "marina": lambda dice, facts: {"step_size": _step(dice), **dice.options({"probability": 0.5})},
+    "signsgd": lambda dice, facts: _momentum(dice) | _batch(dice),
+}
+
+
+def method(dice: Dice, kind: str, facts: Facts) -> Block:
+    """Draw the block of a method."""
+    block = {"kind": kind, **METHODS[kind](dice, facts)}
+    if facts.loss == "mlp" and "step_size" in block and dice.careful:
+        block["step_size"] = dice.size(1e-4, 0.3)  # 1/L takes a loss that has an L
+    return block

@@ -1,0 +1,63 @@
+"""Draws of networks: every topology, discipline, model of sharing, and kind of broadcast."""
+
+from collections.abc import Callable
+
+from .dice import Block, Dice
+from .radios import latency, rate
+
+DISCIPLINES = ("fair", "fifo", "slotted")
+
+
+def _discipline(dice: Dice) -> Block:
+    return dice.options({"discipline": dice.one(DISCIPLINES)}, 0.5)
+
+
+def _server(dice: Dice) -> Block:
+    link = {DOWNLINK: rate(dice), UPLINK: rate(dice), "latency": latency(dice)}
+    return {"server": dice.options(link, 0.6) | _discipline(dice)}
+
+
+UPLINK, DOWNLINK = "down", "up"
+"""What the server's link calls the ways from and to its clients."""
+
+
+def _link(dice: Dice) -> Block:
+    return dice.options({"rate": rate(dice), "latency": latency(dice)}, 0.7) | _discipline(dice)
+
+
+def star(dice: Dice, clients: int) -> Block:
+    return _server(dice)
+
+
+def tree(dice: Dice, clients: int) -> Block:
+    return {"gateways": dice.whole(1, clients), "gateway": _link(dice), **_server(dice)}
+
+
+def graph(dice: Dice, clients: int) -> Block:
+    if dice.chance(0.2):
+        return {"path": "net.csv"}
+    nodes = ["server", "hub", "mast"][: dice.whole(1, 3)]
+    joined = [(dice.one(nodes[:at]), nodes[at]) for at in range(1, len(nodes))]
+    joined += [(dice.one(nodes), f"client-{client}") for client in range(clients)]
+    if dice.chance(0.3) and joined[-1][0] != "server":
+        joined.append(("server", joined[-1][1]))
+    return {"edges": [_edge(dice, *ends) for ends in joined]}
+
+
+def _edge(dice: Dice, source: str, target: str) -> Block:
+    duplex = dice.options({"duplex": "half"}, 0.2)
+    return {"source": source, "target": target, **_link(dice), **duplex}
+
+
+TOPOLOGIES: dict[str, Callable[[Dice, int], Block]] = {"star": star, "tree": tree, "graph": graph}
+
+
+def network(dice: Dice, clients: int) -> Block:
+    """Draw what lies between clients and server."""
+    kind = dice.one(list(TOPOLOGIES))
+    block = {"topology": kind, **TOPOLOGIES[kind](dice, clients)}
+    if dice.chance(0.2):
+        block["model"] = "lv08"
+    if dice.chance(0.2):
+        block["broadcast"] = "cell"
+    return block

@@ -1,0 +1,110 @@
+"""Draws of policies: who takes part, how silence is heard of, and when a run ends."""
+
+from collections.abc import Callable
+
+from fedsim.algorithms import Algorithm
+
+from .dice import Block, Dice
+
+
+def deadline(dice: Dice) -> str:
+    """Draw the time that a round has at most, from hopelessly short to months."""
+    regimes = [(0.5, 60.0), (60.0, 1e7)] if dice.slow else [(1e-2, 1.0), (0.5, 60.0), (60.0, 1e4)]
+    return dice.quantity(*dice.one(regimes), "s")
+
+
+def _closing(dice: Dice) -> Block:
+    late = dice.options({"late": dice.one(["keep", "drop"])}, 0.3)
+    close = {"deadline": deadline(dice), "quorum": dice.percent(20, 100)}
+    return dice.options(close, 0.35) | late | dice.options({"least_charge": "30 %"}, 0.1)
+
+
+def _sample(dice: Dice, clients: int) -> Block:
+    size: Block = dice.one([{"count": dice.whole(1, clients)}, {"share": dice.percent(5, 100)}])
+    block = size | dice.options({"over": dice.whole(10, 30) / 10}, 0.3) | _closing(dice)
+    if dice.careful and "over" in block and "deadline" not in block:
+        block.pop("quorum", None)
+    return block
+
+
+def asynchronous(dice: Dice, clients: int) -> Block:
+    at_work = dice.whole(1, clients)
+    buffer = dice.whole(1, at_work if dice.chance(0.9) else clients)
+    block = dice.options({"concurrency": at_work, "least_charge": "10 %"})
+    return {"buffer": buffer, **block}
+
+
+PARTICIPATION: dict[str, Callable[[Dice, int], Block]] = {
+    "full": lambda dice, clients: _closing(dice),
+    "uniform": _sample,
+    "weighted": _sample,
+    "asynchronous": asynchronous,
+}
+
+
+WHOLE = ("marina", "fedcomgate")
+"""Methods for which every client takes part in every round."""
+
+
+def participation(dice: Dice, method: type[Algorithm], clients: int) -> Block:
+    """Draw who takes part; what a method is known to refuse, seldom."""
+    kinds = list(PARTICIPATION)
+    kind = method.model_fields["kind"].default
+    if method.asynchronous and dice.careful:
+        kinds = ["asynchronous"]
+    elif kind in WHOLE and dice.careful:
+        kinds = ["full"]
+    elif method.synchronous and dice.careful:
+        kinds.remove("asynchronous")
+    kind = "full" if "full" in kinds and dice.chance(0.3) else dice.one(kinds)
+    block = {"kind": kind, **PARTICIPATION[kind](dice, clients)}
+    if method.late_replies_required and dice.careful:
+        block.pop("late", None)
+    return block
+
+
+def silence(dice: Dice, method: type[Algorithm], around: Block) -> Block:
+    """Draw how silence is heard of, and leave out of participation what goes with a beacon."""
+    waits = dice.chance(0.25) and around["kind"] != "asynchronous"
+    if not waits:
+        return {"kind": "beacon"}
+    if dice.careful:
+        for key in ("deadline", "quorum", "late"):
+            around.pop(key, None)
+    needed = method.late_replies_required and dice.careful
+    late = "keep" if needed else dice.one(["keep", "drop"])
+    return {"kind": "deadline", "after": deadline(dice), "late": late}
+
+
+def delivered(dice: Dice, blocks: Block) -> None:
+    """Let rounds that wait for all have messages that come through, or a deadline."""
+    fleet, around = blocks["fleet"], blocks["participation"]
+    losing = [group["radio"] for group in fleet if group["radio"].get("loss", _NONE) != _NONE]
+    if not (losing and dice.careful) or blocks["silence"]["kind"] == "deadline":
+        return
+    if "deadline" in around and ("quorum" not in around or dice.chance(0.5)):
+        return
+    if around["kind"] != "asynchronous" and dice.chance(0.5):
+        around.setdefault("deadline", deadline(dice))
+        return
+    for radio in losing:
+        radio["tries"] = "unlimited"
+    blocks["network"].pop("broadcast", None)
+
+
+_NONE = {"kind": "none"}
+
+
+def stop(dice: Dice, fleet: list[Block], problem: Block) -> Block:
+    """Draw when the run ends: after a few rounds, or before."""
+    batteries = sum(group["count"] for group in fleet if "battery" in group)
+    rules: Block = {
+        "time": dice.quantity(1e-2, 1e7 if dice.slow else 1e4, "s"),
+        "bits": dice.quantity(1e3, 1e6, "bit"),
+        "energy": dice.quantity(1e-3, 1e4, "J"),
+    }
+    if problem.get("optimum") != "unknown" and problem["loss"]["kind"] != "mlp":
+        rules["gap"] = dice.size(1e-6, 10)
+    if batteries:
+        rules["batteries"] = dice.whole(1, batteries)
+    return {"rounds": dice.whole(1, 6), **dice.options(rules, 0.15)}

@@ -1,0 +1,129 @@
+"""Draws of radios: every preset, and all that can be written instead of one."""
+
+from collections.abc import Callable
+
+from fedsim.scenario.radio_presets import LORA, RADIOS
+
+from .dice import Block, Dice
+
+UNITS = ("kbit/s", "Mbit/s", "Gbit/s")
+LATENCIES = ((1e-6, 1e-2), (1e-3, 1.0))
+LONG = ((1.0, 1e3), (1e3, 1e6))
+"""s; these take clocks to 1e7 s."""
+
+
+def rate(dice: Dice) -> str:
+    """Draw a rate, from a bit in minutes, in slow worlds, to 1 Tbit/s."""
+    if dice.chance(0.1):
+        return "unlimited"
+    if dice.slow and dice.chance(0.3):
+        return dice.quantity(0.01, 1000, "bit/s")
+    return dice.quantity(0.1, 1000, dice.one(UNITS))
+
+
+def latency(dice: Dice) -> str:
+    regimes = (*LATENCIES, *LONG) if dice.slow else LATENCIES
+    return "0 s" if dice.chance(0.2) else dice.quantity(*dice.one(regimes), "s")
+
+
+def _power(dice: Dice) -> str:
+    return "0 W" if dice.chance(0.4) else dice.quantity(1e-6, 30, "W")
+
+
+def _per_bit(dice: Dice) -> str:
+    return "0 J/bit" if dice.chance(0.3) else dice.quantity(1e-3, 1e5, "nJ/bit")
+
+
+def custom(dice: Dice) -> Block:
+    """Draw a radio of which every value is given."""
+    needed = {"up": rate(dice), "down": rate(dice), "latency": latency(dice)}
+    costs = {"energy_up": _per_bit(dice), "energy_down": _per_bit(dice), "base": _power(dice)}
+    waking = {"promotion_power": _power(dice), "promotion_time": dice.quantity(1e-3, 10, "s")}
+    tail = {"tail_power": _power(dice), "tail_time": dice.quantity(1e-3, 100, "s")}
+    block: Block = {**needed, **costs}
+    block |= dice.options({"send": _power(dice), "receive": _power(dice), "idle": _power(dice)})
+    return block | (waking if dice.chance(0.4) else {}) | (tail if dice.chance(0.4) else {})
+
+
+def _packets(dice: Dice) -> Block:
+    framing = dice.whole(0, 80)
+    return {"framing": f"{framing} B", "packet": f"{framing + dice.whole(1, 1500)} B"}
+
+
+def _trace(dice: Dice) -> Block:
+    block: Block = dice.options({"shift": "random"})
+    if dice.slow:
+        return {"kind": "csv", "path": "slow.csv"} | block
+    if dice.chance(0.5):
+        return {"kind": "mahimahi", "path": "rate.up"} | block
+    again: Block = {"repeat": False} if dice.chance(0.2) else block
+    return {"kind": "csv", "path": "rate.csv"} | again
+
+
+def shannon(dice: Dice) -> Block:
+    further = {
+        "shadowing": f"{dice.whole(0, 12)} dB",
+        "noise": "-150 dBm/Hz",
+        "attenuation": dice.percent(1, 100),
+        "most": "unlimited",
+        "latency": latency(dice),
+        "send": _power(dice),
+        "receive": _power(dice),
+    }
+    return {
+        "bandwidth": dice.quantity(1e3, 1e7, "Hz"),
+        "power": dice.quantity(0.1, 1e3, "mW"),
+        "server_power": dice.quantity(0.1, 10, "W"),
+        "distance": dice.quantity(1, 900, "m"),
+        **dice.options(further),
+        **(_packets(dice) if dice.chance(0.3) else {}),
+    }
+
+
+def first_order(dice: Dice) -> Block:
+    block: Block = {"up": rate(dice), "down": rate(dice), "distance": dice.quantity(1, 900, "m")}
+    block |= dice.options({"latency": latency(dice), "electronics": _per_bit(dice)})
+    return block | (_packets(dice) if dice.chance(0.3) else {})
+
+
+def lora(dice: Dice) -> Block:
+    return dice.options({"duty": dice.percent(1, 100), "coding": dice.whole(1, 4)})
+
+
+def preset(dice: Dice) -> Block:
+    """Draw what differs from a preset."""
+    block = dice.options({"up": rate(dice), "down": rate(dice), "latency": latency(dice)}, 0.15)
+    if dice.chance(0.1):
+        block[dice.one(["up_trace", "down_trace"])] = _trace(dice)
+    return block | (_packets(dice) if dice.chance(0.1) else {})
+
+
+RADIO_DRAWS: dict[str, Callable[[Dice], Block]] = {
+    **dict.fromkeys(RADIOS, preset),
+    **dict.fromkeys(LORA, lora),
+    "custom": lambda dice: custom(dice) | (_packets(dice) if dice.chance(0.3) else {}),
+    "shannon": shannon,
+    "first-order": first_order,
+}
+
+LOSS_DRAWS: dict[str, Callable[[Dice], Block]] = {
+    "none": lambda dice: {},
+    "independent": lambda dice: {"rate": dice.percent(1, 60)},
+    "gilbert-elliott": lambda dice: {
+        "p": dice.percent(1, 40),
+        "r": dice.percent(10, 90),
+        **dice.options({"h": dice.percent(1, 50), "k": dice.percent(70, 100)}),
+    },
+}
+
+
+def radio(dice: Dice) -> Block:
+    """Draw a radio with its losses; custom ones are a third of all."""
+    kind = "custom" if dice.chance(0.3) else dice.one(list(RADIO_DRAWS))
+    block = {"kind": kind, **RADIO_DRAWS[kind](dice)}
+    if dice.chance(0.35):
+        loss = dice.one(list(LOSS_DRAWS))
+        block["loss"] = {"kind": loss, **LOSS_DRAWS[loss](dice)}
+        if dice.chance(0.6):
+            block["tries"] = dice.one([1, 1, 2, 5, "unlimited"])
+    return block

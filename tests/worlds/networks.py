@@ -13,12 +13,8 @@ def _discipline(dice: Dice) -> Block:
 
 
 def _server(dice: Dice) -> Block:
-    link = {DOWNLINK: rate(dice), UPLINK: rate(dice), "latency": latency(dice)}
+    link = {"downlink": rate(dice), "uplink": rate(dice), "latency": latency(dice)}
     return {"server": dice.options(link, 0.6) | _discipline(dice)}
-
-
-UPLINK, DOWNLINK = "down", "up"
-"""What the server's link calls the ways from and to its clients."""
 
 
 def _link(dice: Dice) -> Block:

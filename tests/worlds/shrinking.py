@@ -32,11 +32,11 @@ def _paths(block: object, head: Path = ()) -> Iterator[Path]:
     if isinstance(block, dict):
         items = list(block.items())
     elif isinstance(block, list):
-        items = list(enumerate(block)) if len(block) > 1 else []
+        items = list(enumerate(block))
     else:
         return
     for key, _ in items:
-        if key != "kind":
+        if key != "kind" and (isinstance(block, dict) or len(block) > 1):
             yield (*head, key)
     for key, value in items:
         yield from _paths(value, (*head, key))

@@ -39,7 +39,8 @@ def packer(
     make = Contractive if field in feeds_back else PACKERS[spec.error_feedback]
     exact = isinstance(spec.compressor, Identity)
     name = ("compressor", sender, field) if field else ("compressor", sender)
-    return make(spec.compressor, form, _UNUSED if exact else stream(seed, *name))
+    rng = _UNUSED if exact else stream(seed, *name)
+    return make(spec.compressor, form, rng, in_full=spec.if_longer == "plain")
 
 
 def promise(spec: Compression, dimension: int) -> Contract:

@@ -78,6 +78,11 @@ class Compression(Spec):
         description="what a sender keeps of its errors: none; ef, the sum of them; or ef21, what "
         "the receiver holds, of which only the change is sent",
     )
+    if_longer: Literal["plain", "compressed"] = Field(
+        default="plain",
+        description="what is sent where the compressor could make a vector longer than it is: "
+        "plain, the vector in full, which is exact; or compressed all the same",
+    )
 
 
 class Wire(Spec):

@@ -37,6 +37,7 @@ from fedsim.wire.payloads import (
     SeededSparse,
     Sign,
     Sparse,
+    SparsePowers,
 )
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "SeededSparse",
     "Sign",
     "Sparse",
+    "SparsePowers",
     "TernGrad",
     "TopK",
     "ValueFormat",

@@ -15,7 +15,7 @@ import numpy as np
 from fedsim.ports import DENSE, Array, Payload, Structure
 from fedsim.wire.compressors import Compressor, Identity
 from fedsim.wire.formats import ValueFormat
-from fedsim.wire.natural import natural
+from fedsim.wire.natural import natural, shorter
 from fedsim.wire.payloads import Encodable
 from fedsim.wire.payloads.base import frozen
 
@@ -23,20 +23,49 @@ Feedback = Literal["none", "ef", "ef21"]
 """The kinds of error feedback."""
 
 
-class Plain:
+class _Compressing:
+    """What all packers of one sender's vectors have: a compressor, a format and its draws.
+
+    Args:
+        compressor: may remember what it sent.
+        form: how a value is written.
+        rng: what random compressors draw from.
+        in_full: whether a vector that the compressor could make longer than it is goes in full,
+            which is exact. That takes its draw as well, so those that follow stay in step.
+    """
+
+    def __init__(
+        self,
+        compressor: Compressor,
+        form: ValueFormat,
+        rng: np.random.Generator,
+        *,
+        in_full: bool = True,
+    ) -> None:
+        self._compressor, self._send = compressor, compressor.sender()
+        self._form, self._rng, self._in_full = form, rng, in_full
+
+    def _compress(self, vector: Array, structure: Structure, *, shrink: bool) -> Encodable:
+        """Return C(v), or C(a v) with the a that makes an unbiased C contractive; or v in full."""
+        small = _contracted(self._compressor, vector) if shrink else vector
+        payload = self._send(small, self._rng, self._form)
+        if not self._in_full:
+            return payload
+        longest = self._compressor.longest(small, payload)
+        return shorter(vector, structure, self._form, longest) or payload
+
+
+class Plain(_Compressing):
     """A compressor without feedback: the error of a message is lost with it."""
 
     source: ClassVar[str] = "none"
-
-    def __init__(self, compressor: Compressor, form: ValueFormat, rng: np.random.Generator) -> None:
-        self._send, self._form, self._rng = compressor.sender(), form, rng
-        self._exact = isinstance(compressor, Identity)
+    shrinks: ClassVar[bool] = False
 
     def pack(self, vector: Array, structure: Structure = DENSE) -> Encodable:
         """Return C(v)."""
-        if self._exact or not vector.ndim:
+        if isinstance(self._compressor, Identity) or not vector.ndim:
             return natural(vector, structure, self._form)
-        return self._send(vector, self._rng, self._form)
+        return self._compress(vector, structure, shrink=self.shrinks)
 
     def take_back(self, payload: Payload) -> None:
         """Do nothing: nothing was kept."""
@@ -55,23 +84,21 @@ class Contractive(Plain):
     differences to what a server holds would grow.
     """
 
-    def __init__(self, compressor: Compressor, form: ValueFormat, rng: np.random.Generator) -> None:
-        super().__init__(compressor, form, rng)
-        self._compressor = compressor
-
-    def pack(self, vector: Array, structure: Structure = DENSE) -> Encodable:
-        """Return C(a v)."""
-        if not vector.ndim:
-            return super().pack(vector)
-        return super().pack(_contracted(self._compressor, vector), structure)
+    shrinks: ClassVar[bool] = True
 
 
-class _Remembering(ABC):
+class _Remembering(_Compressing, ABC):
     """A packer whose state changes by a known vector with every payload."""
 
-    def __init__(self, compressor: Compressor, form: ValueFormat, rng: np.random.Generator) -> None:
-        self._compressor, self._send = compressor, compressor.sender()
-        self._form, self._rng = form, rng
+    def __init__(
+        self,
+        compressor: Compressor,
+        form: ValueFormat,
+        rng: np.random.Generator,
+        *,
+        in_full: bool = True,
+    ) -> None:
+        super().__init__(compressor, form, rng, in_full=in_full)
         self._state: Array = np.zeros(1)
         # A payload that nobody holds any more cannot be taken back, so it need not be known.
         self._changes: WeakKeyDictionary[Payload, Array] = WeakKeyDictionary()
@@ -79,14 +106,15 @@ class _Remembering(ABC):
     def pack(self, vector: Array, structure: Structure = DENSE) -> Payload:
         """Return what is sent for a vector, shape (d,).
 
-        With the errors so far it has no structure any more. A number is sent as it is.
+        With the errors so far it may have lost its structure: then it is no shorter for it. A
+        number is sent as it is.
         """
         if not vector.ndim:
             return natural(vector, structure, self._form)
-        return self._packed(vector)
+        return self._packed(vector, structure)
 
     @abstractmethod
-    def _packed(self, vector: Array) -> Payload:
+    def _packed(self, vector: Array, structure: Structure) -> Payload:
         """Return what is sent for a vector, and take note of what that changes."""
 
     def take_back(self, payload: Payload) -> None:
@@ -97,10 +125,6 @@ class _Remembering(ABC):
         change = self._changes.pop(payload, None)
         if change is not None:
             self._state = frozen(self._state - change)
-
-    def _compress(self, vector: Array) -> Encodable:
-        """Return C(a v)."""
-        return self._send(_contracted(self._compressor, vector), self._rng, self._form)
 
     def _change(self, payload: Payload, change: Array) -> None:
         """Add to the state what a payload adds to it."""
@@ -123,9 +147,9 @@ class ErrorFeedback(_Remembering):
         """The error e so far, shape (d,); zeros of shape (1,) before the first message."""
         return self._state
 
-    def _packed(self, vector: Array) -> Encodable:
+    def _packed(self, vector: Array, structure: Structure) -> Encodable:
         """Return c."""
-        payload = self._compress(self._state + vector)
+        payload = self._compress(self._state + vector, structure, shrink=True)
         with np.errstate(invalid="ignore"):  # an infinite value has no error that could be kept
             self._change(payload, vector - payload.values)
         return payload
@@ -145,10 +169,10 @@ class ErrorFeedback21(_Remembering):
         """What the receiver holds, h, shape (d,); zeros of shape (1,) before the first message."""
         return self._state
 
-    def _packed(self, vector: Array) -> "Update":
+    def _packed(self, vector: Array, structure: Structure) -> "Update":
         """Return c, which arrives as the new h."""
         with np.errstate(invalid="ignore"):
-            sent = self._compress(vector - self._state)
+            sent = self._compress(vector - self._state, structure, shrink=True)
             payload = Update(sent, frozen(self._state + sent.values))
             self._change(payload, sent.values)
         return payload

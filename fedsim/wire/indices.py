@@ -152,6 +152,11 @@ def absent(indices: Numbers, dimension: int) -> Numbers:
     return np.flatnonzero(out)
 
 
+def most_bits(count: int, dimension: int) -> int:
+    """Return bits that no set of at most k of d indices exceeds, whichever they are."""
+    return min(dimension, count * width(dimension))
+
+
 def width(dimension: int) -> int:
     """Return ceil(log2 d), the bits of one index below d; 0 where there is no choice."""
     return max(dimension - 1, 0).bit_length()

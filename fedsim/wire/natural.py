@@ -6,6 +6,9 @@ from fedsim.ports import DENSE, Array, Structure
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads import Dense, Encodable, LowRank, Scalar, Sign, Sparse
 
+_LARGEST_ERROR = 1 / 8
+"""The share of an array's length that rounding leaves out at most, within a format's range."""
+
 
 def natural(values: Array, structure: Structure, form: ValueFormat) -> Encodable:
     """Return what says an array in full.
@@ -23,11 +26,41 @@ def natural(values: Array, structure: Structure, form: ValueFormat) -> Encodable
     if structure.kind == "sparse":
         other: Encodable = Sparse.of(values, form)
     elif structure.kind == "sign":
+        if not _of_one_magnitude(values):
+            return dense
         scale = float(np.float32(np.abs(values[:1]).sum()))
         other = Sign(scale, (values < 0).astype(np.uint8))
     else:
         other = _factored(values, structure.rows, form)
     return other if other.bits < dense.bits else dense
+
+
+def shorter(values: Array, structure: Structure, form: ValueFormat, bits: int) -> Encodable | None:
+    """Return what says an array in full in fewer than so many bits; None where nothing does.
+
+    Nor does anything where most of it is beyond the range of the format.
+    """
+    if structure is DENSE and Dense.length(values, form) >= bits:
+        return None
+    payload = natural(values, structure, form)
+    if payload.bits >= bits:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        error, whole = euclidean(payload.values - values), euclidean(values)
+    return payload if error <= _LARGEST_ERROR * whole else None
+
+
+def euclidean(vector: Array) -> float:
+    """Return |v|_2, whose squares neither overflow nor vanish."""
+    largest = float(np.abs(vector).max(initial=0.0))
+    if not 0 < largest < np.inf:
+        return largest
+    return largest * float(np.linalg.norm(vector / largest))
+
+
+def _of_one_magnitude(values: Array) -> bool:
+    magnitudes = np.abs(values)
+    return bool((magnitudes == magnitudes[:1]).all())
 
 
 def _factored(values: Array, rows: int, form: ValueFormat) -> LowRank:

@@ -23,6 +23,7 @@ from fedsim.wire import (
     SeededSparse,
     Sign,
     Sparse,
+    SparsePowers,
     ValueFormat,
     decode,
     decode_message,
@@ -83,6 +84,7 @@ def genuine(rng: np.random.Generator) -> list[bytes]:
             Quantized.of(1.5, np.sign(levels), 1),
             Sign(0.5, (vector < 0).astype(np.uint8)),
             Powers(rng.integers(512, size=dimension)),
+            SparsePowers.of(np.where(sparse, rng.integers(512, size=dimension), 0)),
         ]
         if dimension:
             made.append(LowRank.of(*factors, dimension, form))

@@ -15,6 +15,7 @@ from fedsim.wire import (
     SeededSparse,
     Sign,
     Sparse,
+    SparsePowers,
     ValueFormat,
 )
 
@@ -82,6 +83,13 @@ def powers(draw: st.DrawFn) -> Powers:
 
 
 @st.composite
+def sparse_powers(draw: st.DrawFn) -> SparsePowers:
+    present = draw(masks(draw(dimensions)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    return SparsePowers.of(np.where(present, rng.integers(1, 512, present.size), 0))
+
+
+@st.composite
 def low_rank(draw: st.DrawFn) -> LowRank:
     dimension = draw(st.integers(0, 60))
     rows = draw(st.integers(1, dimension)) if dimension else 0
@@ -103,5 +111,6 @@ payloads: st.SearchStrategy[Encodable] = st.one_of(
     quantized(),
     sign(),
     powers(),
+    sparse_powers(),
     low_rank(),
 )

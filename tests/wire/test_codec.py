@@ -117,6 +117,7 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated(data: bytes) -> N
     (b"\x83\x06\x07\x01" + bytes(16), "no matrix of 7 rows has 6 entries"),
     (b"\x83\x06\x00\x00", "no matrix of 0 rows has 6 entries"),
     (b"\x51\x01\x01\x00\x00\x00\x80\x80\x01", "a norm of -0"),
+    (b"\x91\x02\x01\x01\x00\x00", "zero among those that are not"),
 ])  # fmt: skip
 def test_what_no_sender_would_write_is_named(data: bytes, named: str) -> None:
     with pytest.raises(DecodeError, match=named):

@@ -14,6 +14,7 @@ from fedsim.wire import (
     SeededSparse,
     Sign,
     Sparse,
+    SparsePowers,
     ValueFormat,
     decode,
     encode,
@@ -89,6 +90,8 @@ CASES: dict[str, tuple[Encodable, str]] = {
     "sign": (Sign(0.25, np.array([1, 0, 0, 1], dtype=np.uint8)), "61 04 0000803e 09"),
     # 1 is exponent 127, -2 is 256 + 128: 1111 1110 0 and 0000 0001 1.
     "powers": (Powers(np.array([127, 384])), "71 02 7f 00 03"),
+    # Coordinate 3 of 8 in three bits, and the nine bits of a 1: 110 and 1111 1110 0.
+    "sparse powers": (SparsePowers.of(levels(8, i3=127)), "91 08 01 01 fb 03"),
     # A 2 x 2 matrix of which three entries count: U = (1, 2), V = (1, -1).
     "low rank": (
         LowRank.of(np.array([[1.0], [2.0]]), np.array([[1.0], [-1.0]]), 3, F16),

@@ -83,6 +83,18 @@ class Compressor(Spec):
         """Return the class and the constant for this very vector, where they depend on it."""
         return self.contract(vector.size)
 
+    def longest(self, vector: Array, payload: Encodable) -> int:  # noqa: ARG002 - for those that draw
+        """Return the bits of the longest payload that the draw could have made of a vector.
+
+        Whether a vector goes in full, which is exact, is decided by this: if it were decided by
+        the length that was drawn, an unbiased compressor would be biased towards what is short.
+
+        Args:
+            vector: shape (d,).
+            payload: what was made of it, and all there is to know where its length is not random.
+        """
+        return payload.bits
+
     def sender(self) -> Sender:
         """Return what one sender compresses with; it may remember what it sent before."""
         return self.compress

@@ -10,9 +10,11 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.ports import Array
+from fedsim.wire.bitstream import Numbers
 from fedsim.wire.compressors.base import Compressor, Contract
 from fedsim.wire.formats import ValueFormat
-from fedsim.wire.payloads import LARGEST_STEPS, Powers, Quantized, Sign
+from fedsim.wire.natural import euclidean
+from fedsim.wire.payloads import LARGEST_STEPS, Encodable, Powers, Quantized, Sign, SparsePowers
 
 
 class _Dithered(Compressor):
@@ -28,6 +30,13 @@ class _Dithered(Compressor):
         levels = np.floor(exact)
         levels += draws < exact - levels
         return Quantized.of(norm, np.copysign(levels, vector).astype(np.intp), steps)
+
+    def longest(self, vector: Array, payload: Encodable) -> int:
+        """Return the bits where every level is rounded up."""
+        if not isinstance(payload, Quantized) or not 0 < payload.norm < np.inf:
+            return payload.bits
+        up = np.ceil(np.abs(vector) / payload.norm * payload.steps).astype(np.intp)
+        return Quantized.of(payload.norm, up, payload.steps).longest
 
     @abstractmethod
     def steps(self, dimension: int) -> int:
@@ -139,15 +148,24 @@ class Natural(Compressor):
 
     kind: Literal["natural"] = "natural"
 
-    def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Powers:
-        """Return sign and exponent of each coordinate."""
+    def compress(
+        self, vector: Array, rng: np.random.Generator, form: ValueFormat
+    ) -> Powers | SparsePowers:
+        """Return sign and exponent of each coordinate, or of each that is not zero."""
         draws, magnitudes = rng.random(vector.size), np.abs(vector)
         fractions, exponents = np.frexp(magnitudes)  # f 2^e with 1/2 <= f < 1
         codes = np.clip(exponents + 126 + (draws < 2 * fractions - 1), 1, 255)
         tiny = magnitudes < 2.0**-126
         codes[tiny] = draws[tiny] < magnitudes[tiny] * 2.0**126
         codes[~np.isfinite(vector)] = 255
-        return Powers(codes.astype(np.intp) + 256 * np.signbit(vector))
+        return _shorter(codes.astype(np.intp) + 256 * (np.signbit(vector) & (vector != 0)))
+
+    def longest(self, vector: Array, payload: Encodable) -> int:
+        """Return the bits where nothing that is tiny becomes zero."""
+        if not (vector[np.abs(vector) < 2.0**-126]).any():
+            return payload.bits
+        some = (vector != 0).astype(np.intp)
+        return min(Powers(some).bits, SparsePowers.of(some).longest)
 
     def contract(self, dimension: int) -> Contract:
         """Return: unbiased."""
@@ -181,12 +199,10 @@ class ScaledSign(Compressor):
         return Contract("contractive", float(np.abs(vector).sum()) ** 2 / whole if whole else 1.0)
 
 
-def euclidean(vector: Array) -> float:
-    """Return |v|_2, whose squares neither overflow nor vanish."""
-    largest = float(np.abs(vector).max(initial=0.0))
-    if not 0 < largest < np.inf:
-        return largest
-    return largest * float(np.linalg.norm(vector / largest))
+def _shorter(codes: Numbers) -> Powers | SparsePowers:
+    """Return the shorter payload of the codes, shape (d,); where they are as long, the first."""
+    every, some = Powers(codes), SparsePowers.of(codes)
+    return some if some.bits < every.bits else every
 
 
 def float32_above(value: float) -> float:

@@ -11,7 +11,7 @@ from fedsim.ports import Array
 from fedsim.wire.bitstream import Numbers
 from fedsim.wire.compressors.base import Compressor, Contract, Sized
 from fedsim.wire.formats import ValueFormat
-from fedsim.wire.payloads import SeededSparse, Sparse
+from fedsim.wire.payloads import Encodable, SeededSparse, Sparse
 
 
 class TopK(Sized):
@@ -62,6 +62,10 @@ class RandK(Sized):
         if self.indices == "seed":
             return payload
         return Sparse(payload.indices, payload.entries, dimension, form)
+
+    def longest(self, vector: Array, payload: Encodable) -> int:
+        """Return the bits with the longest indices, where they are written out."""
+        return payload.longest if isinstance(payload, Sparse) else payload.bits
 
     def contract(self, dimension: int) -> Contract:
         """Return: unbiased; every vector attains omega."""

@@ -13,6 +13,7 @@ format in the low half. `bits` is computed without encoding and equals
 | Quantized | d and s, norm, code of the levels (1 byte), the levels |
 | Sign | d, scale, one bit a coordinate, set where it is negative |
 | Powers | d, nine bits a coordinate: its sign and its exponent |
+| SparsePowers | d and k, index code (1 byte), the indices, nine bits for each of k |
 | LowRank | d, rows m and rank r, the factors (m, r) and (n, r) in C order |
 | Empty | nothing at all, not even the first byte: the header alone |
 
@@ -22,7 +23,8 @@ and a scale are a float32 whatever the scenario's value format is.
 
 from fedsim.wire.payloads.base import Encodable
 from fedsim.wire.payloads.dense import Dense, Empty, LowRank, Scalar
-from fedsim.wire.payloads.quantized import LARGEST_STEPS, Powers, Quantized, Sign
+from fedsim.wire.payloads.powers import Powers, SparsePowers
+from fedsim.wire.payloads.quantized import LARGEST_STEPS, Quantized, Sign
 from fedsim.wire.payloads.sparse import SeededSparse, Sparse, draw_indices
 
 PAYLOADS: tuple[type[Encodable], ...] = (
@@ -34,6 +36,7 @@ PAYLOADS: tuple[type[Encodable], ...] = (
     Sign,
     Powers,
     LowRank,
+    SparsePowers,
 )
 """Every payload that has an encoding; `Empty` has none."""
 
@@ -50,5 +53,6 @@ __all__ = [
     "SeededSparse",
     "Sign",
     "Sparse",
+    "SparsePowers",
     "draw_indices",
 ]

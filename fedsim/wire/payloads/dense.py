@@ -39,10 +39,15 @@ class Dense:
         """Round an array to what arrives of it."""
         return cls(format.round(values), format)
 
+    @classmethod
+    def length(cls, values: NDArray[np.floating], form: ValueFormat) -> int:
+        """Return the bits of an array before it is rounded."""
+        return 8 * (2 + 4 * values.ndim + form.size * values.size)
+
     @property
     def bits(self) -> int:
         """The length of the encoding."""
-        return 8 * (2 + 4 * self.values.ndim + self.format.size * self.values.size)
+        return self.length(self.values, self.format)
 
     def body(self) -> bytes:
         """Write the shape and the values."""

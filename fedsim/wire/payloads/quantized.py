@@ -1,11 +1,10 @@
-"""Payloads that write a few bits of each coordinate."""
+"""Payloads that write a level or a sign of each coordinate."""
 
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.errors import DecodeError
 from fedsim.ports import Array
@@ -21,7 +20,7 @@ from fedsim.wire.bitstream import (
     whole_bytes,
 )
 from fedsim.wire.formats import ValueFormat
-from fedsim.wire.indices import IndexSet, read
+from fedsim.wire.indices import IndexSet, most_bits, read
 from fedsim.wire.indices import width as width_below
 from fedsim.wire.payloads.base import FLOAT32_ONLY, frozen
 from fedsim.wire.reader import Reader
@@ -30,7 +29,6 @@ LARGEST_STEPS = 2**24
 """The most steps of a norm; float32 has no more."""
 
 _FIXED = 0x80
-_EXPONENT_BITS = 9
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,18 +80,32 @@ class Quantized:
     @cached_property
     def bits(self) -> int:
         """The length of the encoding."""
-        head = 1 + varint_size(self.dimension) + varint_size(self.steps) + 4 + 1
         where = IndexSet.of(self.indices, self.dimension)
-        return 8 * (head + min(self._fixed_size, self._elias_size(where)))
+        return self._head + 8 * min(self._fixed_size, self._elias_size(where))
+
+    @property
+    def longest(self) -> int:
+        """The bits that no levels exceed of which none is farther from zero than these are."""
+        signs = self.indices.size
+        where = most_bits(signs, self.dimension)
+        elias = varint_size(signs) + whole_bytes(where + signs + self._magnitude_bits)
+        return self._head + 8 * min(self._fixed_size, elias)
+
+    @property
+    def _head(self) -> int:
+        return 8 * (1 + varint_size(self.dimension) + varint_size(self.steps) + 4 + 1)
 
     @property
     def _fixed_size(self) -> int:
         return whole_bytes(self.dimension * self.width)
 
+    @property
+    def _magnitude_bits(self) -> int:
+        return gamma_length(np.abs(self.levels)) if self.steps > 1 else 0
+
     def _elias_size(self, where: IndexSet) -> int:
-        magnitudes = gamma_length(np.abs(self.levels)) if self.steps > 1 else 0
         count = self.indices.size
-        return varint_size(count) + whole_bytes(where.bits + count + magnitudes)
+        return varint_size(count) + whole_bytes(where.bits + count + self._magnitude_bits)
 
     def body(self) -> bytes:
         """Write the sizes, the norm and the levels."""
@@ -183,41 +195,3 @@ class Sign:
         negative = reader.bits(dimension)
         reader.align()
         return cls(scale, negative)
-
-
-@dataclass(frozen=True, eq=False)
-class Powers:
-    """A power of two with a sign for each coordinate, or zero: a float32 without its fraction.
-
-    Attributes:
-        codes: the upper nine bits of each float32, shape (d,): 256 for a minus, and the
-            exponent plus 127, from 1 to 254; 0 is zero and 255 infinite.
-    """
-
-    kind: ClassVar[int] = 7
-    formats: ClassVar[tuple[ValueFormat, ...]] = FLOAT32_ONLY
-    format: ClassVar[ValueFormat] = ValueFormat.FLOAT32
-    codes: NDArray[np.intp]
-
-    @cached_property
-    def values(self) -> Array:
-        """The decoded vector, read-only, shape (d,)."""
-        halves = (self.codes << 23).astype("<u4").view("<f4")
-        return frozen(halves.astype(np.float64))
-
-    @property
-    def bits(self) -> int:
-        """The length of the encoding."""
-        size = self.codes.size
-        return 8 * (1 + varint_size(size) + whole_bytes(_EXPONENT_BITS * size))
-
-    def body(self) -> bytes:
-        """Write the dimension and the codes."""
-        return varint(self.codes.size) + packed(fixed(self.codes, _EXPONENT_BITS))
-
-    @classmethod
-    def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003 - as of any payload
-        """Read the dimension and the codes."""
-        codes = reader.fixed(reader.dimension(), _EXPONENT_BITS)
-        reader.align()
-        return cls(codes)

@@ -12,7 +12,7 @@ from fedsim.errors import DecodeError
 from fedsim.ports import Array
 from fedsim.wire.bitstream import Numbers, packed, varint, varint_size, whole_bytes
 from fedsim.wire.formats import ValueFormat
-from fedsim.wire.indices import IndexSet, absent, read
+from fedsim.wire.indices import IndexSet, absent, most_bits, read
 from fedsim.wire.payloads.base import ANY_FORMAT, frozen
 from fedsim.wire.reader import Reader
 
@@ -55,9 +55,16 @@ class Sparse:
     @cached_property
     def bits(self) -> int:
         """The length of the encoding."""
+        return self._length(IndexSet.of(self.indices, self.dimension).bits)
+
+    @property
+    def longest(self) -> int:
+        """The bits that no as many coordinates exceed, whichever they are."""
+        return self._length(most_bits(self.indices.size, self.dimension))
+
+    def _length(self, where: int) -> int:
         counts = varint_size(self.dimension) + varint_size(self.indices.size)
-        where = whole_bytes(IndexSet.of(self.indices, self.dimension).bits)
-        return 8 * (2 + counts + where + self.format.size * self.indices.size)
+        return 8 * (2 + counts + whole_bytes(where) + self.format.size * self.indices.size)
 
     def body(self) -> bytes:
         """Write the sizes, the indices and the values."""

@@ -99,7 +99,7 @@ def test_breast_cancer_at_the_tolerance_of_the_paper() -> None:
 
 def test_other_problems_have_no_constrained_optimum() -> None:
     data = overlapping()
-    assert constrained_optimum(Problem.of(Logistic(), [data]), 0.1) is None
+    assert constrained_optimum(Problem.of(Logistic(labels="plus-minus"), [data]), 0.1) is None
     assert constrained_optimum(Problem.of(NeymanPearson(l1=0.1), [data]), 0.1) is None
     assert constrained_optimum(Problem.of(NeymanPearson(), [data], L1(weight=0.1)), 0.1) is None
 

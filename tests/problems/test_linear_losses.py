@@ -160,10 +160,10 @@ class TestLogistic:
             values.append((f.value(np.ones(1)), *f.gradient(np.ones(1)), *f.hessian(np.ones(1))[0]))
         assert values[0] == pytest.approx(values[1], rel=1e-8)
 
-    def test_labels_are_used_as_given_unless_told_otherwise(self) -> None:
+    def test_labels_are_used_as_given_where_that_is_asked_for(self) -> None:
         labels = np.array([0.0, 1.0, 9.0])
-        assert Logistic().encode(labels) is labels
-        f = LocalLoss(Logistic(scale="sum"), np.eye(3), labels)
+        assert Logistic(labels="as-given").encode(labels) is labels
+        f = LocalLoss(Logistic(scale="sum", labels="as-given"), np.eye(3), labels)
         assert f.value(np.ones(3)) == pytest.approx(np.logaddexp(0, -labels).sum())
 
     @pytest.mark.parametrize("labels", [[0, 1, 0], [1, 2, 1], [-1, 1, -1], [-7.5, 3, -7.5]])

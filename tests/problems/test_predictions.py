@@ -6,7 +6,17 @@ from scipy.special import expit
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems import Logistic, Loss, MultilayerPerceptron, Samples, Squared, TraceRegression
+from fedsim.problems import (
+    Logistic,
+    Loss,
+    MultilayerPerceptron,
+    Problem,
+    Samples,
+    Softmax,
+    Squared,
+    TraceRegression,
+)
+from fedsim.problems.measures import HeldOutAccuracy, HeldOutLoss, TrainingAccuracy
 
 from .examples import local, samples
 
@@ -33,11 +43,62 @@ def test_what_is_predicted_at_a_minimiser_is_what_was_learnt() -> None:
     assert np.mean(loss.predict(X, w, loss.classes(labels)) == labels) > 0.95
 
 
-def test_labels_as_given_tell_classes_apart_where_they_are_minus_and_plus_one() -> None:
-    assert Logistic().classes(np.array([1.0, 1.0])).tolist() == [-1, 1]
-    with pytest.raises(DataError, match="the data has -1, 4, 9, of which plus-minus") as caught:
-        Logistic().classes(THREE)
+@pytest.mark.parametrize("labels", ["signs", "as-given"])
+def test_other_labels_than_signs_tell_no_two_classes_apart(labels: str) -> None:
+    loss = Logistic.model_validate({"labels": labels})
+    assert loss.classes(np.array([1.0, 1.0])).tolist() == [-1, 1]
+    with pytest.raises(DataError, match=r"the data has -1, 4, 9; give {positive: 9}") as caught:
+        loss.classes(THREE)
     assert caught.value.key == "loss.labels"
+
+
+def test_one_label_against_all_others_is_the_same_as_two_labels() -> None:
+    """Value, gradient, prediction and both accuracies are those of labels mapped by hand."""
+    by_hand = np.where(THREE == 4.0, 1.0, -1.0)
+    w = np.array([0.5, -1.0, 0.3, 0.7])
+    one, two = Logistic.model_validate({"labels": {"positive": 4}}), Logistic()
+    mine = Problem.of(one, [Samples(X, THREE)], test=Samples(X[:9], np.full(9, 77.0)))
+    other = Problem.of(two, [Samples(X, by_hand)], test=Samples(X[:9], np.full(9, -1.0)))
+    assert mine.value(w, "mean") == other.value(w, "mean")
+    assert np.array_equal(mine.gradient(w, "mean"), other.gradient(w, "mean"))
+    for measure in (TrainingAccuracy(), HeldOutAccuracy(), HeldOutLoss()):
+        figures = [measure.bind(problem, "mean")(w) for problem in (mine, other)]
+        assert figures[0] == figures[1]
+    assert 0 < figures[0]["test_loss"] < np.inf
+
+
+def test_a_label_that_no_row_has_is_no_class() -> None:
+    loss = Logistic.model_validate({"labels": {"positive": 3}})
+    with pytest.raises(DataError, match="no row has the label 3; the data has -1, 4, 9") as caught:
+        loss.encode(THREE)
+    assert caught.value.key == "loss.labels"
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (np.arange(10.0), ["has 0, 1, 2, 3, 4, ...", "{positive: 9}", "softmax", "squared"]),
+        (np.array([0.0, 1.0]), ["has 0, 1", "give plus-minus", "{positive: 1}"]),
+        (np.array([1.0, 2.0, -1.0]), ["{positive: 2}", "softmax"]),
+        (np.array([0.5, 0.7, 1.3]), ["has 0.5, 0.7, 1.3", "squared"]),
+        (np.zeros(3), ["has 0;", "{positive: 0}"]),
+    ],
+)
+def test_logistic_refuses_labels_that_are_no_signs(labels: Array, words: list[str]) -> None:
+    with pytest.raises(DataError) as caught:
+        Logistic().encode(labels)
+    assert caught.value.key == "loss.labels"
+    assert [word for word in words if word not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("loss", "key"), [(Softmax(), "loss.kind"), (MultilayerPerceptron(), "loss.output")]
+)
+def test_a_class_for_each_label_takes_whole_numbers(loss: Loss, key: str) -> None:
+    with pytest.raises(DataError, match=r"has 1.5 among its 3 distinct labels.*squared") as caught:
+        loss.encode(np.array([1.0, 2.0, 1.5]))
+    assert caught.value.key == key
+    assert loss.encode(np.array([-3.0, 2.0, 1.0])).shape == (3, 3)
 
 
 @pytest.mark.parametrize("output", ["sigmoid", "softmax"])

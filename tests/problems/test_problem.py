@@ -126,7 +126,7 @@ def test_smoothness_lies_between_the_clients_largest_and_their_sum(loss: LinearL
 def test_logistic_smoothness_goes_by_the_labels_as_used() -> None:
     # Labels 0 and 3: rows of label 0 do not curve at all, the others 9 times.
     data = Samples(DATA.X, np.where(DATA.y > 0, 3.0, 0.0))
-    problem = Problem.of(Logistic(scale="sum"), [data])
+    problem = Problem.of(Logistic(scale="sum", labels="as-given"), [data])
     curved = DATA.X[DATA.y > 0]
     expected = 9 / 4 * np.linalg.norm(curved, 2) ** 2
     assert problem.smoothness("sum") == pytest.approx(expected)

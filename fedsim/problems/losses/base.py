@@ -163,6 +163,13 @@ class Loss(Spec):
         """Return the gradient of g at `w`, shape (dimension,); errors as for `constraint`."""
         raise self._unconstrained()
 
+    def told_apart(self, labels: Array) -> Array:
+        """Return labels (n,) as far as the loss tells them apart: alike where they are one class.
+
+        `classes` and `predict` speak of these.
+        """
+        return labels
+
     def classes(self, labels: Array) -> Array:
         """Return the distinct labels of the training data in the order that `predict` takes.
 
@@ -222,6 +229,22 @@ def distinct_pair(labels: Array, key: str) -> Array:
 def two_labels(labels: Array, low: float, high: float, key: str) -> Array:
     """Return `low` for the smaller of two distinct labels, `high` for the larger; errors alike."""
     return np.where(labels == distinct_pair(labels, key)[0], low, high)
+
+
+def whole_labels(labels: Array, key: str) -> Array:
+    """Return labels that are whole numbers, as those of classes are.
+
+    Raises:
+        DataError: one is not; `key` is what takes each for a class.
+    """
+    if not np.array_equal(labels, np.rint(labels)):
+        seen = labels[labels != np.rint(labels)][0]
+        raise DataError(
+            key,
+            f"a class a distinct label is made of whole numbers; the data has {seen:g} among its "
+            f"{len(np.unique(labels))} distinct labels; the loss squared takes any number",
+        )
+    return labels
 
 
 def listed(distinct: Array) -> str:

@@ -11,6 +11,13 @@ from fedsim.problems.features import Features, scaled_rows
 from fedsim.problems.losses import sigmoid
 from fedsim.problems.losses.base import Rows, State, distinct_pair, listed, two_labels
 from fedsim.problems.losses.linear import LinearLoss
+from fedsim.spec import Spec
+
+
+class Positive(Spec):
+    """One label against all others."""
+
+    positive: float = Field(description="the label that becomes +1; every other one becomes -1")
 
 
 class Logistic(LinearLoss):
@@ -29,21 +36,33 @@ class Logistic(LinearLoss):
         description="the sum over the client's rows, their mean, or (share) their sum over the "
         "number of rows of all clients",
     )
-    labels: Literal["as-given", "plus-minus"] = Field(
-        default="as-given",
-        description="as-given: y is used as the data has it; plus-minus: the smaller of "
-        "exactly two distinct labels becomes -1, the larger +1",
+    labels: Literal["signs", "plus-minus", "as-given"] | Positive = Field(
+        default="signs",
+        description="signs: the data has -1 and 1; plus-minus: the smaller of exactly two distinct "
+        "labels becomes -1, the larger +1; {positive: 3}: that label becomes +1, all others -1; "
+        "as-given: y is whatever number the data has, which is no classification",
     )
 
     def encode(self, labels: Array) -> Array:
-        """Return the labels as given, or as -1 and +1.
+        """Return the labels as -1 and +1, or as given where that is asked for.
 
         Raises:
-            DataError: plus-minus is asked for and there are not two distinct labels.
+            DataError: the labels are not such as are asked for.
         """
-        if self.labels == "as-given":
-            return labels
-        return two_labels(labels, -1.0, 1.0, "loss.labels")
+        if self.labels == "plus-minus":
+            return two_labels(labels, -1.0, 1.0, "loss.labels")
+        if isinstance(self.labels, Positive) and not (labels == self.labels.positive).any():
+            seen = f"no row has the label {self.labels.positive:g}"
+            raise DataError("loss.labels", f"{seen}; the data has {listed(np.unique(labels))}")
+        if self.labels == "signs" and not are_signs(labels):
+            raise DataError("loss.labels", _other_labels(np.unique(labels)))
+        return self.told_apart(labels)
+
+    def told_apart(self, labels: Array) -> Array:
+        """Return -1 and +1 where one label stands against all others."""
+        if isinstance(self.labels, Positive):
+            return np.where(labels == self.labels.positive, 1.0, -1.0)
+        return labels
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
         """Return A = -diag(t) X, and the targets."""
@@ -66,22 +85,34 @@ class Logistic(LinearLoss):
         return sigmoid.curvatures(state)
 
     def classes(self, labels: Array) -> Array:
-        """Return -1 and +1 where labels are as given, otherwise the two labels, ascending.
+        """Return the two labels of plus-minus, ascending, otherwise -1 and +1.
 
         Raises:
             DataError: other labels than -1 and +1 are used as given, or there are not two.
         """
         if self.labels == "plus-minus":
             return distinct_pair(labels, "loss.labels")
-        if not np.isin(labels, (-1.0, 1.0)).all():
-            seen = listed(np.unique(labels))
-            raise DataError(
-                "loss.labels",
-                "as given, the labels -1 and 1 tell two classes apart; the data has "
-                f"{seen}, of which plus-minus maps two",
-            )
+        if not isinstance(self.labels, Positive) and not are_signs(labels):
+            raise DataError("loss.labels", _other_labels(np.unique(labels)))
         return np.array([-1.0, 1.0])
 
     def predict(self, X: Features, w: Array, classes: Array) -> Array:
         """Return the larger label where x.w > 0, the smaller elsewhere."""
         return sigmoid.decided(X, w, classes)
+
+
+def are_signs(labels: Array) -> bool:
+    """Return whether all labels are -1 or 1."""
+    return bool(np.isin(labels, (-1.0, 1.0)).all())
+
+
+def _other_labels(distinct: Array) -> str:
+    """Say what takes labels that are not -1 and 1."""
+    seen = f"-1 and 1 tell two classes apart; the data has {listed(distinct)}"
+    one = f"{{positive: {distinct[-1]:g}}}, which sets one label against all others"
+    if len(distinct) == 2:
+        return f"{seen}; give plus-minus, which makes them -1 and 1, or {one}"
+    return (
+        f"{seen}; give {one}, or the loss softmax, which has a class for each, or squared, which"
+        " takes any number"
+    )

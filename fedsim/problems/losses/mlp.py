@@ -8,7 +8,15 @@ from pydantic import Field
 
 from fedsim.ports import Array
 from fedsim.problems.features import Features, product, transposed_product
-from fedsim.problems.losses.base import Loss, Rows, State, distinct_pair, half_square, two_labels
+from fedsim.problems.losses.base import (
+    Loss,
+    Rows,
+    State,
+    distinct_pair,
+    half_square,
+    two_labels,
+    whole_labels,
+)
 from fedsim.problems.losses.softmax import cross_entropy, indicators
 
 
@@ -63,13 +71,14 @@ class MultilayerPerceptron(Loss):
         """Return the labels, as 0 and 1 (sigmoid), or one column a distinct label (softmax).
 
         Raises:
-            DataError: the output is a sigmoid and there are not two distinct labels.
+            DataError: the output is a sigmoid and there are not two distinct labels, or it is
+                softmax and a label is no whole number.
         """
         if self.output == "squared":
             return labels
         if self.output == "sigmoid":
             return two_labels(labels, 0.0, 1.0, "loss.output")
-        return indicators(labels)
+        return indicators(whole_labels(labels, "loss.output"))
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
         """Return the rows, and the targets as a table (n, c)."""

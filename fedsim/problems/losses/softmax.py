@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fedsim.ports import Array
 from fedsim.problems.features import Features, gram, product, transposed_product
-from fedsim.problems.losses.base import Loss, Rows, State, half_square
+from fedsim.problems.losses.base import Loss, Rows, State, half_square, whole_labels
 from fedsim.problems.losses.linear import check_hessian
 
 
@@ -34,8 +34,12 @@ class Softmax(Loss):
     )
 
     def encode(self, labels: Array) -> Array:
-        """Return a table (n, C), with a one in the column of each row's class."""
-        return indicators(labels)
+        """Return a table (n, C), with a one in the column of each row's class.
+
+        Raises:
+            DataError: a label is no whole number, so that it is no class.
+        """
+        return indicators(whole_labels(labels, "loss.kind"))
 
     def dimension(self, features: int, outputs: int) -> int:
         """Return d C."""

@@ -36,7 +36,7 @@ class HeldOutAccuracy(Measure):
     def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
         """Return the share; see `Measure.bind`."""
         test, classes = _test(problem, self.kind), problem.loss.classes(problem.labels)
-        _check_seen(test, problem.labels)
+        _check_seen(*(problem.loss.told_apart(labels) for labels in (test.y, problem.labels)))
         return _accuracy(problem, (test,), classes, self.kind)
 
 
@@ -80,11 +80,12 @@ def _test(problem: Problem, kind: str) -> Samples:
 
 def _accuracy(problem: Problem, parts: Sequence[Samples], classes: Array, column: str) -> Observer:
     rows = sum(part.rows for part in parts)
+    known = [(part, problem.loss.told_apart(part.y)) for part in parts]
 
     def evaluate(w: Array) -> Figures:
         right = [
-            int(np.count_nonzero(problem.loss.predict(part.X, w, classes) == part.y))
-            for part in parts
+            int(np.count_nonzero(problem.loss.predict(part.X, w, classes) == labels))
+            for part, labels in known
         ]
         return {column: sum(right) / rows}
 
@@ -101,15 +102,16 @@ def _targets(problem: Problem, test: Samples) -> Array:
         problem.loss.classes(problem.labels)
     except DataError:  # no classifier: a label is a number, and means itself
         return problem.loss.encode(test.y)
-    _check_seen(test, problem.labels)
-    distinct, rows = np.unique(problem.labels, return_index=True)
+    asked, known = (problem.loss.told_apart(labels) for labels in (test.y, problem.labels))
+    _check_seen(asked, known)
+    distinct, rows = np.unique(known, return_index=True)
     encoded: Array = problem.loss.encode(problem.labels)[rows]
-    return encoded[np.searchsorted(distinct, test.y)]
+    return encoded[np.searchsorted(distinct, asked)]
 
 
-def _check_seen(test: Samples, labels: Array) -> None:
+def _check_seen(labels: Array, known: Array) -> None:
     """See to it that every class of the test rows is one of the training rows."""
-    unseen = np.setdiff1d(test.y, labels)
+    unseen = np.setdiff1d(labels, known)
     if unseen.size:
         text = (
             f"the label {unseen[0]:g} is among the test rows only; every class takes a row to"

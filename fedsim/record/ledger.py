@@ -33,6 +33,8 @@ class Stores:
         drained: what left it, J: for the load, with what its conversion loses, and by itself.
         delivered: what the client drew from it, J.
         depletions: how often it reached its cut-off.
+        settled: what the meters of what it feeds differed by from the powers they drew, J.
+        resolution: what the clock's resolution explains of that, J.
     """
 
     clients: NDArray[np.intp]
@@ -42,10 +44,14 @@ class Stores:
     drained: Array
     delivered: Array
     depletions: NDArray[np.intp]
+    settled: Array
+    resolution: Array
 
 
 _NOTHING, _NOBODY = np.zeros(0), np.zeros(0, np.intp)
-NO_STORES = Stores(_NOBODY, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOBODY)
+NO_STORES = Stores(
+    _NOBODY, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOBODY, _NOTHING, _NOTHING
+)
 """A fleet on mains."""
 
 
@@ -172,6 +178,11 @@ class Ledger:
             "joules of the battery against the log": (
                 stores.delivered,
                 spent[stores.clients],
+                stores.delivered,
+            ),
+            "joules of meters against powers and the clock": (
+                np.maximum(stores.settled - stores.resolution, 0.0),
+                np.zeros_like(stores.settled),
                 stores.delivered,
             ),
         }

@@ -152,10 +152,13 @@ class Fleet:
                 supply.store.charged,
                 supply.store.drained,
                 supply.delivered,
+                supply.settled,
+                supply.resolution,
             )
             for _, supply in held
         ]
         clients = np.array([client for client, _ in held], np.intp)
         depletions = np.array([supply.depletions for _, supply in held], np.intp)
-        initial, final, charged, drained, delivered = np.array(rows).T
-        return Stores(clients, initial, final, charged, drained, delivered, depletions)
+        initial, final, charged, drained, delivered, settled, resolution = np.array(rows).T
+        account = initial, final, charged, drained, delivered
+        return Stores(clients, *account, depletions, settled, resolution)

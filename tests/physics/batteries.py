@@ -3,8 +3,9 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from fedsim.physics.batteries import BatteryModel, Crossing, Store
+from fedsim.physics.batteries import BatteryModel, Crossing
 from fedsim.physics.signals import Constant, Signal, Steps
+from fedsim.physics.stores import Store
 
 DEPLETED, CHARGED, LOW, READY = Crossing
 Told = list[tuple[float, Crossing]]

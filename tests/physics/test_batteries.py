@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.physics.batteries import BatteryModel, Store
+from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.signals import Constant, Steps
+from fedsim.physics.stores import Store
 from tests.physics.batteries import CHARGED, DEPLETED, LOW, READY, lived
 
 PHONE = BatteryModel(capacity=1000.0)
@@ -176,3 +177,27 @@ def test_what_is_no_battery_is_refused(name: str, value: float, seen: str) -> No
 def test_what_is_no_draw_is_refused(watts: float) -> None:
     with pytest.raises(ValueError, match="at least 0 W"):
         Store(PHONE).draw(0.0, watts)
+
+
+def test_what_is_taken_at_once_leaves_marks_behind_at_once() -> None:
+    model = BatteryModel(
+        100.0, charge_efficiency=1.0, discharge_efficiency=0.5, source=Constant(3.0)
+    )
+    store = Store(model)
+    store.draw(0.0, 1.0)
+    store.take(42.0)  # 84 J of the store
+    assert (store.level, store.drained) == (16.0, 84.0)
+    assert store.next_event() == 0.0
+    assert store.settle(0.0) is LOW
+    store.take(7.0)
+    assert [store.settle(store.next_event()), store.level] == [DEPLETED, 2.0]
+    assert store.next_event() == 6.0  # dead: nothing is drawn, and 3 W charge it to 20 J
+    assert [store.settle(6.0), store.level] == [CHARGED, 20.0]
+
+
+def test_an_empty_store_gives_no_more_and_a_full_one_takes_no_more() -> None:
+    store = Store(BatteryModel(100.0, initial=0.5, discharge_efficiency=1.0))
+    store.take(80.0)
+    assert (store.level, store.drained) == (0.0, 50.0)
+    store.take(-200.0)
+    assert (store.level, store.drained) == (100.0, -50.0)

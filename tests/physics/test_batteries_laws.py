@@ -8,8 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fedsim.physics.batteries import BatteryModel, Store
+from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.signals import Constant, Steps
+from fedsim.physics.stores import Store
 from tests.physics.batteries import CHARGED, DEPLETED, GAPS, Draws, Told, lived, models, timed
 from tests.physics.signals import added_up
 

@@ -76,6 +76,7 @@ class CellularRadio(Radio):
     def _promoted(self, turn: int) -> None:
         if turn == self._turn:
             self._log_state(Event.PROMOTION, self._at - self.model.promotion_time)
+            self._book()
             self._state = State.CONNECTED
             self._connect()
 
@@ -109,6 +110,8 @@ class CellularRadio(Radio):
         """Let bits flow in one direction from now on; the wait for them is over."""
         if not any(self._flowing):
             self._log_state(Event.TAIL, self._at)
+            if self._state is State.CONNECTED:  # a promotion that ends just now is not metered yet
+                self._book()
         super().begin(up, rate, share)
 
     def rest(self, up: bool) -> None:  # noqa: FBT001
@@ -132,7 +135,7 @@ class CellularRadio(Radio):
         self._state = State.IDLE
         self._armed = False
         self._turn += 1
-        self.feed()
+        super().off()
 
     def _log_state(self, event: Event, since: float) -> None:
         """Meter and write down the time in a state, up to now."""

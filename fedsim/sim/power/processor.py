@@ -56,7 +56,13 @@ class Processor:
         """Meter a span of work and return its joules."""
         joules = self._extra * seconds
         self.joules += joules
+        if self._supply is not None and not self._amid(self._calendar.now):
+            self._supply.book(Part.PROCESSOR, self.joules, self._extra)
         return joules
+
+    def _amid(self, now: float) -> bool:
+        """Say whether a piece of work is under way, which is metered when it ends."""
+        return self._running is not None and self._running[0] < now < self._running[1]
 
     def release(self, now: float, begin: float, end: float) -> None:
         """Give back what is left of a reservation; those who queue behind it stay where they are.

@@ -95,13 +95,17 @@ class Radio:
 
     def rest(self, up: bool) -> None:  # noqa: FBT001
         """Take note that one direction has nothing under way any more."""
+        flowed = any(self._flowing)
         self.began[up] = inf
         self._flowing[up] = False
         self.feed()
+        if flowed and not any(self._flowing):
+            self._book()
 
     def off(self) -> None:
         """Leave every state: the radio has lost its network, or its power."""
         self.feed()
+        self._book()
 
     @property
     def power(self) -> float:
@@ -111,6 +115,11 @@ class Radio:
             if flows:
                 watts += self._watts[up] * self._shares[up] + self._energy[up] * self._rates[up]
         return watts
+
+    def _book(self) -> None:
+        """Tell the battery what is metered, at an instant at which all that is spent is."""
+        if self.supply is not None:
+            self.supply.book(Part.RADIO, self.joules)
 
     def feed(self) -> None:
         """Tell the battery what is drawn now."""

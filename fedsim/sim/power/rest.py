@@ -18,25 +18,26 @@ class RestMeter:
         self._power = float(watts.sum())
         self._metered_until = 0.0
         self._joules = 0.0  # metered and not taken yet
-        self._off_since: dict[ClientId, float] = {}
-        self._off_seconds = np.zeros(len(watts))
+        # What was on is added up: what was off, taken from the time, would leave its rounding.
+        self._switched = np.zeros(len(watts))  # when each was switched last
+        self._on_seconds = np.zeros(len(watts))  # before that
 
     def switch_off(self, client: ClientId, now: float) -> None:
         """Let a client draw nothing from now on."""
         self._meter(now)
-        self._off_since[client] = now
-        self._switch(client, on=False)
+        self._on_seconds[client] += now - self._switched[client]
+        self._switch(client, now, on=False)
 
     def switch_on(self, client: ClientId, now: float) -> float:
         """Let a client draw its idle power again; return how long it was off, s."""
         self._meter(now)
-        seconds = now - self._off_since.pop(client)
-        self._off_seconds[client] += seconds
-        self._switch(client, on=True)
+        seconds = now - float(self._switched[client])
+        self._switch(client, now, on=True)
         return seconds
 
-    def _switch(self, client: ClientId, *, on: bool) -> None:
+    def _switch(self, client: ClientId, now: float, *, on: bool) -> None:
         self._on[client] = on
+        self._switched[client] = now
         # Summed anew: adding and subtracting for ever would gather rounding.
         self._power = float(self._watts[self._on].sum())
 
@@ -52,7 +53,5 @@ class RestMeter:
 
     def per_client(self, now: float) -> Array:
         """Return the joules of each client so far, shape (M,)."""
-        off = self._off_seconds.copy()
-        for client, since in self._off_since.items():
-            off[client] += now - since
-        return np.asarray(self._watts * (now - off))
+        since = np.where(self._on, now - self._switched, 0.0)
+        return np.asarray(self._watts * (self._on_seconds + since))

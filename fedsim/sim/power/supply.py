@@ -3,14 +3,19 @@
 from collections.abc import Callable
 from copy import copy
 from enum import IntEnum
-from math import inf
+from math import inf, ulp
 
-from fedsim.physics.batteries import BatteryModel, Crossing, Store
+from fedsim.physics.batteries import BatteryModel, Crossing
+from fedsim.physics.stores import Store
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 
 Crossed = Callable[[Crossing | None], None]
 """Told of a mark that the charge has reached, or None where something else has changed."""
 
+
+_EDGES = 4
+"""How many times the clock's resolution a change of power may come too early or too late: twice
+in the time of the change, and in the time from which on it counts."""
 
 _FORESIGHT = 10_000
 """The events of a battery at rest after which it is given up: a harvest of many years."""
@@ -41,6 +46,8 @@ class Supply:
         store: the battery's state.
         delivered: what the client has drawn so far, J.
         depletions: how often the battery has reached its cut-off.
+        settled: what the parts' own meters differed by, all of it without its signs, J.
+        resolution: what the clock's resolution explains of that, J.
     """
 
     def __init__(
@@ -53,6 +60,7 @@ class Supply:
         self.store = Store(model)
         self.delivered = 0.0
         self.depletions = 0
+        self.settled = self.resolution = 0.0
         self._calendar = calendar
         self._crossed = crossed
         self._rest = rest
@@ -60,6 +68,8 @@ class Supply:
         self._load = self._watts[Part.REST]
         self.store.draw(0.0, self._load)
         self._since = 0.0
+        self._drawn = [0.0 for _ in Part]  # by the powers, since a part's meter was last looked at
+        self._metered = [0.0 for _ in Part]  # what it said then
         self._ready_at = -inf  # as was foreseen; before now: to be looked up
         self._timer: Timer | None = None
         self._wait()
@@ -83,13 +93,40 @@ class Supply:
     def set(self, part: Part, watts: float) -> None:
         """Let a part draw so much from now on."""
         if self._watts[part] != watts:
+            now = self._calendar.now
+            self.resolution += _EDGES * ulp(now) * abs(watts - self._watts[part])
+            self.advance()
             self._watts[part] = watts
             if part is not Part.REST:
                 self._ready_at = -inf
             self._draw(sum(self._watts))
 
+    def book(self, part: Part, joules: float, watts: float = 0.0) -> None:
+        """Take what a part's own meter says that it has spent, now that nothing of it is unmetered.
+
+        Where a price is by the bit or the operation, the powers come to the same only as far as
+        the clock can say when they changed: what is missing leaves the battery now, so that the
+        battery is drained of what the log says to the last bit.
+
+        Args:
+            part: whose meter.
+            joules: what it shows, beyond idle power, J.
+            watts: the power of what may have begun and ended within one instant, W.
+        """
+        self.advance()
+        missing = joules - self._metered[part] - self._drawn[part]
+        self._metered[part], self._drawn[part] = joules, 0.0
+        if missing:
+            self.settled += abs(missing)
+            self.resolution += _EDGES * ulp(self._calendar.now) * watts
+            self.delivered += missing
+            self.store.take(missing)
+            self._ready_at = -inf
+            self._wait()
+
     def cut(self) -> None:
         """Let nothing draw any more."""
+        self.advance()
         self._watts = [0.0 for _ in Part]
         self._ready_at = -inf
         self._draw(0.0)
@@ -97,7 +134,10 @@ class Supply:
     def advance(self) -> None:
         """Bring all figures up to now."""
         now = self._calendar.now
-        self.delivered += self._load * (now - self._since)
+        span = now - self._since
+        self.delivered += self._load * span
+        for part, watts in enumerate(self._watts):
+            self._drawn[part] += watts * span
         self._since = now
         self.store.advance(now)
 

@@ -11,7 +11,8 @@ xs = w0, gs = 0; round r = 1, 2, ... holds A = r K:
     server  gs = mean g, w = P^R_A(gs - (mu/2) K xs), xs += w.
 
 MC-FedDA is C-FedDA in stages, each with a weight of h and a radius of its own: w0 is the last
-stage's output, xs = w0 and gs = 0 anew. The last stage goes on until the run stops.
+stage's output, its last model or the mean of its models, xs = w0 and gs = 0 anew. The last stage
+goes on until the run stops.
 
 What is sent. Down comes z = gs - (mu/2) K xs without the last w, of which a client computes w;
 after MC-FedDA's first stage also the centre w0, as sparse as it is, and the count of rounds, for
@@ -29,6 +30,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
+from fedsim.algorithms.averages import Average
 from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.composite import CountedDual, Dual, counted, dual
 from fedsim.algorithms.dual_averaging import StronglyConvex
@@ -120,7 +122,7 @@ class InBalls(StronglyConvex):
         w, rounds = server.initial, 0
         half = self.mu / 2 * self.local_steps
         for phase in self._phases:
-            centre, z = w, np.zeros_like(w)
+            centre, z, average = w, np.zeros_like(w), Average(w)
             while rounds < phase.end:
                 replies = await server.exchange(self.told(server, z, centre, rounds))
                 if replies:
@@ -128,7 +130,9 @@ class InBalls(StronglyConvex):
                     z = z - half * w + mean(server, replies, "g")
                     weight = (rounds - phase.start) * self.local_steps
                     w = self.within(z, weight, centre, phase).point
-                server.commit(w)
+                    average.add(w, self.local_steps)
+                server.commit(self.reported(w, average))
+            w = self.reported(w, average)
 
     async def handle(self, client: Client, message: Any) -> Gradients:  # noqa: ANN401 - of three
         """Run a client: K gradients, at the server's w and where each of them leads."""

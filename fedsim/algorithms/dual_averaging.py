@@ -21,7 +21,11 @@ knows the rest: the same numbers, but they do not grow from round to round, the 
 sparse where they are, and a late one is as good as a late gradient. It takes two vectors, as in
 the paper; `combined` sends what the server makes of them, (sum of gradients) - (mu/2) (sum of
 v). A is in a message's header as its round, except where a round went without replies, which
-does not count. Round r of the run stands for the server's new w.
+does not count.
+
+Round r of the run stands for the server's new w, or for the mean of those so far with the weights
+by which A has grown: theorem 3.1 bounds a sum of values with these weights, and by Jensen's
+inequality the value at the mean. Every round adds K to A, so they are equal.
 """
 
 from collections.abc import Iterator
@@ -31,6 +35,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from fedsim.algorithms.averages import Average
 from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.composite import Composite, CountedDual, Dual, counted, dual
 from fedsim.algorithms.local import mean
@@ -64,6 +69,11 @@ class StronglyConvex(Composite):
 
     mu: float = Field(ge=0, description="mu, of which the loss is taken to be strongly convex")
     gamma: float = Field(gt=0, description="gamma, the damping towards the centre w0")
+    output: Literal["last", "average"] = Field(
+        default="last",
+        description="the model of a round: the server's last, or the weighted mean of all its "
+        "models so far (of a stage's, where there are stages, which start from it)",
+    )
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:
         """Yield that no loss of this smoothness is strongly convex of mu."""
@@ -75,6 +85,10 @@ class StronglyConvex(Composite):
                 " never above it"
             )
             yield concern("mu", text, at_most(smoothness))
+
+    def reported(self, w: Array, average: Average) -> Array:
+        """Return the model of a round, of the server's last one and the mean."""
+        return average.or_else(w) if self.output == "average" else w
 
     def memory(self, initial: Array) -> Array:
         """Return the model that all start from, w0."""
@@ -108,6 +122,7 @@ class FastFedDA(StronglyConvex):
     async def serve(self, server: Server) -> None:
         """Run the server; z is gs - (mu/2) xs without the last w."""
         w, z, rounds = server.initial, np.zeros_like(server.initial), 0
+        average = Average(w)
         while True:
             replies = await server.exchange(dual(server, z, rounds))
             if replies:
@@ -118,7 +133,8 @@ class FastFedDA(StronglyConvex):
                 else:
                     z = z + mean(server, replies, "g") - self.mu / 2 * mean(server, replies, "x")
                 w = self.point(z, rounds * self.local_steps, server.initial, self.regulariser)
-            server.commit(w)
+                average.add(w, self.local_steps)
+            server.commit(self.reported(w, average))
 
     async def handle(self, client: Client, message: Dual | CountedDual) -> Sums | Combined:
         """Run a client: K steps from the server's w, which it computes first."""

@@ -30,6 +30,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
 from fedsim.algorithms import switching_theory
+from fedsim.algorithms.averages import Average
 from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
 from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.local import mean, of_this_round
@@ -227,25 +228,6 @@ class FedSGM(Algorithm):
         if s > 0:
             direction += s * await client.compute(client.oracle.constraint_gradient(v))
         return direction
-
-
-class Average:
-    """The weighted mean of models, as they come."""
-
-    __slots__ = ("_mean", "_weight")
-
-    def __init__(self, like: Array) -> None:
-        self._mean, self._weight = np.zeros_like(like), 0.0
-
-    def add(self, w: Array, weight: float) -> None:
-        """Add a model."""
-        if weight > 0:
-            self._weight += weight
-            self._mean = self._mean + (weight / self._weight) * (w - self._mean)
-
-    def or_else(self, w: Array) -> Array:
-        """Return the mean, or `w` where nothing has any weight."""
-        return self._mean if self._weight else w
 
 
 def _fresh(server: Server, replies: Sequence[Reply], kind: type[Message]) -> list[Reply]:

@@ -132,6 +132,54 @@ def test_mc_fedda_is_c_fedda_stage_after_stage(penalty: str, cohort: str, tmp_pa
     check_near(seen.run.models, expected[1:])
 
 
+# What is reported
+
+
+def means(models: list[Array]) -> list[Array]:
+    """Return the mean of the models up to each of them."""
+    return [np.mean(models[: n + 1], axis=0) for n in range(len(models))]
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_fast_fedda_can_report_the_mean_of_its_models(penalty: str, tmp_path: Path) -> None:
+    """What is sent is the same to the bit."""
+    problem, prox, start = penalised(tmp_path, penalty, batch=4)
+    sent, block = [], {"kind": "fast-fedda"} | BLOCK
+    for output in ("last", "average"):
+        seen = told(problem, block | {"output": output}, tmp_path / output)
+        sent.append([row["payload_bits"] for row in seen.events if row["event"] == "send"])
+    check_near(seen.run.models, means(fast_fedda(problem, prox, start, seen.cohorts)))
+    assert sent[0] == sent[1]
+
+
+@pytest.mark.parametrize("penalty", PROJECTIONS)
+@pytest.mark.parametrize("cohort", ["all", "two"])
+def test_a_stage_starts_from_what_the_last_one_reports(
+    penalty: str, cohort: str, tmp_path: Path
+) -> None:
+    """The mean of the models of the stage, and of no other."""
+    problem, prox, start = penalised(tmp_path, penalty, batch=4)
+    bound = in_ball(prox, PROJECTIONS[penalty], NORMS[penalty])
+    weight = problem.block["penalty"]["weight"]
+    stages = [{"rounds": 6, "weight": weight, "radius": radius} for radius in (1.5, 1000.0)]
+    block = {"kind": "mc-fedda", "stages": stages, "output": "average"} | BLOCK
+    seen = told(problem, block, tmp_path, **(TWO if cohort == "two" else {}))
+    first = means(c_fedda(problem, bound, start, seen.cohorts[:6], 1.5))
+    second = means(c_fedda(problem, bound, first[-1], seen.cohorts[6:], 1000.0))
+    check_near(seen.run.models, first + second)
+    assert np.linalg.norm(first[-1] - start) > 0.1
+
+
+@pytest.mark.parametrize("penalty", PROJECTIONS)
+def test_c_fedda_can_report_the_mean_of_its_models(penalty: str, tmp_path: Path) -> None:
+    problem, prox, start = penalised(tmp_path, penalty, batch=4)
+    ball = {"kind": f"{penalty}-ball", "radius": 1000.0}
+    block = {"kind": "c-fedda", "ball": ball, "output": "average"} | BLOCK
+    seen = told(problem, block, tmp_path)
+    bound = in_ball(prox, PROJECTIONS[penalty], NORMS[penalty])
+    check_near(seen.run.models, means(c_fedda(problem, bound, start, seen.cohorts, 1000.0)))
+
+
 # The map
 
 

@@ -66,6 +66,14 @@ class Campaign:
             execute(job, self.out, watch)
         watch(ending(job, self.out))
 
+    def make_all(
+        self, builder: Builder, jobs: int, executor: Executor | None, watch: Watch
+    ) -> tuple[Path, ...]:
+        """Make all runs, one after the other or at once, and return their folders."""
+        if jobs == 1 and executor is None:
+            return self.in_turn(builder, watch)
+        return self.at_once(executor, jobs, watch)
+
     def in_turn(self, builder: Builder, watch: Watch) -> tuple[Path, ...]:
         """Make the runs one after the other, and return their folders."""
         for number, seed in self.errands:

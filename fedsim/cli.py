@@ -1,7 +1,7 @@
 """The commands.
 
-Exit codes: 0 done; 1 a run failed, or there was no room for a file; 2 the scenario or an option is
-wrong.
+Exit codes: 0 done; 1 a run failed, or there was no room for a file; 2 nothing has begun, for the
+scenario or an option is wrong, or another process writes into the same folder.
 """
 
 import json

@@ -1,6 +1,7 @@
 """What can go wrong, sorted by who has to act.
 
 `ScenarioError` and `DataError`: the user's input; the commands end with code 2.
+`OccupiedError`: somebody else writes there; nothing has begun, so likewise.
 `RunError` and below: the run itself; the commands end with code 1.
 `OutputError`: the disk; likewise, or code 2 where a file can never be written there.
 """
@@ -79,6 +80,10 @@ class ParameterError(DataError):
     Attributes:
         key: the key within the `algorithm` block at fault ("sparsity"), or empty.
     """
+
+
+class OccupiedError(FedsimError):
+    """Somebody else writes into the folder that was to be written into."""
 
 
 _REMEDIES = {

@@ -1,15 +1,13 @@
 """run(scenario) -> Result."""
 
-import tempfile
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from shutil import rmtree
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
@@ -21,6 +19,7 @@ from fedsim.errors import TheoryWarning
 from fedsim.execution import Watch, unwatched
 from fedsim.problems import Loss
 from fedsim.record import read
+from fedsim.record.lock import held
 from fedsim.scenario import Scenario, load
 
 
@@ -89,6 +88,8 @@ def run(
 
     Raises:
         ScenarioError: the scenario is wrong; nothing has run then.
+        OccupiedError: somebody else is writing into `out`; nothing has run then.
+        OutputError: something cannot be written.
         ValueError: there are fewer than 1 jobs.
 
     Warns:
@@ -98,18 +99,19 @@ def run(
     builder = Builder(plan)
     for job in builder.check():
         _warn(job)
-    folder = Path(tempfile.mkdtemp(prefix="fedsim-") if out is None else out)
-    campaign = Campaign(plan, folder, fresh=fresh)
-    with ExitStack() as cleaning:
-        if out is None:
-            cleaning.callback(rmtree, folder, ignore_errors=True)
-        if jobs == 1 and executor is None:
-            runs = campaign.in_turn(builder, watch)
-        else:
-            runs = campaign.at_once(executor, jobs, watch)
-        result = Result(folder, runs)
-        weakref.finalize(result, cleaning.pop_all().close)  # goes with the result from now on
-    return result
+    if out is None:
+        temporary = TemporaryDirectory(prefix="fedsim-", ignore_cleanup_errors=True)
+        campaign = Campaign(plan, Path(temporary.name), fresh=fresh)
+        try:
+            result = Result(campaign.out, campaign.make_all(builder, jobs, executor, watch))
+        except BaseException:
+            temporary.cleanup()
+            raise
+        weakref.finalize(result, temporary.cleanup)  # goes with the result from now on
+        return result
+    with held(Path(out)):
+        campaign = Campaign(plan, Path(out), fresh=fresh)
+        return Result(campaign.out, campaign.make_all(builder, jobs, executor, watch))
 
 
 def _warn(job: Job) -> None:

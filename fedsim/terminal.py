@@ -9,7 +9,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from fedsim.errors import DataError, FedsimError, OutputError, ScenarioError, TheoryWarning
+from fedsim.errors import (
+    DataError,
+    FedsimError,
+    OccupiedError,
+    OutputError,
+    ScenarioError,
+    TheoryWarning,
+)
 
 _WIDTH = None if sys.stdout.isatty() else 100  # of tables; a terminal has a width of its own
 
@@ -44,7 +51,7 @@ def errors() -> Iterator[None]:
     except OutputError as error:
         err.print(escape(str(error)), style="red")
         raise typer.Exit(2 if error.misplaced else 1) from None
-    except (DataError, OSError) as error:
+    except (DataError, OccupiedError, OSError) as error:
         err.print(escape(str(error)), style="red")
         raise typer.Exit(2) from None
     except FedsimError as error:

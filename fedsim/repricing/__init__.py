@@ -26,6 +26,7 @@ from fedsim.errors import DataError, Fault, RepricingError
 from fedsim.execution import Watch, ending, execute, unwatched
 from fedsim.problems import Loss
 from fedsim.record.folder import RunFolder, read_json
+from fedsim.record.lock import held
 from fedsim.record.read import run_folders
 from fedsim.repricing.conditions import refusals
 from fedsim.repricing.original import Original
@@ -69,6 +70,8 @@ def reprice(
         RepricingError: a decision of a run might have been another; every reason is named.
         ScenarioError: the changed scenario is wrong.
         DataError: there is no run that has ended, or its log does not tell enough.
+        OccupiedError: somebody else is writing into `out`.
+        OutputError: something cannot be written.
     """
     folders, out = run_folders(Path(folder)), Path(out)
     if not folders:
@@ -84,10 +87,11 @@ def reprice(
     if faults:
         raise RepricingError(list(dict.fromkeys(faults)))
     start = Path.cwd() if base is None else Path(base)
-    runs = tuple(
-        _priced(_ready(original, variant, start), out, watch)
-        for original, variant in zip(originals, changed, strict=True)
-    )
+    with held(out):
+        runs = tuple(
+            _priced(_ready(original, variant, start), out, watch)
+            for original, variant in zip(originals, changed, strict=True)
+        )
     return Result(out, runs)
 
 

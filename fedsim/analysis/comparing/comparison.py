@@ -19,6 +19,7 @@ from fedsim.analysis.comparing.trade_offs import TRADED, cost_bars, pareto_scatt
 from fedsim.analysis.figures import save
 from fedsim.analysis.progress import progress
 from fedsim.errors import DataError
+from fedsim.record.lock import held
 from fedsim.record.writing import write_whole
 
 _MOST_ROWS, _MOST_DRAWN = 40, 12  # variants in a terminal, and those that a figure tells apart
@@ -137,13 +138,15 @@ class Comparison:
         """Write the tables as CSV, the figures as PNG and SVG.
 
         Raises:
+            OccupiedError: somebody else is writing into the folder.
             OutputError: one of them cannot be written.
         """
-        for name, frame in self.frames().items():
-            write_whole(folder / f"{name}.csv", frame.to_csv(index=False).encode())
-        for name, figure in self.figures().items():
-            for ending in ("png", "svg"):
-                save(figure, folder / f"{name}.{ending}")
+        with held(folder):
+            for name, frame in self.frames().items():
+                write_whole(folder / f"{name}.csv", frame.to_csv(index=False).encode())
+            for name, figure in self.figures().items():
+                for ending in ("png", "svg"):
+                    save(figure, folder / f"{name}.{ending}")
 
     def _convergence(self, target: Target, labels: Mapping[str, str]) -> Figure:
         rounds, known = self.runs.rounds, bool(self.runs.rounds["gap"].notna().any())

@@ -1,0 +1,75 @@
+"""One writer a folder: whoever writes into it holds its lock, and says beside it who that is.
+
+The lock is the operating system's, so it goes with its process, however that ends: what a kill
+leaves behind stops nobody. Reading takes no lock, for what has a name is whole.
+"""
+
+import json
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from fedsim.errors import OccupiedError
+from fedsim.record.writing import unwritable, write_whole
+
+LOCK, HOLDER = ".lock", ".lock.json"
+"""The file that is locked, which is empty and stays, and who holds it, which goes with the lock."""
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Be the only one that writes into a folder, which is made where there is none.
+
+    Raises:
+        OccupiedError: somebody else writes into it, in this process or in another one.
+        OutputError: the folder cannot be written.
+    """
+    lock = FileLock(folder / LOCK)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise OccupiedError(_refusal(folder)) from None
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    try:
+        write_whole(folder / HOLDER, _oneself().encode())
+        yield
+    finally:
+        (folder / HOLDER).unlink(missing_ok=True)
+        lock.release()
+
+
+def _oneself() -> str:
+    """Return what others are told of this process, as JSON."""
+    name = Path(sys.argv[0] or sys.executable)
+    called = name.parent.name if name.name == "__main__.py" else name.name
+    now = datetime.now(UTC).astimezone()
+    holder = {
+        "process": os.getpid(),
+        "host": platform.node(),
+        "since": now.isoformat(sep=" ", timespec="seconds"),
+        "command": shlex.join([called, *sys.argv[1:]]),
+    }
+    return json.dumps(holder) + "\n"
+
+
+def _refusal(folder: Path) -> str:
+    """Say who writes into a folder, as far as that is known."""
+    try:
+        content = json.loads((folder / HOLDER).read_bytes())
+        process, host, since, command = (
+            ascii(content[key])[1:-1] if isinstance(content[key], str) else f"{content[key]:d}"
+            for key in ("process", "host", "since", "command")
+        )
+        who = f"process {process} on {host} writes into it since {since} ({command})"
+    except (OSError, ValueError, KeyError, TypeError):  # it has only begun, or is about to end
+        who = "another process writes into it"
+    return f"{folder} is in use: {who}; let it end, or give another folder with --out"

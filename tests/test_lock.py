@@ -1,0 +1,152 @@
+"""One writer a folder: the second one is told who is there, and touches nothing."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import fedsim
+from fedsim.cli import app
+from fedsim.record.lock import HOLDER, LOCK, held
+from tests.runs import files, small
+
+QUICK = small(stop={"rounds": 3})
+LONG = small(stop={"rounds": 3000})
+
+WRITING = {
+    "run": ("run", "{scenario}", "--out", "{out}"),
+    "compare": ("compare", "{runs}", "--out", "{out}"),
+    "reprice": ("reprice", "{runs}", "--set", "fleet.0.radio=wifi", "--out", "{out}"),
+}
+READING = {
+    "check": ("check", "{scenario}"),
+    "compare": ("compare", "{out}", "--out", "{new}"),
+    "report": ("report", "{out}", "--out", "{new}/report.html"),
+    "trace": ("trace", "{out}", "--out", "{new}"),
+    "reprice": ("reprice", "{out}", "--set", "fleet.0.radio=wifi", "--out", "{new}"),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A scenario, and its runs."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "quick.yaml").write_text(json.dumps(QUICK))  # which is YAML
+    return {
+        "scenario": folder / "quick.yaml",
+        "runs": fedsim.run(QUICK, out=folder / "runs").folder,
+    }
+
+
+def invoke(words: tuple[str, ...], **places: Path) -> Result:
+    return CliRunner().invoke(app, [word.format_map(places) for word in words])
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_a_folder_that_is_being_written_is_left_alone(
+    command: str, made: dict[str, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    fedsim.run(LONG, out=out)
+    with held(out):
+        before = files(out)
+        result = invoke(WRITING[command], **made, out=out)
+        assert files(out) == before
+    assert result.exit_code == 2
+    (line,) = (line for line in result.stderr.splitlines() if "in use" in line)
+    assert line.startswith(f"{out} is in use: process {os.getpid()} on {platform.node()} ")
+    assert line.endswith("let it end, or give another folder with --out")
+    assert invoke(WRITING[command], **made, out=out).exit_code == 0
+
+
+@pytest.mark.parametrize("command", READING)
+def test_reading_takes_no_lock(command: str, made: dict[str, Path], tmp_path: Path) -> None:
+    (scenario, out), new = made.values(), tmp_path / "new"
+    with held(out):
+        result = invoke(READING[command], scenario=scenario, out=out, new=new)
+    assert result.exit_code == 0, result.output
+
+
+def test_the_same_folder_under_another_name_is_the_same(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "other").symlink_to(tmp_path / "out")
+    with held(tmp_path / "out"), pytest.raises(fedsim.OccupiedError):
+        fedsim.run(QUICK, out=tmp_path / "other")
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from fedsim.record.lock import held
+with held(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_lock_of_a_process_that_is_gone_stops_nobody(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(fedsim.OccupiedError, match=f"process {process.pid} on"):
+            fedsim.run(QUICK, out=tmp_path)
+        process.kill()
+    assert (tmp_path / HOLDER).exists()
+    assert fedsim.run(QUICK, out=tmp_path).summary["status"].tolist() == ["done"]
+    assert not (tmp_path / HOLDER).exists()
+
+
+def test_two_commands_on_one_folder(tmp_path: Path) -> None:
+    scenario, out = tmp_path / "long.yaml", tmp_path / "out"
+    scenario.write_text(json.dumps(LONG))
+    command = [sys.executable, "-m", "fedsim", "run", str(scenario), "--out", str(out)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as first:
+        wait(lambda: (out / "base/seed-1/scenario.yaml").exists() or first.poll() is not None)
+        result = CliRunner().invoke(app, ["run", str(scenario), "--out", str(out)])
+        assert (first.poll(), result.exit_code) == (None, 2), result.output
+        assert f"process {first.pid} on" in result.stderr
+        assert f"(fedsim run {scenario} --out {out})" in result.stderr
+        assert first.wait() == 0
+    assert files(out / "base") == files(fedsim.run(LONG, out=tmp_path / "alone").folder / "base")
+
+
+def wait(until: Callable[[], bool]) -> None:
+    while not until():
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"process": "x"}', '{"process": 1e400}'])
+def test_whoever_cannot_be_named_is_somebody(content: str, tmp_path: Path) -> None:
+    with held(tmp_path):
+        (tmp_path / HOLDER).write_text(content)
+        with pytest.raises(fedsim.OccupiedError, match="another process writes into it"):
+            fedsim.run(QUICK, out=tmp_path)
+
+
+def test_what_a_command_says_of_itself_is_shown_as_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["fedsim", "run", "a\x1b[31m\u202eb.yaml"])
+    with held(tmp_path), pytest.raises(fedsim.OccupiedError) as caught, held(tmp_path):
+        pass
+    assert str(caught.value).isprintable()
+
+
+def test_a_scenario_that_is_wrong_makes_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(fedsim.ScenarioError):
+        fedsim.run(small(stop={"rounds": -1}), out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_finished_campaign_leaves_its_runs_and_an_empty_lock(tmp_path: Path) -> None:
+    fedsim.run(QUICK, out=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [LOCK, "base"]
+    assert (tmp_path / LOCK).read_bytes() == b""

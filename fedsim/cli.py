@@ -15,6 +15,8 @@ from rich.markup import escape
 from fedsim import analysis, describe, report
 from fedsim.building import Builder, missing_data
 from fedsim.errors import DataError
+from fedsim.outlook import job_table
+from fedsim.probe import opening
 from fedsim.problems import ENTRIES, fetch
 from fedsim.record.read import run_folders
 from fedsim.repricing import reprice
@@ -102,7 +104,7 @@ def check(file: File, overrides: Overrides = None) -> None:
             if job.problem is not problem:
                 _out.print(describe.split_table(job))
             problem = job.problem
-            _out.print(describe.job_table(job))
+            _out.print(job_table(job, opening(job)))
             for concern in job.concerns:
                 _note(f"{job.variant.name}: algorithm.{concern.key}: {concern.text}")
     _out.print(f"{escape(str(file))} is right", style="green")

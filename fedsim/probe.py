@@ -1,145 +1,147 @@
-"""What one full round of a job would cost, found by letting its fleet have a few.
+"""What the first rounds of a job cost: found by letting them happen, in books of their own.
 
-The world is the job's own: devices, radios, links. Nothing is computed, every client answers
-with a message of the model's length, all take part, nothing is lost, and nobody runs out of
-battery. The cost is that of the second round: in the first one, radios are still idle.
+It is the job's own method, in its own world, under its own random streams; so the rounds are those
+that a run begins with, message by message, bit by bit and joule by joule: with radios that wake
+up, latency, clients that are drawn, lost packets, and all that a method sends beside its model.
+Nothing is written where runs are kept. What comes after the last of these rounds is not known.
 """
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import inf
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from fedsim.building import Job
-from fedsim.physics.availability import ALWAYS
-from fedsim.ports import Array, Client, Message, Payload, Server, Work
+from fedsim.errors import RunError
+from fedsim.ports import Array
 from fedsim.record.clients import client_table
 from fedsim.record.ledger import Ledger
-from fedsim.record.log import EventLog
+from fedsim.record.log import EventLog, Rows
 from fedsim.record.parts import Parts
-from fedsim.record.rounds import RoundTable
-from fedsim.sim.participation import Participation
+from fedsim.record.rounds import RoundTable, Traffic
 from fedsim.sim.setup import Setup
-from fedsim.sim.silence import SilencePolicy
-from fedsim.sim.stopping import StopRules
 from fedsim.sim.world import World
+from fedsim.streams import drawing
+
+ROUNDS = 2
+"""How many rounds are looked at: in the first one radios are idle still, in the second not."""
+
+_ROWS, _ROWS_EACH = 100_000, 10_000
+"""Rows of the log after which rounds that do not end are left: so many, and so many a client."""
 
 
-@dataclass(frozen=True, slots=True)
-class Full(Message):
-    """A message of the model's length."""
-
-    vector: Payload
-
-
-class _Nothing:
-    """A method that asks everybody and lets everybody work and answer."""
-
-    def __init__(self, setup: Setup) -> None:
-        # How long a compressed vector is may hang on what is in it; nothing would be misleading.
-        vector = np.random.default_rng(0).standard_normal(setup.initial.shape)
-        self._down = Full(setup.packer_down("").pack(vector))
-        self._up = Full(setup.packer_up(0, "").pack(vector))
-
-    def memory(self, initial: Array) -> None:
-        """Nothing is remembered."""
-
-    async def serve(self, server: Server) -> None:
-        while True:
-            await server.exchange(self._down)
-            server.commit(server.initial)
-
-    async def handle(self, client: Client, message: Full) -> Full:  # noqa: ARG002
-        work = client.oracle.gradient(self._down.vector.values)
-        await client.compute(Work(_no_work, (), work.operations, work.samples))
-        return self._up
-
-    def undelivered(self, client: Client, message: Message) -> None:
-        """Nothing is lost."""
-
-
-_NOTHING = np.zeros(0)
-
-
-def _no_work() -> Array:
-    return _NOTHING
+class Endless(RunError):
+    """The first rounds have filled a log and are not over."""
 
 
 @dataclass(frozen=True)
 class RoundCost:
-    """One full round of a fleet.
+    """One round of a run.
 
     Attributes:
         seconds: how long it takes.
+        traffic: what it costs all clients together, as the round table has it.
         clients: one row a client: the columns of the client table that are costs.
-        drained: the share of its battery that each client's round takes, shape (M,); NaN on
-            mains.
-        rounds: how many rounds each battery lasts without being charged; infinite on mains.
     """
 
     seconds: float
+    traffic: Traffic
     clients: pd.DataFrame
-    drained: Array
-    rounds: Array
 
 
-def round_cost(job: Job) -> RoundCost:
-    """Return what one full round of a job costs."""
-    setup = _bare(job.setup)
-    (before, first), (after, second) = _rounds(setup, 1), _rounds(setup, 2)
-    costs = second - first
-    batteries = [member.battery for member in job.setup.fleet]
+@dataclass(frozen=True)
+class Opening:
+    """How a run begins.
+
+    Attributes:
+        rounds: its first rounds, `ROUNDS` of them where nothing ends it before.
+        ended: why there are no more of them; empty where there are.
+        lasts: in how many rounds like the last one each battery would be empty from its charge at
+            the start, if nothing charged it; infinite on mains and where a round draws nothing.
+        shares: what share of each battery such a round takes, shape (M,); NaN on mains.
+        drew: whether a random stream was drawn from.
+    """
+
+    rounds: tuple[RoundCost, ...]
+    ended: str
+    lasts: Array
+    shares: Array
+    drew: bool
+
+
+def opening(job: Job, count: int = ROUNDS) -> Opening:
+    """Return how a job's run begins."""
+    with drawing() as drawn:
+        setup = replace(job).setup  # another one than the run's, which has streams of its own
+        setup = replace(setup, stop=replace(setup.stop, rounds=min(count, setup.stop.rounds)))
+        rounds, ended = _first(setup)
+    lasts, shares = _batteries(setup, rounds)
+    return Opening(tuple(rounds), ended if len(rounds) < count else "", lasts, shares, drawn())
+
+
+def _first(setup: Setup) -> tuple[list[RoundCost], str]:
+    """Return the first rounds of a world, as many as it stops after, and why it ends."""
+    with _books(len(setup.fleet)) as (ledger, log, table):
+        marks: list[tuple[float, Traffic, pd.DataFrame]] = []
+
+        def mark(*_: float) -> None:
+            log.flush()
+            spent = client_table(ledger, {}, world.meters()).set_index("client")
+            marks.append((world.calendar.now, replace(world.traffic), spent))
+
+        world = World(setup, log, table, mark)
+        mark()
+        try:
+            with threadpool_limits(limits=1), np.errstate(over="ignore", invalid="ignore"):
+                ended = world.run()
+        except RunError as error:
+            ended = str(error)
+    return [_between(*pair) for pair in pairwise(marks)], ended
+
+
+@contextmanager
+def _books(clients: int) -> Iterator[tuple[Ledger, EventLog, RoundTable]]:
+    """Open the books of a run in a folder that goes with them."""
+    ledger = Ledger(clients)
+    rows, most = 0, _ROWS + _ROWS_EACH * clients
+
+    def absorb(chunk: Rows) -> None:
+        nonlocal rows
+        ledger.absorb(chunk)
+        rows += len(chunk)
+        if rows > most:
+            raise Endless(f"not over after {most:,} rows of the log, at {ledger.t:g} s")
+
+    with tempfile.TemporaryDirectory() as name:
+        log = EventLog(Path(name), clients, absorb)
+        yield ledger, log, RoundTable(Parts(Path(name), "rounds"), "base", 1)
+
+
+def _between(
+    before: tuple[float, Traffic, pd.DataFrame], after: tuple[float, Traffic, pd.DataFrame]
+) -> RoundCost:
+    """Return the round between two marks."""
+    was = before[1].as_dict()
+    spent = {name: total - was[name] for name, total in after[1].as_dict().items()}
+    return RoundCost(after[0] - before[0], Traffic(**spent), after[2] - before[2])  # type: ignore[arg-type]  # counts are whole
+
+
+def _batteries(setup: Setup, rounds: list[RoundCost]) -> tuple[Array, Array]:
+    """Return how many rounds like the last each battery lasts, and its share of each."""
+    batteries = [member.battery for member in setup.fleet]
     lost = [  # of the battery, for a joule that the client draws
         np.nan if one is None else 1 / (one.discharge_efficiency * one.capacity)
         for one in batteries
     ]
+    joules = rounds[-1].clients["joules"].to_numpy() if rounds else np.zeros(len(lost))
+    shares = joules * np.array(lost)
     usable = np.array([inf if one is None else one.initial - one.cutoff for one in batteries])
-    drained = costs["joules"].to_numpy() * np.array(lost)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rounds = np.where(np.isnan(drained), inf, usable / drained)
-    return RoundCost(after - before, costs, drained, rounds)
-
-
-def _bare(setup: Setup) -> Setup:
-    """Return the same world without chance and without ends."""
-    fleet = [
-        replace(
-            member,
-            device=replace(member.device, slowdown=None),
-            radio=replace(member.radio, loss=None),
-            battery=None,
-            availability=ALWAYS,
-        )
-        for member in setup.fleet
-    ]
-    return replace(
-        setup,
-        algorithm=_Nothing(setup),
-        fleet=fleet,
-        evaluate=lambda _: 0.0,
-        optimum=0.0,
-        measures=(),
-        silence=SilencePolicy(),
-        participation=Participation(),
-    )
-
-
-def _rounds(setup: Setup, rounds: int) -> tuple[float, pd.DataFrame]:
-    """Return when so many rounds are over, and what each client has spent until then."""
-    clients = len(setup.fleet)
-    with tempfile.TemporaryDirectory() as name:
-        folder, ledger = Path(name), Ledger(clients)
-        log = EventLog(folder, clients, ledger.absorb)
-        table = RoundTable(Parts(folder, "rounds"), "base", 1)
-        world = World(replace(setup, stop=StopRules(rounds=rounds)), log, table)
-        world.close(world.run())
-        log.close()
-        table.close()
-    meters = world.meters()
-    ledger.audit(meters)
-    facts: dict[str, Any] = {}
-    return world.calendar.now, client_table(ledger, facts, meters).set_index("client")
+    lasts = np.divide(usable, shares, out=np.full(len(lost), inf), where=shares > 0)
+    return lasts, shares

@@ -5,9 +5,16 @@ made: another client or another event leaves every other stream as it was, and v
 a scenario share the draws of all that they have in common.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import sha256
 
 import numpy as np
+
+_drawing: ContextVar[list[tuple[np.random.Generator, object]] | None] = ContextVar(
+    "drawing", default=None
+)
 
 
 def stream(seed: int, *names: str | int) -> np.random.Generator:
@@ -19,4 +26,25 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     """
     name = "/".join(str(part) for part in names)
     key = np.frombuffer(sha256(name.encode()).digest(), dtype="<u4")
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=tuple(key.tolist())))
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=tuple(key.tolist())))
+    if (made := _drawing.get()) is not None:
+        made.append((rng, rng.bit_generator.state))
+    return rng
+
+
+@contextmanager
+def drawing() -> Iterator[Callable[[], bool]]:
+    """Watch the streams that are made meanwhile; yield what says whether one was drawn from.
+
+    >>> with drawing() as drawn:
+    ...     rng = stream(1, "split")
+    ...     before, _, after = drawn(), rng.random(), drawn()
+    >>> before, after
+    (False, True)
+    """
+    made: list[tuple[np.random.Generator, object]] = []
+    token = _drawing.set(made)
+    try:
+        yield lambda: any(rng.bit_generator.state != state for rng, state in made)
+    finally:
+        _drawing.reset(token)

@@ -12,7 +12,7 @@ import pytest
 
 import fedsim
 from fedsim.building import Builder
-from fedsim.probe import round_cost
+from fedsim.probe import opening
 from tests.conftest import ROOT
 from tests.scripts import script
 
@@ -258,7 +258,7 @@ def test_the_kinds_are_sized_alike() -> None:
     """A full round takes the same share of every battery, to what three digits say of them."""
     plan = fedsim.load(deaths.SCENARIO, overrides=["variants={}"])
     (job,) = Builder(plan).check()
-    drained = round_cost(job).drained[1:]
+    drained = opening(job).shares[1:]
     assert drained.max() < 1.01 * drained.min()
     assert job.setup.fleet[0].battery is None
 

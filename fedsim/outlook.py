@@ -1,0 +1,137 @@
+"""What a job consists of and how its run begins, as a table for people."""
+
+from collections.abc import Iterator
+from math import floor, inf
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from rich.console import Group
+from rich.text import Text
+
+from fedsim.analysis import listing, quantity
+from fedsim.building import Job
+from fedsim.probe import Opening, RoundCost
+from fedsim.wire import HEADER_BITS, Dense
+
+_HEADS = ("clients", "device", "radio", "samples")
+_COSTS = ("  bits down", "  bits up", "  download", "  compute", "  upload", "  energy")
+
+
+def job_table(job: Job, opening: Opening) -> Group:
+    """Return what one job runs: sizes, method, and what its first rounds cost.
+
+    Args:
+        job: what runs.
+        opening: its first rounds, as `fedsim.probe` has seen them.
+    """
+    groups = range(len(job.groups))
+    kinds = [_kind_of_client(job, number) for number in groups]
+    rows = list(zip(_HEADS, *kinds, strict=True))
+    for number, cost in enumerate(opening.rounds, 1):
+        rows.append((f"{_turn(job)} {number}", *["" for _ in groups]))
+        rows += zip(_COSTS, *[_share_of(job, each, cost) for each in groups], strict=True)
+    if not np.isnan(opening.shares).all():
+        rows.append(("  battery", *[_drained(job, each, opening) for each in groups]))
+    table = listing(
+        f"{job.variant.name}: {job.algorithm.kind}, {len(job.members)} clients",
+        ("a client of", *[f"group {number}" for number in groups]),
+        rows,
+    )
+    lines = [*_facts(job), *_totals(job, opening), *_batteries(job, opening)]
+    return Group(table, Text("\n".join(lines)), Text(""))
+
+
+def _as_written(value: object) -> str:
+    """Return a parameter, blocks and lists on one line."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_as_written(each)}' for key, each in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_written, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _facts(job: Job) -> Iterator[str]:
+    yield ", ".join(f"{name} = {_as_written(value)}" for name, value in job.parameters.items())
+    initial = job.setup.initial
+    bits = Dense.of(initial, job.scenario.wire.values).bits
+    values = job.scenario.wire.values.value  # noqa: PD011 - the name of a format
+    yield (
+        f"model of {job.problem.dimension} values, {bits} bits and a header of "
+        f"{HEADER_BITS}; {values} on the wire"
+    )
+    if job.reference is None:
+        yield "no optimum is known"
+    else:
+        yield f"optimum {job.reference.value:.10g}, by {job.reference.method}"
+
+
+def _totals(job: Job, opening: Opening) -> Iterator[str]:
+    """Yield what each of the first rounds costs all clients together."""
+    for number, cost in enumerate(opening.rounds, 1):
+        spent = cost.traffic
+        text = (
+            f"{_turn(job)} {number}, all clients: {quantity(cost.seconds, 's')}, "
+            f"{quantity(spent.joules, 'J')}, {quantity(spent.bits_down, 'bit')} down, "
+            f"{quantity(spent.bits_up, 'bit')} up, {spent.cohort} asked"
+        )
+        total = spent.bits_up + spent.bits_down
+        arrived = int(cost.clients[["bits_up", "bits_down"]].to_numpy().sum())
+        if total != arrived:
+            text += "; what the rows do not show, or show twice, is under way, lost or sent again"
+        yield text
+    if opening.ended:
+        yield f"it ends there: {opening.ended}"
+
+
+def _batteries(job: Job, opening: Opening) -> Iterator[str]:
+    """Yield when the first battery would be empty, which is an extrapolation."""
+    first = int(np.argmin(opening.lasts))
+    if opening.lasts[first] < inf:
+        group = job.groups[job.members[first]]
+        turn, number = _turn(job), len(opening.rounds)
+        yield (
+            f"extrapolated: were all {turn}s like {turn} {number}, and nothing charged it, the "
+            f"first battery ({group.device.kind} over {group.radio.kind}) would be empty after "
+            f"{floor(opening.lasts[first]):,} of them, from its charge at the start"
+        )
+
+
+def _turn(job: Job) -> str:
+    """Return what the model is made in: a round, or an update of a server that waits for none."""
+    return "update" if job.participation.buffer else "round"
+
+
+def _kind_of_client(job: Job, number: int) -> tuple[str, ...]:
+    """Return what the clients of one group are."""
+    mine = _members(job, number)
+    rows = [job.problem.losses[client].rows for client in mine]
+    return (
+        str(len(mine)),
+        job.groups[number].device.kind,
+        job.groups[number].radio.kind,
+        f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} to {max(rows)}",
+    )
+
+
+def _share_of(job: Job, number: int, cost: RoundCost) -> tuple[str, ...]:
+    """Return the means over the clients of one group of what a round costs them."""
+    mean: pd.Series[float] = cost.clients.iloc[_members(job, number)].mean()
+    return (
+        quantity(mean["bits_down"], "bit"),
+        quantity(mean["bits_up"], "bit"),
+        quantity(mean["receive_s"], "s"),
+        quantity(mean["compute_s"], "s"),
+        quantity(mean["send_s"], "s"),
+        quantity(mean["joules"], "J"),
+    )
+
+
+def _members(job: Job, number: int) -> NDArray[np.intp]:
+    return np.flatnonzero(np.array(job.members) == number)
+
+
+def _drained(job: Job, number: int, opening: Opening) -> str:
+    """Return the share of a battery that the last of the first rounds takes."""
+    shares = opening.shares[_members(job, number)]
+    return "mains" if np.isnan(shares).all() else f"{100 * float(shares.mean()):.2g} %"

@@ -132,16 +132,18 @@ def _absences(normal: Normal) -> dict[str, Trial]:
 def _compressions() -> dict[str, Trial]:
     """Return links that compress."""
 
-    def up(kind: str, feedback: str = "none", **parameters: float) -> Trial:
+    def link(way: str, kind: str, feedback: str = "none", **parameters: float) -> Trial:
         compressor = {"kind": kind, **parameters}
-        return Trial({"wire": {"up": {"compressor": compressor, "error_feedback": feedback}}})
+        return Trial({"wire": {way: {"compressor": compressor, "error_feedback": feedback}}})
 
     return {
-        "rand-k": up("rand-k", fraction=0.5),
-        "top-k": up("top-k", fraction=0.5),
-        "top-k with error feedback": up("top-k", "ef", fraction=0.5),
-        "the sign with EF21": up("scaled-sign", "ef21"),
-        "a compressed downlink": Trial({"wire": {"down": {"compressor": {"kind": "qsgd"}}}}),
+        "rand-k": link("up", "rand-k", fraction=0.5),
+        "top-k": link("up", "top-k", fraction=0.5),
+        "top-k with error feedback": link("up", "top-k", "ef", fraction=0.5),
+        "the sign with EF21": link("up", "scaled-sign", "ef21"),
+        "a compressed downlink": link("down", "qsgd"),
+        "error feedback down": link("down", "top-k", "ef", fraction=0.5),
+        "EF21 down": link("down", "top-k", "ef21", fraction=0.5),
     }
 
 

@@ -26,6 +26,7 @@ from fedsim.algorithms.gates import FedCom, FedComGate
 from fedsim.algorithms.lag import LagServer, LagWorker
 from fedsim.algorithms.marina import Marina
 from fedsim.algorithms.matching_pursuit import FedGradMP
+from fedsim.algorithms.sending import SendsModels
 from fedsim.algorithms.signs import SignSGD
 from fedsim.algorithms.switching import FedSGM
 from fedsim.algorithms.thresholding import DistributedIHT, FedHT, FedIterHT
@@ -101,6 +102,7 @@ __all__ = [
     "MCFedDA",
     "Marina",
     "Scaffold",
+    "SendsModels",
     "Setting",
     "SignSGD",
     "StepSize",

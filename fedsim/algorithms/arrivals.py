@@ -20,7 +20,7 @@ FedBuff adds updates up, w <- w + eta_g/K sum_i M p_i Delta_i/sqrt(1 + u_i). In 
 count alike; M p_i is 1 where they hold alike, and where not it makes for f = sum_i p_i f_i.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan, sqrt
 from statistics import fmean
@@ -31,7 +31,7 @@ from pydantic import Field, model_validator
 
 from fedsim.algorithms.averaging import LocalUpdates, Model, local_step_concern
 from fedsim.algorithms.base import Concern, Setting
-from fedsim.ports import Array, Client, Message, Payload, Reply, Server
+from fedsim.ports import Array, Client, Meaning, Message, Payload, Reply, Server
 
 _SHAPES: dict[str, dict[str, float]] = {
     "constant": {},
@@ -59,6 +59,7 @@ class FedAsync(LocalUpdates):
     kind: Literal["fedasync"] = "fedasync"
     source: ClassVar[str] = "Xie, Koyejo, Gupta: Asynchronous Federated Optimization, 2019"
     asynchronous: ClassVar[bool] = True
+    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
 
     alpha: float = Field(default=0.6, gt=0, le=1, description="the weight of a fresh model")
     rho: float = Field(default=0.0, ge=0, description="the weight of |w - w_t|^2/2 in local steps")

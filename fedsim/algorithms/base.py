@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
 
 from fedsim.errors import DataError, ParameterError
-from fedsim.ports import Array, Client, Message, Server, Silence
+from fedsim.ports import Array, Client, Meaning, Message, Server, Silence
 from fedsim.problems import NoPenalty, Problem, Reference, Regulariser, optimum
 from fedsim.problems.features import Features
 from fedsim.spec import Spec
@@ -173,15 +173,14 @@ class Algorithm(Spec):
     measured_by: ClassVar[Literal["L", "L_max"]] = "L"
     """The smoothness constant that its theory measures step sizes by."""
 
-    late_replies_required: ClassVar[bool] = False
-    """Whether the server's state is wrong for ever once a reply is dropped for being late."""
+    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.INCREMENT}
+    """What the vectors mean that clients pack, by the field they are packed for."""
+
+    downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
+    """What those of the server mean."""
 
     asks_all: ClassVar[bool] = True
     """Whether the server tells every client of the cohort every time."""
-
-    feeds_back: ClassVar[tuple[str, ...]] = ()
-    """The fields in which clients send differences to what the server holds of them, errors
-    included; "" is the one without a name."""
 
     proximal: ClassVar[bool] = False
     """Whether the method handles a penalty h beside the loss; it works without one, too."""
@@ -190,10 +189,8 @@ class Algorithm(Spec):
     """Whether the method needs a loss with a constraint g(w) <= 0."""
 
     unbiased: ClassVar[bool] = False
-    """Whether what compresses the uplink must be unbiased (or exact)."""
-
-    in_full: ClassVar[tuple[str, ...]] = ()
-    """The fields that clients pack in full, whatever the uplink's compressor."""
+    """Whether what arrives at the server must be right in the mean: what compresses the uplink
+    is unbiased or exact then, or increments are made good by feedback."""
 
     asynchronous: ClassVar[bool] = False
     """Whether the method needs an asynchronous server: one that reacts to arrivals."""
@@ -202,6 +199,21 @@ class Algorithm(Spec):
     """Why the method needs rounds, where it cannot run under an asynchronous server."""
 
     kind: str
+
+    @property
+    def up(self) -> Mapping[str, Meaning]:
+        """What clients' vectors mean, as the method is configured; others than these add up."""
+        return self.uplink
+
+    @property
+    def down(self) -> Mapping[str, Meaning]:
+        """What the server's vectors mean; others than these are states."""
+        return self.downlink
+
+    @property
+    def late_replies_required(self) -> bool:
+        """Whether the server's state is wrong for ever once a reply is dropped for being late."""
+        return Meaning.DIFFERENCE in self.up.values()
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
         """Yield the conditions of the method's theory that do not hold, once `configured`."""

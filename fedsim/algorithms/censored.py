@@ -14,7 +14,7 @@ is how the papers count, so f(theta^k) - f* is set against the messages of k rou
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 
 from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
 from fedsim.algorithms.remedies import concern
-from fedsim.ports import SILENCE, Array, Client, Message, Payload, Reply, Server, Silence
+from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Reply, Server, Silence
 
 CHB = "Chen, Blum, Sadler: Heavy Ball Momentum for Communication-Efficient Distributed Learning"
 
@@ -79,8 +79,7 @@ class GradientDescent(Algorithm):
     kind: Literal["gd"] = "gd"
     objective: ClassVar[Literal["sum", "mean"]] = "sum"
     source: ClassVar[str] = CHB
-    late_replies_required: ClassVar[bool] = True
-    feeds_back: ClassVar[tuple[str, ...]] = ("",)
+    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}
     window: ClassVar[int] = 1
     """How many steps of the model a worker remembers."""
 

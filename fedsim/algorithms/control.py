@@ -16,7 +16,7 @@ general c stays sum_i p_i c_i, which is what the gradient of f = sum_i p_i f_i i
 is kept as c_i is what the server has heard of it: an error of compression is told next time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -26,7 +26,7 @@ from pydantic import Field
 from fedsim.algorithms.averaging import local_step_concern
 from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.local import LocalSteps, mean, shares
-from fedsim.ports import Array, Client, Message, Payload, Server
+from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,11 @@ class Scaffold(LocalSteps):
 
     kind: Literal["scaffold"] = "scaffold"
     source: ClassVar[str] = "Karimireddy et al.: SCAFFOLD, ICML 2020, algorithm 1, option II"
-    late_replies_required: ClassVar[bool] = True
-    feeds_back: ClassVar[tuple[str, ...]] = ("c",)
+    uplink: ClassVar[Mapping[str, Meaning]] = {
+        "x": Meaning.INCREMENT,
+        "c": Meaning.DIFFERENCE,
+    }
+    downlink: ClassVar[Mapping[str, Meaning]] = {"x": Meaning.STATE, "c": Meaning.STATE}
 
     server_rate: float = Field(default=1.0, gt=0, description="eta_g, the server's step size")
 

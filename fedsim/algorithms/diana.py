@@ -17,7 +17,7 @@ changes by what was sent. A late answer is of h, but not of the step.
 Round k stands for w^k, the model whose gradients it has gathered.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
@@ -35,7 +35,7 @@ from fedsim.algorithms.local import (
     stochastic_gradient,
 )
 from fedsim.algorithms.remedies import EXCESS, at_most, concern, long_step
-from fedsim.ports import Array, Client, Server
+from fedsim.ports import Array, Client, Meaning, Server
 
 
 @dataclass(slots=True)
@@ -59,8 +59,8 @@ class Diana(Algorithm):
         " Differences, 2019, algorithm 1"
     )
     unbiased: ClassVar[bool] = True
-    late_replies_required: ClassVar[bool] = True
     measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
+    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}
     synchronous: ClassVar[str] = "a step is made of the clients' answers to one model"
 
     step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')

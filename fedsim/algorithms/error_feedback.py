@@ -15,7 +15,7 @@ An unbiased compressor is made contractive by the factor 1/(1 + omega). Round k 
 the model whose gradients it has gathered.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, sqrt
 from typing import ClassVar, Literal
@@ -27,7 +27,7 @@ from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
 from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.local import shares
 from fedsim.algorithms.remedies import long_step
-from fedsim.ports import Array, Client, Message, Payload, Server
+from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,10 @@ class EF21(Algorithm):
     kind: Literal["ef21"] = "ef21"
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = "Richtarik, Sokolov, Fatkhullin: EF21, NeurIPS 2021, algorithm 2"
-    late_replies_required: ClassVar[bool] = True
-    feeds_back: ClassVar[tuple[str, ...]] = ("",)
-    in_full: ClassVar[tuple[str, ...]] = ("full",)
+    uplink: ClassVar[Mapping[str, Meaning]] = {
+        "": Meaning.DIFFERENCE,
+        "full": Meaning.EXACT,
+    }
 
     step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')
     start: Literal["zero", "gradient"] = Field(

@@ -13,7 +13,13 @@ optimum of f, and FedCOM with K > 1 near it. Delta_i in the last line is what th
 compression error included: without it they would not add up to 0. So a correction follows by
 the whole of a compressed difference, and settles for omega < 1 only.
 
-FedCOM takes any cohort, and late updates as any others. FedCOMGATE broadcasts Delta beside w.
+FedCOM takes any cohort, and late updates as any others. What is sent is added up, so that error
+feedback does in place of an unbiased compressor: under `ef` FedCOM with gamma = 1 is
+Qsparse-local-SGD (Basu, Data, Karakus, Diggavi, NeurIPS 2019, Algorithm 1), for any contractive
+C. FedCOMGATE does not take feedback: its Delta_i is K times the difference of the mean gradient to
+delta_i, an error is in the next one already, and twice is too much.
+
+FedCOMGATE broadcasts Delta beside w, and exactly: w may be compressed, but not Delta.
 A round in which somebody was missing, or late, moves w but no delta_i: otherwise they would add
 up to something. A client that has missed broadcasts learns from their turn, a number that
 changes whenever Delta does, whether the round that it last took part in counts for its delta_i.
@@ -21,7 +27,7 @@ changes whenever Delta does, whether the round that it last took part in counts 
 Round t stands for the model after aggregation.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import hypot
 from typing import ClassVar, Literal, Self
@@ -35,7 +41,7 @@ from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.local import LocalSteps, mean, of_this_round
 from fedsim.algorithms.remedies import EXCESS, at_most, concern
 from fedsim.errors import ParameterError
-from fedsim.ports import Array, Client, Message, Payload, Server
+from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 SOURCE = "Haddadpour et al.: Federated Learning with Compression, AISTATS 2021"
 
@@ -58,6 +64,8 @@ class FedCom(LocalSteps):
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:
         """Yield that the steps are longer than the theorems for clients that are alike allow."""
+        if setting.uplink.kind not in ("exact", "unbiased"):  # Basu et al. give other conditions
+            return
         spread = (setting.uplink.constant / setting.clients + 1) * self.server_rate
         local = self.local_steps * setting.largest_smoothness * self.eta
         load = local**2 + spread * local
@@ -127,20 +135,25 @@ class FedComGate(FedCom):
 
     kind: Literal["fedcomgate"] = "fedcomgate"  # type: ignore[assignment]  # each has its own name
     source: ClassVar[str] = f"{SOURCE}, algorithm 2"
+    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}
+    downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE, "delta": Meaning.EXACT}
     synchronous: ClassVar[str] = "what a client does differently from the mean is of one round"
+
+    @property
+    def late_replies_required(self) -> bool:
+        """No: a round that somebody has missed moves no delta_i, on neither side."""
+        return False
 
     def configured(self, setting: Setting) -> Self:
         """Return a copy whose step size is a number.
 
         Raises:
-            ParameterError: there would be no round with all clients, or what they hear of its
-                mean is compressed.
+            ParameterError: there would be no round with all clients.
         """
-        seen = "a sample of the clients" if setting.partial else "a compressor in wire.down"
-        if setting.partial or setting.downlink.kind != "exact":
+        if setting.partial:
             text = (
-                f"seen with {seen}, but the corrections of fedcomgate add up to nothing only where"
-                " all clients take part and hear the mean as it is; use fedcom, or scaffold"
+                "seen with a sample of the clients, but the corrections of fedcomgate add up to"
+                " nothing only where all clients take part; use fedcom, or scaffold"
             )
             raise ParameterError("kind", text)
         return super().configured(setting)

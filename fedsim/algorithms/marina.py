@@ -16,7 +16,7 @@ that all take part, and so is this: PP-MARINA asks all of them for every full gr
 Round k stands for w^k, the model whose gradients it has gathered.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from typing import ClassVar, Literal, Self
@@ -31,7 +31,7 @@ from fedsim.algorithms.error_feedback import Difference, FullDifference
 from fedsim.algorithms.local import shares
 from fedsim.algorithms.remedies import long_step
 from fedsim.errors import ParameterError
-from fedsim.ports import Array, Client, Message, Payload, Server
+from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,11 @@ class Marina(Algorithm):
         " Compression, ICML 2021, algorithm 1"
     )
     unbiased: ClassVar[bool] = True
-    late_replies_required: ClassVar[bool] = True
+    uplink: ClassVar[Mapping[str, Meaning]] = {
+        "": Meaning.DIFFERENCE,
+        "full": Meaning.EXACT,
+    }
     synchronous: ClassVar[str] = "one coin decides for all clients what they send"
-    in_full: ClassVar[tuple[str, ...]] = ("full",)
 
     step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')
     probability: float | None = Field(

@@ -15,8 +15,10 @@ iterates of both bounded.
 
 Messages carry coefficients. Round t commits the model A x^{t+1}. Where only some clients
 reply, their p_m are scaled to add up to 1: their mean, where clients have equally many rows.
-A reply that comes after its round has closed is not counted: it started from an older x^t. A
-model that is a matrix is one vector here.
+A reply that comes after its round has closed is not counted: it started from an older x^t. With
+`sends: differences` clients send x_m - x^t (`fedsim.algorithms.sending`). It is a jump to the
+minimum over some atoms, of which two from one x^t, added one after the other, go past it; so this
+needs rounds, too. A model that is a matrix is one vector here.
 """
 
 from dataclasses import dataclass
@@ -28,7 +30,8 @@ from pydantic import Field, PrivateAttr
 from fedsim.algorithms.atoms import Atoms
 from fedsim.algorithms.base import Setting
 from fedsim.algorithms.dictionaries import AnyDictionary, Identity
-from fedsim.algorithms.local import LocalGradients, mean, of_this_round
+from fedsim.algorithms.local import LocalGradients
+from fedsim.algorithms.sending import SendsModels
 from fedsim.algorithms.solvers import AnySolver, Exact
 from fedsim.algorithms.thresholding import check_sparsity
 from fedsim.errors import ParameterError
@@ -51,14 +54,18 @@ class Estimate(Message):
     x: Payload
 
 
-class FedGradMP(LocalGradients):
+class FedGradMP(SendsModels, LocalGradients):
     """Federated gradient matching pursuit (FedGradMP)."""
 
     kind: Literal["fedgradmp"] = "fedgradmp"
     source: ClassVar[str] = (
         "Jeong, Needell, Qin: Federated Gradient Matching Pursuit, IEEE Trans. Inf. Theory 2024"
     )
-    synchronous: ClassVar[str] = "the mean is of estimates that started from the same one"
+
+    synchronous: ClassVar[str] = (
+        "an estimate is a jump to the minimum over some atoms, and two that started from the same"
+        " model, one added after the other, go past it"
+    )
 
     sparsity: int = Field(ge=1, description="tau, atoms that a model is made of")
     solver: AnySolver = Field(
@@ -119,17 +126,15 @@ class FedGradMP(LocalGradients):
         x = self.nearest(self._atoms.coefficients(server.initial))
         while True:
             replies = await server.exchange(Coefficients(server.pack(x, SPARSE)))
-            fresh = of_this_round(server, replies)
-            if fresh:
-                x = self.nearest(mean(server, fresh, "x"))
+            x = self.nearest(self.mean_of(server, replies, x, "x"))
             server.commit(self._atoms.model(x))
 
-    async def handle(self, client: Client, message: Coefficients) -> Estimate:
+    async def handle(self, client: Client, message: Coefficients) -> Message:
         """Run a client: K local steps from the coefficients it has received."""
-        x = message.x.values
+        x = start = message.x.values
         for _ in range(self.local_steps):
             x = await self._pursued(client, x)
-        return Estimate(client.pack(x, SPARSE))
+        return self.said(client, x, start, Estimate, SPARSE)
 
     async def _pursued(self, client: Client, x: Array) -> Array:
         """Return the coefficients after one local step."""

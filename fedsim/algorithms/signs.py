@@ -17,6 +17,7 @@ counted. A vote is a vote: clients are not weighted, and the objective reported 
 Round k stands for w^k, the model whose gradients it has gathered.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
@@ -27,7 +28,7 @@ from fedsim.algorithms.base import Algorithm, Setting, StepSize
 from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.local import Batch, GrowingBatch, of_this_round, stochastic_gradient
 from fedsim.errors import ParameterError
-from fedsim.ports import SIGNS, Array, Client, Message, Payload, Server
+from fedsim.ports import SIGNS, Array, Client, Meaning, Message, Payload, Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class SignSGD(Algorithm):
     source: ClassVar[str] = (
         "Bernstein, Wang, Azizzadenesheli, Anandkumar: signSGD, ICML 2018, algorithm 3"
     )
+    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.EXACT}
+    downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.EXACT}
     synchronous: ClassVar[str] = "a vote counts the answers to one model"
 
     step_size: StepSize = Field(description='delta: a number, or a multiple of 1/L ("1/L")')

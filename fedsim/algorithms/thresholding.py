@@ -15,7 +15,10 @@ acts on each column. Round t commits w^{t+1}. What the server sends is tau-spars
 what FedIter-HT's clients send.
 
 The mean is of models that started from the same w^t: a reply that comes after its round has
-closed is not counted, since it would put an older model in the place of a newer one.
+closed is not counted, since it would put an older model in the place of a newer one. With
+`sends: differences` clients send w_m - w^t, and the server takes H_tau(w^t + mean(w_m - w^t)):
+the same model, but late differences count, too, servers may be asynchronous, and compression
+may have feedback (`fedsim.algorithms.sending`).
 """
 
 from collections.abc import Iterator
@@ -25,8 +28,9 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms.base import Concern, Setting
-from fedsim.algorithms.local import LocalSteps, mean, of_this_round
+from fedsim.algorithms.local import LocalSteps
 from fedsim.algorithms.remedies import concern
+from fedsim.algorithms.sending import SendsModels
 from fedsim.errors import ParameterError
 from fedsim.ports import DENSE, SPARSE, Array, Client, Message, Payload, Server, Structure
 from fedsim.problems import Problem, Reference, sparse_optimum
@@ -52,13 +56,12 @@ class LocalModel(Message):
     w: Payload
 
 
-class FedHT(LocalSteps):
+class FedHT(SendsModels, LocalSteps):
     """Fed-HT: clients take local steps, and the server thresholds the mean of their models."""
 
     kind: Literal["fed-ht"] = "fed-ht"
     source: ClassVar[str] = TONG
-    synchronous: ClassVar[str] = "the mean is of models that started from the same one"
-    uplink: ClassVar[Structure] = DENSE
+    known: ClassVar[Structure] = DENSE
     """What a client knows of the model it sends."""
 
     sparsity: int = Field(
@@ -108,25 +111,23 @@ class FedHT(LocalSteps):
         w = self.threshold(server.initial)
         while True:
             replies = await server.exchange(Model(server.pack(w, SPARSE)))
-            fresh = of_this_round(server, replies)
-            if fresh:
-                w = self.threshold(mean(server, fresh, "w"))
+            w = self.threshold(self.mean_of(server, replies, w, "w"))
             server.commit(w)
 
-    async def handle(self, client: Client, message: Model) -> LocalModel:
+    async def handle(self, client: Client, message: Model) -> Message:
         """Run a client: K local steps from the model it has received."""
-        w = message.w.values
+        w = start = message.w.values
         for _ in range(self.local_steps):
             g = await client.compute(self.gradient(client, w))
             w = self.kept(w - self.eta * g)
-        return LocalModel(client.pack(w, self.uplink))
+        return self.said(client, w, start, LocalModel, self.known)
 
 
 class FedIterHT(FedHT):
     """FedIter-HT: clients threshold every local step, so what they send is sparse, too."""
 
     kind: Literal["fediter-ht"] = "fediter-ht"  # type: ignore[assignment]
-    uplink: ClassVar[Structure] = SPARSE
+    known: ClassVar[Structure] = SPARSE
 
     def kept(self, w: Array) -> Array:
         """Return H_tau(w)."""

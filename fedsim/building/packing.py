@@ -1,15 +1,17 @@
 """Packing: what turns the vectors of a sender into what goes on the wire."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 
-from fedsim.ports import ClientId, Packer
+from fedsim.ports import ClientId, Meaning, Packer
 from fedsim.scenario import Compression
 from fedsim.streams import stream
 from fedsim.wire import PACKERS, Contract, Contractive, Identity, Plain, ValueFormat
 
 _UNUSED = np.random.default_rng(0)  # a stream takes its time to make
+_UNSAID: Mapping[str, Meaning] = MappingProxyType({})
 
 
 def packer(
@@ -19,8 +21,8 @@ def packer(
     sender: ClientId,
     field: str = "",
     *,
-    feeds_back: Sequence[str] = (),
-    in_full: Sequence[str] = (),
+    meanings: Mapping[str, Meaning] = _UNSAID,
+    unbiased: bool = False,
 ) -> Packer:
     """Return the packer of one field; random compressors draw from the stream "compressor".
 
@@ -30,13 +32,16 @@ def packer(
         seed: of the run.
         sender: the client, or the server.
         field: which of its vectors.
-        feeds_back: the fields whose errors the method keeps itself: there, as under EF21, a
-            compressor that is unbiased is made contractive.
-        in_full: the fields that nothing compresses.
+        meanings: what fields mean. What is exact is not compressed. Differences have their
+            errors kept by the method: there, as under EF21, a compressor that is unbiased is
+            made contractive.
+        unbiased: whether differences have to be right in the mean, and so stay as they are.
     """
-    if field in in_full:
+    meaning = meanings.get(field)
+    if meaning is Meaning.EXACT:
         return Plain(Identity(), form, _UNUSED)
-    make = Contractive if field in feeds_back else PACKERS[spec.error_feedback]
+    kept = meaning is Meaning.DIFFERENCE and not unbiased
+    make = Contractive if kept else PACKERS[spec.error_feedback]
     exact = isinstance(spec.compressor, Identity)
     name = ("compressor", sender, field) if field else ("compressor", sender)
     rng = _UNUSED if exact else stream(seed, *name)

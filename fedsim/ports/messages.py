@@ -49,6 +49,25 @@ SPARSE = Structure("sparse")
 SIGNS = Structure("sign")
 
 
+class Meaning(Enum):
+    """What its receiver does with a vector, from which follows what may become of it on the way.
+
+    STATE: it replaces what was there, as a model does. Errors that are kept would be added to
+        what follows over and over; of two that come out of order, the older one is wrong.
+    INCREMENT: it is added to what is there, as a gradient step is. An error that is kept and
+        added to a later one is made good, and one that comes late is as good as late gradients.
+    DIFFERENCE: it is added to what both sides keep account of, which it is the difference to.
+        Errors are part of the next difference; but a single one that is left out is missed for
+        ever, unless its sender knows and takes it back.
+    EXACT: nothing may compress it.
+    """
+
+    STATE = "state"
+    INCREMENT = "increment"
+    DIFFERENCE = "difference"
+    EXACT = "exact"
+
+
 class Packer(Protocol):
     """Turns the vectors of one sender into payloads, one after the other."""
 

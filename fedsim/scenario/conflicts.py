@@ -3,15 +3,16 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from fedsim.algorithms import Algorithm, SendsModels
+from fedsim.ports import Meaning
+from fedsim.scenario.feedback import compression
 from fedsim.scenario.observing import repeated
 from fedsim.scenario.participation import (
     AsynchronousParticipation,
-    FullParticipation,
     Rounds,
     Sample,
 )
 from fedsim.scenario.silence import DeadlineSilence
-from fedsim.wire import refusal
 
 if TYPE_CHECKING:  # which asks this module what is wrong with it
     from fedsim.scenario.specs import Scenario
@@ -27,7 +28,7 @@ def conflicts(scenario: "Scenario") -> Iterator[Conflict]:
     yield from _closings(scenario)
     yield from _sizes(scenario)
     yield from _empty_batteries(scenario)
-    yield from _compression(scenario)
+    yield from compression(scenario)
     yield from _method(scenario)
     yield from repeated(scenario.measures)
 
@@ -136,32 +137,6 @@ def _empty_batteries(scenario: "Scenario") -> Iterator[Conflict]:
     yield "stop.batteries", text, count
 
 
-def _compression(scenario: "Scenario") -> Iterator[Conflict]:
-    """Error feedback needs a compressor that fits it, and a method that does not do it itself."""
-    wire, method = scenario.wire, scenario.algorithm
-    for way, link in {"up": wire.up, "down": wire.down}.items():
-        key, feedback = f"wire.{way}.error_feedback", link.error_feedback
-        if feedback == "none":
-            continue
-        if reason := refusal(link.compressor, feedback):
-            yield key, f'seen "{feedback}", but {reason}', feedback
-        elif way == "up" and method.feeds_back:
-            text = (
-                f'seen "{feedback}", but a client of {method.kind} sends the difference to what the'
-                " server holds of it already, errors included, which is error feedback by itself;"
-                " use none"
-            )
-            yield key, text, feedback
-        elif way == "up" and method.unbiased:
-            text = (
-                f'seen "{feedback}", but the theory of {method.kind} needs what arrives to be'
-                " unbiased, and what feedback has added to it is not; use none"
-            )
-            yield key, text, feedback
-        elif feedback == "ef21":
-            yield from _receivers(scenario, way)
-
-
 def _method(scenario: "Scenario") -> Iterator[Conflict]:
     """A method is for some problems and worlds, and not for others."""
     method, problem = scenario.algorithm, scenario.problem
@@ -179,13 +154,6 @@ def _method(scenario: "Scenario") -> Iterator[Conflict]:
         )
         yield "problem.loss.kind", text, problem.loss.kind
     yield from _arrivals(scenario)
-    compressor = scenario.wire.up.compressor
-    if method.unbiased and compressor.contract(2).kind not in ("exact", "unbiased"):
-        text = (
-            f"seen {compressor.kind}, which is {compressor.law}; the theory of {method.kind} needs"
-            " an unbiased one: rand-k, qsgd, natural, terngrad or dithered"
-        )
-        yield "wire.up.compressor.kind", text, compressor.kind
 
 
 def _arrivals(scenario: "Scenario") -> Iterator[Conflict]:
@@ -197,37 +165,20 @@ def _arrivals(scenario: "Scenario") -> Iterator[Conflict]:
             " {kind: asynchronous}"
         )
         yield "participation.kind", text, kind
-    elif method.synchronous and kind == "asynchronous":
-        text = f"seen asynchronous, but {method.kind} needs rounds: {method.synchronous}"
+    elif kind == "asynchronous" and (reason := _needs_rounds(method)):
+        text = f"seen asynchronous, but {method.kind} needs rounds: {reason}"
         yield "participation.kind", text, kind
 
 
-def _receivers(scenario: "Scenario", way: str) -> Iterator[Conflict]:
-    """What a receiver holds under EF21 is right as long as it hears every message."""
-    reason = _unheard_up(scenario) if way == "up" else _unheard_down(scenario)
-    if reason:
-        text = f'seen "ef21", but {reason}, and what it holds would be wrong from then on; use ef'
-        yield f"wire.{way}.error_feedback", text, "ef21"
+def _needs_rounds(method: Algorithm) -> str:
+    """Say why a method cannot do without rounds; empty where it can.
 
-
-def _unheard_up(scenario: "Scenario") -> str:
-    """Say what the server may not hear of a client's messages; empty for nothing.
-
-    What is broken off when a client goes is taken back, all of it at once. What is lost on
-    the air may have a successor already, which says what has changed since.
+    What clients send may have started from an older model than others'. It can be added up, but
+    in the place of what is there it would be a step back, unless the method weighs it.
     """
-    silence, participation = scenario.silence, scenario.participation
-    if "drop" in (getattr(silence, "late", ""), getattr(participation, "late", "")):
-        return "the server drops late replies"
-    if any(group.loses for group in scenario.fleet):
-        return "the server may miss a message that the next one builds on (radio.tries)"
-    return ""
-
-
-def _unheard_down(scenario: "Scenario") -> str:
-    """Say what a client may not hear of the server's messages; empty for nothing."""
-    partly = not isinstance(scenario.participation, FullParticipation)
-    cells = scenario.network.broadcast == "cell"
-    away = any(group.may_miss for group in scenario.fleet)
-    missed = partly or cells or away or not scenario.algorithm.asks_all
-    return "a client may miss a broadcast" if missed else ""
+    if method.synchronous or method.asynchronous or Meaning.STATE not in method.up.values():
+        return method.synchronous
+    reason = "its clients send models, and their mean is of such as started from the same one"
+    return (
+        f"{reason}; use algorithm.sends: differences" if isinstance(method, SendsModels) else reason
+    )

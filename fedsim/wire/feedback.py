@@ -213,6 +213,6 @@ def refusal(compressor: Compressor, feedback: Feedback) -> str:
     if feedback == "ef21" and compressor.contract(1).kind == "absolute":
         return (
             f"{compressor.kind} is not contractive: it sends nothing of a difference below its "
-            "threshold, so what EF21 holds need not come any nearer; use ef, or top-k"
+            "threshold, so what EF21 holds need not come any nearer"
         )
     return ""

@@ -17,10 +17,12 @@ from tests.algorithms.sums import (
     LOSSY,
     RANDOM,
     TARDY,
+    TOP,
     Compress,
     gaps,
     in_time,
     random,
+    top,
     watched,
 )
 
@@ -182,17 +184,50 @@ def test_corrections_grow_with_a_compressor_of_large_variance(tmp_path: Path) ->
         assert end(local(tmp_path), "fedcomgate", wire=RANDOM) > 1e20
 
 
-@pytest.mark.parametrize(
-    ("more", "match"),
-    [
-        ({"partial": True}, "a sample of the clients"),
-        ({"downlink": Contract("contractive", 0.5)}, "a compressor in wire.down"),
-    ],
-)
-def test_the_gate_wants_all_clients_to_hear_the_mean(more: dict[str, Any], match: str) -> None:
-    with pytest.raises(ParameterError, match=match):
-        FedComGate(step_size=0.1).configured(setting(**more))
-    assert FedCom(step_size=0.1).configured(setting(**more)).step_size == 0.1
+def test_the_gate_wants_all_clients() -> None:
+    with pytest.raises(ParameterError, match="a sample of the clients"):
+        FedComGate(step_size=0.1).configured(setting(partial=True))
+    assert FedCom(step_size=0.1).configured(setting(partial=True)).step_size == 0.1
+
+
+def test_a_compressed_downlink_leaves_the_mean_that_the_gate_takes_alone(tmp_path: Path) -> None:
+    """The model comes near to what it is, and the corrections add up as they should."""
+    wire = FULL | {"down": TOP["up"] | {"error_feedback": "ef21"}}
+    assert end(local(tmp_path), "fedcomgate", wire=wire) < 1e-6
+
+
+def kept(compress: Compress) -> Compress:
+    """Return what keeps its error and adds it to what comes next."""
+    error: Array = np.zeros(1)
+
+    def send(v: Array) -> Array:
+        nonlocal error
+        sent = compress(error + v)
+        error = error + v - sent
+        return sent
+
+    return send
+
+
+@pytest.mark.parametrize("cohort", ["all", "two"])
+def test_with_error_feedback_it_takes_a_biased_compressor(cohort: str, tmp_path: Path) -> None:
+    """Basu, Data, Karakus, Diggavi 2019, algorithm 1."""
+    problem = local(tmp_path)
+    algorithm = {"kind": "fedcom", "step_size": ETA, "local_steps": STEPS}
+    blocks = {"wire": FULL | {"up": TOP["up"] | {"error_feedback": "ef"}}}
+    seen = told(problem, algorithm, tmp_path, **blocks, **(TWO if cohort == "two" else {}))
+    compress = [kept(top) for _ in SIZES]
+    check_near(seen.run.models, fedcom(problem, seen.cohorts, compress, 1.0, gate=False))
+
+
+def test_the_gate_s_differences_have_their_errors_already(tmp_path: Path) -> None:
+    scenario = {
+        "problem": local(tmp_path).block,
+        "algorithm": {"kind": "fedcomgate", "step_size": 0.1},
+        "wire": {"up": MILD["up"] | {"error_feedback": "ef"}},
+    }
+    with pytest.raises(fedsim.ScenarioError, match=r"to be unbiased, .* use error_feedback: none"):
+        fedsim.load(scenario)
 
 
 @pytest.mark.parametrize("kind", ["fedcom", "fedcomgate"])

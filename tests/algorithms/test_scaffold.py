@@ -10,7 +10,7 @@ import fedsim
 from fedsim.algorithms import Scaffold, Setting
 from fedsim.ports import Array
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, shares, told
-from tests.algorithms.sums import NETWORKS, TOP, watched
+from tests.algorithms.sums import NETWORKS, TOP, top, watched
 
 ETA, STEPS = 0.1, 4
 TWO: dict[str, Any] = {"participation": {"kind": "uniform", "count": 2}}
@@ -111,15 +111,26 @@ def test_late_replies_must_not_be_dropped(tmp_path: Path) -> None:
         fedsim.load(scenario)
 
 
-def test_it_keeps_the_errors_itself(tmp_path: Path) -> None:
-    problem = local(tmp_path)
-    scenario = {
-        "problem": problem.block,
-        "algorithm": {"kind": "scaffold", "step_size": ETA},
-        "wire": {"up": {"compressor": {"kind": "top-k", "count": 2}, "error_feedback": "ef"}},
-    }
-    with pytest.raises(fedsim.ScenarioError, match="error feedback by itself"):
-        fedsim.load(scenario)
+def test_feedback_is_of_the_updates_for_the_controls_have_their_own(tmp_path: Path) -> None:
+    problem, x = local(tmp_path), np.zeros(6)
+    algorithm = {"kind": "scaffold", "step_size": ETA, "local_steps": STEPS}
+    wire = {"values": "float64", "up": TOP["up"] | {"error_feedback": "ef"}}
+    seen = told(problem, algorithm, tmp_path, wire=wire).run.models
+    c, controls, errors = np.zeros(6), np.zeros((len(SIZES), 6)), np.zeros((len(SIZES), 6))
+    for model in seen:
+        dx, dc = np.zeros(6), np.zeros(6)
+        for m, p in enumerate(problem.weights):
+            y = x
+            for _ in range(STEPS):
+                y = y - ETA * (problem.gradient(m, y) - controls[m] + c)
+            renewed = controls[m] - c + (x - y) / (STEPS * ETA)
+            step = top(errors[m] + y - x)
+            errors[m] += y - x - step
+            change = top(renewed - controls[m])
+            controls[m] += change
+            dx, dc = dx + p * step, dc + p * change
+        x, c = x + dx, c + dc
+        assert model == pytest.approx(x, rel=1e-10, abs=1e-13)
 
 
 def test_a_step_above_the_inverse_of_the_steepest_client_is_a_concern() -> None:

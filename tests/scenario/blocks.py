@@ -105,7 +105,7 @@ GOOD: dict[str, Blocks] = {
     "deadline": {"silence": {"kind": "deadline", "after": "3 s"}},
     "compressed up": wire("up", TOP),
     "compressed down, held by all": wire("down", {"kind": "scaled-sign"}, "ef21"),
-    "compressed for a cohort": wire("down", {"kind": "low-rank", "rank": 2}, "ef")
+    "compressed for a cohort": wire("down", {"kind": "low-rank", "rank": 2}, "none")
     | {"participation": {"kind": "uniform", "count": 3}},
     "compressed both ways": DCGD
     | {

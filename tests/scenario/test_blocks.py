@@ -139,23 +139,23 @@ def test_a_variant_of_another_radio_or_topology_starts_anew() -> None:
 
 
 def test_a_variant_of_another_compressor_starts_anew_and_of_the_same_goes_on() -> None:
-    base = least(**wire("down", TOP, "ef"))
+    base = least(**wire("down", TOP, "ef21"))
     variants = {
         "sign": wire("down", {"kind": "scaled-sign"}, "none"),
         "more": {"wire": {"down": {"compressor": {"fraction": 0.5}}}},
-        "count": wire("down", TOP | {"fraction": None, "count": 3}, "ef21"),
+        "count": wire("down", TOP | {"fraction": None, "count": 3}, "none"),
     }
     plan = load(base | {"variants": variants})
     keys = {"compressor", "error_feedback"}
     down = {each.name: each.scenario.wire.down.model_dump(include=keys) for each in plan.variants}
     top = {"kind": "top-k", "fraction": 0.1, "count": None}
     assert down == {
-        "base": {"compressor": top, "error_feedback": "ef"},
+        "base": {"compressor": top, "error_feedback": "ef21"},
         "sign": {"compressor": {"kind": "scaled-sign"}, "error_feedback": "none"},
-        "more": {"compressor": top | {"fraction": 0.5}, "error_feedback": "ef"},
+        "more": {"compressor": top | {"fraction": 0.5}, "error_feedback": "ef21"},
         "count": {
             "compressor": top | {"fraction": None, "count": 3},
-            "error_feedback": "ef21",
+            "error_feedback": "none",
         },
     }
 

@@ -126,7 +126,7 @@ scenarios = st.fixed_dictionaries(
         "seed": st.integers(0, 2**128),
         "wire": st.fixed_dictionaries(
             {"values": st.sampled_from(["float64", "float32"])},
-            optional={"up": links("none"), "down": links("none", "ef")},
+            optional={"up": links("none"), "down": links("none")},
         ),
         "silence": st.fixed_dictionaries(
             {"kind": st.just("deadline"), "after": quantities.map("{}min".format)}

@@ -209,19 +209,21 @@ CONFLICTS: list[tuple[Blocks, str, list[str]]] = [
     (battery() | {"stop": {"batteries": 5}}, "stop.batteries", ["4 clients have a battery"]),
     *((wire("up", TOP, feedback) | {"algorithm": {"kind": kind, "step_size": 0.1}},
        "wire.up.error_feedback", [f'seen "{feedback}"', f"a client of {kind}", "by itself",
-                                  "use none"])
+                                  "use error_feedback: none"])
       for kind in ("gd", "hb", "chb", "lag", "lag-wk", "lag-ps", "chb-charge")
       for feedback in ("ef", "ef21")),
     (DCGD | wire("up", {"kind": "threshold", "threshold": 1}, "ef21"), "wire.up.error_feedback",
-     ["threshold is not contractive", "use ef, or top-k"]),
+     ["threshold is not contractive", "use error_feedback: ef or"]),
     (wire("down", {"kind": "threshold", "threshold": 1}, "ef21"), "wire.down.error_feedback",
-     ["threshold is not contractive"]),
+     ["threshold is not contractive", "use error_feedback: none"]),
+    (wire("down", TOP, "ef"), "wire.down.error_feedback",
+     ["the server of gd sends models, which replace", "use error_feedback: ef21 or"]),
     (DCGD | UP | taking_part("full", deadline="3 s", late="drop"), "wire.up.error_feedback",
-     ["drops late replies", "wrong from then on", "use ef"]),
+     ["drops late replies", "wrong from then on", "error_feedback: ef"]),
     (DCGD | UP | {"silence": DEADLINE["silence"] | {"late": "drop"}}, "wire.up.error_feedback",
      ["drops late replies"]),
     (DCGD | UP | LOSSY | taking_part("full", deadline="3 s"), "wire.up.error_feedback",
-     ["may miss a message", "radio.tries", "use ef"]),
+     ["may miss a message", "radio.tries", "error_feedback: ef"]),
     *((DCGD | DOWN | blocks, "wire.down.error_feedback", ["a client may miss a broadcast"])
       for blocks in (
           battery(),

@@ -121,7 +121,7 @@ def test_these_worlds_lose_and_are_late(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", ["chb", "gd", "lag-wk", "lag-ps", "dcgd"])
 @pytest.mark.parametrize("world", WORLDS)
 def test_every_world_takes_both_ways_compressed(world: str, method: str, tmp_path: Path) -> None:
-    wire = {"up": link("top-k"), "down": link("natural", "ef")}
+    wire = {"up": link("top-k"), "down": link("natural")}
     blocks = WORLDS[world] | {"wire": wire, "stop": {"rounds": 25}}
     plain = run(scenario(method, **blocks), tmp_path / "plain")
     wired = run(scenario(method, **blocks), tmp_path / "wired", bytewise=True)
@@ -130,7 +130,7 @@ def test_every_world_takes_both_ways_compressed(world: str, method: str, tmp_pat
     assert plain.sha256 == wired.sha256
 
 
-@pytest.mark.parametrize("feedback", ["none", "ef", "ef21"])
+@pytest.mark.parametrize("feedback", ["none", "ef21"])
 @pytest.mark.parametrize("kind", ["top-k", "qsgd", "low-rank"])
 def test_all_clients_are_told_the_same_model(kind: str, feedback: str, tmp_path: Path) -> None:
     blocks: dict[str, Any] = {"wire": {"down": link(kind, feedback)}, "fleet": fleet(WIFI)}

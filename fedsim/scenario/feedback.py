@@ -1,0 +1,143 @@
+"""Which compressor and which error feedback go with what a method's messages mean.
+
+The rule is that of `fedsim.ports.Meaning`. EF keeps an error and adds it to what is sent next,
+which makes increments good and spoils states. EF21 sends the change of what the receiver holds,
+which is right for both, as long as the receiver hears every message. Differences have their
+errors in the next difference already, so that feedback would count them twice.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fedsim.algorithms import SendsModels
+from fedsim.ports import Meaning
+from fedsim.scenario.participation import FullParticipation
+from fedsim.wire import Feedback, refusal
+
+if TYPE_CHECKING:  # which asks this module what is wrong with it
+    from fedsim.scenario.specs import Compression, Scenario
+
+Conflict = tuple[str, str, object]
+"""Key, message, value seen."""
+
+WAYS = ("up", "down")
+UNBIASED = "rand-k, qsgd, natural, terngrad or dithered"
+
+
+def compression(scenario: "Scenario") -> Iterator[Conflict]:
+    """Yield what a link's compressor and its feedback do not go with."""
+    for way in WAYS:
+        feedback = _link(scenario, way).error_feedback
+        if reason := why_not(scenario, way, feedback):
+            text = f'seen "{feedback}", but {reason}; use {" or ".join(_remedies(scenario, way))}'
+            yield f"wire.{way}.error_feedback", text, feedback
+    yield from _biased(scenario)
+
+
+def why_not(scenario: "Scenario", way: str, feedback: Feedback) -> str:
+    """Say why a link cannot have a kind of feedback; empty where it can."""
+    if feedback == "none":
+        return ""
+    method = scenario.algorithm
+    meanings = set((method.up if way == "up" else method.down).values()) - {Meaning.EXACT}
+    if not meanings:
+        return f"nothing compresses what {_sender(scenario, way)} sends, so there is no error"
+    if way == "up" and method.unbiased and Meaning.DIFFERENCE in meanings:
+        return (
+            f"the theory of {method.kind} needs what arrives to be unbiased, and what feedback"
+            " has added to it is not"
+        )
+    if meanings == {Meaning.DIFFERENCE}:
+        return (
+            f"{_sender(scenario, way)} sends the difference to what the other side holds of it"
+            " already, errors included, which is error feedback by itself"
+        )
+    if feedback == "ef":
+        return _added_to_states(scenario, way) if Meaning.STATE in meanings else ""
+    return refusal(_link(scenario, way).compressor, feedback) or _unheard(scenario, way)
+
+
+def _added_to_states(scenario: "Scenario", way: str) -> str:
+    other = "the server holds" if way == "up" else "clients hold"
+    return (
+        f"{_sender(scenario, way)} sends models, which replace what {other}, and errors that are"
+        " kept for later would be in every model after this one"
+    )
+
+
+def _sender(scenario: "Scenario", way: str) -> str:
+    who = "a client" if way == "up" else "the server"
+    return f"{who} of {scenario.algorithm.kind}"
+
+
+def _link(scenario: "Scenario", way: str) -> "Compression":
+    return scenario.wire.up if way == "up" else scenario.wire.down
+
+
+def _remedies(scenario: "Scenario", way: str) -> list[str]:
+    """Return what would be accepted in place of a link's feedback, the best first."""
+    found = _accepted(scenario, way)
+    method, seen = scenario.algorithm, _link(scenario, way).error_feedback
+    if way == "up" and isinstance(method, SendsModels):
+        other = method.model_copy(update={"sends": "differences"})
+        if not why_not(scenario.model_copy(update={"algorithm": other}), way, seen):
+            found.append("algorithm.sends: differences")
+    if not found or way == "down" or not _needs_unbiased(scenario):
+        found.append("error_feedback: none")
+    return found
+
+
+def _accepted(scenario: "Scenario", way: str) -> list[str]:
+    """Return the kinds of feedback that a link could have, as they are written."""
+    kinds: tuple[Feedback, ...] = ("ef21", "ef")
+    return [f"error_feedback: {one}" for one in kinds if not why_not(scenario, way, one)]
+
+
+def _needs_unbiased(scenario: "Scenario") -> bool:
+    """Say whether the uplink's compressor is biased where a theory wants none that is."""
+    contract = scenario.wire.up.compressor.contract(2)
+    return scenario.algorithm.unbiased and contract.kind not in ("exact", "unbiased")
+
+
+def _biased(scenario: "Scenario") -> Iterator[Conflict]:
+    """A theory asks for an unbiased compressor, or feedback makes increments good."""
+    method, link = scenario.algorithm, scenario.wire.up
+    compressor, feedback = link.compressor, link.error_feedback
+    good = _accepted(scenario, "up")
+    if not _needs_unbiased(scenario) or (good and feedback != "none"):
+        return
+    instead = f", or {' or '.join(good)}, which make increments good" if good else ""
+    text = (
+        f"seen {compressor.kind}, which is {compressor.law}; the theory of {method.kind} needs"
+        f" an unbiased one: {UNBIASED}{instead}"
+    )
+    yield "wire.up.compressor.kind", text, compressor.kind
+
+
+def _unheard(scenario: "Scenario", way: str) -> str:
+    """Say why a receiver under EF21 may not hear every message; empty where it does."""
+    reason = _unheard_up(scenario) if way == "up" else _unheard_down(scenario)
+    return f"{reason}, and what it holds would be wrong from then on" if reason else ""
+
+
+def _unheard_up(scenario: "Scenario") -> str:
+    """Say what the server may not hear of a client's messages; empty for nothing.
+
+    What is broken off when a client goes is taken back, all of it at once. What is lost on
+    the air may have a successor already, which says what has changed since.
+    """
+    silence, participation = scenario.silence, scenario.participation
+    if "drop" in (getattr(silence, "late", ""), getattr(participation, "late", "")):
+        return "the server drops late replies"
+    if any(group.loses for group in scenario.fleet):
+        return "the server may miss a message that the next one builds on (radio.tries)"
+    return ""
+
+
+def _unheard_down(scenario: "Scenario") -> str:
+    """Say what a client may not hear of the server's messages; empty for nothing."""
+    partly = not isinstance(scenario.participation, FullParticipation)
+    cells = scenario.network.broadcast == "cell"
+    away = any(group.may_miss for group in scenario.fleet)
+    missed = partly or cells or away or not scenario.algorithm.asks_all
+    return "a client may miss a broadcast" if missed else ""

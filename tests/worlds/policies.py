@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from fedsim.algorithms import Algorithm
+from fedsim.ports import Meaning
 
 from .dice import Block, Dice
 
@@ -54,11 +55,11 @@ def participation(dice: Dice, method: type[Algorithm], clients: int) -> Block:
         kinds = ["asynchronous"]
     elif kind in WHOLE and dice.careful:
         kinds = ["full"]
-    elif method.synchronous and dice.careful:
+    elif dice.careful and (method.synchronous or Meaning.STATE in method.uplink.values()):
         kinds.remove("asynchronous")
     kind = "full" if "full" in kinds and dice.chance(0.3) else dice.one(kinds)
     block = {"kind": kind, **PARTICIPATION[kind](dice, clients)}
-    if method.late_replies_required and dice.careful:
+    if (Meaning.DIFFERENCE in method.uplink.values()) and dice.careful:
         block.pop("late", None)
     return block
 
@@ -71,7 +72,7 @@ def silence(dice: Dice, method: type[Algorithm], around: Block) -> Block:
     if dice.careful:
         for key in ("deadline", "quorum", "late"):
             around.pop(key, None)
-    needed = method.late_replies_required and dice.careful
+    needed = (Meaning.DIFFERENCE in method.uplink.values()) and dice.careful
     late = "keep" if needed else dice.one(["keep", "drop"])
     return {"kind": "deadline", "after": deadline(dice), "late": late}
 

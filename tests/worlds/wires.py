@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from fedsim.algorithms import Algorithm
+from fedsim.ports import Meaning
 from fedsim.wire import ValueFormat
 
 from .dice import Block, Dice
@@ -40,10 +41,12 @@ def wire(dice: Dice, method: type[Algorithm]) -> Block:
     """Draw a wire; what a method is known to refuse, seldom."""
     block: Block = {"values": dice.one(list(ValueFormat)).value}
     every, careful, kind = tuple(COMPRESSORS), dice.careful, method.model_fields["kind"].default
-    plain = bool(method.feeds_back or method.unbiased) and careful
+    meanings = set(method.uplink.values())
+    plain = bool(Meaning.DIFFERENCE in meanings or method.unbiased) and careful
+    feedback = ("none", "ef21") if careful and Meaning.STATE in meanings else FEEDBACK
     if dice.chance(0.5) and not (kind == "signsgd" and careful):
         kinds = UNBIASED if method.unbiased and careful else every
-        block["up"] = _link(dice, kinds, ("none",) if plain else FEEDBACK)
+        block["up"] = _link(dice, kinds, ("none",) if plain else feedback)
     if dice.chance(0.3) and not (kind == "fedcomgate" and careful):
-        block["down"] = _link(dice, every, ("none", "none", "ef") if careful else FEEDBACK)
+        block["down"] = _link(dice, every, ("none", "none", "ef21") if careful else FEEDBACK)
     return block

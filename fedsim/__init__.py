@@ -4,25 +4,32 @@ import fedsim
 
 result = fedsim.run("scenarios/quickstart.yaml")
 result.events, result.rounds, result.clients, result.summary
+
+What is named here is loaded when it is asked for first, so that the command can say what it does
+with an interrupt before it loads anything.
 """
 
-from fedsim.errors import (
-    AuditError,
-    DataError,
-    Deadlock,
-    DecodeError,
-    Diverged,
-    FedsimError,
-    OccupiedError,
-    OutputError,
-    RepricingError,
-    RunError,
-    ScenarioError,
-    TheoryWarning,
-)
-from fedsim.repricing import reprice
-from fedsim.run import Result, run
-from fedsim.scenario import Scenario, load
+from importlib import import_module
+
+TYPE_CHECKING = False  # as in typing, which takes time to load
+if TYPE_CHECKING:
+    from fedsim.errors import (
+        AuditError,
+        DataError,
+        Deadlock,
+        DecodeError,
+        Diverged,
+        FedsimError,
+        OccupiedError,
+        OutputError,
+        RepricingError,
+        RunError,
+        ScenarioError,
+        TheoryWarning,
+    )
+    from fedsim.repricing import reprice
+    from fedsim.running import Result, run
+    from fedsim.scenario import Scenario, load
 
 __version__ = "0.1.0"
 
@@ -45,3 +52,25 @@ __all__ = [
     "reprice",
     "run",
 ]
+
+_HOMES = {
+    "reprice": "fedsim.repricing",
+    "Result": "fedsim.running",
+    "run": "fedsim.running",
+    "Scenario": "fedsim.scenario",
+    "load": "fedsim.scenario",
+}
+"""Where a name comes from; the others are errors."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Load what is named here."""
+        if name not in __all__:
+            raise AttributeError(f"module 'fedsim' has no attribute {name!r}")
+        found = getattr(import_module(_HOMES.get(name, "fedsim.errors")), name)
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return [*globals(), *__all__]

@@ -1,5 +1,34 @@
-"""`python -m fedsim` is the command `fedsim`."""
+"""The command `fedsim`, which is `python -m fedsim` as well.
 
-from fedsim.cli import main
+What a signal does is settled before anything is loaded, so that it leaves no traceback; see
+`fedsim.interrupts`. Nothing but that and the command itself is imported here.
+"""
 
-main()
+import os
+import sys
+
+from fedsim import interrupts
+
+
+def main() -> None:
+    """Run a command and end with its exit code."""
+    interrupts.end_at_once()
+    from fedsim.cli import app  # noqa: PLC0415 - it takes a second
+
+    try:
+        interrupts.raise_once()
+        app()
+    except interrupts.Interrupted as interrupted:
+        interrupts.ignore()
+        sys.stderr.write(f"{interrupted}\n")
+        sys.exit(interrupted.code)
+    except OSError as error:  # files are named by whoever writes them: this is what is printed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of it goes nowhere
+        sys.stderr.write(f"cannot write standard output: {error.strerror}\n")
+        sys.exit(1)
+    finally:
+        interrupts.ignore()
+
+
+if __name__ == "__main__":
+    main()

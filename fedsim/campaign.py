@@ -1,29 +1,18 @@
 """A campaign: all the runs of a plan, in turn or at once, each made unless it is there already."""
 
-import os
 import pickle
-import queue
-import threading
-import time
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import Executor, as_completed
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import active_children, get_context, parent_process
-from multiprocessing.managers import SyncManager
-from multiprocessing.process import BaseProcess
 from operator import itemgetter
 from pathlib import Path
-from signal import SIG_DFL, SIG_IGN, SIGINT, Handlers, signal
-from typing import Any
 
 from fedsim.building import Builder
-from fedsim.execution import Progress, Watch, ending, execute, is_finished, unwatched
+from fedsim.execution import Watch, ending, execute, is_finished
 from fedsim.record.folder import RunFolder
 from fedsim.scenario import Plan
-
-_PAUSE = 0.1  # seconds of real time between two words of a run elsewhere
+from fedsim.workers import postponed, telling, workers
 
 
 @dataclass(frozen=True)
@@ -84,16 +73,20 @@ class Campaign:
         """Make the runs in processes, or wherever an executor takes them; return their folders.
 
         The first that fails ends the campaign: what has not begun is not begun any more.
+
+        Raises:
+            RunError: a process has died.
+            ValueError: there are fewer than 1 jobs.
         """
         if jobs < 1:
             raise ValueError(f"at least 1 job is needed; seen {jobs}")
         pickled = pickle.dumps(self)
-        with ExitStack() as open_until_the_end:
-            told: Any = None
-            if executor is None:
-                executor, told = open_until_the_end.enter_context(_processes(jobs, watch))
-            errands = self.errands
-            futures = [executor.submit(_make, pickled, *errand, told) for errand in errands]
+        pool: AbstractContextManager[Executor] = (
+            workers(jobs, watch) if executor is None else nullcontext(executor)
+        )
+        with pool as taking:
+            with postponed():  # else an interrupt could leave a process half begun
+                futures = [taking.submit(_make, pickled, *errand) for errand in self.errands]
             try:
                 for future in as_completed(futures):
                     future.result()
@@ -103,48 +96,6 @@ class Campaign:
         return self.folders
 
 
-@contextmanager
-def _processes(jobs: int, watch: Watch) -> Iterator[tuple[Executor, Any]]:
-    """Open a pool of processes, and the queue on which they say how far they are."""
-    context = get_context("spawn")  # a fork would copy the locks of threads that it does not copy
-    manager = SyncManager(ctx=context)
-    manager.start(_begin, (SIG_IGN,))
-    others = set(active_children())
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(SIG_DFL,))
-    with manager, pool:
-        told = manager.Queue()
-        listener = threading.Thread(target=_listen, args=(told, watch), daemon=True)
-        listener.start()
-        try:
-            yield pool, told
-        except BaseException:
-            # A run may have hours to go: nobody waits for it, and it is made again another time.
-            for worker in set(active_children()) - others:
-                worker.terminate()
-            raise
-        finally:
-            told.put(None)
-            listener.join()
-
-
-def _begin(on_interrupt: Handlers) -> None:
-    """Prepare a process: what an interrupt does to it, and that it ends with its parent."""
-    signal(SIGINT, on_interrupt)
-    threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
-
-
-def _end_with(parent: BaseProcess | None) -> None:
-    """Wait until the parent is gone, killed perhaps, and end at once."""
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _listen(told: "queue.Queue[Progress | None]", watch: Watch) -> None:
-    while (progress := told.get()) is not None:
-        watch(progress)
-
-
 @lru_cache(maxsize=1)
 def _opened(pickled: bytes) -> tuple[Campaign, Builder]:
     """Return the campaign that this process works for, and its builder."""
@@ -152,21 +103,7 @@ def _opened(pickled: bytes) -> tuple[Campaign, Builder]:
     return campaign, Builder(campaign.plan)
 
 
-def _make(pickled: bytes, number: int, seed: int, told: Any) -> None:  # noqa: ANN401 - a proxy
+def _make(pickled: bytes, number: int, seed: int) -> None:
     """Make one run in this process."""
     campaign, builder = _opened(pickled)
-    campaign.make(builder, number, seed, unwatched if told is None else _Teller(told))
-
-
-class _Teller:
-    """Tells a queue how far a run is, a few times a second."""
-
-    def __init__(self, told: Any) -> None:  # noqa: ANN401 - a proxy
-        self._told = told
-        self._last = 0.0
-
-    def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if progress.ended or now - self._last >= _PAUSE:
-            self._last = now
-            self._told.put(progress)
+    campaign.make(builder, number, seed, telling())

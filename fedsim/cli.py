@@ -1,7 +1,8 @@
 """The commands.
 
 Exit codes: 0 done; 1 a run failed, or there was no room for a file; 2 nothing has begun, for the
-scenario or an option is wrong, or another process writes into the same folder.
+scenario or an option is wrong, or another process writes into the same folder; 128 and the number
+of the signal that interrupted it: 130 after Ctrl-C, 143 after `kill`. `fedsim.__main__` runs them.
 """
 
 import json
@@ -21,7 +22,7 @@ from fedsim.problems import ENTRIES, fetch
 from fedsim.record.read import run_folders
 from fedsim.repricing import reprice
 from fedsim.repricing.table import price_table
-from fedsim.run import Result, run
+from fedsim.running import Result, run
 from fedsim.scenario import Plan, load, schema
 from fedsim.scenario.wording import unknown
 from fedsim.terminal import err as _err
@@ -58,11 +59,6 @@ Out = Annotated[
 ]
 Jobs = Annotated[int, typer.Option(min=1, help="how many runs go on at once, in processes")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="make again what is there already")]
-
-
-def main() -> None:
-    """Run a command and end with its exit code."""
-    app()
 
 
 @app.command("run")

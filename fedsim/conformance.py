@@ -17,7 +17,7 @@ import pandas as pd
 
 from fedsim.algorithms import Algorithm
 from fedsim.errors import FedsimError, ScenarioError
-from fedsim.run import Result, run
+from fedsim.running import Result, run
 
 Blocks = Mapping[str, Any]
 

@@ -1,5 +1,6 @@
 """The terminal: where commands write, and how errors and warnings are told there."""
 
+import errno
 import sys
 import warnings
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from fedsim.errors import (
 )
 
 _WIDTH = None if sys.stdout.isatty() else 100  # of tables; a terminal has a width of its own
+
+_UNPRINTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE)
 
 out, err = Console(width=_WIDTH), Console(stderr=True, soft_wrap=True)
 """Standard output and standard error."""
@@ -52,6 +55,8 @@ def errors() -> Iterator[None]:
         err.print(escape(str(error)), style="red")
         raise typer.Exit(2 if error.misplaced else 1) from None
     except (DataError, OccupiedError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in _UNPRINTED and error.filename is None:
+            raise  # it is standard output that has no room, or no reader any more
         err.print(escape(str(error)), style="red")
         raise typer.Exit(2) from None
     except FedsimError as error:

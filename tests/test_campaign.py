@@ -15,6 +15,7 @@ import pytest
 import fedsim
 from fedsim.execution import Progress
 from fedsim.record.folder import SUMMARY
+from tests.interrupting import hearing
 from tests.runs import files, small
 
 SWEPT = small(sweep={"algorithm.censor": [0.01, 0.1, 1]}, seeds=2)
@@ -128,6 +129,7 @@ def test_a_campaign_that_was_cut_off_is_taken_up_again(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=hearing,  # noqa: PLW1509 - no threads here
     )
     while not list(out.rglob(SUMMARY)) and process.poll() is None:
         time.sleep(0.01)

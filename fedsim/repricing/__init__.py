@@ -33,7 +33,7 @@ from fedsim.repricing.original import Original
 from fedsim.repricing.proof import prove
 from fedsim.repricing.rebuilding import Repricing, rebuilt
 from fedsim.repricing.tape import read_tape
-from fedsim.run import Result
+from fedsim.running import Result
 from fedsim.scenario import Variant
 from fedsim.scenario.own import Extra
 

@@ -1,0 +1,99 @@
+"""Interrupts: what Ctrl-C, `kill` and a closed terminal do to a command.
+
+All of them mean the same: end now, in one line, and leave nothing behind but what was written
+whole. While a command is being loaded there is nothing to tidy up, so it ends at once; later the
+signal becomes an exception, and the first one alone: those that follow it would cut off the
+tidying up. A signal that whoever started the command has set to be ignored, as a shell does with
+Ctrl-C for what runs in the background, and `nohup` with a closed terminal, stays ignored.
+
+This runs before anything else of fedsim does, and imports next to nothing: as long as it is
+loaded, an interrupt still shows Python's own traceback.
+"""
+
+import os
+import signal
+import sys
+
+TYPE_CHECKING = False  # as in typing, which takes time to load
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+    Handler = Callable[[int, FrameType | None], None]
+
+ENDING = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+"""The signals that end a command."""
+
+_SOON = 1e-3  # seconds of real time
+
+
+class Interrupted(SystemExit):
+    """A signal has asked the command to end; the code is 128 and the signal's number.
+
+    No handler of the simulated world can catch it by mistake, and asyncio lets it through.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(128 + number)
+
+    def __str__(self) -> str:
+        return told(self.number)
+
+
+def told(number: int) -> str:
+    """Return what is said of a signal."""
+    name = signal.Signals(number).name
+    return f"interrupted ({name}); what was written until now can be read"
+
+
+def end_at_once() -> None:
+    """Let a signal end the process: nothing has begun that is to be tidied up."""
+    _answer(_leave)
+
+
+def raise_once() -> None:
+    """Let the first signal raise `Interrupted` in the main thread, and ignore the others.
+
+    An exception that comes up while an object is collected is lost; this one comes again.
+    """
+    _answer(_raise)
+    sys.unraisablehook = _again
+
+
+def ignore() -> None:
+    """Let no signal interrupt the end of a command that is done."""
+    for number in heard():
+        signal.signal(number, signal.SIG_IGN)
+
+
+def heard() -> list[int]:
+    """Return the signals that are not ignored."""
+    return [number for number in ENDING if signal.getsignal(number) not in {signal.SIG_IGN, None}]
+
+
+def _answer(handler: "Handler") -> None:
+    for number in heard():
+        signal.signal(number, handler)
+
+
+def _leave(number: int, _: "FrameType | None") -> None:
+    os.write(2, f"{told(number)}\n".encode())
+    os._exit(128 + number)
+
+
+def _raise(number: int, _: "FrameType | None") -> None:
+    ignore()
+    raise Interrupted(number)
+
+
+def _again(lost: "sys.UnraisableHookArgs") -> None:
+    """Let an interrupt that was lost come again, once whatever has swallowed it is over."""
+    if isinstance(lost.exc_value, Interrupted):
+        number = lost.exc_value.number
+        signal.signal(signal.SIGALRM, lambda _, frame: _raise(number, frame))
+        signal.setitimer(signal.ITIMER_REAL, _SOON)
+    else:
+        sys.__unraisablehook__(lost)

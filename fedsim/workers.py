@@ -1,0 +1,143 @@
+"""Workers: processes that make runs, tell how far they are, and end with their campaign.
+
+They tell it through one pipe, in messages so short that each is written at once or not at all,
+so a worker that is killed takes no lock with it and leaves nothing by halves.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from multiprocessing import active_children, get_context, parent_process, resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from signal import (
+    SIG_BLOCK,
+    SIG_DFL,
+    SIG_IGN,
+    SIG_SETMASK,
+    SIG_UNBLOCK,
+    SIGTERM,
+    getsignal,
+    pthread_sigmask,
+    raise_signal,
+    signal,
+)
+
+from fedsim.errors import RunError
+from fedsim.execution import Progress, Watch, unwatched
+from fedsim.interrupts import ENDING, heard
+
+_PAUSE = 0.1  # seconds of real time between two words of a run elsewhere
+
+_watch: Watch = unwatched
+
+
+def telling() -> Watch:
+    """Return who is told of the runs that this process makes: nobody, unless it is a worker."""
+    return _watch
+
+
+@contextmanager
+def postponed() -> Iterator[None]:
+    """Let signals wait for the end of the block, and let processes begun in it not hear them.
+
+    A process inherits what is blocked. It hears no signal while it is being loaded, and then
+    what it decides to hear.
+    """
+    noted: list[int] = []
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: getsignal(number) for number in (heard() if main else ())}
+    for number in before:
+        signal(number, lambda seen, _: noted.append(seen))
+    mask = pthread_sigmask(SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        pthread_sigmask(SIG_SETMASK, mask)
+        for number, handler in before.items():
+            signal(number, handler)
+        for number in noted:
+            raise_signal(number)
+
+
+@contextmanager
+def workers(jobs: int, told: Watch) -> Iterator[Executor]:
+    """Open a pool of processes, and tell how far their runs are.
+
+    What is submitted belongs into a `postponed` block, for that begins the processes.
+
+    Raises:
+        RunError: one of them has died.
+    """
+    context = get_context("spawn")  # a fork would copy the locks of threads that it does not copy
+    resource_tracker.ensure_running()  # it unblocks signals, so not amid what postpones them
+    with postponed():
+        others = set(active_children())
+        ear, mouth = context.Pipe(duplex=False)
+        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(mouth,))
+    listener = threading.Thread(target=_listen, args=(ear, told), daemon=True)
+    listener.start()
+    try:
+        with pool:
+            try:
+                yield pool
+            except BaseException:
+                # A run may have hours to go: nobody waits for it; another time it is made again.
+                for worker in set(active_children()) - others:
+                    worker.kill()
+                raise
+    except BrokenProcessPool:
+        text = "a worker process has died, perhaps for want of memory; fewer --jobs take less"
+        raise RunError(text) from None
+    finally:
+        mouth.close()
+        listener.join()
+        ear.close()
+
+
+def _listen(ear: "Connection[None, Progress]", told: Watch) -> None:
+    """Tell what workers say, until the last of them is gone."""
+    try:
+        with suppress(EOFError):
+            while True:
+                told(ear.recv())
+    finally:  # whatever has gone wrong in telling, no worker is to wait for a listener
+        with suppress(EOFError):
+            while True:
+                ear.recv_bytes()
+
+
+def _begin(mouth: "Connection[Progress, None]") -> None:
+    """Prepare a process: it leaves interrupts to its parent, and ends with it."""
+    global _watch  # noqa: PLW0603 - a process is one worker
+    _watch = _Teller(mouth)
+    for number in ENDING:
+        signal(number, SIG_IGN)
+    signal(SIGTERM, SIG_DFL)
+    pthread_sigmask(SIG_UNBLOCK, ENDING)
+    threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess | None) -> None:
+    """Wait until the parent is gone, killed perhaps, and end at once."""
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+class _Teller:
+    """Tells how far a run is, a few times a second."""
+
+    def __init__(self, mouth: "Connection[Progress, None]") -> None:
+        self._mouth = mouth
+        self._last = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if progress.ended or now - self._last >= _PAUSE:
+            self._last = now
+            self._mouth.send(progress)

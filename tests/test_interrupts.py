@@ -1,0 +1,140 @@
+"""Interrupts: one line, one exit code, nothing left behind, at whatever moment they come."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import fedsim
+from fedsim.interrupts import ENDING, Interrupted, raise_once
+from fedsim.workers import postponed
+from tests.interrupting import LONG, hearing, interrupted
+from tests.runs import small
+
+SLEEPING = (sys.executable, "-c", "import time; time.sleep(600)")
+WAYS = (signal.SIGINT, signal.SIGTERM)
+
+proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="looks into /proc")
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "long.yaml"
+    path.write_text(json.dumps(LONG))  # which is YAML
+    return path
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Put back what a test does to signals."""
+    before, hook = {number: signal.getsignal(number) for number in ENDING}, sys.unraisablehook
+    yield
+    sys.unraisablehook = hook
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@proc
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("after", [0.0, 0.1, 0.4, 0.9, 1.6, 2.5])
+def test_a_command_that_is_interrupted_says_so_and_leaves_nothing(
+    after: float, jobs: int, scenario: Path, tmp_path: Path
+) -> None:
+    way = WAYS[(round(10 * after) + jobs) % 2]
+    (tmp_path / "aside").mkdir()
+    words = ["run", str(scenario), "--out", str(tmp_path / "out"), "--jobs", str(jobs)]
+    group = way == signal.SIGINT  # as Ctrl-C does
+    ended = interrupted(words, way, after, tmp_path / "aside", group=group)
+    assert ended.faults(way) == [], ended.said
+    assert ended.code == 128 + way
+
+
+def test_what_was_started_to_ignore_a_signal_ignores_it(scenario: Path, tmp_path: Path) -> None:
+    way, out = signal.SIGINT, tmp_path / "out"
+    command = [sys.executable, "-m", "fedsim", "run", str(scenario), "--out", str(out)]
+    with subprocess.Popen(
+        [*command, "--set", "stop.rounds=100"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(way, signal.SIG_IGN),  # noqa: PLW1509
+    ) as process:
+        while not list(out.rglob("scenario.yaml")) and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(way)
+        assert process.wait() == 0
+
+
+def test_signals_wait_for_the_end_of_a_block_and_come_then(handlers: None) -> None:
+    seen: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: seen.append(number))
+    with postponed():
+        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        assert seen == []
+    assert set(seen) == {signal.SIGINT}
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) & set(ENDING) == set()
+
+
+def test_what_is_begun_while_signals_wait_hears_none(handlers: None) -> None:
+    hearing()
+    with postponed(), subprocess.Popen(SLEEPING) as process:
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.2)
+        process.kill()
+
+
+def test_the_first_signal_raises_and_the_others_are_ignored(handlers: None) -> None:
+    hearing()
+    raise_once()
+    with pytest.raises(Interrupted) as caught:
+        signal.raise_signal(signal.SIGTERM)
+    assert caught.value.code == 143
+    signal.raise_signal(signal.SIGINT)
+
+
+class _Collected:
+    """Interrupted while it is collected, where no exception can get out."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_that_is_lost_in_a_destructor_comes_again(handlers: None) -> None:
+    hearing()
+    raise_once()
+    with pytest.raises(Interrupted, match="SIGINT"):  # noqa: PT012 - it comes a moment later
+        _Collected()
+        time.sleep(600)
+
+
+def test_a_worker_that_dies_is_told_in_one_error(tmp_path: Path) -> None:
+    def watch(_: object) -> None:
+        for process in multiprocessing.active_children():
+            with suppress(ProcessLookupError):
+                process.kill()
+
+    with pytest.raises(fedsim.RunError, match="a worker process has died"):
+        fedsim.run(small(seeds=2, stop={"rounds": 500}), out=tmp_path, jobs=2, watch=watch)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_under_standard_output_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "fedsim", "schema"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "cannot write standard output: No space left on device\n"

@@ -1,6 +1,7 @@
 """Shared fixtures: where the real data is, and a cache folder of the tests' own."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +11,12 @@ from threadpoolctl import threadpool_limits
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Machines differ in speed and in what else they do, so no example has a deadline.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
+# Machines differ in speed and in what else they do, so no example has a deadline. Every run of the
+# tests draws the same examples, so that what fails was broken by a change and not by chance; the
+# search for new ones is a command of its own, `python -m tests.search`.
+settings.register_profile("fixed", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None, derandomize=False, print_blob=True)
+settings.load_profile("fixed")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -29,6 +33,17 @@ def one_thread() -> Iterator[None]:
     """Let linear algebra run on one thread, as it does in runs: more would wait for each other."""
     with threadpool_limits(limits=1):
         yield
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT interrupt this process and those it starts, as in a terminal.
+
+    Where the shell ignores it, as for a job in the background, every process inherits that.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -117,7 +117,7 @@ SLOW = SWEPT | {"stop": {"rounds": 400}}
     ("way", "jobs"), [(signal.SIGKILL, 1), (signal.SIGKILL, 2), (signal.SIGINT, 2)]
 )
 def test_a_campaign_that_was_cut_off_is_taken_up_again(
-    tmp_path: Path, way: signal.Signals, jobs: int
+    tmp_path: Path, way: signal.Signals, jobs: int, interruptible: None
 ) -> None:
     scenario = tmp_path / "scenario.yaml"
     scenario.write_text(json.dumps(SLOW))  # which is YAML

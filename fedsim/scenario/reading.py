@@ -11,6 +11,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from fedsim.errors import Fault, ScenarioError
 from fedsim.scenario.located import DEEPEST, Content, Located, Origin, Path, number, text
+from fedsim.scenario.scanning import Scanner12
 from fedsim.scenario.wording import dotted, printable
 
 LARGEST = 1_000_000
@@ -62,6 +63,7 @@ def read_text(written: str, origin: Callable[[int], Origin]) -> tuple[Located, l
         ScenarioError: it is no YAML that a scenario could be.
     """
     yaml = YAML(typ="safe", pure=True)
+    yaml.Scanner = Scanner12
     yaml.composer.warn_double_anchors = False
     try:
         root = yaml.compose(written)

@@ -75,9 +75,9 @@ def test_distances_are_those_of_the_formulas(w: Array, truth: Array) -> None:
     problem = gaussian(Squared(), truth)
     away = float(np.sqrt(sum((a - b) ** 2 for a, b in zip(w, truth, strict=True))))
     size = float(np.sqrt(sum(b**2 for b in truth)))
-    assert seen(Distance(), problem, w)["distance"] == pytest.approx(away, abs=1e-14)
+    assert seen(Distance(), problem, w)["distance"] == pytest.approx(away, rel=1e-13)
     relative = seen(RelativeDistance(), problem, w)["relative_distance"]
-    assert relative == pytest.approx(away / size, abs=1e-14)
+    assert relative == pytest.approx(away / size, rel=1e-13)
 
 
 def test_the_distance_of_matrices_is_frobenius() -> None:

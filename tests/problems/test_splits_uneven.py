@@ -161,10 +161,13 @@ class TestClusters:
         X = centres[y.astype(int), None] + rng.standard_normal((200, 3))
         return Samples(X, y)
 
-    @pytest.mark.parametrize("sparse", [False, True])
-    def test_clients_have_parts_of_well_separated_clusters(self, sparse: bool) -> None:
-        samples = self.clustered()
-        given_samples = Samples(csr_array(samples.X), samples.y) if sparse else samples
+    @pytest.mark.parametrize("indices", [None, np.int32, np.int64])
+    def test_clients_have_parts_of_well_separated_clusters(self, indices: Any) -> None:
+        samples = given_samples = self.clustered()
+        if indices is not None:
+            X = csr_array(samples.X)
+            X.indices, X.indptr = X.indices.astype(indices), X.indptr.astype(indices)
+            given_samples = Samples(X, samples.y)
         rows = table(samples, assign(Clusters(clusters=5), given_samples, 10))
         assert ((rows > 0).sum(axis=1) == 2).all()
         assert (rows.sum(axis=0) == 40).all()

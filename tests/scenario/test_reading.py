@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -77,6 +77,8 @@ documents = st.recursive(
 )
 
 
+@example({"?0": None}, True)
+@example(["?a", "?", ["?"], {"?": "?,"}], True)
 @given(documents, st.sampled_from([True, False, None]))
 def test_what_the_library_writes_is_read_back(value: Any, flow: bool | None) -> None:
     yaml = YAML(typ="safe", pure=True)

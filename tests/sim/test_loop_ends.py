@@ -155,7 +155,7 @@ def test_an_exit_within_a_task_ends_the_run_and_cleans_up(
 
 
 def test_an_interrupt_from_the_keyboard_ends_a_busy_run_and_cleans_up(
-    env: Calendar, log: list[Any]
+    env: Calendar, log: list[Any], interruptible: None
 ) -> None:
     async def main() -> None:
         env.call(3.0, signal.raise_signal, signal.SIGINT)

@@ -239,7 +239,9 @@ def test_a_handler_that_is_cancelled_from_within_is_not_taken_for_a_deadlock() -
         play(setup(rounds, handle))
 
 
-def test_an_interrupt_from_the_keyboard_ends_a_run_and_leaves_a_readable_world() -> None:
+def test_an_interrupt_from_the_keyboard_ends_a_run_and_leaves_a_readable_world(
+    interruptible: None,
+) -> None:
     async def handle(client: SimClient, message: Message) -> Message:
         await client.compute(work(1.0))
         if client.now == 3.0:

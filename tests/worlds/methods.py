@@ -13,7 +13,11 @@ BALLS = {"l1": "l1-ball", "group-l2": "group-ball", "nuclear": "nuclear-ball"}
 def _step(dice: Dice) -> float | str:
     if dice.chance(0.03):
         return dice.one([50.0, 1e60])  # it will not converge, and may say so
-    return dice.size(1e-4, 0.3) if dice.chance(0.4) else f"{dice.whole(1, 20) / 10:g}/L"
+    return (
+        dice.size(1e-4, 0.3)
+        if dice.chance(0.4)
+        else f"{dice.whole(1, 20) / 10:g}/{dice.one(['L', 'L_max'])}"
+    )
 
 
 def _batch(dice: Dice) -> Block:
@@ -69,7 +73,8 @@ def _matching_pursuit(dice: Dice, facts: Facts) -> Block:
 
 def _dual(dice: Dice) -> Block:
     rates = {"mu": dice.size(0.01, 1), "gamma": dice.size(1, 100)}
-    return {**rates, "local_steps": dice.whole(1, 3), **_batch(dice)}
+    output = dice.options({"output": dice.one(["last", "average"])})
+    return {**rates, "local_steps": dice.whole(1, 3), **_batch(dice), **output}
 
 
 def _ball(dice: Dice, facts: Facts) -> Block:

@@ -96,6 +96,10 @@ def delivered(dice: Dice, blocks: Block) -> None:
 _NONE = {"kind": "none"}
 
 
+UNSOLVED = ("mlp", "neyman-pearson")
+"""Losses of which no optimum is known that gaps could be measured from."""
+
+
 def stop(dice: Dice, fleet: list[Block], problem: Block) -> Block:
     """Draw when the run ends: after a few rounds, or before."""
     batteries = sum(group["count"] for group in fleet if "battery" in group)
@@ -104,7 +108,7 @@ def stop(dice: Dice, fleet: list[Block], problem: Block) -> Block:
         "bits": dice.quantity(1e3, 1e6, "bit"),
         "energy": dice.quantity(1e-3, 1e4, "J"),
     }
-    if problem.get("optimum") != "unknown" and problem["loss"]["kind"] != "mlp":
+    if problem.get("optimum") != "unknown" and problem["loss"]["kind"] not in UNSOLVED:
         rules["gap"] = dice.size(1e-6, 10)
     if batteries:
         rules["batteries"] = dice.whole(1, batteries)

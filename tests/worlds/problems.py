@@ -1,6 +1,7 @@
 """Draws of problems: losses, penalties, starts, rows to test on, and what is measured."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 
 from fedsim.algorithms import Algorithm
@@ -26,6 +27,13 @@ def _mlp(dice: Dice, data: Drawn) -> Block:
     }
 
 
+def _labels(dice: Dice, data: Drawn) -> Block | str:
+    if data.task == "classes" and dice.careful:
+        return {"positive": 1}
+    readings: list[Block | str] = ["plus-minus", "signs", "as-given", {"positive": 1}]
+    return "plus-minus" if dice.chance(0.4) else dice.one(readings)
+
+
 def _rows(data: Drawn) -> int:
     shape = data.block.get("shape")
     return shape[0] if shape else next(n for n in (2, 3, 5, 1) if data.features % n == 0)
@@ -35,7 +43,7 @@ LOSSES: dict[str, Callable[[Dice, Drawn], Block]] = {
     "squared": lambda dice, data: {"scale": dice.one(_SQUARES), **_weights(dice)},
     "logistic": lambda dice, data: {
         "scale": dice.one(_SCALES),
-        "labels": "plus-minus" if dice.chance(0.8) else "as-given",
+        "labels": _labels(dice, data),
         **_weights(dice),
     },
     "softmax": lambda dice, data: {
@@ -53,7 +61,7 @@ LOSSES: dict[str, Callable[[Dice, Drawn], Block]] = {
 FITTING = {
     "regression": ("squared", "trace-regression", "mlp"),
     "binary": ("logistic", "neyman-pearson", "squared", "softmax", "mlp"),
-    "classes": ("softmax", "mlp", "squared"),
+    "classes": ("softmax", "mlp", "squared", "logistic"),
     "matrix": ("trace-regression", "squared"),
 }
 """The losses for what labels are for."""
@@ -134,7 +142,8 @@ def problem(dice: Dice, method: type[Algorithm], clients: int) -> tuple[Block, l
     if dice.chance(0.2) and (data.rows >= 4 or not fitting):
         block["test"] = {"fraction": dice.whole(2, 5) / 10}
     elif dice.chance(0.05):
-        block["test"] = {key: data.block[key] for key in data.block if key != "preprocess"}
+        plain = {key: value for key, value in data.block.items() if key != "preprocess"}
+        block["test"] = deepcopy(plain)  # as no alias of the other in a file
     return block, _measures(dice, block, data), Facts(data.features, loss, penalty, clients)
 
 

@@ -34,6 +34,8 @@ def _link(dice: Dice, kinds: tuple[str, ...], feedback: tuple[str, ...]) -> Bloc
     block: Block = {"compressor": {"kind": kind, **COMPRESSORS[kind](dice)}}
     if dice.chance(0.5):
         block["error_feedback"] = dice.one(feedback)
+    if dice.chance(0.2):
+        block["if_longer"] = "compressed"
     return block
 
 

@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from fedsim.errors import DataError
@@ -83,8 +84,16 @@ def _clustered(X: Features, clusters: int, seed: int) -> Kinds:
     means = MiniBatchKMeans(clusters, batch_size=4096, n_init=1, random_state=seed)
     # One thread, since the order of a sum over threads depends on how many there are.
     with threadpool_limits(1):
-        labels = means.fit(X).labels_
+        labels = means.fit(_narrow(X)).labels_
     return np.unique(labels, return_inverse=True)[1]
+
+
+def _narrow(X: Features) -> Features:
+    """Return features with indices of 32 bits, which is all that scikit-learn takes."""
+    if isinstance(X, np.ndarray):
+        return X
+    indices = (each.astype(np.int32) for each in (X.indices, X.indptr))
+    return csr_array((X.data, *indices), shape=X.shape)
 
 
 def _deal(

@@ -49,17 +49,20 @@ METHODS: dict[str, dict[str, Any]] = {
         **DUAL,
     },
     "fedsgm": {"step_size": 0.05, "tolerance": 0.3, "local_steps": 3},
+    "fedsgm-stale": {"step_size": 0.05, "tolerance": 0.3, "local_steps": 3},
     "fedcom": LOCAL,
     "fedcomgate": LOCAL,
     "ef21": {"step_size": "0.2/L"},
     "diana": {"step_size": "0.2/L"},
     "marina": {"step_size": "0.2/L"},
+    "pp-marina": {"step_size": "0.2/L"},
     "signsgd": {"step_size": 0.01},
 }
 """A block for every method."""
 PROBLEMS = {
     **dict.fromkeys(("fedmid", "fed-dual-avg", "fast-fedda", "c-fedda", "mc-fedda"), PENALISED),
     "fedsgm": CONSTRAINED,
+    "fedsgm-stale": CONSTRAINED,
 }
 
 

@@ -12,13 +12,15 @@ from tests.methods import DUAL, METHODS, PENALISED, scenario
 
 _GIVEN = re.compile(r"give `(\w+): ([^`]+)`")
 _LONG = 1e3  # a step beyond every bound
+_SWITCHING = {
+    "switching": "soft",
+    "sharpness": 7.0,
+    "tolerance": 1e-3,
+    "theory": {"diameter": 3.0, "lipschitz": 0.7, "rounds": 70},
+}
 _TIGHT: dict[str, dict[str, Any]] = {
-    "fedsgm": {
-        "switching": "soft",
-        "sharpness": 7.0,
-        "tolerance": 1e-3,
-        "theory": {"diameter": 3.0, "lipschitz": 0.7, "rounds": 70},
-    },
+    "fedsgm": _SWITCHING,
+    "fedsgm-stale": _SWITCHING,
     "diana": {"shift_rate": 1.0},
     "fed-dual-avg": {"server_rate": 3.0},
     "fast-fedda": {"mu": 50.0},
@@ -28,7 +30,16 @@ _TIGHT: dict[str, dict[str, Any]] = {
 """Values beside the step size that a theory does not cover."""
 
 QSGD = {"wire": {"up": {"compressor": {"kind": "qsgd", "levels": 1}}}}
-UNBIASED = {"dcgd", "diana", "marina", "fedcom", "fedcomgate", "fedsgm"}
+UNBIASED = {
+    "dcgd",
+    "diana",
+    "marina",
+    "pp-marina",
+    "fedcom",
+    "fedcomgate",
+    "fedsgm",
+    "fedsgm-stale",
+}
 
 
 def jobs(written: dict[str, Any], *overrides: str) -> list[Job]:

@@ -26,8 +26,10 @@ from fedsim.algorithms.gates import FedCom, FedComGate
 from fedsim.algorithms.lag import LagServer, LagWorker
 from fedsim.algorithms.marina import Marina
 from fedsim.algorithms.matching_pursuit import FedGradMP
+from fedsim.algorithms.pp_marina import PPMarina
 from fedsim.algorithms.sending import SendsModels
 from fedsim.algorithms.signs import SignSGD
+from fedsim.algorithms.stale_switching import StaleFedSGM
 from fedsim.algorithms.switching import FedSGM
 from fedsim.algorithms.thresholding import DistributedIHT, FedHT, FedIterHT
 
@@ -58,11 +60,13 @@ ALGORITHMS: tuple[type[Algorithm], ...] = (
     CFedDA,
     MCFedDA,
     FedSGM,
+    StaleFedSGM,
     FedCom,
     FedComGate,
     EF21,
     Diana,
     Marina,
+    PPMarina,
     SignSGD,
 )
 """Every algorithm that a scenario can name by its kind."""
@@ -101,9 +105,11 @@ __all__ = [
     "LazyGradient",
     "MCFedDA",
     "Marina",
+    "PPMarina",
     "Scaffold",
     "SendsModels",
     "Setting",
     "SignSGD",
+    "StaleFedSGM",
     "StepSize",
 ]

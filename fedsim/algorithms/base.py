@@ -106,7 +106,7 @@ class Setting:
         rng: returns the stream of what is drawn once and known to all, by its purpose.
         uplink: what the uplink's compressor promises, with feedback where there is some.
         downlink: what the downlink's promises.
-        partial: whether only some of the clients are asked in a round.
+        asked: how many of the clients are asked in a round; None for all of them.
         quadratic: whether every client's loss is a quadratic, which one Newton step minimises.
         hessian: whether every client's loss provides its Hessian.
         kinked: whether the losses have an l1 term, which no Hessian knows of.
@@ -125,7 +125,7 @@ class Setting:
     rng: Callable[[str], np.random.Generator] = lambda _: np.random.default_rng(0)
     uplink: Contract = Contract("exact")  # noqa: RUF009 - frozen
     downlink: Contract = Contract("exact")  # noqa: RUF009 - frozen
-    partial: bool = False
+    asked: int | None = None
     quadratic: bool = False
     hessian: bool = False
     kinked: bool = False

@@ -135,14 +135,9 @@ class FedComGate(FedCom):
 
     kind: Literal["fedcomgate"] = "fedcomgate"  # type: ignore[assignment]  # each has its own name
     source: ClassVar[str] = f"{SOURCE}, algorithm 2"
-    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}
+    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.ESTIMATE}
     downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE, "delta": Meaning.EXACT}
     synchronous: ClassVar[str] = "what a client does differently from the mean is of one round"
-
-    @property
-    def late_replies_required(self) -> bool:
-        """No: a round that somebody has missed moves no delta_i, on neither side."""
-        return False
 
     def configured(self, setting: Setting) -> Self:
         """Return a copy whose step size is a number.
@@ -150,7 +145,7 @@ class FedComGate(FedCom):
         Raises:
             ParameterError: there would be no round with all clients.
         """
-        if setting.partial:
+        if setting.asked is not None:
             text = (
                 "seen with a sample of the clients, but the corrections of fedcomgate add up to"
                 " nothing only where all clients take part; use fedcom, or scaffold"

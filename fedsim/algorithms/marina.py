@@ -11,7 +11,7 @@ The server throws the coin, and the class of its message says how it fell; round
 What a client sends in full is the difference to the g_i that the server holds: as many bits,
 and the server needs to keep the sum alone. Who has missed a round sends the difference to the
 last gradient that it has accounted for, so that every g_i stays right. The theory is of clients
-that all take part, and so is this: PP-MARINA asks all of them for every full gradient.
+that all take part, and so is this; of a sample it is `fedsim.algorithms.pp_marina`.
 
 Round k stands for w^k, the model whose gradients it has gathered.
 """
@@ -97,11 +97,11 @@ class Marina(Algorithm):
         Raises:
             ParameterError: only some of the clients are asked in a round.
         """
-        if setting.partial:
+        if setting.asked is not None:
             text = (
                 "seen with a sample of the clients, but what marina sums up are differences"
-                " between two rounds, of all clients; use participation: {kind: full}, or ef21"
-                " or diana"
+                " between two rounds, of all clients; use participation: {kind: full}, or"
+                " pp-marina, ef21 or diana"
             )
             raise ParameterError("kind", text)
         ready = super().configured(setting)

@@ -83,7 +83,9 @@ class FedSGM(Algorithm):
         " Optimization, 2025"
     )
     constrained: ClassVar[bool] = True
-    synchronous: ClassVar[str] = "all clients of a round switch by one number"
+    synchronous: ClassVar[str] = (
+        "all clients of a round switch by one number; fedsgm-stale switches by the last one known"
+    )
 
     step_size: Literal["theory"] | StepSize = Field(
         description='eta: a number, a multiple of 1/L ("1/L"), or "theory"'

@@ -78,7 +78,7 @@ def beyond(setting: Setting) -> Iterator[Concern]:
         yield Concern("kind", f"{text}: beyond the theory of fedsgm {WHERE}")
     if setting.downlink.kind != "exact":
         yield Concern("kind", f"a compressed downlink is beyond the theory of fedsgm {WHERE}")
-    if setting.partial:
+    if setting.asked is not None:
         yield Concern("kind", f"a sample of the clients is beyond the theory of fedsgm {WHERE}")
     largest, equal = float(setting.shares.max()), 1 / setting.clients
     if largest > equal * _EXCESS:

@@ -32,14 +32,10 @@ from fedsim.scenario import (
     Plan,
     ProblemSpec,
     Scenario,
-    UniformParticipation,
     Variant,
-    WeightedParticipation,
 )
 from fedsim.scenario.plan import file_order
 from fedsim.streams import stream
-
-_SAMPLES = UniformParticipation, WeightedParticipation
 
 __all__ = ["Builder", "Job", "missing_data"]
 
@@ -127,8 +123,9 @@ class Builder:
         return self._problem
 
     def _setting(self, problem: Problem, scenario: Scenario, seed: int) -> Setting:
+        rows = [loss.rows for loss in problem.losses]
         return Setting(
-            clients=len(problem.losses),
+            clients=len(rows),
             dimension=problem.dimension,
             smoothness=partial(problem.smoothness, scenario.algorithm.objective),
             client_smoothness=lambda: problem.client_smoothness,
@@ -139,7 +136,7 @@ class Builder:
             rng=partial(stream, seed, "shared"),
             uplink=promise(scenario.wire.up, problem.dimension),
             downlink=promise(scenario.wire.down, problem.dimension),
-            partial=isinstance(scenario.participation, _SAMPLES),
+            asked=participation(scenario.participation, rows).count,
             quadratic=isinstance(problem.loss, LeastSquares) and not problem.loss.l1,
             hessian=type(problem.loss).hessian is not Loss.hessian,
             kinked=isinstance(problem.loss, LinearLoss) and problem.loss.l1 > 0,

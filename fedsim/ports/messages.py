@@ -59,12 +59,14 @@ class Meaning(Enum):
     DIFFERENCE: it is added to what both sides keep account of, which it is the difference to.
         Errors are part of the next difference; but a single one that is left out is missed for
         ever, unless its sender knows and takes it back.
+    ESTIMATE: more than a sum is made of it, so that it has to be right in the mean by itself.
     EXACT: nothing may compress it.
     """
 
     STATE = "state"
     INCREMENT = "increment"
     DIFFERENCE = "difference"
+    ESTIMATE = "estimate"
     EXACT = "exact"
 
 

@@ -42,7 +42,7 @@ def why_not(scenario: "Scenario", way: str, feedback: Feedback) -> str:
     meanings = set((method.up if way == "up" else method.down).values()) - {Meaning.EXACT}
     if not meanings:
         return f"nothing compresses what {_sender(scenario, way)} sends, so there is no error"
-    if way == "up" and method.unbiased and Meaning.DIFFERENCE in meanings:
+    if method.unbiased and meanings & {Meaning.DIFFERENCE, Meaning.ESTIMATE}:
         return (
             f"the theory of {method.kind} needs what arrives to be unbiased, and what feedback"
             " has added to it is not"

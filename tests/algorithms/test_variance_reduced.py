@@ -164,7 +164,7 @@ def test_what_is_beyond_the_theory_is_a_concern(name: str) -> None:
 
 
 def test_marina_wants_all_clients() -> None:
-    some = setting(Contract("unbiased", 2.0), partial=True)
+    some = setting(Contract("unbiased", 2.0), asked=2)
     with pytest.raises(ParameterError, match="sample of the clients") as caught:
         Marina(step_size=1.0).configured(some)
     assert caught.value.key == "kind"

@@ -14,7 +14,7 @@ from tests import methods
 from tests.algorithms.packing import COMPRESSORS
 
 DIFFERENCES = {"chb", "hb", "lag", "gd", "lag-wk", "lag-ps", "chb-charge", "ef21"}
-UNBIASED = {"diana", "marina", "fedcomgate"}
+UNBIASED = {"diana", "marina", "pp-marina", "fedcomgate"}
 STATES = {"distributed-iht", "fed-ht", "fediter-ht", "fedgradmp", "fedasync"}
 SIGNS = {"signsgd"}
 BIASED = [kind for kind in COMPRESSORS if kind in ("top-k", "scaled-sign", "threshold", "low-rank")]

@@ -46,7 +46,8 @@ def _censored(dice: Dice) -> Block:
 
 
 def _sparse(dice: Dice, facts: Facts) -> Block:
-    return {"sparsity": dice.whole(1, facts.features if dice.careful else 20)}
+    block = {"sparsity": dice.whole(1, facts.features if dice.careful else 20)}
+    return block | dice.options({"sends": "differences"})
 
 
 def _matching_pursuit(dice: Dice, facts: Facts) -> Block:
@@ -134,11 +135,16 @@ METHODS: dict[str, Draw] = {
     "c-fedda": lambda dice, facts: _dual(dice) | {"ball": _ball(dice, facts)},
     "mc-fedda": lambda dice, facts: _dual(dice) | {"stages": _stages(dice)},
     "fedsgm": _switching,
+    "fedsgm-stale": _switching,
     "fedcom": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),
     "fedcomgate": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),
     "ef21": lambda dice, facts: {"step_size": _step(dice), **dice.options({"start": "gradient"})},
     "diana": lambda dice, facts: _momentum(dice) | _batch(dice),
     "marina": lambda dice, facts: {"step_size": _step(dice), **dice.options({"probability": 0.5})},
+    "pp-marina": lambda dice, facts: {
+        "step_size": _step(dice),
+        **dice.options({"probability": 0.5}),
+    },
     "signsgd": lambda dice, facts: _momentum(dice) | _batch(dice),
 }
 

@@ -19,12 +19,12 @@ from fedsim.errors import DataError
 from fedsim.outlook import job_table
 from fedsim.probe import opening
 from fedsim.problems import ENTRIES, fetch
-from fedsim.record.read import run_folders
 from fedsim.repricing import reprice
 from fedsim.repricing.table import price_table
 from fedsim.running import Result, run
 from fedsim.scenario import Plan, load, schema
 from fedsim.scenario.wording import unknown
+from fedsim.study import changes, check_place, study_of
 from fedsim.terminal import err as _err
 from fedsim.terminal import errors as _errors
 from fedsim.terminal import note as _note
@@ -71,12 +71,17 @@ def run_command(
 ) -> None:
     """Run a scenario: all variants, all seeds; end with a table and a figure.
 
-    Runs that are there already, of the same scenario, data and code, are kept.
+    Runs that are there already, of the same scenario, data and code, are kept. What the scenario
+    had other values for is made again; a folder with runs of another scenario is left alone.
     """
     out = out or Path("runs") / file.stem
     with _errors():
         plan = load(file, overrides=overrides or ())
         _offer_downloads(plan)
+        if not fresh:
+            check_place(study_of(plan), out)
+        for text in changes(plan, out):
+            _err.print(escape(text), style="yellow")
         count = sum(len(variant.seeds) for variant in plan.variants)
         with progress_table(_err, count) as watch, _theory():
             result = run(
@@ -175,7 +180,7 @@ def reprice_command(
     out = out or place / "repriced"
     with _errors():
         result = reprice(place, overrides or (), out, base=base)
-        _out.print(price_table(run_folders(place), result.runs))
+        _out.print(price_table(place, result.runs))
     _out.print(f"event logs and tables in {escape(str(out))}")
 
 

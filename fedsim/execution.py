@@ -164,7 +164,7 @@ def is_finished(job: Job, out: Path) -> bool:
 
 
 def _made(job: Ready) -> dict[str, Any]:
-    return made_with(job.seed, made_by(job))
+    return made_with(job.seed, job.variant.fingerprint, made_by(job))
 
 
 def written(job: Ready) -> str:

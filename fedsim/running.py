@@ -21,6 +21,7 @@ from fedsim.problems import Loss
 from fedsim.record import read
 from fedsim.record.lock import held
 from fedsim.scenario import Scenario, load
+from fedsim.study import check_place, study_of
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def run(
     A run that diverges, or in which everybody waits for ever, keeps what it has written and
     says so in the column `status` of the summary; the other runs go on. What was cut off is
     taken up again: a run that `out` holds whole, made from the same scenario, data, code and
-    versions, is kept as it is, and the others are made.
+    versions, is kept as it is, and the others are made. Where a scenario was edited, `out` may
+    keep runs of variants that it no longer has; `study.json` tells which it has.
 
     Args:
         source: a YAML file, a mapping, or a `Scenario`.
@@ -88,6 +90,8 @@ def run(
 
     Raises:
         ScenarioError: the scenario is wrong; nothing has run then.
+        DataError: `out` holds runs of another scenario, which would be written over: one of
+            another file, or of another name where either was made in Python.
         OccupiedError: somebody else is writing into `out`; nothing has run then.
         OutputError: something cannot be written.
         ValueError: there are fewer than 1 jobs.
@@ -96,6 +100,9 @@ def run(
         TheoryWarning: a condition of a method's theory does not hold.
     """
     plan = load(source, overrides=overrides, algorithms=algorithms, losses=losses)
+    study = study_of(plan)
+    if out is not None and not fresh:
+        check_place(study, Path(out))
     builder = Builder(plan)
     for job in builder.check():
         _warn(job)
@@ -103,6 +110,7 @@ def run(
         temporary = TemporaryDirectory(prefix="fedsim-", ignore_cleanup_errors=True)
         campaign = Campaign(plan, Path(temporary.name), fresh=fresh)
         try:
+            study.write(campaign.out)
             result = Result(campaign.out, campaign.make_all(builder, jobs, executor, watch))
         except BaseException:
             temporary.cleanup()
@@ -110,7 +118,10 @@ def run(
         weakref.finalize(result, temporary.cleanup)  # goes with the result from now on
         return result
     with held(Path(out)):
+        if not fresh:
+            check_place(study, Path(out))  # as somebody else may have left it since
         campaign = Campaign(plan, Path(out), fresh=fresh)
+        study.write(campaign.out)
         return Result(campaign.out, campaign.make_all(builder, jobs, executor, watch))
 
 

@@ -70,9 +70,9 @@ class RunFolder:
             summary: how the run ended.
         """
         files = {name: hash_of(self.path / name) for name in RESULTS if name != SUMMARY}
-        text = _as_json(summary)
+        text = as_json(summary)
         files[SUMMARY] = sha256(text.encode()).hexdigest()
-        self.write_text(MANIFEST, _as_json(sealed({**made, FILES: files})))
+        self.write_text(MANIFEST, as_json(sealed({**made, FILES: files})))
         self.write_text(SUMMARY, text)
 
 
@@ -84,7 +84,7 @@ def read_json(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _as_json(content: Mapping[str, Any]) -> str:
+def as_json(content: Mapping[str, Any]) -> str:
     """Return a mapping as JSON; what is not finite becomes null."""
     return json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
 

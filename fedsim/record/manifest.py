@@ -17,6 +17,12 @@ from fedsim.errors import DataError
 from fedsim.record.schema import SCHEMA_VERSION
 
 MANIFEST = "manifest.json"
+MADE_FROM = "scenario"
+"""The key of the hash of a run's scenario without its seed, which all seeds of a variant share."""
+
+PRICED_FROM = "repriced_from"
+"""The key of what a run is of that was not made but priced again."""
+
 FILES, EVENTS, SEAL = "files", "events", "seal"
 """Keys: the hash of each file; rows and hash of the log's content; the hash of all the rest."""
 
@@ -26,16 +32,18 @@ AGAIN = "make the run again with fedsim run"
 _RECORDED = ("fedsim", "simpy", "numpy", "scipy", "pandas", "pyarrow")
 
 
-def made_with(seed: int, code: str) -> dict[str, Any]:
+def made_with(seed: int, scenario: str, code: str) -> dict[str, Any]:
     """Return what a run is made with here and now.
 
     Args:
         seed: of the run.
+        scenario: a hash of the scenario without its seed.
         code: a hash of what makes it.
     """
     return {
         "schema_version": SCHEMA_VERSION,
         "seed": seed,
+        MADE_FROM: scenario,
         "code": code,
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -44,8 +52,13 @@ def made_with(seed: int, code: str) -> dict[str, Any]:
 
 
 def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest with its seal."""
+    """Return the content of a file with its seal."""
     return {**content, SEAL: _seal(content)}
+
+
+def is_sealed(content: Mapping[str, Any]) -> bool:
+    """Say whether the content of a file is what was sealed."""
+    return content.get(SEAL) == _seal(content)
 
 
 def hash_of(path: Path) -> str:
@@ -83,7 +96,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if seen != SCHEMA_VERSION:
         text = f"the log in {folder} is of schema version {seen}, and {SCHEMA_VERSION} is read"
         raise DataError("run", f"{text}; {AGAIN}")
-    if not (isinstance(content.get(FILES), dict) and content.get(SEAL) == _seal(content)):
+    if not (isinstance(content.get(FILES), dict) and is_sealed(content)):
         raise damaged(path, "it has another hash than it says")
     return content
 

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from fedsim.analysis import Comparison
-from fedsim.errors import DataError
 from fedsim.record.folder import SCENARIO, SUMMARY
 from fedsim.record.manifest import read_manifest, read_mapping
 from fedsim.record.parts import read_table
 from fedsim.record.read import read_all
+from fedsim.record.scenarios import parsed, read_text
 
 
 @dataclass(frozen=True)
@@ -48,10 +46,7 @@ class Run:
         Raises:
             DataError: there is none, or it is no text.
         """
-        try:
-            return (self.path / SCENARIO).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise self._damaged("there is none, or it is no text") from None
+        return read_text(self.path)
 
     @cached_property
     def scenario(self) -> Mapping[str, Any]:
@@ -60,18 +55,7 @@ class Run:
         Raises:
             DataError: it is no scenario.
         """
-        try:
-            content = YAML(typ="safe", pure=True).load(self.written)
-        except YAMLError as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise self._damaged(f"it is no YAML: {reason}") from None
-        if not isinstance(content, dict) or not {"fleet", "network"} <= content.keys():
-            raise self._damaged("it says nothing of a fleet and a network")
-        return content
-
-    def _damaged(self, reason: str) -> DataError:
-        text = f"{self.path / SCENARIO} cannot be read ({reason}); make the run again"
-        return DataError("run", f"{text} with fedsim run")
+        return parsed(self.written, self.path / SCENARIO)
 
     def events(self, columns: Sequence[str]) -> pd.DataFrame:
         """Return some columns of its log."""

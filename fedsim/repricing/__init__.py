@@ -22,12 +22,14 @@ from pathlib import Path
 from shutil import rmtree
 
 from fedsim.algorithms import Algorithm
+from fedsim.analysis.comparing.belonging import runs_of
 from fedsim.errors import DataError, Fault, RepricingError
 from fedsim.execution import Watch, ending, execute, unwatched
 from fedsim.problems import Loss
 from fedsim.record.folder import RunFolder, read_json
 from fedsim.record.lock import held
-from fedsim.record.read import run_folders
+from fedsim.record.manifest import PRICED_FROM
+from fedsim.record.studies import Study, study_in
 from fedsim.repricing.conditions import refusals
 from fedsim.repricing.original import Original
 from fedsim.repricing.proof import prove
@@ -36,6 +38,7 @@ from fedsim.repricing.tape import read_tape
 from fedsim.running import Result
 from fedsim.scenario import Variant
 from fedsim.scenario.own import Extra
+from fedsim.study import check_place
 
 __all__ = ["reprice"]
 
@@ -69,11 +72,12 @@ def reprice(
     Raises:
         RepricingError: a decision of a run might have been another; every reason is named.
         ScenarioError: the changed scenario is wrong.
-        DataError: there is no run that has ended, or its log does not tell enough.
+        DataError: there is no run that has ended, its log does not tell enough, or `out` holds
+            runs that are no such pricing of these.
         OccupiedError: somebody else is writing into `out`.
         OutputError: something cannot be written.
     """
-    folders, out = run_folders(Path(folder)), Path(out)
+    folders, out = runs_of(Path(folder)), Path(out)
     if not folders:
         raise DataError("folder", f"{folder} holds no runs, as fedsim run writes them")
     own = Extra(tuple(algorithms), tuple(losses))
@@ -86,13 +90,27 @@ def reprice(
     ]
     if faults:
         raise RepricingError(list(dict.fromkeys(faults)))
+    study = _study(originals, changed, out)
+    check_place(study, out)
     start = Path.cwd() if base is None else Path(base)
     with held(out):
         runs = tuple(
             _priced(_ready(original, variant, start), out, watch)
             for original, variant in zip(originals, changed, strict=True)
         )
+        study.write(out)
     return Result(out, runs)
+
+
+def _study(originals: Sequence[Original], changed: Sequence[Variant], out: Path) -> Study:
+    """Return what the runs belong to once they are priced, beside those priced before."""
+    first = originals[0]
+    name = first.scenario.name or first.folder.resolve().parents[1].name
+    own = Study(name, "", {each.name: each.fingerprint for each in changed}, priced=True)
+    there = study_in(out)
+    if there is None or not own.is_edited(there):
+        return own
+    return replace(own, variants={**there.variants, **own.variants})
 
 
 def _ready(original: Original, variant: Variant, folder: Path) -> Repricing:
@@ -129,7 +147,7 @@ def _priced(run: Repricing, out: Path, watch: Watch) -> Path:
         RepricingError: it would have.
     """
     made = run.original.manifest
-    origin = {"repriced_from": {"events": made["events"], "code": made["code"]}}
+    origin = {PRICED_FROM: {"events": made["events"], "code": made["code"]}}
     try:
         path = execute(run, out, watch, origin)
         summary = read_json(path / "summary.json")

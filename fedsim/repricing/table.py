@@ -6,19 +6,20 @@ from pathlib import Path
 from rich.table import Table
 
 from fedsim.analysis import listing, quantity
+from fedsim.analysis.comparing.belonging import runs_of
 from fedsim.record.read import read_summaries
 
 _HEADS = ("variant", "seed", "rounds", "time", "time then", "energy", "energy then")
 
 
-def price_table(then: Sequence[Path], now: Sequence[Path]) -> Table:
+def price_table(place: Path, now: Sequence[Path]) -> Table:
     """Return time and energy of the same runs as they are priced now, and as they were.
 
     Args:
-        then: the folders of the runs.
+        place: where the runs are.
         now: those of the same runs, priced again.
     """
-    before = read_summaries(then).to_dict("records")
+    before = read_summaries(runs_of(place)).to_dict("records")
     rows = [
         (
             str(row["variant"]),

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,12 @@ class Variant:
         """The seeds to run it under."""
         return range(self.scenario.seed, self.scenario.seed + self.scenario.seeds)
 
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what its runs are made from, the same under every seed."""
+        own = self.scenario.model_copy(update={"seed": 0, "seeds": 1})
+        return sha256(own.model_dump_json(exclude={"variants", "sweep"}).encode()).hexdigest()
+
     def fault(self, key: str, message: str) -> Fault:
         """Return a fault at a key such as "problem.data.path".
 
@@ -62,11 +69,13 @@ class Plan:
         name: the scenario's, or its file's.
         folder: where relative paths start: the file's folder; the current one without a file.
         variants: `base` first, then in the order of the file.
+        file: the scenario's and its folder's name, "studies/lte.yaml"; empty without a file.
     """
 
     name: str
     folder: Path
     variants: tuple[Variant, ...]
+    file: str = ""
 
 
 def load(
@@ -111,8 +120,8 @@ def load(
             made.append(Variant(name, scenario, question, each))
     if faults:
         raise ScenarioError(sorted(faults, key=file_order))
-    title, folder = _place(source)
-    return Plan(made[0].scenario.name or title, folder, tuple(made))
+    title, folder, file = _place(source)
+    return Plan(made[0].scenario.name or title, folder, tuple(made), file)
 
 
 def dump(scenario: Scenario, question: str = "") -> str:
@@ -183,8 +192,9 @@ def _question(source: Written) -> str:
     return question if first.startswith("#") and question.isprintable() else ""
 
 
-def _place(source: Written) -> tuple[str, Path]:
-    """Return a name for a scenario that has none, and the folder where its paths start."""
+def _place(source: Written) -> tuple[str, Path, str]:
+    """Return a name for a scenario that has none, where its paths start, and its file's name."""
     if isinstance(source, str | Path):
-        return Path(source).stem, Path(source).absolute().parent
-    return "scenario", Path.cwd()
+        path = Path(source).absolute()
+        return path.stem, path.parent, "/".join(path.parts[-2:])
+    return "scenario", Path.cwd(), ""

@@ -12,10 +12,11 @@ import fedsim
 from fedsim import report
 from fedsim.cli import app
 from fedsim.errors import TheoryWarning
+from fedsim.record.scenarios import flat
 from fedsim.report.fleet import drawing, fleets
 from fedsim.report.page import TABS
-from fedsim.report.scenario import flat
 from fedsim.report.study import Study
+from tests.analysis.breaking import sealed, text
 from tests.report.conftest import NAME
 from tests.report.pages import Page
 from tests.runs import small
@@ -110,7 +111,7 @@ def test_a_comment_at_the_head_of_the_scenario_is_the_question(runs: Path, tmp_p
     folder = tmp_path / "base" / "seed-1"
     shutil.copytree(runs / "base" / "seed-1", folder)
     written = (folder / "scenario.yaml").read_text(encoding="utf-8")
-    (folder / "scenario.yaml").write_text(f"# Is 1 < 2?\n{written}", encoding="utf-8")
+    sealed(text("scenario.yaml", f"# Is 1 < 2?\n{written}"))(folder)
     assert "<h1>Is 1 &lt; 2?</h1>" in Page(report.write(tmp_path)).source
 
 

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import pandas as pd
 import pyarrow as pa
 
+from fedsim.analysis.comparing.belonging import Made, apart
 from fedsim.errors import DataError
-from fedsim.record.folder import SCENARIO
+from fedsim.record.manifest import MADE_FROM, read_manifest
 from fedsim.record.parts import read_table
 from fedsim.record.read import joined, run_folders
 from fedsim.record.soundness import check_run
+from fedsim.record.studies import Study, read_study
 
 _SHOWN = 20  # reasons in the error where nothing is left
 
@@ -42,6 +44,7 @@ class _Run(NamedTuple):
     path: Path
     summary: dict[str, Any]
     rounds: pa.Table
+    made: Made
 
     @property
     def empty(self) -> bool:
@@ -74,19 +77,24 @@ def gather(places: Sequence[Path]) -> Runs:
 
 def _sound(places: Sequence[Path]) -> tuple[list[_Run], list[str]]:
     """Return the runs that can be compared, and what is wrong with the others."""
-    found, wrong = dict[Path, Path](), list[str]()
+    found, wrong = dict[Path, tuple[Path, Study | None]](), list[str]()
     for place in places:
-        own = _found(place)
-        found.update({path.resolve(): path for path in own})
+        own, study = _found(place), _study(place, wrong)
+        for path in own:
+            asked = found.get(path.resolve(), (path, study))[1]  # by its own name, perhaps
+            found[path.resolve()] = path, study and asked
         if not own:
             wanted = "give a folder that `fedsim run` has written, or one in it"
             wrong.append(f"there are no runs in {place}: {wanted}")
     runs = []
-    for path in found.values():
+    for path, study in found.values():
         try:
-            runs.append(_read(path))
+            runs.append(_read(path, study))
         except DataError as error:
             wrong.append(str(error))
+    reasons = apart([run.made for run in runs])
+    wrong += dict.fromkeys(reasons.values())
+    runs = [run for run in runs if run.made.path not in reasons]
     some = [run for run in runs if not run.empty]
     if not some:  # nobody to compare them with; what they were can be told all the same
         return runs, wrong
@@ -98,17 +106,24 @@ def _nothing(run: _Run) -> str:
     return f"{text} ({run.summary['reason']}); let it run for longer"
 
 
-def _read(path: Path) -> _Run:
+def _study(place: Path, wrong: list[str]) -> Study | None:
+    """Return the study that a folder of runs is of; what is wrong with it goes into the list."""
+    try:
+        return read_study(place)
+    except DataError as error:
+        wrong.append(f"{error}; what a scenario no longer has cannot be told from its runs")
+        return None
+
+
+def _read(path: Path, study: Study | None) -> _Run:
     """Read one run.
 
     Raises:
         DataError: it cannot be compared.
     """
-    run = _Run(path, check_run(path), read_table(path, "rounds"))
-    if not (path / SCENARIO).exists():
-        text = f"there is no {path / SCENARIO}; make the run again with fedsim run"
-        raise DataError("run", text)
-    return run
+    summary, whole = check_run(path), path.resolve()
+    made = Made(whole, read_manifest(path).get(MADE_FROM), study)
+    return _Run(path, summary, read_table(path, "rounds"), made)
 
 
 def labels_of(summary: pd.DataFrame) -> dict[str, str]:

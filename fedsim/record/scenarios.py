@@ -1,0 +1,97 @@
+"""Scenarios as runs have left them, and in which values two of them differ."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from fedsim.record.folder import SCENARIO
+from fedsim.record.manifest import damaged
+
+NOTHING = "-"
+"""What stands for a value that a scenario does not have."""
+
+_OF_RUNS = {"seed", "seeds", "name"}
+
+_MOST = 3  # values that are told in a sentence
+
+
+def read_text(folder: Path) -> str:
+    """Return the scenario of a run, as YAML.
+
+    Raises:
+        DataError: there is none, or it is no text.
+    """
+    try:
+        return (folder / SCENARIO).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise damaged(folder / SCENARIO, "there is none, or it is no text") from None
+
+
+def parsed(text: str, path: Path) -> Mapping[str, Any]:
+    """Return a scenario as plain data.
+
+    Args:
+        text: as YAML.
+        path: where it is from.
+
+    Raises:
+        DataError: it is no scenario.
+    """
+    try:
+        content = YAML(typ="safe", pure=True).load(text)
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise damaged(path, f"it is no YAML: {error}") from None
+    if not isinstance(content, dict) or not {"fleet", "network"} <= content.keys():
+        raise damaged(path, "it says nothing of a fleet and a network")
+    return content
+
+
+def flat(content: object, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of a scenario, each with its key such as "fleet.0.radio.up".
+
+    >>> dict(flat({"a": {"b": [1, 2]}, "c": {}}))
+    {'a.b.0': 1, 'a.b.1': 2, 'c': {}}
+    """
+    pairs = (
+        content.items()
+        if isinstance(content, Mapping)
+        else enumerate(content)
+        if isinstance(content, list)
+        else ()
+    )
+    empty = True
+    for key, value in pairs:
+        empty = False
+        yield from flat(value, f"{path}.{key}" if path else str(key))
+    if empty:
+        yield path, content
+
+
+def differing(one: object, other: object) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each key in which two scenarios differ beside seed and name, and both its values."""
+    ours, theirs = dict(flat(one)), dict(flat(other))
+    for key in dict.fromkeys([*ours, *theirs]):
+        values = ours.get(key, NOTHING), theirs.get(key, NOTHING)
+        if values[0] != values[1] and key not in _OF_RUNS:
+            yield key, *values
+
+
+def told(values: Iterable[tuple[str, Any, Any]], ours: str, theirs: str) -> str:
+    """Return in which values two scenarios differ, for the end of a clause; empty for none.
+
+    >>> told([("stop.rounds", 3, 4)], "then", "now")
+    ' (stop.rounds: 3 then, 4 now)'
+    """
+    parts = [f"{key}: {shown(one)} {ours}, {shown(other)} {theirs}" for key, one, other in values]
+    if not parts:
+        return ""
+    more = [f"{len(parts) - _MOST} more"] if len(parts) > _MOST else []
+    return f" ({'; '.join([*parts[:_MOST], *more])})"
+
+
+def shown(value: object) -> str:
+    """Return a value of a scenario for reading."""
+    return "none" if value is None else str(value)

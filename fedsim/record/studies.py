@@ -1,0 +1,115 @@
+"""The study that a folder of runs belongs to: whose scenario it holds, and what its variants are.
+
+`study.json` stands in OUT beside the folders of the variants. It tells which of these the
+scenario had when it was last run, and from what each was to be made; a run tells in its
+manifest from what it was. So what is left of an earlier state of a scenario is told apart, and
+no other scenario writes over these runs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from fedsim.errors import DataError
+from fedsim.record.folder import as_json
+from fedsim.record.manifest import (
+    MADE_FROM,
+    PRICED_FROM,
+    SEAL,
+    damaged,
+    is_sealed,
+    read_manifest,
+    read_mapping,
+    sealed,
+)
+from fedsim.record.read import run_folders
+from fedsim.record.writing import unwritable, write_whole
+
+STUDY = "study.json"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A scenario with its variants.
+
+    Attributes:
+        name: of the scenario.
+        file: the scenario's, with the folder that it is in; empty where it was made in Python.
+        variants: what each variant is made from, as a hash; see `Variant.fingerprint`.
+        priced: whether the runs are priced again, from runs of that scenario.
+    """
+
+    name: str
+    file: str = ""
+    variants: Mapping[str, str] = field(default_factory=dict)
+    priced: bool = False
+
+    def is_edited(self, other: "Study") -> bool:
+        """Say whether another study is of the same scenario, as it was at another time."""
+        if self.priced != other.priced:
+            return False
+        if self.priced and not other.name:  # cut off before the folder said what it is of
+            return True
+        if self.file and other.file:
+            return self.file == other.file
+        return self.name == other.name
+
+    def changed(self, other: "Study") -> list[str]:
+        """Return the variants of both that were made from something else, or otherwise, there."""
+        both = self.variants.keys() & other.variants.keys()
+        return [name for name in self.variants if name in both and self._differs(other, name)]
+
+    def gone(self, other: "Study") -> list[str]:
+        """Return the variants of the other one that this one has no longer."""
+        return [name for name in other.variants if name not in self.variants]
+
+    def _differs(self, other: "Study", name: str) -> bool:
+        return self.priced != other.priced or self.variants[name] != other.variants[name]
+
+    def write(self, out: Path) -> None:
+        """Write what a folder of runs holds from now on."""
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(out, error) from None
+        write_whole(out / STUDY, as_json(sealed(asdict(self))).encode())
+
+
+def read_study(out: Path) -> Study | None:
+    """Return the study that a folder of runs belongs to; None where it does not say.
+
+    Raises:
+        DataError: what it says is damaged.
+    """
+    path = out / STUDY
+    if not path.exists():
+        return None
+    content = read_mapping(path)
+    if not is_sealed(content):
+        raise damaged(path, "it has another hash than it says")
+    return Study(**{key: value for key, value in content.items() if key != SEAL})
+
+
+def study_in(out: Path) -> Study | None:
+    """Return the study of a folder, as far as its runs tell where the folder does not say.
+
+    None where there are no runs either.
+    """
+    try:
+        known = read_study(out)
+    except DataError:
+        known = None
+    return known or _told(out)
+
+
+def _told(out: Path) -> Study | None:
+    """Return what the runs of a folder have been made from; those that do not tell count not."""
+    variants, priced = dict[str, str](), False
+    for path in run_folders(out) if out.is_dir() else ():
+        try:
+            made = read_manifest(path)
+            variants[path.parent.name] = str(made[MADE_FROM])
+        except (DataError, KeyError):
+            continue
+        priced = priced or PRICED_FROM in made
+    return Study("", "", variants, priced) if variants else None

@@ -5,10 +5,12 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from fedsim.errors import (
     DataError,
@@ -18,12 +20,22 @@ from fedsim.errors import (
     ScenarioError,
     TheoryWarning,
 )
+from fedsim.visible import visible
 
 _WIDTH = None if sys.stdout.isatty() else 100  # of tables; a terminal has a width of its own
 
 _UNPRINTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE)
 
-out, err = Console(width=_WIDTH), Console(stderr=True, soft_wrap=True)
+
+class _Plain(Console):
+    """A console that shows text as it is: `:b:` is no picture, and nothing hides in a name."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Render a text, as every text and every cell is."""
+        return super().render_str(visible(text), **options)
+
+
+out, err = _Plain(width=_WIDTH, emoji=False), _Plain(stderr=True, soft_wrap=True, emoji=False)
 """Standard output and standard error."""
 
 

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from math import isnan
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from fedsim.execution import Progress as Reached
 from fedsim.execution import Watch
+from fedsim.visible import visible
 
 _REDRAW = 0.1  # seconds of real time; a redraw costs as much as a hundred rounds
 
@@ -27,7 +27,7 @@ def label(variant: str, kind: str) -> str:
 def progress_table(console: Console, runs: int) -> Iterator[Watch]:
     """Show a bar a run that goes on, and one for all of them."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
@@ -51,7 +51,7 @@ class _Table:
         if key not in self._lines:
             called = f"{label(reached.variant, reached.algorithm)}, seed {reached.seed}"
             self._lines[key] = self._progress.add_task(
-                escape(called), total=reached.rounds, state=""
+                visible(called), total=reached.rounds, state=""
             )
         line = self._lines[key]
         if reached.ended:

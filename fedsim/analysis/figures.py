@@ -13,6 +13,7 @@ from matplotlib.ticker import EngFormatter
 
 from fedsim.analysis.costs import cumulative
 from fedsim.record.writing import write_whole
+from fedsim.visible import visible
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 """Okabe and Ito, Color Universal Design, 2008: told apart by colour-blind readers too."""
@@ -54,7 +55,7 @@ def convergence(rounds: pd.DataFrame, labels: Mapping[str, str], title: str = ""
         axis.set_ylabel("objective less the optimum" if measure == "gap" else "objective")
     axes[0, 0].legend(frameon=False)
     if title:
-        figure.suptitle(title)
+        figure.suptitle(drawn(title))
     return figure
 
 
@@ -74,6 +75,16 @@ def stacked_bars(axis: Axes, parts: pd.DataFrame, colours: Mapping[str, str]) ->
     axis.invert_yaxis()
 
 
+def drawn(text: str) -> str:
+    r"""Return a text for a figure, which is no formula and hides from no legend.
+
+    >>> print(drawn("$a$"), drawn("_b"))
+    \$a\$  _b
+    """
+    text = visible(text).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
+
+
 def save(figure: Figure, path: Path) -> None:
     """Write a figure; the ending of the path says how. No date goes into the file.
 
@@ -81,10 +92,10 @@ def save(figure: Figure, path: Path) -> None:
         OutputError: it cannot be written.
     """
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-    drawn = BytesIO()
+    image = BytesIO()
     with rc_context({"svg.hashsalt": path.name}):  # else the names of its parts are drawn
-        figure.savefig(drawn, format=path.suffix.removeprefix("."), dpi=150, metadata=metadata)
-    write_whole(path, drawn.getvalue())
+        figure.savefig(image, format=path.suffix.removeprefix("."), dpi=150, metadata=metadata)
+    write_whole(path, image.getvalue())
 
 
 def _panel(
@@ -93,7 +104,7 @@ def _panel(
     groups = totals.groupby("variant", sort=False, observed=True)
     variants = {str(variant): runs for variant, runs in groups}
     for number, variant in enumerate(dict.fromkeys([*labels, *variants])):
-        runs, name = variants.get(variant, totals[:0]), labels.get(variant, variant)
+        runs, name = variants.get(variant, totals[:0]), drawn(labels.get(variant, variant))
         for _, run in runs.groupby("seed"):
             thin = run.iloc[spread(len(run))]
             values = thin[measure].where(thin[measure] > 0) if measure == "gap" else thin[measure]

@@ -10,7 +10,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from fedsim.analysis.costs import cumulative
-from fedsim.analysis.figures import COLOURS, DASHES, spread
+from fedsim.analysis.figures import COLOURS, DASHES, drawn, spread
 
 AXES = {
     "round": ("rounds", ""),
@@ -85,7 +85,9 @@ def progress(
     for axis, cost in zip(panels, axes, strict=True):
         for number, (variant, name) in enumerate(labels.items()):
             own = table[table["variant"] == variant]
-            _curve(axis, own, cost, (number, name), alpha=0.2 if len(labels) <= _FEW else 0.1)
+            _curve(
+                axis, own, cost, (number, drawn(name)), alpha=0.2 if len(labels) <= _FEW else 0.1
+            )
         if target is not None:
             axis.axhline(target, color="#777777", linewidth=1, linestyle=":")
         label, unit = AXES[cost]
@@ -101,7 +103,7 @@ def progress(
         handles, names, loc="outside lower center", ncols=_columns(len(names)), frameon=False
     )
     if title:
-        figure.suptitle(title)
+        figure.suptitle(drawn(title))
     return figure
 
 

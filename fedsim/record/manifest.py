@@ -13,6 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from fedsim.errors import DataError
 from fedsim.record.schema import SCHEMA_VERSION
 
@@ -30,6 +32,30 @@ AGAIN = "make the run again with fedsim run"
 """What helps: a run that is damaged does not count as made, so that `fedsim run` makes it."""
 
 _RECORDED = ("fedsim", "simpy", "numpy", "scipy", "pandas", "pyarrow")
+
+
+class Content(BaseModel):
+    """How much a log tells, and the hash of what it tells."""
+
+    model_config = ConfigDict(strict=True)
+
+    rows: int
+    sha256: str
+
+
+class Manifest(BaseModel):
+    """What every manifest tells, beside its schema version; it may tell more."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    seed: int
+    scenario: str
+    code: str
+    python: str
+    machine: str
+    versions: dict[str, str]
+    events: Content
+    files: dict[str, str]
 
 
 def made_with(seed: int, scenario: str, code: str) -> dict[str, Any]:
@@ -96,9 +122,26 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if seen != SCHEMA_VERSION:
         text = f"the log in {folder} is of schema version {seen}, and {SCHEMA_VERSION} is read"
         raise DataError("run", f"{text}; {AGAIN}")
-    if not (isinstance(content.get(FILES), dict) and is_sealed(content)):
+    if not is_sealed(content):
         raise damaged(path, "it has another hash than it says")
+    check_kinds(Manifest, content, path)
     return content
+
+
+def check_kinds(model: type[BaseModel], content: dict[str, Any], path: Path) -> None:
+    """Make sure that what a JSON file tells is of the kinds that belong there.
+
+    Raises:
+        DataError: it is not; the message names the first place.
+    """
+    try:
+        model.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        if first["type"] == "missing":
+            raise damaged(path, f"it does not tell {key}") from None
+        raise damaged(path, f"{key}: seen {first['input']!r}; {first['msg']}") from None
 
 
 def check_files(folder: Path, names: Iterable[str]) -> None:

@@ -13,7 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedsim.record.manifest import MANIFEST, check_files, damaged
+from fedsim.record.schema import ARROW_SCHEMA
 from fedsim.record.writing import Draft
+
+_ALWAYS = {
+    "events": frozenset(ARROW_SCHEMA.names) - {"peer", "message", "detail"},
+    "rounds": frozenset(
+        {"round", "cohort", "transmissions", "beacons", "bits_up", "bits_down", "joules"}
+        | {"t", "objective", "gap"}
+    ),
+    "clients": frozenset({"client", "group", "device", "radio", "samples"}),
+}
+"""The columns of each table of which no row lacks a value."""
 
 _REPEATED = ("operations", "samples")
 """Columns of figures, few of which come again and again."""
@@ -97,16 +108,28 @@ def read_table(folder: Path, name: str) -> pa.Table:
         DataError: a file of it is damaged, or not what the manifest tells of.
     """
     whole, parts = folder / f"{name}.parquet", folder / f"{name}.parts"
+    if (folder / MANIFEST).exists():  # the run has ended
+        check_files(folder, [whole.name])
     if whole.exists():
-        if (folder / MANIFEST).exists():
-            check_files(folder, [whole.name])
-        return _read(whole)
+        return _filled(_read(whole), whole)
     files = sorted(parts.glob("part-*.parquet"))
     if not files:
         raise FileNotFoundError(f"{folder} holds neither {whole.name} nor parts of it")
     return pa.concat_tables(
         [_read(file) for file in files], promote_options="default"
     ).unify_dictionaries()
+
+
+def _filled(table: pa.Table, path: Path) -> pa.Table:
+    """Return the table of a run that has ended.
+
+    Raises:
+        DataError: a value is missing where every row has one.
+    """
+    for name in _ALWAYS[path.stem]:
+        if name in table.column_names and table[name].null_count:
+            raise damaged(path, f"column {name} lacks values")
+    return table
 
 
 def _read(path: Path) -> pa.Table:

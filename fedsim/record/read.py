@@ -1,9 +1,7 @@
 """Reading what runs have written, as pandas tables."""
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +10,7 @@ import pyarrow as pa
 from fedsim.errors import DataError
 from fedsim.record.folder import SUMMARY
 from fedsim.record.parts import read_table
+from fedsim.record.summary import read_summary
 
 _EVENTS = ("events.parquet", "events.parts")
 
@@ -108,15 +107,7 @@ def read_summaries(folders: Sequence[Path]) -> pd.DataFrame:
         DataError: one of them is damaged.
     """
     files = [path / SUMMARY for path in folders if (path / SUMMARY).exists()]
-    return pd.json_normalize([_summary(file) for file in files])
-
-
-def _summary(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError("run", f"{path} is damaged ({error}); run its scenario again") from None
-    return content
+    return pd.json_normalize([read_summary(file) for file in files])
 
 
 def _seed(folder: Path) -> int:

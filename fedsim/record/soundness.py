@@ -13,17 +13,12 @@ import pyarrow.parquet as pq
 
 from fedsim.errors import DataError
 from fedsim.record.folder import RESULTS, SUMMARY, TABLES
-from fedsim.record.manifest import AGAIN, check_files, damaged, read_manifest, read_mapping
+from fedsim.record.manifest import AGAIN, check_files, damaged, read_manifest
 from fedsim.record.rounds import COLUMNS
 from fedsim.record.schema import ARROW_SCHEMA
+from fedsim.record.summary import read_summary
 
 _LOG = "events.parquet"
-_TOLD = (
-    *("variant", "seed", "algorithm", "target", "problem"),
-    *("status", "reason", "rounds", "t"),
-)
-"""What every summary tells."""
-
 _CLIENTS = (
     *("client", "group", "device", "radio", "samples", "transmissions", "beacons", "silent"),
     *("late", "lost", "skipped", "bits_up", "bits_down", "bits_again"),
@@ -37,7 +32,7 @@ _COLUMNS: Mapping[str, Sequence[str]] = {
     "rounds": sorted(COLUMNS),
     "clients": _CLIENTS,
 }
-_TEXTS = frozenset({"variant", "client", "group", "device", "radio"})
+_TEXTS = frozenset({"variant", "client", "device", "radio"})
 
 
 def check_run(folder: Path) -> dict[str, Any]:
@@ -50,8 +45,8 @@ def check_run(folder: Path) -> dict[str, Any]:
     if not (folder / SUMMARY).exists():
         text = f"the run in {folder} has not ended: run its scenario again to finish it"
         raise DataError("run", text)
-    summary = read_mapping(folder / SUMMARY)
-    _check_summary(folder, summary)
+    summary = read_summary(folder / SUMMARY)
+    _check_seed(folder, summary["seed"])
     read_manifest(folder)
     counts = {name: _rows(folder, name) for name in TABLES}
     for name in ("events", "clients"):  # a run that has ended has a row of its end in its log
@@ -64,14 +59,10 @@ def check_run(folder: Path) -> dict[str, Any]:
     return summary
 
 
-def _check_summary(folder: Path, summary: Mapping[str, Any]) -> None:
-    missing = [name for name in _TOLD if name not in summary]
-    if missing:
-        text = f"{folder / SUMMARY} does not tell {', '.join(missing)}"
-        raise DataError("run", f"{text}; {AGAIN}")
-    if folder.resolve().name != f"seed-{summary['seed']}":
-        text = f"{folder} holds a run of seed {summary['seed']}"
-        raise DataError("run", f"{text}; call the folder seed-{summary['seed']}")
+def _check_seed(folder: Path, seed: int) -> None:
+    if folder.resolve().name != f"seed-{seed}":
+        text = f"{folder} holds a run of seed {seed}; call the folder seed-{seed}"
+        raise DataError("run", text)
 
 
 def _rows(folder: Path, name: str) -> int:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from fedsim.errors import DataError
 from fedsim.record.folder import as_json
 from fedsim.record.manifest import (
@@ -75,6 +77,9 @@ class Study:
         write_whole(out / STUDY, as_json(sealed(asdict(self))).encode())
 
 
+_STUDY = TypeAdapter(Study)
+
+
 def read_study(out: Path) -> Study | None:
     """Return the study that a folder of runs belongs to; None where it does not say.
 
@@ -87,7 +92,10 @@ def read_study(out: Path) -> Study | None:
     content = read_mapping(path)
     if not is_sealed(content):
         raise damaged(path, "it has another hash than it says")
-    return Study(**{key: value for key, value in content.items() if key != SEAL})
+    try:
+        return _STUDY.validate_python({key: content[key] for key in content if key != SEAL})
+    except ValidationError as error:
+        raise damaged(path, str(error)) from None
 
 
 def study_in(out: Path) -> Study | None:

@@ -26,6 +26,7 @@ from fedsim.report import (
 )
 from fedsim.report.parts import Figure, Table, options, style
 from fedsim.report.study import Study
+from fedsim.visible import visible
 
 Content = dict[str, Any]
 
@@ -65,6 +66,7 @@ def render(own: Study) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_seen,
     )
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     scripts = [_plotly(), _asset("page.js")]
@@ -74,6 +76,11 @@ def render(own: Study) -> str:
         scripts=scripts,
         hashes=[_hash(script) for script in scripts],
     )
+
+
+def _seen(value: object) -> object:
+    """Return what the page shows of a value; markup of its own making stays as it is."""
+    return visible(value) if type(value) is str else value
 
 
 def _content(own: Study) -> Content:

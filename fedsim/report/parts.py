@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from fedsim.analysis import COLOURS, quantity
+from fedsim.visible import visible
 
 Figure = dict[str, Any]
 """`data` and `layout` of plotly.js, and a `note` that stands below the figure."""
@@ -91,7 +92,7 @@ def plain(name: object) -> str:
     >>> plain("<b>")
     '&lt;b&gt;'
     """
-    return html.escape(str(name), quote=False)
+    return html.escape(visible(str(name)), quote=False)
 
 
 def spread(count: int, most: int) -> NDArray[np.intp]:

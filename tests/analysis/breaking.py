@@ -60,9 +60,12 @@ def sealed(*harms: Break) -> Break:
     def leave(folder: Path) -> None:
         for harm in harms:
             harm(folder)
-        made = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        hashes = {name: hash_of(folder / name) for name in made[FILES] if (folder / name).exists()}
-        again = manifest.sealed({**made, FILES: hashes})
+        again = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if isinstance(again.get(FILES), dict):
+            again[FILES] = {
+                name: hash_of(folder / name) for name in again[FILES] if (folder / name).exists()
+            }
+        again = manifest.sealed(again)
         (folder / MANIFEST).write_text(json.dumps(again), encoding="utf-8")
 
     return leave

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter
 
 from fedsim.analysis.comparing.pareto import pareto
-from fedsim.analysis.figures import COLOURS
+from fedsim.analysis.figures import COLOURS, drawn
 from fedsim.analysis.tables import quantity
 
 TRADED = ("bits", "t", "joules")
@@ -46,9 +46,9 @@ def cost_bars(table: pd.DataFrame, labels: Mapping[str, str], title: str = "") -
         axis.xaxis.set_major_formatter(EngFormatter(unit))
         axis.xaxis.set_major_locator(MaxNLocator(3))
         axis.spines[["top", "right"]].set_visible(False)
-    panels[0].set_yticks(range(len(labels)), list(labels.values()))
+    panels[0].set_yticks(range(len(labels)), [drawn(label) for label in labels.values()])
     panels[0].set_ylim(len(labels) - 0.5, -0.5)
-    figure.suptitle(title)
+    figure.suptitle(drawn(title))
     return figure
 
 
@@ -72,7 +72,7 @@ def pareto_scatter(table: pd.DataFrame, labels: Mapping[str, str], title: str = 
         numbers = {variant: number for number, variant in enumerate(labels)}
         for variant, row in rows.to_dict("index").items():
             if variant in numbers:
-                name = numbers[str(variant)], labels[str(variant)]
+                name = numbers[str(variant)], drawn(labels[str(variant)])
                 _point(axis, row, (across, up), name, full=bool(optimal[variant]))
         others = rows.drop(index=[name for name in labels if name in rows.index])
         axis.scatter(others[across], others[up], s=12, color=_GREY, alpha=0.5, linewidth=0)
@@ -83,7 +83,7 @@ def pareto_scatter(table: pd.DataFrame, labels: Mapping[str, str], title: str = 
         figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
     else:
         panels[1].set_title("no variant got there in all of its runs", color=_GREY)
-    figure.suptitle(f"{title}; full marks are Pareto-optimal in the two costs of a panel")
+    figure.suptitle(f"{drawn(title)}; full marks are Pareto-optimal in the two costs of a panel")
     return figure
 
 

@@ -1,0 +1,75 @@
+"""The summary of a run: what every one tells, and of which kind that is."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fedsim.record.manifest import check_kinds, read_mapping
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class Optimum(BaseModel):
+    """The least objective, and how it was found."""
+
+    model_config = ConfigDict(strict=True)
+
+    value: float
+    method: str
+    residual: float | None
+
+
+class Summary(BaseModel):
+    """What is read of a summary; it may tell more.
+
+    Attributes:
+        variant, seed, algorithm: which run it is of.
+        parameters: the method's, as the numbers that ran.
+        concerns: what the theory of the method does not cover.
+        target: the gap at which the run was to stop, if any.
+        clients, dimension, problem: sizes, and a hash of the clients' losses.
+        reference: the optimum, and how it was found; None where none is known.
+        status, reason: how and why the run ended.
+        rounds, t: how far it came, in seconds.
+        objective, gap: after the last round; None where they are not finite.
+        looks: what the method looked at beside what it was told.
+        cohort, transmissions, beacons, bits_up, bits_down, joules: totals of the run.
+    """
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    variant: str
+    seed: Count
+    algorithm: str
+    parameters: dict[str, Any]
+    concerns: list[str]
+    target: float | None
+    clients: Count
+    dimension: Count
+    problem: str
+    reference: Optimum | None
+    status: str
+    reason: str
+    rounds: Count
+    t: float
+    objective: float | None
+    gap: float | None
+    looks: list[str]
+    cohort: Count
+    transmissions: Count
+    beacons: Count
+    bits_up: Count
+    bits_down: Count
+    joules: float
+
+
+def read_summary(path: Path) -> dict[str, Any]:
+    """Return what the summary of a run tells.
+
+    Raises:
+        DataError: there is none, or it is damaged.
+    """
+    content = read_mapping(path)
+    check_kinds(Summary, content, path)
+    return content

@@ -64,6 +64,11 @@ def _facts(job: Job) -> Iterator[str]:
         yield "no optimum is known"
     else:
         yield f"optimum {job.reference.value:.10g}, by {job.reference.method}"
+    if job.participation.give_up < inf:
+        yield (
+            "a round in which too few have reported is given up after"
+            f" {quantity(job.participation.give_up, 's')} (participation.give_up)"
+        )
 
 
 def _totals(job: Job, opening: Opening) -> Iterator[str]:

@@ -14,7 +14,8 @@ from scipy.sparse import csr_array, vstack
 from threadpoolctl import threadpool_limits
 
 from fedsim.algorithms import Algorithm, Concern, Setting
-from fedsim.building.feasibility import check_closing, check_deadline
+from fedsim.building.closing import closing
+from fedsim.building.feasibility import check_deadline
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
 from fedsim.building.job import Job
@@ -90,7 +91,7 @@ class Builder:
             policy = participation(scenario.participation, rows)
             check_sizes(scenario.participation, len(members), findings)
             check_deadline(scenario, fleet, members, solved.problem.losses, findings)
-            check_closing(scenario, fleet, policy, findings)
+            policy = closing(scenario, fleet, policy, findings)
             measured = observers(scenario, solved.problem, findings)
             findings.settle()
             return Job(variant, seed, *solved, groups, members, fleet, links, policy, measured)

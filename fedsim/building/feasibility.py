@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from math import inf
+from operator import itemgetter
 
 from fedsim.building.findings import Findings
 from fedsim.building.fleet import Make
 from fedsim.problems import LocalLoss
 from fedsim.scenario import DeadlineSilence, Radio, Scenario
 from fedsim.scenario.participation import Rounds
-from fedsim.sim.participation import Participation
+
+FLICKER = 0.01
+"""How often a client may die and start again of itself, s: a hundred times a second."""
 
 
 def check_deadline(
@@ -18,7 +21,7 @@ def check_deadline(
     losses: Sequence[LocalLoss],
     findings: Findings,
 ) -> None:
-    """Find a deadline that is over before anybody has computed a gradient.
+    """Find a deadline, or a time to give up, before anybody has computed a gradient.
 
     Args:
         scenario: what was written.
@@ -27,54 +30,29 @@ def check_deadline(
         losses: of each client.
         findings: takes what is wrong.
     """
-    key, deadline = _deadline(scenario)
-    if deadline == inf:
+    limits = [deadline(scenario), ("participation.give_up", scenario.participation.give_up or inf)]
+    key, span = min(limits, key=itemgetter(1))
+    if span == inf:
         return
     least, number = min(
         (makes[number].least_compute(loss.gradient_operations, loss.rows), number)
         for number, loss in zip(members, losses, strict=True)
     )
-    if deadline < least:
+    if span < least:
         text = (
-            f"seen {deadline:g} s, but even the fastest clients, {makes[number].name}, take"
+            f"seen {span:g} s, but even the fastest clients, {makes[number].name}, take"
             f" {least:.4g} s for one gradient, so that no reply would ever be in time; give more"
         )
         findings.add(key, text)
 
 
-def _deadline(scenario: Scenario) -> tuple[str, float]:
+def deadline(scenario: Scenario) -> tuple[str, float]:
     """Return the key and the seconds of a round's deadline; infinite where there is none."""
     if isinstance(scenario.silence, DeadlineSilence):
         return "silence.after", scenario.silence.after
     if isinstance(scenario.participation, Rounds) and scenario.participation.deadline is not None:
         return "participation.deadline", scenario.participation.deadline
     return "", inf
-
-
-def check_closing(
-    scenario: Scenario, makes: Sequence[Make], policy: Participation, findings: Findings
-) -> None:
-    """Find rounds that would wait for ever for a message that is lost for good."""
-    clients = sum(make.spec.count for make in makes)
-    if _closes(scenario, policy, min(policy.asked or clients, clients)):
-        return
-    if policy.buffer:
-        way_out = "an asynchronous server would wait for it for ever; use tries: unlimited"
-    else:
-        way_out = (
-            "nothing would close a round that waits for it; add participation.deadline, or a"
-            " quorum that can do without one client, or use tries: unlimited"
-        )
-    for make in makes:
-        if make.radio.loss is None:
-            continue
-        lost = f"a message of {make.name} can be lost for good"
-        if make.radio.tries is not None:
-            text = f"{lost}, after {make.radio.tries} tries, and {way_out}"
-            findings.add(f"fleet.{make.group}.radio.tries", text)
-        elif scenario.network.broadcast == "cell":
-            text = f"{lost}, for what a cell hears is not sent again, and {way_out}"
-            findings.add("network.broadcast", text.replace("use tries: unlimited", "use unicast"))
 
 
 def check_supplies(makes: Sequence[Make], findings: Findings) -> None:
@@ -91,6 +69,37 @@ def check_supplies(makes: Sequence[Make], findings: Findings) -> None:
                 findings.add(f"fleet.{make.group}.radio.{way}", text)
 
 
+def check_flicker(makes: Sequence[Make], findings: Findings) -> None:
+    """Find batteries that a charger fills and the idle power empties without end, at any moment.
+
+    A client that only rests lives from its restart level down to its cut-off, and is charged up
+    to it again; where that takes less than `FLICKER`, a run would see little else.
+    """
+    for make in makes:
+        model = make.battery
+        if model is None:
+            continue
+        span = (model.restart - model.cutoff) * model.capacity
+        drawn = (make.device.idle + make.radio.idle) / model.discharge_efficiency + model.leak
+        offered = model.source.average, model.source.peak
+        inflows = [model.charge_efficiency * power for power in offered]
+        shortest = min(_cycle(span, inflow, model.leak, drawn) for inflow in inflows)
+        if shortest < FLICKER:
+            text = (
+                f"{make.name} would charge from its cut-off to its restart level, and fall back to"
+                f" it at rest, every {shortest:.3g} s; give more capacity, or a restart level"
+                " further above the cut-off"
+            )
+            findings.add(f"fleet.{make.group}.battery", text)
+
+
+def _cycle(span: float, inflow: float, leak: float, drawn: float) -> float:
+    """Return how long a store takes to rise by so many joules and to fall again; inf if never."""
+    if not leak < inflow < drawn:
+        return inf
+    return span / (inflow - leak) + span / (drawn - inflow)
+
+
 def check_cells(scenario: Scenario, makes: Sequence[Make], findings: Findings) -> None:
     """Find cells whose broadcast has no one rate, because its listeners follow traces."""
     if scenario.network.broadcast != "cell":
@@ -102,12 +111,3 @@ def check_cells(scenario: Scenario, makes: Sequence[Make], findings: Findings) -
                 " has no one rate; use network.broadcast: unicast, or a constant rate"
             )
             findings.add(f"fleet.{make.group}.radio.down_trace", text)
-
-
-def _closes(scenario: Scenario, policy: Participation, asked: int) -> bool:
-    """Say whether a round can close although somebody never reports."""
-    if policy.buffer:
-        return False
-    if _deadline(scenario)[1] < inf:
-        return policy.least(asked) < asked
-    return policy.goal(asked) < asked

@@ -39,7 +39,10 @@ def participation(spec: ParticipationSpec, rows: Sequence[int]) -> Participation
     """
     if isinstance(spec, AsynchronousParticipation):
         return Participation(
-            least_charge=spec.least_charge, buffer=spec.buffer, concurrency=spec.concurrency
+            least_charge=spec.least_charge,
+            buffer=spec.buffer,
+            concurrency=spec.concurrency,
+            give_up=inf if spec.give_up is None else spec.give_up,
         )
     count, over = None, 1.0
     if isinstance(spec, Sample):
@@ -51,6 +54,7 @@ def participation(spec: ParticipationSpec, rows: Sequence[int]) -> Participation
         over=over,
         deadline=inf if spec.deadline is None else spec.deadline,
         quorum=spec.quorum,
+        give_up=inf if spec.give_up is None else spec.give_up,
         keep_late=spec.late == "keep",
         least_charge=spec.least_charge,
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fedsim.building.feasibility import check_cells, check_supplies
+from fedsim.building.feasibility import check_cells, check_flicker, check_supplies
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
 from fedsim.building.fleet import Make, makes
@@ -45,4 +45,5 @@ def surroundings(
     links = topology(scenario.network, names, folder, findings)
     check_cells(scenario, fleet, findings)
     check_supplies(fleet, findings)
+    check_flicker(fleet, findings)
     return Surroundings(members, fleet, links)

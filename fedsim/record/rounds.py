@@ -71,6 +71,7 @@ class RoundTable:
         self._rows: list[dict[str, float | int | str]] = []
         self._before = Traffic().as_dict()
         self._limit = _FIRST_CHUNK
+        self._complete = False
 
     def add(
         self,
@@ -80,23 +81,30 @@ class RoundTable:
         objective: float,
         gap: float,
         measures: dict[str, float],
+        complete: bool = True,
     ) -> None:
-        """Add the round that ends at the time `t` with these running totals."""
+        """Add the round that ends at the time `t` with these running totals.
+
+        Rounds that are not complete, before the first one that is, lack the method's figures:
+        they wait for it, since a table has its columns from its first part on.
+        """
+        self._complete = self._complete or complete
         self.rounds += 1
         results = {"objective": objective, "gap": gap, **measures}
         totals, before = traffic.as_dict(), self._before
         cost = {name: total - before[name] for name, total in totals.items()}
         self._before = totals
         self._rows.append({**self._head, "round": self.rounds, "t": t, **results, **cost})
-        if len(self._rows) >= self._limit:
+        if self._complete and len(self._rows) >= self._limit:
             self.flush()
 
     def flush(self) -> None:
         """Write what is in memory as a part."""
         if self._rows:
-            table = pa.Table.from_pylist(self._rows)
+            names = dict.fromkeys(name for row in self._rows for name in row)
+            rows = [{name: row.get(name) for name in names} for row in self._rows]
             self._rows.clear()  # first: a part that is cut off is not begun again
-            self._parts.write(table)
+            self._parts.write(pa.Table.from_pylist(rows))
             self._limit = min(_GROWTH * self._limit, _LARGEST_CHUNK)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The event log's schema: one row a span, version 3.
+"""The event log's schema: one row a span, version 4.
 
 A row is written when its span ends, so `t` never runs back; the span began at
 `t - duration`. Bits stand in a `send` row of the sender and in a `receive` row of the
@@ -39,7 +39,7 @@ from enum import IntEnum
 import numpy as np
 import pyarrow as pa
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 class Event(IntEnum):
@@ -64,7 +64,8 @@ class Event(IntEnum):
     SKIPPED = 7
     """A client was left out by the participation policy; the detail says why."""
     LATE = 8
-    """A reply came after its round had closed; the detail says what became of it."""
+    """A reply came after its round had closed, or before it was given up; the detail says what
+    became of it."""
     OFFLINE = 9
     """A client became unreachable, or was so when the run began; its work and its messages, if
     any, are lost."""
@@ -88,6 +89,9 @@ class Event(IntEnum):
     EXCHANGE = 18
     """The server turned to a cohort with a message; what follows, up to the next such row, is
     of this exchange, but for what is late and for an asynchronous server."""
+    ABANDONED = 19
+    """A round was given up, since too few had reported: the model stays, and the next round asks
+    anew; the detail says who was missing, the duration is the time since its broadcast."""
 
 
 NO_PEER = -2

@@ -79,6 +79,9 @@ def _of_time(scenario: Scenario) -> Iterator[Seen]:
     if isinstance(policy, Sample) and policy.over > 1:
         text = f"seen {policy.over:g}: the first ones to answer decide what a round adds up"
         yield "participation.over", text
+    if policy.give_up is not None:
+        text = f"seen {policy.give_up:g} s: who answers in time decides what a round adds up"
+        yield "participation.give_up", text
     if policy.least_charge:
         text = f"seen {100 * policy.least_charge:g} %: batteries decide who takes part"
         yield "participation.least_charge", text

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.building.feasibility import check_closing
+from fedsim.building.closing import closing
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
 from fedsim.building.job import facts_of
@@ -148,7 +148,7 @@ def rebuilt(original: Original, variant: Variant, tape: Tape, folder: Path) -> R
     around = surroundings(scenario, groups, Files(folder), folder, findings)
     policy = participation(scenario.participation, original.samples)
     check_sizes(scenario.participation, len(around.members), findings)
-    check_closing(scenario, around.makes, policy, findings)
+    policy = closing(scenario, around.makes, policy, findings)
     _check_gap(scenario, original, findings)
     findings.settle()
     return Repricing(original, variant, groups, around, policy, tape)

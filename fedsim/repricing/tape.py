@@ -22,7 +22,7 @@ from fedsim.record.rounds import COLUMNS
 from fedsim.record.schema import NO_PEER
 from fedsim.sim.stage import ENDED
 
-_BROKEN = ("late", "lost", "skipped", "offline", "depleted")
+_BROKEN = ("late", "lost", "skipped", "offline", "depleted", "abandoned")
 """The events of a run in which the time has decided something."""
 
 Numbers = NDArray[np.intp]

@@ -80,14 +80,18 @@ class Battery(Spec):
     cutoff: Fraction = as_written("5 %", "where the client shuts down")
     threshold: Fraction = as_written("20 %", "where the client ceases to take part")
     restart: Fraction | None = as_written(
-        None, "where a client that shut down starts again; the threshold, where null"
+        None,
+        "where a client that shut down starts again; where null the threshold, if that is above the"
+        " cut-off, and else 10 % above that",
     )
     charging: Annotated[Charging, OneOf(CHARGING)] = as_written({"kind": "none"}, "what charges it")
 
     @property
     def restarts_at(self) -> float:
         """The share at which a client that shut down starts again."""
-        return self.threshold if self.restart is None else self.restart
+        if self.restart is not None:
+            return self.restart
+        return self.threshold if self.threshold > self.cutoff else min(self.cutoff + 0.1, 1.0)
 
     @model_validator(mode="after")
     def _marks_in_order(self) -> Self:

@@ -5,27 +5,24 @@ from typing import TYPE_CHECKING
 
 from fedsim.algorithms import Algorithm, SendsModels
 from fedsim.ports import Meaning
+from fedsim.scenario.closings import Conflict, closings
 from fedsim.scenario.feedback import compression
 from fedsim.scenario.observing import repeated
 from fedsim.scenario.participation import (
     AsynchronousParticipation,
     Rounds,
-    Sample,
 )
 from fedsim.scenario.silence import DeadlineSilence
 
 if TYPE_CHECKING:  # which asks this module what is wrong with it
     from fedsim.scenario.specs import Scenario
 
-Conflict = tuple[str, str, object]
-"""Key, message, value seen."""
-
 
 def conflicts(scenario: "Scenario") -> Iterator[Conflict]:
     """Yield what needs no data to be seen."""
     yield from _split(scenario)
     yield from _dropped_replies(scenario)
-    yield from _closings(scenario)
+    yield from closings(scenario)
     yield from _sizes(scenario)
     yield from _empty_batteries(scenario)
     yield from compression(scenario)
@@ -56,43 +53,6 @@ def _dropped_replies(scenario: "Scenario") -> Iterator[Conflict]:
         yield "silence.late", text, "drop"
     elif isinstance(participation, Rounds) and participation.late == "drop":
         yield "participation.late", text, "drop"
-
-
-def _closings(scenario: "Scenario") -> Iterator[Conflict]:
-    """A round has one rule that closes it."""
-    silence, participation = scenario.silence, scenario.participation
-    if isinstance(silence, DeadlineSilence):
-        yield from _two_deadlines(participation)
-    if not isinstance(participation, Sample) or participation.over == 1:
-        return
-    if participation.quorum is not None and participation.deadline is None:
-        text = (
-            "seen with over above 1, which closes a round with its first replies already; leave"
-            " one of the two out, or add a deadline that the quorum holds up"
-        )
-        yield "participation.quorum", text, participation.quorum
-
-
-def _two_deadlines(participation: object) -> Iterator[Conflict]:
-    """Silence that is waited for has a deadline of its own."""
-    beacon = "or let silence be said: silence: {kind: beacon}"
-    if isinstance(participation, AsynchronousParticipation):
-        text = (
-            'seen "deadline", but an asynchronous server has no rounds that could end: it would'
-            " never ask a silent client again; use beacon"
-        )
-        yield "silence.kind", text, "deadline"
-    if not isinstance(participation, Rounds):
-        return
-    if participation.deadline is not None:
-        text = f"a round has one deadline, and silence.after is one; drop this one, {beacon}"
-        yield "participation.deadline", text, participation.deadline
-    if participation.late == "drop":
-        text = f'seen "drop", but silence.late says what becomes of it; drop this one, {beacon}'
-        yield "participation.late", text, "drop"
-    if participation.quorum is not None:
-        text = f"who is silent reports nothing, so no quorum is sure; drop this one, {beacon}"
-        yield "participation.quorum", text, participation.quorum
 
 
 def _sizes(scenario: "Scenario") -> Iterator[Conflict]:

@@ -10,6 +10,11 @@ from fedsim.scenario.quantities import Duration, Fraction, Share
 from fedsim.spec import Spec
 
 _LEAST = "clients whose battery holds less are skipped"
+_GIVE_UP = (
+    "when a round is given up in which too few have reported, from its broadcast on: the model"
+    " stays, and the next round asks anew; where null, after 10 min if a message that is lost for"
+    " good could keep a round from closing"
+)
 
 
 class Rounds(Spec):
@@ -25,6 +30,7 @@ class Rounds(Spec):
     quorum: Share | None = as_written(
         None, "share of those asked whose reports let the round close"
     )
+    give_up: Duration | None = as_written(None, _GIVE_UP)
     late: Literal["keep", "drop"] = Field(
         default="keep",
         description="what misses its round: kept for a later one, or dropped; where silence is"
@@ -82,6 +88,11 @@ class AsynchronousParticipation(Spec):
     buffer: int = Field(default=1, ge=1, description="replies that make an update")
     concurrency: int | None = Field(
         default=None, ge=1, description="clients at work at a time; all, where null"
+    )
+    give_up: Duration | None = as_written(
+        None,
+        "when those at work are not waited for any more, from the last update on: the model stays,"
+        " and they are asked anew",
     )
     least_charge: Fraction = as_written("0 %", _LEAST)
 

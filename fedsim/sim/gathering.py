@@ -5,6 +5,10 @@ from dataclasses import dataclass, field
 from math import inf
 
 from fedsim.ports import ClientId, Reply
+from fedsim.record.schema import node_name
+
+_FEW = 5
+"""How many clients are named; of more, how many there are."""
 
 
 @dataclass(slots=True)
@@ -20,6 +24,9 @@ class Gathering:
         replies: those that carry something.
         reported: how many have reported, with or without a reply.
         overdue: whether its deadline has passed.
+        asked: how many were asked.
+        opened: when, s.
+        abandoned: whether it was given up before it could close.
     """
 
     number: int
@@ -30,8 +37,26 @@ class Gathering:
     replies: list[Reply] = field(default_factory=list)
     reported: int = 0
     overdue: bool = False
+    asked: int = 0
+    opened: float = 0.0
+    abandoned: bool = False
 
-    def give_up(self, client: ClientId) -> None:
+    def abandon(self) -> None:
+        """Close it although it may not be closed: what it was for is given up."""
+        if not self.closed.done():
+            self.abandoned = True
+            self.closed.set_result(None)
+
+    @property
+    def progress(self) -> str:
+        """Who has reported, how many are needed, and who has not: in words."""
+        needed = self.goal if self.goal < inf else (self.least if self.overdue else self.asked)
+        missing = [node_name(client) for client in sorted(self.waiting)]
+        named = ", ".join(missing) if len(missing) <= _FEW else f"{len(missing)} clients"
+        come = f"{self.reported} of {self.asked} have reported, {needed:g} are needed"
+        return f"{come}; missing: {named}"
+
+    def drop(self, client: ClientId) -> None:
         """Take note that a client will not report any more."""
         self.waiting.discard(client)
         self.look()

@@ -26,6 +26,10 @@ class Participation:
         quorum: the share of those asked who must have reported before a round may close: at
             its deadline or later; or at once, where there is none. 1 without a deadline asks
             for all, 0 with one for nobody.
+        give_up: a round that has not closed so long after its broadcast is given up, s: what has
+            come counts as late, the model stays, and the next round asks anew (Bonawitz et al.:
+            abandonment). An asynchronous server keeps what has come, and asks anew whom it has
+            waited for.
         keep_late: a reply to a round that has closed counts for the next one.
         least_charge: clients with less than this state of charge are skipped.
         buffer: of an asynchronous server, the replies that close a round, whichever round
@@ -39,6 +43,7 @@ class Participation:
     over: float = 1.0
     deadline: float = inf
     quorum: float | None = None
+    give_up: float = inf
     keep_late: bool = True
     least_charge: float = 0.0
     buffer: int = 0

@@ -13,8 +13,9 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.client import BEACON
-from fedsim.sim.engine.calendar import DEADLINE, Calendar
+from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 from fedsim.sim.gathering import Gathering
+from fedsim.sim.lateness import LateReplies
 from fedsim.sim.network.lanes import Envelope
 from fedsim.sim.network.transport import Network
 from fedsim.sim.packing import Packing
@@ -54,6 +55,7 @@ class SimServer:
         packing: Packing,
         rng: np.random.Generator,
         commit: Callable[[Array, dict[str, float]], None],
+        stay: Callable[[], None],
         looks: set[str],
     ) -> None:
         self.clients: Sequence[ClientId] = range(clients)
@@ -70,17 +72,20 @@ class SimServer:
         self._policy = selection.policy
         self._asynchronous = selection.policy.buffer > 0
         self._deadline = min(silence.after, selection.policy.deadline)
-        self._keep_late = silence.keep_late and selection.policy.keep_late
+        kept = silence.keep_late and selection.policy.keep_late
+        self._late = LateReplies(calendar, log, keep=kept)
         self._log = log
         self._traffic = traffic
         self._silence = silence
         self._header_bits = header_bits
         self._commit = commit
+        self._stay = stay
         self._looks = looks
         self._exchanges = 0
         self._gathering: Gathering | None = None
+        self._unclosed: Gathering | None = None  # the last one, where it was broken off
         self._busy: set[ClientId] = set()  # of an asynchronous server: who works already
-        self._late: list[Reply] = []
+        self._carried = 0  # the reports that an asynchronous server's buffer holds already
         self._beyond: deque[tuple[ClientId, Envelope]] = deque()
 
     @property
@@ -105,6 +110,14 @@ class SimServer:
         """See `fedsim.ports.Server.exchange`."""
         if self._gathering is not None:
             raise RuntimeError("an exchange is under way: a round has one at a time")
+        gathering = await self._asked(message, to)
+        while gathering.abandoned:
+            self._give_up(gathering)
+            gathering = await self._asked(message, to)
+        return sorted(self._late.taken() + gathering.replies, key=_by_client_and_round)
+
+    async def _asked(self, message: Message, to: Sequence[ClientId] | None) -> Gathering:
+        """Ask a cohort, and return what came of it."""
         cohort = await self._cohort(to)
         gathering = self._open(cohort)
         self._gathering = gathering
@@ -116,8 +129,33 @@ class SimServer:
             await self._gathered(gathering)
         finally:
             self._gathering = None
-        replies, self._late = self._late + gathering.replies, []
-        return sorted(replies, key=_by_client_and_round)
+            self._unclosed = gathering if gathering.closed.cancelled() else None
+        return gathering
+
+    def _give_up(self, gathering: Gathering) -> None:
+        """Give up a round in which too few have reported: the model stays, the round is over.
+
+        What has come counts as late, but in the buffer of an asynchronous server, where it
+        stays; those whom such a server waited for may be asked again.
+        """
+        now, word = self._calendar.now, self._log.word(gathering.progress)
+        span = now - gathering.opened
+        self._log.append(now, span, Event.ABANDONED, SERVER, NO_PEER, self.round, detail=word)
+        if self._asynchronous:
+            self._busy, self._carried = set(), gathering.reported
+            self._late.carry(gathering.replies)
+        else:
+            for reply in gathering.replies:
+                self._late.count(reply, self._log.word(reply.message.label))
+        self._stay()
+        self.round += 1
+
+    @property
+    def stuck(self) -> str:
+        """Whom it waited for when the world ended, in words; empty where for nobody."""
+        if self._unclosed is None:
+            return ""
+        return f"the server waits in round {self.round}: {self._unclosed.progress}"
 
     async def _cohort(self, to: Sequence[ClientId] | None) -> Sequence[ClientId]:
         """Return whom to ask, once there is somebody to ask.
@@ -146,7 +184,10 @@ class SimServer:
             waiting = self._busy = self._busy | waiting
         closed = asyncio.get_running_loop().create_future()
         policy, size = self._policy, len(waiting)
-        return Gathering(self._exchanges, waiting, closed, policy.goal(size), policy.least(size))
+        made = Gathering(self._exchanges, waiting, closed, policy.goal(size), policy.least(size))
+        made.asked, made.opened = size, self._calendar.now
+        made.reported, self._carried = self._carried, 0
+        return made
 
     def _begin(self, cohort: Sequence[ClientId], envelope: Envelope) -> None:
         """Write down that a message goes to a cohort, and send it."""
@@ -162,20 +203,22 @@ class SimServer:
         """Wait until enough have reported, or until the deadline."""
         if not gathering.waiting:
             return
-        deadline = None
-        if self._deadline < inf:
-            deadline = self._calendar.at(
-                self._calendar.now + self._deadline, gathering.pass_deadline, priority=DEADLINE
-            )
+        now, timers = self._calendar.now, list[Timer]()
+        for span, act in (
+            (self._deadline, gathering.pass_deadline),
+            (self._policy.give_up, gathering.abandon),
+        ):
+            if span < inf:
+                timers.append(self._calendar.at(now + span, act, priority=DEADLINE))
         await gathering.closed
-        if deadline is not None:
-            deadline.cancel()
+        for timer in timers:
+            timer.cancel()
 
     def lose(self, client: ClientId) -> None:
         """Take note that a client's connection has ended: it will not report."""
         self._busy.discard(client)
         if self._gathering is not None:
-            self._gathering.give_up(client)
+            self._gathering.drop(client)
 
     def answer(self, client: ClientId, asked: Envelope, reply: Message | Silence) -> None:
         """Take a client's reply to the network, or its silence to wherever that goes."""
@@ -201,7 +244,8 @@ class SimServer:
                 return
             self._busy.discard(client)
         if gathering is None or not (gathering.number == envelope.exchange or self._asynchronous):
-            self._receive_late(client, envelope)
+            reply = Reply(client, envelope.round, envelope.message)
+            self._late.count(reply, envelope.word)
             return
         if envelope.message is not BEACON:
             gathering.replies.append(Reply(client, envelope.round, envelope.message))
@@ -210,19 +254,3 @@ class SimServer:
         gathering.waiting.discard(client)
         if not gathering.waiting or gathering.overdue or gathering.reported >= gathering.goal:
             gathering.look()
-
-    def _receive_late(self, client: ClientId, envelope: Envelope) -> None:
-        """A reply whose round has closed counts for the next one, or not at all."""
-        kept = self._keep_late and envelope.message is not BEACON
-        if kept:
-            self._late.append(Reply(client, envelope.round, envelope.message))
-        self._log.append(
-            self._calendar.now,
-            0.0,
-            Event.LATE,
-            client,
-            SERVER,
-            envelope.round,
-            envelope.word,
-            detail=self._log.word("kept for the next round" if kept else "dropped"),
-        )

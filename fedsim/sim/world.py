@@ -6,7 +6,7 @@ from math import inf, isfinite, nan
 
 import numpy as np
 
-from fedsim.errors import Clash, Diverged
+from fedsim.errors import Clash, Deadlock, Diverged
 from fedsim.ports import SERVER, Array, ClientId, Message
 from fedsim.record.ledger import Meters
 from fedsim.record.log import EventLog
@@ -52,6 +52,7 @@ class World:
         self._rested_until = 0.0
         self.last_round = 0, nan
         self._looks: set[str] = set()
+        self._committed: tuple[Array, dict[str, float]] | None = None
         self._fleet = fleet = Fleet(setup, self.calendar, log, self.traffic)
         self._network = fleet.network(setup)
         self._server = self._make_server(setup)
@@ -80,6 +81,7 @@ class World:
             weights=_shares(setup),
             rng=setup.rng("server", 0),
             commit=self._commit,
+            stay=self._stay,
             looks=self._looks,
         )
 
@@ -136,7 +138,16 @@ class World:
             self.calendar.at(self._setup.stop.time, self._stage.stop, text, priority=DEADLINE)
         if self._fleet.presence.dead:  # before anything happens
             self.calendar.at(0.0, self._count_dead, self._fleet.presence.dead)
-        return simulate(self._stage.run(), self.calendar)
+        try:
+            return simulate(self._stage.run(), self.calendar)
+        except Deadlock:
+            if not (stuck := self._server.stuck):
+                raise  # a method waits for something of its own
+            now = f"{self.calendar.now:g} s"
+            raise Deadlock(
+                f"nothing happens any more after t = {now}, yet {stuck}; give"
+                " participation.give_up, or a deadline"
+            ) from None
 
     @property
     def looks(self) -> list[str]:
@@ -159,6 +170,20 @@ class World:
 
     def _commit(self, model: Array, measures: dict[str, float]) -> None:
         """Evaluate the round, write it down, and stop the run where a rule applies."""
+        if self._setup.participation.give_up < inf:
+            self._committed = model.copy(), measures
+        self._write_round(model, measures)
+
+    def _stay(self) -> None:
+        """End a round that was given up, with the model and the figures of the last one."""
+        if self._committed is None:
+            self._write_round(self._setup.initial, {}, complete=False)
+        else:
+            self._write_round(*self._committed)
+
+    def _write_round(
+        self, model: Array, measures: dict[str, float], *, complete: bool = True
+    ) -> None:
         number, now = self._rounds.rounds + 1, self.calendar.now
         objective = self._setup.evaluate(model)
         if not (isfinite(objective) and isfinite(model.sum())):
@@ -166,7 +191,9 @@ class World:
         gap = objective - self._setup.optimum
         figures = self._figures(model, measures)
         self._rest(Event.ROUND, number)
-        self._rounds.add(now, self.traffic, objective=objective, gap=gap, measures=figures)
+        self._rounds.add(
+            now, self.traffic, objective=objective, gap=gap, measures=figures, complete=complete
+        )
         self.last_round = number, objective
         self._on_round(number, objective, gap)
         reason = self._setup.stop.reason(number, gap, self.traffic)

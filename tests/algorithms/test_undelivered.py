@@ -187,3 +187,16 @@ def test_what_is_late_or_on_its_way_is_counted_when_it_comes(method: str, tmp_pa
     assert max(seen.watch.errors) < 1e-12
     seen.watch.check_steps(METHODS[method].get("momentum", 0.0))
     assert np.isfinite(seen.gaps).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_came_in_a_round_that_was_given_up_is_counted_once(
+    method: str, tmp_path: Path
+) -> None:
+    participation = {"kind": "full", "quorum": "70 %", "give_up": "1 s"}
+    seen = run(tmp_path, METHODS[method], participation=participation)
+    assert seen.lost > 100
+    assert 10 < len(seen.watch.models) < 140  # the others of 150 were given up
+    assert max(seen.watch.errors) < 1e-12
+    seen.watch.check_steps(METHODS[method].get("momentum", 0.0))
+    assert seen.gaps[-1] < 1e-2 * seen.gaps[0]

@@ -237,3 +237,40 @@ def test_what_variants_have_in_common_is_said_once(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         Builder(load(SMALL | {"fleet": fleet, "variants": variants})).check()
     assert [fault.key for fault in caught.value.faults] == ["fleet.0.radio.up_trace"]
+
+
+def flickering(**battery: Any) -> list[dict[str, Any]]:
+    """A store of a millijoule, a watt that is drawn at rest, and half a watt that comes in."""
+    device = {"kind": "ideal", "speed": "1 Gflop/s", "idle": "1 W", "active": "2 W"}
+    battery = {
+        "capacity": "0.0002777777777777778 mWh",
+        "cutoff": "0 %",
+        "charging": {"kind": "constant", "power": "0.5 W"},
+    } | battery
+    return group(device=device, battery=battery)
+
+
+def test_a_battery_that_flickers_is_found_and_more_capacity_helps(tmp_path: Path) -> None:
+    faults = found(tmp_path, fleet=flickering())
+    assert list(faults) == ["fleet.0.battery"]
+    # 0.2 mJ come in at 0.475 W, and go at 1 W / 0.95 less that.
+    cycle = 2e-4 / 0.475 + 2e-4 / (1 / 0.95 - 0.475)
+    for words in ("ideal over", f"every {cycle:.3g} s", "more capacity"):
+        assert words in faults["fleet.0.battery"]
+    job(tmp_path, fleet=flickering(capacity="0.1 mWh"))
+
+
+@pytest.mark.parametrize("power", ["0 W", "2 W"])
+def test_a_battery_that_is_never_charged_or_never_empty_does_not_flicker(
+    power: str, tmp_path: Path
+) -> None:
+    charging = {"kind": "constant", "power": power} if power != "0 W" else {"kind": "none"}
+    job(tmp_path, fleet=flickering(charging=charging))
+
+
+def test_a_threshold_at_the_cut_off_has_a_restart_above_it(tmp_path: Path) -> None:
+    fleet = flickering(capacity="1 mWh", threshold="0 %")
+    (member, *_) = job(tmp_path, fleet=fleet).setup.fleet
+    assert member.battery is not None
+    assert (member.battery.cutoff, member.battery.threshold) == (0.0, 0.0)
+    assert member.battery.restart == 0.1

@@ -1,0 +1,81 @@
+"""Closing: whether every round will be over, whatever messages are lost for good."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+
+from fedsim.building.feasibility import deadline
+from fedsim.building.findings import Findings
+from fedsim.building.fleet import Make
+from fedsim.scenario import Scenario
+from fedsim.sim.participation import Participation
+
+GIVE_UP = 600.0
+"""When a round is given up where nothing is said and one might never close, s."""
+
+
+def closing(
+    scenario: Scenario, makes: Sequence[Make], policy: Participation, findings: Findings
+) -> Participation:
+    """Return a policy under which every round is over some time.
+
+    A quorum, or more clients than are needed, makes do without some messages, not without any
+    number of them: such rounds are given up after a while. Where a round waits for all, one
+    message that is lost for good is enough, and the scenario has to say what it wants.
+
+    Args:
+        scenario: what was written.
+        makes: of the fleet's groups.
+        policy: what was written of participation.
+        findings: takes what would wait for ever for a message that is lost for good.
+    """
+    losing = [make for make in makes if _lose(make, scenario)]
+    clients = sum(make.spec.count for make in makes)
+    if not losing or policy.give_up < inf or _surely_closes(scenario, policy):
+        return policy
+    if _may_close(scenario, policy, min(policy.asked or clients, clients)):
+        return replace(policy, give_up=GIVE_UP)
+    for make in losing:
+        _refuse(make, policy, findings)
+    return policy
+
+
+def _lose(make: Make, scenario: Scenario) -> bool:
+    """Say whether a message of a group can be lost for good."""
+    cell = scenario.network.broadcast == "cell"
+    return make.radio.loss is not None and (make.radio.tries is not None or cell)
+
+
+def _surely_closes(scenario: Scenario, policy: Participation) -> bool:
+    """Say whether a deadline closes every round, whoever is missing."""
+    return not policy.buffer and deadline(scenario)[1] < inf and policy.least(1) == 0
+
+
+def _may_close(scenario: Scenario, policy: Participation, asked: int) -> bool:
+    """Say whether a round can close although somebody never reports."""
+    if policy.buffer:
+        return False
+    if deadline(scenario)[1] < inf:
+        return policy.least(asked) < asked
+    return policy.goal(asked) < asked
+
+
+def _refuse(make: Make, policy: Participation, findings: Findings) -> None:
+    """Say that a round would wait for ever, and what helps."""
+    lost = f"a message of {make.name} can be lost for good"
+    if policy.buffer:
+        way_out = (
+            "an asynchronous server would wait for it for ever; say when to ask anew, such as"
+            " participation.give_up: 10 min"
+        )
+    else:
+        way_out = (
+            "nothing would close a round that waits for it; add participation.deadline,"
+            " participation.give_up, or a quorum that can do without one client"
+        )
+    if make.radio.tries is not None:
+        text = f"{lost}, after {make.radio.tries} tries, and {way_out}, or use tries: unlimited"
+        findings.add(f"fleet.{make.group}.radio.tries", text)
+    else:
+        text = f"{lost}, for what a cell hears is not sent again, and {way_out}, or use unicast"
+        findings.add("network.broadcast", text)

@@ -1,0 +1,166 @@
+"""Rounds that could wait for ever: given up by default, or refused with what helps."""
+
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import fedsim
+from fedsim.building import Builder
+from fedsim.outlook import job_table
+from fedsim.probe import opening
+from fedsim.scenario import load
+
+PROBLEM = {
+    "loss": {"kind": "squared", "l2": 0.1},
+    "data": {"kind": "sparse-linear", "clients": 4, "rows": 8, "features": 6, "ones": 3},
+    "split": {"kind": "groups"},
+    "optimum": "unknown",
+}
+LOSSY = {"kind": "wifi", "tries": 1, "loss": {"kind": "independent", "rate": "20 %"}}
+CELL = {"topology": "star", "broadcast": "cell"}
+GD = {"kind": "gd", "step_size": "0.5/L"}
+FEDBUFF = {"kind": "fedbuff", "step_size": "0.1/L"}
+
+
+def scenario(**blocks: Any) -> dict[str, Any]:
+    return {
+        "name": "lossy",
+        "problem": PROBLEM,
+        "algorithm": GD,
+        "fleet": [{"count": 4, "radio": LOSSY}],
+        "stop": {"rounds": 40},
+        **blocks,
+    }
+
+
+def outcome(folder: Path, **blocks: Any) -> tuple[str, int, int]:
+    """Run; return how it ended, after how many rounds, and how many of them were given up."""
+    result = fedsim.run(scenario(**blocks), out=folder)
+    (status,) = result.summary["status"]
+    given_up = result.events[result.events["event"] == "abandoned"]
+    table = result.rounds.set_index("round")["objective"]
+    for number in given_up["round"]:
+        if number > 1:
+            assert table[number] == table[number - 1]
+    return status, len(result.rounds), len(given_up)
+
+
+@pytest.mark.parametrize(
+    ("participation", "network"),
+    [
+        ({"kind": "full", "quorum": "75 %"}, {}),
+        ({"kind": "full", "quorum": "75 %", "deadline": "1 s"}, {}),
+        ({"kind": "uniform", "count": 2, "over": 1.5}, {}),
+        ({"kind": "weighted", "count": 3, "quorum": "60 %"}, {}),
+        ({"kind": "full", "quorum": "75 %"}, CELL),
+    ],
+)
+def test_a_quorum_of_clients_that_may_be_lost_is_given_up_and_the_run_is_done(
+    participation: dict[str, Any], network: dict[str, Any], tmp_path: Path
+) -> None:
+    status, rounds, given_up = outcome(tmp_path, participation=participation, network=network)
+    assert (status, rounds) == ("done", 40)
+    assert given_up > 0
+
+
+def refused(**blocks: Any) -> str:
+    with pytest.raises(fedsim.ScenarioError) as caught:
+        Builder(load(scenario(**blocks))).check()
+    (fault,) = caught.value.faults
+    return fault.message
+
+
+FULL: dict[str, Any] = {"participation": {"kind": "full"}}
+PATIENT: dict[str, Any] = {"fleet": [{"count": 4, "radio": LOSSY | {"tries": "unlimited"}}]}
+HEARD: dict[str, Any] = {"network": CELL, **PATIENT}
+ASYNCHRONOUS: dict[str, Any] = {"participation": {"kind": "asynchronous"}, "algorithm": FEDBUFF}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words", "remedy"),
+    [
+        (FULL, "participation.deadline", {"participation": {"kind": "full", "deadline": "1 s"}}),
+        (FULL, "participation.give_up", {"participation": {"kind": "full", "give_up": "1 s"}}),
+        (FULL, "a quorum that can do", {"participation": {"kind": "full", "quorum": "75 %"}}),
+        (
+            FULL,
+            "tries: unlimited",
+            PATIENT,
+        ),
+        (HEARD, "use unicast", {"network": {"broadcast": "unicast"}}),
+        (HEARD, "participation.give_up", {"participation": {"kind": "full", "give_up": "1 s"}}),
+        (
+            ASYNCHRONOUS,
+            "participation.give_up: 10 min",
+            {"participation": {"kind": "asynchronous", "give_up": "10 min"}},
+        ),
+        (
+            ASYNCHRONOUS,
+            "tries: unlimited",
+            PATIENT,
+        ),
+    ],
+)
+def test_what_a_refusal_recommends_helps(
+    wrong: dict[str, Any], words: str, remedy: dict[str, Any], tmp_path: Path
+) -> None:
+    assert words in refused(**wrong)
+    assert outcome(tmp_path, **wrong | remedy)[:2] == ("done", 40)
+
+
+@pytest.mark.parametrize(
+    ("participation", "key", "words", "remedy"),
+    [
+        (
+            {"kind": "full", "deadline": "2 s", "give_up": "5 s"},
+            "participation.give_up",
+            "add a quorum",
+            {"quorum": "50 %"},
+        ),
+        (
+            {"kind": "full", "deadline": "2 s", "quorum": "50 %", "give_up": "2 s"},
+            "participation.give_up",
+            "give more",
+            {"give_up": "3 s"},
+        ),
+    ],
+)
+def test_times_that_leave_one_another_nothing_to_do_are_refused(
+    participation: dict[str, Any], key: str, words: str, remedy: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(fedsim.ScenarioError) as caught:
+        load(scenario(participation=participation))
+    (fault,) = caught.value.faults
+    assert fault.key == key
+    assert words in fault.message
+    assert outcome(tmp_path, participation=participation | remedy)[0] == "done"
+
+
+def test_a_time_to_give_up_beside_silence_that_is_waited_for_is_refused() -> None:
+    message = refused(
+        participation={"kind": "full", "give_up": "9 s"},
+        silence={"kind": "deadline", "after": "2 s"},
+    )
+    assert "silence.after closes every round" in message
+
+
+def test_a_time_to_give_up_before_any_gradient_is_done_is_refused() -> None:
+    fleet = [{"count": 4, "radio": LOSSY, "device": {"kind": "ideal", "speed": "1 flop/s"}}]
+    assert "take" in refused(fleet=fleet, participation={"kind": "full", "give_up": "1 s"})
+
+
+def test_check_names_the_time_that_nobody_has_written() -> None:
+    def said(**participation: str) -> str:
+        plan = load(scenario(participation={"kind": "full", **participation}))
+        (job,) = Builder(plan).check()
+        console = Console(width=200, file=StringIO())
+        console.print(job_table(job, opening(job)))
+        return str(console.file.getvalue())  # type: ignore[attr-defined]
+
+    words = "a round in which too few have reported is given up after"
+    assert f"{words} 600 s (participation.give_up)" in said(quorum="75 %")
+    assert f"{words} 7 s" in said(quorum="75 %", give_up="7 s")
+    assert words not in said(deadline="5 s")

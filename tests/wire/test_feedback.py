@@ -293,3 +293,20 @@ def test_what_is_refused_is_what_has_no_contraction(name: str) -> None:
     else:
         assert refusal(compressor, "ef21") == ""
         assert compressor.contract(DIMENSION).delta > 0
+
+
+def test_a_state_arrives_under_ef21_and_an_increment_under_ef() -> None:
+    """Of a vector sent 40 times, one entry at a time: what replaces, and what adds up."""
+    vector, compressor = np.array([4.0, 3.0, 2.0, 1.0]), TopK(count=1)
+    kinds = (ErrorFeedback, ErrorFeedback21)
+    ef, ef21 = (
+        [packer.pack(vector).values for _ in range(40)]
+        for packer in (
+            kind(compressor, ValueFormat.FLOAT64, np.random.default_rng(1)) for kind in kinds
+        )
+    )
+    assert ef21[-1] == pytest.approx(vector, rel=1e-12)
+    off = np.linalg.norm(np.array(ef) - vector, axis=1)
+    assert off.min() > 3.7  # no nearer than the best single entry, which misses sqrt(14)
+    missing = np.linalg.norm(np.sum(ef, axis=0) - 40 * vector)
+    assert missing < 2 * np.linalg.norm(vector) / 0.25  # (1 - delta)/delta, not growing with time

@@ -18,7 +18,8 @@ from fedsim.scenario import Plan, Variant, dump
 def study_of(plan: Plan) -> Study:
     """Return what the runs of a plan belong to."""
     variants = {variant.name: variant.fingerprint for variant in plan.variants}
-    return Study(plan.name, plan.file, variants)
+    seeds = {variant.name: list(variant.seeds) for variant in plan.variants}
+    return Study(plan.name, plan.file, variants, seeds=seeds)
 
 
 def check_place(study: Study, out: Path) -> None:

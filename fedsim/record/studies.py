@@ -39,12 +39,14 @@ class Study:
         file: the scenario's, with the folder that it is in; empty where it was made in Python.
         variants: what each variant is made from, as a hash; see `Variant.fingerprint`.
         priced: whether the runs are priced again, from runs of that scenario.
+        seeds: those that each variant is to be run under, where that is known.
     """
 
     name: str
     file: str = ""
     variants: Mapping[str, str] = field(default_factory=dict)
     priced: bool = False
+    seeds: Mapping[str, list[int]] = field(default_factory=dict)
 
     def is_edited(self, other: "Study") -> bool:
         """Say whether another study is of the same scenario, as it was at another time."""

@@ -104,6 +104,8 @@ class Comparison:
     def tables(self) -> list[Table]:
         """Return what a terminal shows: for each target a table of costs and one of pairs."""
         sure = f"{100 * self.confidence:g} % intervals"
+        if self.runs.extent:
+            sure += f"; unfinished: {self.runs.extent}"
         tables = []
         for case in self.cases:
             labels = self._chosen(case, _MOST_ROWS)

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from fedsim.analysis.comparing.belonging import Made, apart
+from fedsim.analysis.comparing.unfinished import Unfinished, unfinished
 from fedsim.errors import DataError
 from fedsim.record.manifest import MADE_FROM, read_manifest
 from fedsim.record.parts import read_table
@@ -29,6 +30,7 @@ class Runs:
         summary: a row a run, as `Result.summary` has it.
         labels: what tables and figures call each variant, in the order of the folders.
         left_out: which runs and folders could not be compared, and why; a sentence each.
+        extent: how far a campaign went that was cut off, "4 of 6 runs"; empty where none was.
     """
 
     folders: tuple[Path, ...]
@@ -36,6 +38,7 @@ class Runs:
     summary: pd.DataFrame
     labels: Mapping[str, str]
     left_out: tuple[str, ...] = field(default=())
+    extent: str = ""
 
 
 class _Run(NamedTuple):
@@ -64,7 +67,7 @@ def gather(places: Sequence[Path]) -> Runs:
     Raises:
         DataError: there is no such folder, or no run in them that can be compared.
     """
-    runs, wrong = _sound(places)
+    runs, wrong, cut_off = _sound(places)
     if not runs:
         more = [f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
         raise DataError("compare", "\n".join([*wrong[:_SHOWN], *more]))
@@ -72,22 +75,27 @@ def gather(places: Sequence[Path]) -> Runs:
     variants = _variants(folders)
     summary = pd.json_normalize([run.summary for run in runs]).assign(variant=variants)
     rounds = joined(folders, [run.rounds for run in runs], variants)
-    return Runs(tuple(folders), rounds, summary, labels_of(summary), tuple(wrong))
+    extent = ", ".join(each.extent for each in cut_off)
+    return Runs(tuple(folders), rounds, summary, labels_of(summary), tuple(wrong), extent)
 
 
-def _sound(places: Sequence[Path]) -> tuple[list[_Run], list[str]]:
-    """Return the runs that can be compared, and what is wrong with the others."""
+def _sound(places: Sequence[Path]) -> tuple[list[_Run], list[str], list[Unfinished]]:
+    """Return the runs that can be compared, what is wrong with others, and which are to come."""
     found, wrong = dict[Path, tuple[Path, Study | None]](), list[str]()
+    cut_off = list[Unfinished]()
     for place in places:
         own, study = _found(place), _study(place, wrong)
+        cut_off += unfinished(place, study)
         for path in own:
             asked = found.get(path.resolve(), (path, study))[1]  # by its own name, perhaps
             found[path.resolve()] = path, study and asked
         if not own:
             wanted = "give a folder that `fedsim run` has written, or one in it"
             wrong.append(f"there are no runs in {place}: {wanted}")
+    wrong += dict.fromkeys(each.told() for each in cut_off)
+    told = set[Path]().union(*(each.folders for each in cut_off))
     runs = []
-    for path, study in found.values():
+    for path, study in (found[whole] for whole in found if whole not in told):
         try:
             runs.append(_read(path, study))
         except DataError as error:
@@ -97,8 +105,8 @@ def _sound(places: Sequence[Path]) -> tuple[list[_Run], list[str]]:
     runs = [run for run in runs if run.made.path not in reasons]
     some = [run for run in runs if not run.empty]
     if not some:  # nobody to compare them with; what they were can be told all the same
-        return runs, wrong
-    return some, [*wrong, *(_nothing(run) for run in runs if run.empty)]
+        return runs, wrong, cut_off
+    return some, [*wrong, *(_nothing(run) for run in runs if run.empty)], cut_off
 
 
 def _nothing(run: _Run) -> str:

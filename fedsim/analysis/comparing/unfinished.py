@@ -1,0 +1,80 @@
+"""What a campaign that was cut off lacks: runs that its scenario asks for and that have not ended.
+
+They may go on as this is read: a folder does not tell that.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from fedsim.errors import DataError
+from fedsim.record.folder import SUMMARY, RunFolder
+from fedsim.record.parts import read_table
+from fedsim.record.studies import Study
+
+_MOST = 20  # runs that are named
+
+
+class Unfinished(NamedTuple):
+    """A folder of runs that does not hold all runs of its scenario.
+
+    Attributes:
+        place: the folder.
+        name: of the scenario.
+        asked: how many runs there are to be.
+        lacking: the seeds that lack, of each variant that lacks any.
+    """
+
+    place: Path
+    name: str
+    asked: int
+    lacking: Mapping[str, list[int]]
+
+    @property
+    def folders(self) -> set[Path]:
+        """Where the runs that lack are, or will be, in full."""
+        return {
+            RunFolder.place(self.place, variant, seed).resolve()
+            for variant, seeds in self.lacking.items()
+            for seed in seeds
+        }
+
+    @property
+    def extent(self) -> str:
+        """How far the campaign went, such as "4 of 6 runs"."""
+        return f"{self.asked - len(self.folders)} of {self.asked} runs"
+
+    def told(self) -> str:
+        """Return which runs are missing, and how far those went that had begun."""
+        missing = ", ".join(
+            self._missing(variant, seed)
+            for variant, seeds in self.lacking.items()
+            for seed in seeds
+        )
+        text = f"{self.place} is unfinished, with {self.extent} of the scenario {self.name}"
+        return f"{text}: {missing}; run the scenario again to finish it"
+
+    def _missing(self, variant: str, seed: int) -> str:
+        folder = RunFolder.place(self.place, variant, seed)
+        if not folder.exists():
+            return f"{folder} has not begun"
+        try:
+            rounds = len(read_table(folder, "rounds"))
+        except (FileNotFoundError, DataError):
+            return f"{folder} has not ended"
+        return f"{folder} has not ended (there are {rounds} rounds of it)"
+
+
+def unfinished(place: Path, study: Study | None) -> Iterator[Unfinished]:
+    """Yield what a folder lacks, if it lacks anything and says what it should hold."""
+    seeds = study.seeds if study else {}
+    lacking = {variant: list(_lacking(place, variant, own)) for variant, own in seeds.items()}
+    some = {variant: own for variant, own in lacking.items() if own}
+    if study and some:
+        yield Unfinished(place, study.name, sum(map(len, seeds.values())), some)
+
+
+def _lacking(place: Path, variant: str, seeds: list[int]) -> Iterator[int]:
+    for seed in seeds:
+        if not (RunFolder.place(place, variant, seed) / SUMMARY).exists():
+            yield seed

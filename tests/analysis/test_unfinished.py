@@ -1,0 +1,90 @@
+"""A campaign that was cut off is compared as far as it went, and says what it lacks."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import fedsim
+from fedsim.analysis import Comparison
+from fedsim.analysis.comparing.unfinished import unfinished
+from fedsim.cli import app
+from fedsim.execution import Progress
+from fedsim.record.studies import Study
+from tests.runs import small
+
+STUDY = small(
+    name="phones",
+    seeds=2,
+    stop={"rounds": 200},
+    variants={"gd": {"algorithm": {"kind": "gd", "step_size": "1/L"}}},
+)
+
+
+@pytest.fixture(scope="module")
+def cut_off(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A campaign that was interrupted in its third run of four."""
+
+    def watch(progress: Progress) -> None:
+        if (progress.variant, progress.seed, progress.round) == ("base", 2, 100):
+            raise KeyboardInterrupt
+
+    out = tmp_path_factory.mktemp("cut-off") / "out"
+    with pytest.raises(KeyboardInterrupt):
+        fedsim.run(STUDY, out=out, watch=watch)
+    return out
+
+
+def test_what_has_ended_is_compared_as_if_nothing_else_had_been_asked_for(
+    cut_off: Path, tmp_path: Path
+) -> None:
+    fedsim.run(STUDY | {"seeds": 1}, out=tmp_path)
+    part, whole = (Comparison.of([place]) for place in (cut_off, tmp_path))
+    for name, frame in part.frames().items():
+        pd.testing.assert_frame_equal(frame, whole.frames()[name])
+    assert whole.runs.extent == ""
+
+
+def test_the_tables_are_marked_and_the_missing_runs_named(cut_off: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["compare", str(cut_off), "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert "unfinished: 2 of 4 runs" in " ".join(result.stdout.split())
+    told = (
+        f"left out: {cut_off} is unfinished, with 2 of 4 runs of the scenario phones: "
+        f"{cut_off}/base/seed-2 has not ended (there are 100 rounds of it), "
+        f"{cut_off}/gd/seed-2 has not begun; run the scenario again to finish it"
+    )
+    assert told in result.stderr.splitlines()
+    assert result.stderr.count("base/seed-2") == 1
+
+
+def test_the_report_names_them_as_well(cut_off: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    result = CliRunner().invoke(app, ["report", str(cut_off), "--out", str(page)])
+    assert result.exit_code == 0, result.output
+    assert f"{cut_off}/base/seed-2 has not ended (there are 100 rounds of it)" in page.read_text()
+
+
+def test_once_it_is_finished_nothing_is_marked(cut_off: Path, tmp_path: Path) -> None:
+    done = fedsim.run(STUDY, out=tmp_path).folder
+    comparison = Comparison.of([done])
+    assert (comparison.runs.extent, comparison.runs.left_out) == ("", ())
+
+
+def test_a_campaign_without_a_run_that_has_ended_says_how_far_it_is(tmp_path: Path) -> None:
+    def watch(progress: Progress) -> None:
+        if progress.round == 100:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fedsim.run(STUDY, out=tmp_path, watch=watch)
+    with pytest.raises(fedsim.DataError, match=r"0 of 4 runs .*base/seed-1 has not ended"):
+        Comparison.of([tmp_path])
+
+
+def test_a_study_that_does_not_say_its_seeds_lacks_nothing(cut_off: Path, tmp_path: Path) -> None:
+    content = json.loads((cut_off / "study.json").read_text())
+    assert content["seeds"] == {"base": [1, 2], "gd": [1, 2]}
+    assert list(unfinished(cut_off, Study("phones", "", {"base": "1"}))) == []

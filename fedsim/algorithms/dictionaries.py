@@ -9,7 +9,6 @@ take no message, and what was learnt is taken to have been installed.
 """
 
 from abc import abstractmethod
-from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,7 +18,9 @@ from pydantic import Field, PositiveInt
 from fedsim.algorithms.atoms import Atoms, Frame, UnitVectors
 from fedsim.algorithms.base import Setting
 from fedsim.algorithms.k_svd import k_svd
-from fedsim.errors import ParameterError
+from fedsim.errors import DataError, ParameterError
+from fedsim.files import read_arrays
+from fedsim.limits import afford
 from fedsim.ports import Array
 from fedsim.problems.features import Features, dense
 from fedsim.spec import Spec
@@ -58,6 +59,7 @@ class Gaussian(Dictionary):
     def atoms(self, setting: Setting) -> Frame:
         """Return atoms that are drawn."""
         n = setting.dimension
+        _check_size(n, self.columns)
         draws = setting.rng("dictionary").standard_normal((n, self.columns))
         return Frame(draws / np.sqrt(n))
 
@@ -84,6 +86,7 @@ class Learnt(Dictionary):
 
     def atoms(self, setting: Setting) -> Frame:
         """Return atoms that are learnt."""
+        _check_size(setting.dimension, self.columns)
         signals, rng = self._signals(setting), setting.rng("dictionary")
         if signals.shape[1] != setting.dimension:
             raise ParameterError(
@@ -99,6 +102,12 @@ class Learnt(Dictionary):
         return setting.features() if self.path is None else _read(setting.folder / self.path)
 
 
+def _check_size(entries: int, columns: int) -> None:
+    """Raise a ParameterError where atoms do not fit into the limit of memory."""
+    what = f"{columns} atoms of {entries} entries"
+    afford("dictionary.columns", what, 16 * entries * columns, ParameterError)
+
+
 def _read(path: Path) -> Array:
     """Return the array `signals` of an archive, shape (N, n).
 
@@ -106,12 +115,14 @@ def _read(path: Path) -> Array:
         ParameterError: the file is not there, or no such archive.
     """
     try:
-        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as archive:
-            signals = np.asarray(archive["signals"], dtype=np.float64)
-    except Exception as error:
+        found = read_arrays(path, "dictionary.path")
+        signals = np.asarray(found["signals"], dtype=np.float64)
+    except DataError as error:
+        raise ParameterError("dictionary.path", str(error)) from error
+    except (KeyError, ValueError, TypeError) as error:
         raise ParameterError(
             "dictionary.path",
-            f"{path} is no NumPy archive with an array `signals` ({error}); accepted is what "
+            f"{path} has no array `signals` of numbers ({error}); accepted is what "
             "numpy.savez(path, signals=...) writes",
         ) from error
     if signals.ndim != 2 or not signals.size or not np.isfinite(signals).all():

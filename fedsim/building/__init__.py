@@ -22,6 +22,7 @@ from fedsim.building.job import Job
 from fedsim.building.observers import observers
 from fedsim.building.packing import promise
 from fedsim.building.policies import check_sizes, participation
+from fedsim.building.sizes import check_counts
 from fedsim.building.surroundings import surroundings
 from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
 from fedsim.problems import Problem, Reference, load_both
@@ -82,6 +83,7 @@ class Builder:
 
     def _build(self, variant: Variant, seed: int) -> Job:
         findings, scenario = Findings(variant), variant.scenario
+        check_counts(scenario, findings)
         solved = self._solved(scenario, seed, findings)
         groups = scenario.fleet or _ideal(solved)
         around = surroundings(scenario, groups, self._files, self.plan.folder, findings)

@@ -3,6 +3,7 @@
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
@@ -12,11 +13,15 @@ from pydantic import ValidationError
 
 from fedsim.building.findings import Findings
 from fedsim.errors import DataError
+from fedsim.files import decompressed, read_bytes
 from fedsim.physics.topology import Topology, routed, star, tree
 from fedsim.scenario import GraphNetwork, NetworkSpec, StarNetwork, TreeNetwork
 from fedsim.scenario.faults import faults_of
 from fedsim.scenario.located import Origin, located
 from fedsim.scenario.network import Edge
+
+_TIMES = 100
+"""The bytes of memory that a byte of a file takes: an edge of 30 characters is 3 kB of graph."""
 
 _REST = "cells beyond the columns"
 
@@ -122,18 +127,23 @@ def _edges(rows: Iterable[Row], path: Path) -> Iterator[tuple[str, Edge]]:
 
 def _csv_rows(path: Path) -> Iterator[Row]:
     """Yield the lines of a list of edges; an empty cell has the default of its column."""
-    with path.open(encoding="utf-8-sig", errors="backslashreplace", newline="") as stream:
-        reader = csv.DictReader(stream, restkey=_REST, skipinitialspace=True)
-        try:
-            for row in reader:
-                yield f"line {reader.line_num}", {key: cell for key, cell in row.items() if cell}
-        except csv.Error as error:
-            raise DataError("network", f"{path}, line {reader.line_num}: {error}") from error
+    content = read_bytes(path, "network", times=_TIMES).decode("utf-8-sig", "backslashreplace")
+    reader = csv.DictReader(StringIO(content, newline=""), restkey=_REST, skipinitialspace=True)
+    try:
+        for row in reader:
+            yield f"line {reader.line_num}", {key: cell for key, cell in row.items() if cell}
+    except csv.Error as error:
+        raise DataError("network", f"{path}, line {reader.line_num}: {error}") from error
 
 
 def _graphml(path: Path) -> "nx.Graph[str]":
+    content = read_bytes(path, "network", times=_TIMES)
+    content = decompressed(content, path, "network", times=_TIMES)
+    if b"<!DOCTYPE" in content or b"\0" in content:  # a few lines could stand for terabytes
+        text = f"{path} is no GraphML that is read: give it in UTF-8, without a document type"
+        raise DataError("network", text)
     try:
-        graph: nx.Graph[str] = nx.read_graphml(path)
+        graph: nx.Graph[str] = nx.read_graphml(BytesIO(content))
     except (ParseError, nx.NetworkXException, KeyError, ValueError, TypeError) as error:
         raise DataError("network", f"{path} is no GraphML: {error}") from error
     if graph.is_multigraph():

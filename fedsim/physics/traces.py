@@ -14,11 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.errors import DataError
+from fedsim.files import read_bytes
 from fedsim.physics.signals import Steps
 from fedsim.ports import Array
 
 OPPORTUNITY = 12000
 """The bits of one delivery opportunity in a Mahimahi trace: 1500 bytes."""
+
+_TIMES = 100
+"""The bytes of memory that a byte of a file takes: each line is kept, for messages."""
 
 _SHOWN = 60  # characters of a line at fault
 
@@ -97,10 +101,7 @@ def read_table(
 
 
 def _text(path: Path, key: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig", errors="backslashreplace")
-    except OSError as error:
-        raise DataError(key, f"cannot read {path}: {error.strerror}") from error
+    return read_bytes(path, key, times=_TIMES).decode("utf-8-sig", "backslashreplace")
 
 
 def _fields(line: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Literal, Self
 import numpy as np
 
 from fedsim.errors import DataError
+from fedsim.limits import MODELS, afford
 from fedsim.ports import Array
 from fedsim.problems.local import LocalLoss
 from fedsim.problems.losses import Loss
@@ -67,6 +68,8 @@ class Problem:
             LocalLoss(loss, part.X, own, len(targets))
             for part, own in zip(samples, np.split(targets, ends), strict=True)
         )
+        d = losses[0].dimension
+        afford("loss", f"a model of {d} numbers and what is computed with it", MODELS * 8 * d)
         penalty = penalty or NoPenalty()
         penalty.check(losses[0].shape)
         fingerprint, truth = _fingerprint(loss, samples, penalty), samples[0].truth

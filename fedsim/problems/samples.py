@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.errors import DataError
+from fedsim.limits import MODELS, afford
 from fedsim.ports import Array
 from fedsim.problems.features import Features, Sparse
 
@@ -99,6 +100,8 @@ def check(samples: Samples) -> None:
         )
     _check_lengths(samples)
     _check_finite(samples)
+    d = samples.features
+    afford("data", f"{d} features: a model and what is computed with it", MODELS * 8 * d)
 
 
 def _check_lengths(samples: Samples) -> None:

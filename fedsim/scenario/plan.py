@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
-from fedsim.errors import Fault, ScenarioError
+from fedsim.errors import DataError, Fault, ScenarioError
+from fedsim.limits import afford
 from fedsim.problems import LOSSES, Loss
 from fedsim.scenario.faults import faults_of
 from fedsim.scenario.located import Located, Origin, located
@@ -25,6 +26,10 @@ from fedsim.scenario.wording import shown
 
 Written = str | Path | Mapping[str, Any] | Scenario
 """A file, or the same in Python."""
+
+
+RUN = 50_000
+"""The bytes of memory that a run takes at the least until all are compared."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,7 @@ def load(
         known.update(found)
         if scenario is not None:
             made.append(Variant(name, scenario, question, each))
+    faults += _too_many(made)
     if faults:
         raise ScenarioError(sorted(faults, key=file_order))
     title, folder, file = _place(source)
@@ -166,6 +172,16 @@ def _validated(tree: Located, extra: Extra) -> tuple[Scenario | None, list[Fault
         return Scenario.model_validate_json(text, strict=True, context=extra), []
     except ValidationError as error:
         return None, faults_of(error, tree, Scenario, extra)
+
+
+def _too_many(variants: Sequence[Variant]) -> list[Fault]:
+    """Return a fault where the runs of all variants, under every seed, are too many to be kept."""
+    runs = sum(variant.scenario.seeds for variant in variants)
+    try:
+        afford("seeds", f"{runs} runs, of which the folders and figures are kept,", RUN * runs)
+    except DataError as error:
+        return [variants[0].fault("seeds", str(error))]
+    return []
 
 
 def _named(variant: str, fault: Fault) -> Fault:

@@ -10,6 +10,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from fedsim.errors import Fault, ScenarioError
+from fedsim.files import check_is_file
 from fedsim.scenario.located import DEEPEST, Content, Located, Origin, Path, number, text
 from fedsim.scenario.scanning import Scanner12
 from fedsim.scenario.wording import dotted, printable
@@ -40,6 +41,7 @@ def read_file(path: File) -> tuple[Located, list[Fault]]:
     """
     name = printable(str(path), longest=1000)
     try:
+        check_is_file(path)
         with path.open("rb") as stream:
             content = stream.read(LARGEST + 1)
     except (OSError, ValueError) as error:  # ValueError: a null character in the name

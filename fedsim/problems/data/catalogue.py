@@ -13,11 +13,11 @@ import pooch
 from pydantic import Field, model_validator
 
 from fedsim.errors import DataError
+from fedsim.files import decompressed, read_bytes
 from fedsim.problems.cache import cache_folder
 from fedsim.problems.data import idx, libsvm, npz
 from fedsim.problems.data.base import Source
 from fedsim.problems.data.entries import ENTRIES, File, Part, Rows
-from fedsim.problems.data.files import decompressed, read_bytes
 from fedsim.problems.samples import Samples
 
 FOLDER_VARIABLE = "FEDSIM_DATA"

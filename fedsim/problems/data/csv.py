@@ -13,11 +13,17 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.errors import DataError
+from fedsim.files import decompressed, read_bytes
 from fedsim.problems.data.base import Source
-from fedsim.problems.data.files import decompressed, read_bytes
 from fedsim.problems.samples import Samples
 
 Column = str | int
+
+_SHOWN = 60
+"""The characters of a cell at fault."""
+
+_TIMES = 20
+"""The bytes of memory that a byte of a table takes: "1," is a number of 8 bytes, several times."""
 
 
 class Csv(Source):
@@ -44,11 +50,18 @@ class Csv(Source):
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Read the file."""
         path = folder / self.path
-        frame = self._frame(decompressed(read_bytes(path), path), path)
+        content = decompressed(read_bytes(path, times=_TIMES), path, times=_TIMES)
+        frame = self._frame(content, path)
         label = self._position(frame, self.label, "label", path)
         taken, client = [label], None
         if self.client is not None:
             taken.append(self._position(frame, self.client, "client", path))
+            if taken[1] == label:
+                raise DataError(
+                    "data.client",
+                    f"{self.client!r} is the column of labels; give the column that says whose a "
+                    "row is, or leave client out",
+                )
             client = self._owners(frame, taken[1], path)
         features = [place for place in range(frame.shape[1]) if place not in taken]
         X = np.empty((len(frame), len(features)))
@@ -58,6 +71,7 @@ class Csv(Source):
 
     def _frame(self, content: bytes, path: Path) -> pd.DataFrame:
         try:
+            self._check_names(content, path)
             with warnings.catch_warnings():
                 warnings.simplefilter("error", pd.errors.ParserWarning)
                 return pd.read_csv(
@@ -72,6 +86,28 @@ class Csv(Source):
             raise DataError(
                 "data.path", f"{path} is not a table of separated values: {reason}"
             ) from error
+
+    def _check_names(self, content: bytes, path: Path) -> None:
+        """Check that no two columns have one name, which pandas would tell apart by a number."""
+        if not self.header:
+            return
+        first = pd.read_csv(
+            BytesIO(content),
+            sep=self.separator,
+            header=None,
+            index_col=False,
+            skipinitialspace=True,
+            nrows=1,
+            dtype=str,
+        )
+        names = first.iloc[0].dropna()
+        twice = names[names.duplicated()]
+        if len(twice):
+            raise DataError(
+                "data.path",
+                f"{path} has several columns {twice.iloc[0]!r}; give each a name of its own, or "
+                "header: false and numbers",
+            )
 
     def _position(self, frame: pd.DataFrame, column: Column, key: str, path: Path) -> int:
         """Return the place, from 0, of a column that is named or numbered."""
@@ -108,7 +144,7 @@ class Csv(Source):
         wrong = np.flatnonzero(np.isnan(numbers))
         if len(wrong):
             value = column.iloc[wrong[0]]
-            seen = "nothing" if pd.isna(value) else repr(value)
+            seen = "nothing" if pd.isna(value) else repr(value)[:_SHOWN]
             name = f" ({frame.columns[place]})" if self.header else ""
             raise DataError(
                 "data.path",

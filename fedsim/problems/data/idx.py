@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.errors import DataError
+from fedsim.files import decompressed, read_bytes
+from fedsim.limits import afford
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
-from fedsim.problems.data.files import decompressed, read_bytes
 from fedsim.problems.samples import Samples
 
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -84,6 +85,9 @@ def _array(content: bytes, path: Path, key: str, dimensions: str) -> NDArray[np.
             f"{path} has {len(content)} bytes, but its header of sizes {sizes or '(cut off)'} "
             f"means {wanted}",
         )
+    afford(key, f"{path}: an array of sizes {sizes}", 16 * prod(sizes))
+    if not prod(sizes):  # beside a 0 there may be sizes beyond any array
+        return np.empty((sizes[0], *[0] * (count - 1)), kind)
     return np.frombuffer(content, kind, offset=start).reshape(sizes)
 
 

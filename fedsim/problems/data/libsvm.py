@@ -12,9 +12,9 @@ from pydantic import Field
 from scipy.sparse import csr_array, csr_matrix
 
 from fedsim.errors import DataError
+from fedsim.files import decompressed, read_bytes
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
-from fedsim.problems.data.files import decompressed, read_bytes
 from fedsim.problems.features import Features
 from fedsim.problems.samples import Samples, canonical
 
@@ -26,6 +26,9 @@ SMALL = 16 * 10**6
 
 SPARSE_SHARE = 0.25
 """Below this share of non-zeros, products with vectors are no slower in sparse rows."""
+
+_TIMES = 16
+"""The bytes of memory that a byte of text takes: "1:1 " is a number and an index, twice."""
 
 Layout = Literal["auto", "dense", "sparse"]
 
@@ -54,7 +57,7 @@ class LibSVM(Source):
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Read the file."""
         path = folder / self.path
-        return parse(read_bytes(path), path, self.features, self.layout)
+        return parse(read_bytes(path, times=_TIMES), path, self.features, self.layout)
 
 
 def parse(
@@ -72,7 +75,7 @@ def parse(
         DataError: the file is damaged, a line is malformed, or a dense array is asked for
             that would be larger than `DENSE_LIMIT`.
     """
-    text = decompressed(content, path)
+    text = decompressed(content, path, times=_TIMES)
     try:
         X, y = _parse(text, features)
     except _REFUSALS as error:

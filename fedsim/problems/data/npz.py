@@ -2,7 +2,6 @@
 
 # ruff: noqa: ARG002 - a file draws nothing
 
-from io import BytesIO
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -11,9 +10,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.errors import DataError
+from fedsim.files import arrays, read_bytes
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
-from fedsim.problems.data.files import read_bytes
 from fedsim.problems.samples import Samples
 
 
@@ -41,32 +40,20 @@ def parse(content: bytes, path: Path) -> Samples:
     Raises:
         DataError: it is no archive, an array is missing, or one is not of numbers.
     """
-    arrays = _arrays(content, path)
-    missing = [name for name in ("X", "y") if name not in arrays]
+    found = arrays(content, path, "data.path")
+    missing = [name for name in ("X", "y") if name not in found]
     if missing:
         raise DataError(
             "data.path",
             f"{path} has no array {' and no array '.join(missing)}; it has "
-            f"{', '.join(arrays) or 'none'}; X (n, d) and y (n,) are needed",
+            f"{', '.join(found) or 'none'}; X (n, d) and y (n,) are needed",
         )
-    client = arrays.get("client")
+    client = found.get("client")
     return Samples(
-        _real(arrays["X"], "X", path),
-        _real(arrays["y"], "y", path),
+        _real(found["X"], "X", path),
+        _real(found["y"], "y", path),
         None if client is None else _whole(client, path),
     )
-
-
-def _arrays(content: bytes, path: Path) -> dict[str, NDArray[np.generic]]:
-    try:
-        with np.load(BytesIO(content), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except Exception as error:
-        raise DataError(
-            "data.path",
-            f"{path} is not a NumPy archive of plain arrays ({error}); accepted is what "
-            "numpy.savez(path, X=..., y=...) writes",
-        ) from error
 
 
 def _real(array: NDArray[np.generic], name: str, path: Path) -> Array:

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from fedsim.limits import afford
 from fedsim.ports import Array
 from fedsim.problems.features import Features, gram, product, transposed_product
 from fedsim.problems.losses.base import Loss, Rows, State, half_square, whole_labels
@@ -106,8 +107,15 @@ class Softmax(Loss):
 
 
 def indicators(labels: Array) -> Array:
-    """Return one column for each distinct label, ascending, with ones where it is that of a row."""
-    return np.asarray(labels[:, None] == np.unique(labels), dtype=np.float64)
+    """Return one column for each distinct label, ascending, with ones where it is that of a row.
+
+    Raises:
+        DataError: there are so many labels that they do not fit into the limit of memory.
+    """
+    classes = np.unique(labels)
+    what = f"{labels.size} rows with {classes.size} different labels"
+    afford("loss.kind", what, 9 * labels.size * classes.size)
+    return np.asarray(labels[:, None] == classes, dtype=np.float64)
 
 
 def cross_entropy(outputs: Array, t: Array) -> tuple[Array, Array]:

@@ -10,6 +10,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from fedsim.limits import afford
 from fedsim.ports import Array
 from fedsim.problems.samples import Samples
 
@@ -20,6 +21,18 @@ Variance = Annotated[float, Field(ge=0)]
 Fill = Callable[[int, np.random.Generator, Array], Array]
 """Fills the features (n, d) of a client, given its number from 0 and its stream; returns its
 labels, shape (n,)."""
+
+
+def check_size(clients: int, rows: int, features: int) -> None:
+    """Check that the rows of all clients fit into the limit of memory.
+
+    They are there twice: as they are drawn, and as they are dealt out.
+
+    Raises:
+        DataError: they do not.
+    """
+    what = f"{clients} clients with {rows} rows of {features} features"
+    afford("data", what, 16 * clients * (rows * (features + 2) + features + 100))
 
 
 def by_client(

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
-from fedsim.problems.data.generators.base import Count, Variance, by_client, normal
+from fedsim.problems.data.generators.base import Count, Variance, by_client, check_size, normal
 from fedsim.problems.samples import Samples
 
 
@@ -44,6 +44,7 @@ class LowRank(Source):
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Draw the samples; `client` numbers their rows, and `truth` is W, flattened."""
+        check_size(self.clients, self.rows, prod(self.shape))
         features = prod(self.shape)
         W = np.zeros(self.shape)
         np.fill_diagonal(W[: self.rank, : self.rank], 1.0)

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
-from fedsim.problems.data.generators.base import Count, Variance, by_client, normal
+from fedsim.problems.data.generators.base import Count, Variance, by_client, check_size, normal
 from fedsim.problems.samples import Samples
 
 
@@ -43,6 +43,7 @@ class ShiftedMean(Source):
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Draw the samples; `client` numbers their rows, and `truth` is x."""
+        check_size(self.clients, self.rows, self.features)
         x = self._model(rng)
 
         def fill(number: int, own: np.random.Generator, A: Array) -> Array:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
-from fedsim.problems.data.generators.base import Positive
+from fedsim.problems.data.generators.base import Positive, check_size
 from fedsim.problems.samples import Samples
 
 
@@ -63,6 +63,7 @@ class PlantedSmoothness(Source):
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Draw the samples; `client` numbers their rows."""
+        check_size(self.clients, self.rows, self.features)
         X = rng.standard_normal((self.clients, self.rows, self.features))
         y = rng.choice([-1.0, 1.0], self.clients * self.rows)
         wanted = self.smoothness() - self.l2

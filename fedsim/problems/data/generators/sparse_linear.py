@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
-from fedsim.problems.data.generators.base import Count, Variance, by_client, normal
+from fedsim.problems.data.generators.base import Count, Variance, by_client, check_size, normal
 from fedsim.problems.samples import Samples
 
 
@@ -42,6 +42,7 @@ class SparseLinear(Source):
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Draw the samples; `client` numbers their rows, and `truth` is w."""
+        check_size(self.clients, self.rows, self.features)
         w = np.zeros(self.features)
         w[: self.ones] = 1.0
 

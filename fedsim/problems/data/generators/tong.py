@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
-from fedsim.problems.data.generators.base import Count, Variance, by_client
+from fedsim.problems.data.generators.base import Count, Variance, by_client, check_size
 from fedsim.problems.samples import Samples
 
 Reading = Literal["deviations", "client-noise", "feature-centres", "row-means"]
@@ -87,6 +87,7 @@ class Tong(Source):
 
         The clients' models differ, and `truth` is their mean: its support is what they share.
         """
+        check_size(self.clients, self.samples, self.features)
         streams = rng.spawn(self.clients)
         shared = self._spread(self.beta) * rng.standard_normal(self.features)
         levels = np.array([0.1 + self._spread(self.alpha) * own.normal() for own in streams])

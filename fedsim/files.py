@@ -1,0 +1,159 @@
+"""Files of a user: read whole within bounds, and unpacked as their first bytes say.
+
+Only what is a file is read: a pipe would be waited for, and a device has no end. What is read or
+unpacked is held against the limit of memory, by what its reader will make of each byte.
+"""
+
+import bz2
+import gzip
+import lzma
+import stat
+import zlib
+from collections.abc import Callable
+from errno import EINVAL
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
+from zipfile import BadZipFile, ZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.errors import DataError
+from fedsim.limits import afford, limit, shown
+
+_Stream = IO[bytes] | gzip.GzipFile
+
+_MAGIC: dict[bytes, Callable[[BytesIO], _Stream]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ": lzma.LZMAFile,
+}
+
+_KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+_CHUNK = 2**20
+
+
+def read_bytes(path: Path, key: str = "data.path", times: int = 1) -> bytes:
+    """Return the content of a user's file.
+
+    Args:
+        path: where it is.
+        key: the key of the scenario that names it, for errors.
+        times: the bytes of memory that each byte of the file will take.
+
+    Raises:
+        DataError: it cannot be read, or is too large.
+    """
+    try:
+        check_is_file(path)
+        with path.open("rb") as file:
+            return _within(file, path, key, times)
+    except OSError as error:
+        raise DataError(key, f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:  # a null character in the name
+        raise DataError(key, f"cannot read {str(path)!r}: {error}") from error
+
+
+def check_is_file(path: Path) -> None:
+    """Raise an OSError or a ValueError where there is no file that could be read."""
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        kind = next((name for is_one, name in _KINDS if is_one(mode)), "no file")
+        raise OSError(EINVAL, f"it is {kind}; give a file", str(path))
+
+
+def decompressed(content: bytes, path: Path, key: str = "data.path", times: int = 1) -> bytes:
+    """Return what gzip, bzip2 or xz have packed, and anything else as it is.
+
+    Raises:
+        DataError: the compressed file is damaged, or too large once it is unpacked.
+    """
+    for magic, opened in _MAGIC.items():
+        if content.startswith(magic):
+            try:
+                with opened(BytesIO(content)) as file:
+                    return _within(file, path, key, times)
+            except _DAMAGES as error:
+                raise DataError(
+                    key, f"{path}: the compressed file is damaged or cut off ({error})"
+                ) from error
+    return content
+
+
+_DAMAGES = (OSError, EOFError, ValueError, MemoryError, zlib.error, lzma.LZMAError)
+"""What is raised on damaged files; MemoryError where xz announces a window beyond all memory."""
+
+
+def _within(file: _Stream, path: Path, key: str, times: int) -> bytes:
+    """Read a file to its end, unless that is farther than memory reaches."""
+    most, chunks, size = limit(key) // times, list[bytes](), 0
+    while chunk := file.read(_CHUNK):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > most:
+            afford(key, f"{path}: the first {shown(size)} of what is in it", times * size)
+    return b"".join(chunks)
+
+
+def read_arrays(path: Path, key: str) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of a NumPy archive; it is never unpickled.
+
+    Raises:
+        DataError: the file cannot be read, is too large, or is no archive of plain arrays.
+    """
+    return arrays(read_bytes(path, key), path, key)
+
+
+def arrays(content: bytes, path: Path, key: str) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of a NumPy archive, given its bytes; see `read_arrays`."""
+    try:
+        _check_archive(content, path, key)
+        with np.load(BytesIO(content), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(
+            key,
+            f"{path} is not a NumPy archive of plain arrays ({error}); accepted is what "
+            "numpy.savez(path, name=array, ...) writes",
+        ) from error
+
+
+def _check_archive(content: bytes, path: Path, key: str) -> None:
+    """Check what the members of an archive announce, before anything of that size is made.
+
+    Raises:
+        BadZipFile, ValueError: it is no archive, or a member is no array of the size it has.
+        DataError: it is too large.
+    """
+    with ZipFile(BytesIO(content)) as archive:
+        members = archive.infolist()
+        afford(key, f"{path}: what is in it", 3 * sum(member.file_size for member in members))
+        for member in members:
+            with archive.open(member) as file:
+                _check_array(file, member.filename, member.file_size)
+
+
+def _check_array(file: IO[bytes], name: str, size: int) -> None:
+    version = np.lib.format.read_magic(file)
+    read_header: Any = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read_header is None:
+        raise BadZipFile(f"{name} is an array of version {version}")
+    shape, _, kind = read_header(file)
+    numbers = 1
+    for extent in shape:
+        numbers *= extent
+    if not kind.hasobject and numbers * kind.itemsize != size - file.tell():
+        raise BadZipFile(f"{name} announces the shape {shape}, which is not what follows")

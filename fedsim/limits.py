@@ -1,0 +1,74 @@
+"""How much memory the data of a run may take: held against what it would take, before it is made.
+
+A scenario can name a billion clients in a line, and a file of a kilobyte can unpack to a
+terabyte. Both are refused, unless they are meant: the environment variable FEDSIM_MEMORY raises
+the limit. Sizes are of what is certainly made, not of all that a run takes.
+"""
+
+import os
+import re
+
+from fedsim.errors import DataError
+
+VARIABLE = "FEDSIM_MEMORY"
+"""The environment variable that says the limit, such as "16 GB"."""
+
+DEFAULT = 8 * 10**9
+"""The limit in bytes where nothing says otherwise."""
+
+MODELS = 10
+"""The vectors as long as the model that every run has at the least."""
+
+_UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(kB|MB|GB|TB)")
+
+
+def limit(key: str = "data") -> int:
+    """Return the bytes that the data of a run may take.
+
+    Args:
+        key: of the scenario, for errors.
+
+    Raises:
+        DataError: the environment variable is no size.
+    """
+    written = os.environ.get(VARIABLE, "").strip()
+    if not written:
+        return DEFAULT
+    match = _SIZE.fullmatch(written)
+    if match is None:
+        raise DataError(key, f'{VARIABLE} is {written[:40]!r}; give a size such as "16 GB"')
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def afford(key: str, what: str, size: int, error: type[DataError] = DataError) -> None:
+    """Check that something fits into the limit.
+
+    Args:
+        key: of the scenario that asks for it, for the error.
+        what: it is, with its numbers, as the start of a sentence.
+        size: the bytes that it takes at the least.
+        error: which error to raise.
+
+    Raises:
+        DataError: it does not fit.
+    """
+    most = limit(key)
+    if size > most:
+        raise error(
+            key,
+            f"{what} would take {shown(size)} of memory; up to {shown(most)} is accepted, or more "
+            f'where the environment variable {VARIABLE} says so ("16 GB")',
+        )
+
+
+def shown(size: int) -> str:
+    """Return a size for people.
+
+    >>> shown(8 * 10**9), shown(1500), shown(10**30), shown(10**400)
+    ('8 GB', '1.5 kB', 'more than 1000 TB', 'more than 1000 TB')
+    """
+    if size > 10**15:
+        return "more than 1000 TB"
+    unit = next((unit for unit in reversed(_UNITS) if size >= _UNITS[unit]), "kB")
+    return f"{size / _UNITS[unit]:.4g} {unit}"

@@ -1,0 +1,85 @@
+"""What is beyond all memory is refused in a line before it is made; the limit can be raised."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim.building import Builder
+from fedsim.errors import DataError, ScenarioError
+from fedsim.limits import DEFAULT, VARIABLE, limit
+from fedsim.scenario import load
+from tests.hostile_scenarios import GOOD, with_data
+
+ROOT = Path(__file__).parents[1]
+DRAWN: dict[str, Any] = {"kind": "sparse-linear", "clients": 3, "rows": 500, "features": 40}
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
+    """Return what became of each scenario, all of them read by one process with little memory."""
+    command = [sys.executable, "-m", "tests.hostile_scenarios", str(tmp_path_factory.mktemp("h"))]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_every_one_is_refused_in_little_memory(answers: list[dict[str, str]]) -> None:
+    """A MemoryError, a traceback of any kind and an end of the process are no refusals."""
+    assert [answer for answer in answers if "refused" not in answer] == []
+    assert len(answers) > 85
+
+
+def test_the_refusals_can_be_read(answers: list[dict[str, str]]) -> None:
+    for answer in answers:
+        text = answer["refused"]
+        assert len(text.splitlines()) == 1, text
+        assert len(text.replace("x" * 4000, "")) < 1500, text
+        assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(("name", "words"), [
+    ("libsvm bomb.gz", ["bomb.gz", "of memory", "300 MB is accepted", "FEDSIM_MEMORY"]),
+    ("libsvm pipe", ["it is a pipe; give a file"]),
+    ("csv folder.csv", ["it is a folder; give a file"]),
+    ("npz /dev/zero", ["it is a device; give a file"]),
+    ("csv twice.csv", ["several columns 'y'"]),
+    ("csv label is client by number", ["data.client", "is the column of labels"]),
+    ("libsvm far.libsvm", ["2000000000 features", "160 GB"]),
+    ("npz announced.npz", ["announces the shape (1099511627776, 1048576)"]),
+    ("idx huge.idx", ["means 79228162458924105385300197391"]),
+    ("graph laughs.graphml", ["without a document type"]),
+    ("fleet of 1000000000", ["1000000000 clients would take 2 TB"]),
+    ("seeds=1000000000", ["1000000000 runs", "50 TB"]),
+    ("labels without end", ["24000 rows with 24000 different labels"]),
+])  # fmt: skip
+def test_a_refusal_names_what_was_seen(
+    name: str, words: list[str], answers: list[dict[str, str]]
+) -> None:
+    (text,) = [answer["refused"] for answer in answers if answer["name"] == name]
+    assert [word for word in words if word not in text] == []
+
+
+def test_the_limit_is_raised_where_it_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = load(with_data(**DRAWN, ones=3))
+    monkeypatch.setenv(VARIABLE, "100 kB")
+    with pytest.raises(ScenarioError, match="3 clients with 500 rows of 40 features would take"):
+        Builder(plan).check()
+    monkeypatch.setenv(VARIABLE, "3 MB")
+    assert len(Builder(plan).check()) == 1
+
+
+def test_the_limit_has_a_default_and_a_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert limit() == DEFAULT
+    monkeypatch.setenv(VARIABLE, "1.5 GB")
+    assert limit() == 1_500_000_000
+    for wrong in ("much", "16", "-1 GB", "16 gigabytes", "1e9 GB"):
+        monkeypatch.setenv(VARIABLE, wrong)
+        with pytest.raises(DataError, match='give a size such as "16 GB"'):
+            limit()
+        with pytest.raises(ScenarioError, match="FEDSIM_MEMORY is"):
+            Builder(load(GOOD)).check()

@@ -71,6 +71,9 @@ def errors() -> Iterator[None]:
             raise  # it is standard output that has no room, or no reader any more
         err.print(escape(str(error)), style="red")
         raise typer.Exit(2) from None
+    except MemoryError:
+        err.print("this machine has not enough memory; what was written until now can be read")
+        raise typer.Exit(1) from None
     except FedsimError as error:
         err.print(escape(str(error)), style="red")
         raise typer.Exit(1) from None

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from fedsim.building import Builder
 from fedsim.errors import DataError, ScenarioError
 from fedsim.limits import DEFAULT, VARIABLE, limit
+from fedsim.problems.data import libsvm
 from fedsim.scenario import load
+from fedsim.terminal import errors
 from tests.hostile_scenarios import GOOD, with_data
 
 ROOT = Path(__file__).parents[1]
@@ -83,3 +86,22 @@ def test_the_limit_has_a_default_and_a_unit(monkeypatch: pytest.MonkeyPatch) -> 
             limit()
         with pytest.raises(ScenarioError, match="FEDSIM_MEMORY is"):
             Builder(load(GOOD)).check()
+
+
+def test_a_dense_array_that_is_asked_for_may_be_as_large_as_is_meant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text, path = b"1 1:1 5000:2\n" * 4, Path("rows")
+    monkeypatch.setenv(VARIABLE, "319 kB")
+    with pytest.raises(DataError, match=r"4 rows of 5000 features, 160 kB .*layout: sparse") as no:
+        libsvm.parse(text, path, layout="dense")
+    assert no.value.key == "data.layout"
+    monkeypatch.setenv(VARIABLE, "320 kB")
+    assert libsvm.parse(text, path, layout="dense").features == 5000
+
+
+def test_a_machine_without_memory_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as ended, errors():
+        raise MemoryError
+    assert ended.value.exit_code == 1
+    assert "not enough memory" in capsys.readouterr().err

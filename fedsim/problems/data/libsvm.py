@@ -13,13 +13,14 @@ from scipy.sparse import csr_array, csr_matrix
 
 from fedsim.errors import DataError
 from fedsim.files import decompressed, read_bytes
+from fedsim.limits import afford, shown
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
 from fedsim.problems.features import Features
 from fedsim.problems.samples import Samples, canonical
 
 DENSE_LIMIT = 10**9
-"""The largest dense array of features in bytes."""
+"""The largest array of features in bytes that is dense without being asked to."""
 
 SMALL = 16 * 10**6
 """Up to this size in bytes a dense array is no burden, whatever share of it is zero."""
@@ -73,7 +74,7 @@ def parse(
 
     Raises:
         DataError: the file is damaged, a line is malformed, or a dense array is asked for
-            that would be larger than `DENSE_LIMIT`.
+            that does not fit into the limit of memory.
     """
     text = decompressed(content, path, times=_TIMES)
     try:
@@ -123,11 +124,7 @@ def _laid_out(X: csr_matrix, path: Path, layout: Layout) -> Features:
         layout = "sparse" if size > DENSE_LIMIT or (mostly_zero and size > SMALL) else "dense"
     if layout == "sparse":
         return canonical(csr_array(X))
-    if size > DENSE_LIMIT:
-        raise DataError(
-            "data.layout",
-            f"{path} has {rows} rows of {features} features, {size * 1e-9:.1f} GB as a dense "
-            f"array; up to {DENSE_LIMIT * 1e-9:.0f} GB is accepted, or layout: sparse",
-        )
+    text = f"{path} has {rows} rows of {features} features, {shown(size)} as a dense array"
+    afford("data.layout", f"{text} (layout: sparse takes less); it and a copy", 2 * size)
     dense: Array = X.toarray()
     return dense

@@ -1,15 +1,20 @@
 """The atoms of a dictionary, a matrix A of shape (n, D), and what a method asks of them.
 
-A model is A x, with coefficients x of few entries other than zero.
+A model is A x, with coefficients x of few entries other than zero. A model that is a matrix, such
+as that of softmax regression with its column a class, is A X: a dictionary makes each column, out
+of few atoms of its own. Matrices are flat here, row by row, coefficients as models.
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from fedsim.ports import Array
+from fedsim.problems.features import Sparse
 from fedsim.problems.projections import Indices, hard_threshold, largest
 
 
@@ -18,7 +23,7 @@ class Atoms(Protocol):
 
     @property
     def count(self) -> int:
-        """D, the number of atoms."""
+        """D, the number of atoms (that a column has to choose from)."""
         ...
 
     @property
@@ -38,7 +43,7 @@ class Atoms(Protocol):
         """Return A^T r, shape (D,)."""
         ...
 
-    def basis(self, kept: Indices) -> NDArray[np.generic]:
+    def basis(self, kept: Indices) -> NDArray[np.generic] | Sparse:
         """Return some atoms as `Oracle.restricted` takes them."""
         ...
 
@@ -49,6 +54,10 @@ class Atoms(Protocol):
             x: shape (D,).
             count: how many atoms: those whose coefficients in x are largest in magnitude.
         """
+        ...
+
+    def largest(self, x: Array, count: int) -> Indices:
+        """Return where the largest coefficients of x stand, ascending: so many, of each column."""
         ...
 
     def operations(self, count: int) -> float:
@@ -89,6 +98,10 @@ class UnitVectors:
     def truncated(self, x: Array, count: int) -> Array:
         """Return H_count(x)."""
         return hard_threshold(x, count)
+
+    def largest(self, x: Array, count: int) -> Indices:
+        """Return where the largest coefficients stand."""
+        return largest(x, count)
 
     def operations(self, count: int) -> float:  # noqa: ARG002
         """Return 0."""
@@ -140,6 +153,10 @@ class Frame:
         projected[kept] = np.linalg.lstsq(self.matrix[:, kept], self.model(x))[0]
         return projected
 
+    def largest(self, x: Array, count: int) -> Indices:
+        """Return where the largest coefficients stand."""
+        return largest(x, count)
+
     def operations(self, count: int) -> float:
         """Return those of products and least squares.
 
@@ -148,3 +165,60 @@ class Frame:
         """
         n, D = self.matrix.shape
         return float(2 * n * (count + D + count * count))
+
+
+class Columnwise:
+    """A dictionary for matrix models, shape (n, C): coefficients have the shape (D, C).
+
+    Args:
+        atoms: what each column is made of.
+        columns: C.
+    """
+
+    def __init__(self, atoms: UnitVectors | Frame, columns: int) -> None:
+        self.atoms, self.columns = atoms, columns
+        self.count = atoms.count
+
+    @property
+    def norm(self) -> float:
+        """The largest singular value of A, which is that of all columns together, too."""
+        return self.atoms.norm
+
+    def model(self, x: Array) -> Array:
+        """Return A X."""
+        return self._each(self.atoms.model, x)
+
+    def coefficients(self, w: Array) -> Array:
+        """Return A^+ W."""
+        return self._each(self.atoms.coefficients, w)
+
+    def correlations(self, r: Array) -> Array:
+        """Return A^T R."""
+        return self._each(self.atoms.correlations, r)
+
+    def basis(self, kept: Indices) -> NDArray[np.generic] | Sparse:
+        """Return the coordinates; or of a frame columns, shape (n C, k), an atom in one class."""
+        if isinstance(self.atoms, UnitVectors):
+            return kept
+        n, k, C = self.atoms.matrix.shape[0], len(kept), self.columns
+        atom, column = kept // C, kept % C
+        rows = np.arange(n) * C + column[:, None]
+        places = (self.atoms.matrix.T[atom].ravel(), (rows.ravel(), np.repeat(np.arange(k), n)))
+        return csr_array(places, shape=(n * C, k))
+
+    def truncated(self, x: Array, count: int) -> Array:
+        """Return the coefficients of every column's projection on its best atoms."""
+        return self._each(lambda column: self.atoms.truncated(column, count), x)
+
+    def largest(self, x: Array, count: int) -> Indices:
+        """Return where the largest coefficients of each column stand."""
+        X, C = x.reshape(-1, self.columns), self.columns
+        return np.sort(np.concatenate([largest(X[:, c], count) * C + c for c in range(C)]))
+
+    def operations(self, count: int) -> float:
+        """Return those of all columns."""
+        return self.columns * self.atoms.operations(count)
+
+    def _each(self, change: Callable[[Array], Array], x: Array) -> Array:
+        columns = x.reshape(-1, self.columns).T
+        return np.stack([change(column) for column in columns], axis=1).ravel()

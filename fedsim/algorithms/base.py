@@ -18,10 +18,8 @@ from fedsim.problems.features import Features
 from fedsim.spec import Spec
 from fedsim.wire import Contract
 
-_RELATIVE = re.compile(
-    r"^\s*(?P<factor>([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*/\s*"
-    r"(?P<constant>L|L_max)\s*$"
-)
+_FACTOR = r"(?P<factor>([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+_RELATIVE = re.compile(rf"^\s*{_FACTOR}\s*/\s*(?P<constant>L|L_max)\s*$")
 
 
 def _step_size(value: object) -> object:
@@ -109,6 +107,7 @@ class Setting:
         asked: how many of the clients are asked in a round; None for all of them.
         quadratic: whether every client's loss is a quadratic, which one Newton step minimises.
         hessian: whether every client's loss provides its Hessian.
+        strongly_convex: whether an l2 term makes every client's loss so.
         kinked: whether the losses have an l1 term, which no Hessian knows of.
         folder: that of the scenario file, which paths are relative to.
         weights: the clients' shares of all samples, shape (M,); equal ones when not given.
@@ -128,6 +127,7 @@ class Setting:
     asked: int | None = None
     quadratic: bool = False
     hessian: bool = False
+    strongly_convex: bool = False
     kinked: bool = False
     folder: Path = Path()
     weights: Array | None = None
@@ -247,8 +247,7 @@ class Algorithm(Spec):
     def undelivered(self, client: Client, message: Any) -> None:  # noqa: ANN401 - a hook
         """Take note, at the client, that a message it has sent is known to be lost.
 
-        A method whose server adds up what it is sent takes back what the message said, so
-        that the two go on from the same state. Most need not know.
+        A method whose server adds up what it is sent takes back what it said; most need not know.
         """
 
     @abstractmethod

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.atoms import Atoms, Frame, UnitVectors
+from fedsim.algorithms.atoms import Frame, UnitVectors
 from fedsim.algorithms.base import Setting
 from fedsim.algorithms.k_svd import k_svd
 from fedsim.errors import DataError, ParameterError
@@ -32,8 +32,8 @@ class Dictionary(Spec):
     kind: str
 
     @abstractmethod
-    def atoms(self, setting: Setting) -> Atoms:
-        """Return the atoms for a problem.
+    def atoms(self, setting: Setting) -> UnitVectors | Frame:
+        """Return the atoms for models of `setting.dimension` entries.
 
         Raises:
             ParameterError: there are none that suit it.

@@ -18,26 +18,28 @@ reply, their p_m are scaled to add up to 1: their mean, where clients have equal
 A reply that comes after its round has closed is not counted: it started from an older x^t. With
 `sends: differences` clients send x_m - x^t (`fedsim.algorithms.sending`). It is a jump to the
 minimum over some atoms, of which two from one x^t, added one after the other, go past it; so this
-needs rounds, too. A model that is a matrix is one vector here.
+needs rounds, too.
+
+Of a model that is a matrix, such as that of softmax regression with its column a class, each
+column has its own tau atoms (section IV-D): tau and 2 tau above are of each column.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.atoms import Atoms
-from fedsim.algorithms.base import Setting
+from fedsim.algorithms.atoms import Atoms, Columnwise
+from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.dictionaries import AnyDictionary, Identity
 from fedsim.algorithms.local import LocalGradients
 from fedsim.algorithms.sending import SendsModels
 from fedsim.algorithms.solvers import AnySolver, Exact
 from fedsim.algorithms.thresholding import check_sparsity
-from fedsim.errors import ParameterError
 from fedsim.ports import SPARSE, Array, Client, Message, Payload, Server
 from fedsim.problems import Problem, Reference, sparse_optimum
-from fedsim.problems.projections import largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,9 @@ class FedGradMP(SendsModels, LocalGradients):
         " model, one added after the other, go past it"
     )
 
-    sparsity: int = Field(ge=1, description="tau, atoms that a model is made of")
+    sparsity: int = Field(
+        ge=1, description="tau, atoms that a model (each column of it) is made of"
+    )
     solver: AnySolver = Field(
         default=Exact(), description="how a client minimises its loss over the atoms it looks at"
     )
@@ -84,7 +88,8 @@ class FedGradMP(SendsModels, LocalGradients):
         """
         if not isinstance(self.dictionary, Identity):
             return None
-        found = sparse_optimum(problem, self.objective, self.sparsity)
+        columns = len(problem.shape) > 1
+        found = sparse_optimum(problem, self.objective, self.sparsity, columns=columns)
         outside = found and self.ball and np.linalg.norm(found.model) > self.ball
         return None if outside else found
 
@@ -96,13 +101,7 @@ class FedGradMP(SendsModels, LocalGradients):
                 the model, or the solver the loss.
             DataError: the step size is relative to a constant that the problem lacks.
         """
-        if len(setting.shape) > 1 and not isinstance(self.dictionary, Identity):
-            raise ParameterError(
-                "dictionary.kind",
-                f"the model is a matrix of shape {setting.shape}, and a dictionary is of vectors; "
-                "give identity",
-            )
-        atoms = self.dictionary.atoms(setting)
+        atoms = self._made(setting)
         check_sparsity(self.sparsity, atoms.count)
 
         def smoothness() -> float:
@@ -112,6 +111,17 @@ class FedGradMP(SendsModels, LocalGradients):
         ready = self.model_copy(update={"solver": solver})
         ready._atoms = atoms  # noqa: SLF001 - a copy of this very class
         return ready
+
+    def _made(self, setting: Setting) -> Atoms:
+        """Return the atoms: of a matrix model those that make each of its columns."""
+        if len(setting.shape) < 2:
+            return self.dictionary.atoms(setting)
+        rows, columns = setting.shape
+        return Columnwise(self.dictionary.atoms(replace(setting, dimension=rows)), columns)
+
+    def concerns(self, setting: Setting) -> Iterator[Concern]:
+        """Yield that the accuracy of a client's solver cannot be told."""
+        yield from self.solver.concerns(setting)
 
     def nearest(self, x: Array) -> Array:
         """Return the best tau terms of coefficients, shape (D,), their model in the ball."""
@@ -141,7 +151,7 @@ class FedGradMP(SendsModels, LocalGradients):
         atoms, oracle = self._atoms, client.oracle
         work = self.gradient(client, atoms.model(x))
         r = await client.compute(work.plus(atoms.operations(self.sparsity)))
-        found = largest(atoms.correlations(r), 2 * self.sparsity)
+        found = atoms.largest(atoms.correlations(r), 2 * self.sparsity)
         merged = np.union1d(found, np.flatnonzero(x))
         restricted = oracle.restricted(atoms.basis(merged))
         b = np.zeros_like(x)

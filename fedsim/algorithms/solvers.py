@@ -1,18 +1,22 @@
 """How a client minimises its loss over a few coefficients: exactly, or to an accuracy.
 
 Jeong, Needell, Qin, "Federated Gradient Matching Pursuit", IEEE Trans. Inf. Theory 2024,
-algorithm 1 (exact argmin) and algorithm 2 (an argmin that is off by delta). Every evaluation
-is awaited for itself, so that it takes its time and energy.
+algorithm 1 (exact argmin) and algorithm 2 (an argmin b that is off by delta, |b - b*| <= delta).
+Every evaluation is awaited for itself, so that it takes its time and energy.
+
+A gradient method knows how far off it is where its loss is mu-strongly convex: |b - b*| <= |g|/mu.
+It ends where that is at most delta; mu is the least curvature of a quadratic on the coefficients,
+or what an l2 term gives. Where neither is known to be positive it makes all its steps.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Setting, StepSize, resolved
+from fedsim.algorithms.base import Concern, Setting, StepSize, resolved
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Oracle
 from fedsim.spec import Spec
@@ -47,6 +51,10 @@ class Solver(Spec):
         """
         return self
 
+    def concerns(self, setting: Setting) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
+        """Yield what of the solver's promise cannot be told on this problem."""
+        yield from ()
+
     @abstractmethod
     async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
         """Return the coefficients, shape (k,), that minimise a loss, or nearly.
@@ -74,7 +82,7 @@ class Exact(Solver):
             raise ParameterError(
                 "solver.kind",
                 "exact takes a squared loss without l1, which one Newton step minimises; give "
-                f"{newton}gradient-descent or sgd",
+                f"{newton}gradient-descent, svrg or sgd",
             )
         return super().configured(setting, smoothness)
 
@@ -88,7 +96,10 @@ class Newton(Solver):
 
     kind: Literal["newton"] = "newton"
     accuracy: float = Field(
-        default=1e-8, gt=0, description="delta: it ends after a step no longer than this"
+        default=1e-8,
+        gt=0,
+        description="delta: it ends after a full step no longer than this, of which the next "
+        "one's error is of second order",
     )
     steps: PositiveInt = Field(default=20, description="Newton steps at most")
 
@@ -99,7 +110,7 @@ class Newton(Solver):
             raise ParameterError(
                 "solver.kind",
                 f"newton takes a loss with a Hessian and without l1, but this one {seen}; give "
-                "gradient-descent or sgd",
+                "gradient-descent, svrg or sgd",
             )
         return super().configured(setting, smoothness)
 
@@ -108,6 +119,7 @@ class Newton(Solver):
         value = await client.compute(oracle.value(c))
         for _ in range(self.steps):
             step = await client.compute(oracle.newton(c)) - c
+            length = np.linalg.norm(step)
             for _ in range(HALVINGS):
                 reached = await client.compute(oracle.value(c + step))
                 if reached <= value + ROUNDING * abs(value):
@@ -116,7 +128,7 @@ class Newton(Solver):
             else:
                 break
             c, value = c + step, reached
-            if np.linalg.norm(step) <= self.accuracy:
+            if length <= self.accuracy:
                 break
         return c
 
@@ -138,22 +150,76 @@ class _Stepping(Solver):
         return ready.model_copy(update={"step_size": step_size})
 
 
-class GradientDescent(_Stepping):
+class _Certified(_Stepping):
+    """A solver that ends where a gradient says that it is within delta of the minimiser."""
+
+    accuracy: float = Field(
+        default=1e-8,
+        gt=0,
+        description="delta: it ends where the minimiser is known to be no farther than this, which "
+        "takes a quadratic loss or an l2 term",
+    )
+
+    def concerns(self, setting: Setting) -> Iterator[Concern]:
+        """Yield that nothing says how far off it is."""
+        if not (setting.quadratic or setting.strongly_convex):
+            text = (
+                "no curvature of the loss is known, so that how far from the minimiser "
+                f"{self.kind} ends cannot be told: it makes all its steps, whatever the accuracy; "
+                "an l2 term of the loss bounds it"
+            )
+            yield Concern("solver.accuracy", text)
+
+    async def allowed(self, client: Client, oracle: Oracle) -> float:
+        """Return mu delta, the gradient at which it ends."""
+        return self.accuracy * float(await client.compute(oracle.strong_convexity()))
+
+
+class GradientDescent(_Certified):
     """Gradient descent."""
 
     kind: Literal["gradient-descent"] = "gradient-descent"
-    accuracy: float = Field(
-        default=1e-8, gt=0, description="delta: it ends where the gradient is no longer than this"
-    )
     steps: PositiveInt = Field(default=100, description="steps at most")
 
     async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
         """Return nearly the minimiser; see `Solver.minimise`."""
+        allowed = await self.allowed(client, oracle)
         for _ in range(self.steps):
             g = await client.compute(oracle.gradient(c))
-            if np.linalg.norm(g) <= self.accuracy:
+            if np.linalg.norm(g) <= allowed:
                 break
             c = c - float(self.step_size) * g
+        return c
+
+
+class VarianceReduced(_Certified):
+    """Stochastic variance reduced gradient (SVRG).
+
+    Johnson, Zhang, NeurIPS 2013, option I: an epoch takes the full gradient at its start s, and
+    then steps along g_B(c) - g_B(s) + g(s), B a minibatch, which is without bias and vanishes at
+    the minimiser.
+    """
+
+    kind: Literal["svrg"] = "svrg"
+    step_size: StepSize = Field(
+        default="0.1/L",
+        description='a number, or a multiple of 1/L ("0.1/L"), L the largest smoothness constant '
+        "of a client's loss in the coefficients; that of a minibatch may be larger",
+    )
+    batch: PositiveInt = Field(default=10, description="samples of a stochastic gradient")
+    epochs: PositiveInt = Field(default=10, description="full gradients at most")
+    inner: PositiveInt = Field(default=20, description="steps after each of them")
+
+    async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
+        """Return nearly the minimiser; see `Solver.minimise`."""
+        allowed = await self.allowed(client, oracle)
+        for _ in range(self.epochs):
+            start, g = c, await client.compute(oracle.gradient(c))
+            if np.linalg.norm(g) <= allowed:
+                break
+            for _ in range(self.inner):
+                change = oracle.minibatch_change(c, start, self.batch, client.rng)
+                c = c - float(self.step_size) * (await client.compute(change) + g)
         return c
 
 
@@ -173,6 +239,7 @@ class StochasticDescent(_Stepping):
 
 
 AnySolver = Annotated[
-    Exact | Newton | GradientDescent | StochasticDescent, Field(discriminator="kind")
+    Exact | Newton | GradientDescent | VarianceReduced | StochasticDescent,
+    Field(discriminator="kind"),
 ]
 """A solver's block."""

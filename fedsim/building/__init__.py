@@ -26,6 +26,7 @@ from fedsim.building.sizes import check_counts
 from fedsim.building.surroundings import surroundings
 from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
 from fedsim.problems import Problem, Reference, load_both
+from fedsim.problems.curvature import convex
 from fedsim.problems.data import Catalogue
 from fedsim.problems.features import Features
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
@@ -142,6 +143,7 @@ class Builder:
             asked=participation(scenario.participation, rows).count,
             quadratic=isinstance(problem.loss, LeastSquares) and not problem.loss.l1,
             hessian=type(problem.loss).hessian is not Loss.hessian,
+            strongly_convex=problem.loss.l2 > 0 and convex(problem.loss),
             kinked=isinstance(problem.loss, LinearLoss) and problem.loss.l1 > 0,
             folder=self.plan.folder,
             weights=problem.weights,

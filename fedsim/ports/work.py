@@ -1,12 +1,18 @@
 """What is computed: numeric work with its price, and the loss of a client as such work."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from fedsim.ports.messages import Array
+
+if TYPE_CHECKING:
+    Sparse: TypeAlias = Any  # stubs have no type for it
+else:
+    Sparse = csr_array
 
 
 class Work(NamedTuple):
@@ -56,6 +62,22 @@ class Oracle(Protocol):
         """
         ...
 
+    def minibatch_change(
+        self, w: Array, old: Array, batch: int | None, rng: np.random.Generator
+    ) -> Work:
+        """Describe what one stochastic gradient is at `w` more than at `old`, shape (d,).
+
+        It costs two; the samples are drawn as for `minibatch`.
+        """
+        ...
+
+    def strong_convexity(self) -> Work:
+        """Describe the evaluation of a mu for which f_m is known to be mu-strongly convex, ().
+
+        0 where none is known.
+        """
+        ...
+
     def value(self, w: Array) -> Work:
         """Describe the evaluation of f_m at `w`, shape ()."""
         ...
@@ -72,10 +94,11 @@ class Oracle(Protocol):
         """Describe a full Newton step from `w`, shape (d,); for the squared loss, the minimiser."""
         ...
 
-    def restricted(self, basis: NDArray[np.generic]) -> "Oracle":
+    def restricted(self, basis: NDArray[np.generic] | Sparse) -> "Oracle":
         """Return f_m as a function of the coefficients of a basis.
 
         Args:
-            basis: numbers of coordinates, shape (k,); or columns, shape (d, k).
+            basis: numbers of coordinates, shape (k,); or columns, shape (d, k), an array or in
+                compressed sparse rows.
         """
         ...

@@ -15,7 +15,7 @@ class Coordinates:
 
     indices: NDArray[np.intp]
     length: int
-    norm = 1.0
+    norm = least = 1.0
     operations = 0.0
 
     def embed(self, c: Array) -> Array:
@@ -37,29 +37,37 @@ class Coordinates:
 class Columns:
     """The columns of a matrix B, shape (d, k), as a basis; they need not be orthonormal."""
 
-    matrix: Array
+    matrix: Features
 
     @property
     def norm(self) -> float:
         """The largest singular value of B."""
-        return float(np.linalg.norm(self.matrix, 2))
+        return float(np.linalg.norm(dense(self.matrix), 2))
+
+    @property
+    def least(self) -> float:
+        """The largest s with |B c| >= s |c| for all c: 0 where columns depend on each other."""
+        gram = dense(self.matrix.T @ self.matrix)
+        values = np.linalg.eigvalsh(gram)
+        rounding = len(values) * float(np.finfo(np.float64).eps) * float(values[-1])
+        return float(np.sqrt(values[0])) if values[0] > rounding else 0.0
 
     @property
     def operations(self) -> float:
-        """The floating-point operations of one product with B: 2 d k."""
+        """The floating-point operations of one product with B: 2 d k, of what is stored."""
         return 2.0 * self.matrix.size
 
     def embed(self, c: Array) -> Array:
         """Return B c, shape (d,)."""
-        return self.matrix @ c
+        return product(self.matrix, c)
 
     def pull(self, g: Array) -> Array:
         """Return B^T g for `g` of shape (d,) or (d, columns)."""
-        return self.matrix.T @ g
+        return np.asarray(self.matrix.T @ g)
 
     def features(self, X: Features) -> Array:
         """Return X B, shape (n, k)."""
-        return product(X, self.matrix)
+        return dense(X @ self.matrix)
 
 
 Span = Coordinates | Columns

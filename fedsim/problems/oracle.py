@@ -4,6 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.ports import Array, Work
+from fedsim.problems.curvature import strong_convexity, strong_convexity_operations
+from fedsim.problems.features import Sparse
 from fedsim.problems.local import LocalLoss
 from fedsim.problems.restricted import newton, newton_operations, restricted
 
@@ -38,13 +40,27 @@ class LossOracle:
 
     def minibatch(self, w: Array, batch: int | None, rng: np.random.Generator) -> Work:
         """Describe a stochastic gradient at `w`, its samples drawn without replacement."""
-        loss, rows = self._loss, self._loss.rows
-        if batch is None or batch >= rows:
+        drawn = self._drawn(batch, rng)
+        if drawn is None:
             return self.gradient(w)
-        drawn = rng.choice(rows, batch, replace=False, shuffle=False)
-        share = batch / rows
-        operations = share * self._operations
-        return self._priced(Work(loss.minibatch_gradient, (w, drawn), operations, float(batch)))
+        operations = len(drawn) / self.rows * self._operations
+        kernel = self._loss.minibatch_gradient
+        return self._priced(Work(kernel, (w, drawn), operations, float(len(drawn))))
+
+    def minibatch_change(
+        self, w: Array, old: Array, batch: int | None, rng: np.random.Generator
+    ) -> Work:
+        """Describe a stochastic gradient at `w` less that of the same samples at `old`."""
+        drawn, rows = self._drawn(batch, rng), self.rows
+        count = rows if drawn is None else len(drawn)
+        operations = 2 * count / rows * self._operations
+        arguments = (self._loss, w, old, drawn)
+        return self._priced(Work(_change, arguments, operations, 2.0 * count))
+
+    def strong_convexity(self) -> Work:
+        """Describe the evaluation of a mu for which f_m is mu-strongly convex, shape ()."""
+        operations = strong_convexity_operations(self._loss)
+        return self._priced(Work(_strong_convexity, (self._loss,), operations))
 
     def value(self, w: Array) -> Work:
         """Describe the evaluation of f_m at `w`, shape ()."""
@@ -65,10 +81,16 @@ class LossOracle:
         operations = newton_operations(self._loss)
         return self._priced(Work(newton, (self._loss, w), operations, self._samples))
 
-    def restricted(self, basis: NDArray[np.generic]) -> "LossOracle":
+    def restricted(self, basis: NDArray[np.generic] | Sparse) -> "LossOracle":
         """Return f_m as a function of the coefficients of a basis."""
         part = restricted(self._loss, basis)
         return LossOracle(part, part.forming_operations)
+
+    def _drawn(self, batch: int | None, rng: np.random.Generator) -> NDArray[np.intp] | None:
+        """Return the numbers of samples that are drawn; None for all of them."""
+        if batch is None or batch >= self.rows:
+            return None
+        return rng.choice(self.rows, batch, replace=False, shuffle=False)
 
     def _priced(self, work: Work) -> Work:
         """Return work that pays for what has not been paid for yet."""
@@ -80,6 +102,16 @@ class LossOracle:
 
 def _value(loss: LocalLoss, w: Array) -> Array:
     return np.array(loss.value(w))
+
+
+def _change(loss: LocalLoss, w: Array, old: Array, drawn: NDArray[np.intp] | None) -> Array:
+    if drawn is None:
+        return loss.gradient(w) - loss.gradient(old)
+    return loss.minibatch_gradient(w, drawn) - loss.minibatch_gradient(old, drawn)
+
+
+def _strong_convexity(loss: LocalLoss) -> Array:
+    return np.array(strong_convexity(loss))
 
 
 def _constraint(loss: LocalLoss, w: Array) -> Array:

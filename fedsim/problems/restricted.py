@@ -14,7 +14,7 @@ from scipy.linalg import lstsq
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.bases import Columns, Coordinates, Span
-from fedsim.problems.features import Features, entries, longest_row
+from fedsim.problems.features import Features, Sparse, entries, longest_row
 from fedsim.problems.local import LocalLoss
 from fedsim.problems.losses import LeastSquares, LinearLoss
 
@@ -120,12 +120,13 @@ class Embedded(Restriction):
         return self.whole.smoothness * self.span.norm**2
 
 
-def restricted(loss: LocalLoss, basis: NDArray[np.generic]) -> Restriction:
+def restricted(loss: LocalLoss, basis: NDArray[np.generic] | Sparse) -> Restriction:
     """Return f_m as a function of the coefficients c of a basis, w = B c; penalties are of w.
 
     Args:
         loss: f_m.
-        basis: distinct coordinates, integers of shape (k,); or a matrix of columns, (d, k).
+        basis: distinct coordinates, integers of shape (k,); or a matrix of columns, (d, k),
+            dense or in compressed sparse rows, of which only what is stored is charged.
 
     Raises:
         ValueError: the basis is neither.
@@ -136,12 +137,12 @@ def restricted(loss: LocalLoss, basis: NDArray[np.generic]) -> Restriction:
         if isinstance(own, LinearLoss):
             return Formed(loss, picked)
         return Embedded(loss, picked, len(basis))
-    if basis.ndim != 2 or len(basis) != loss.dimension:
+    if basis.ndim != 2 or basis.shape[0] != loss.dimension:
         raise ValueError(
             f"a basis is integers of shape (k,) or a matrix of shape ({loss.dimension}, k); "
             f"seen {basis.dtype} of shape {basis.shape}"
         )
-    columns = Columns(np.asarray(basis, dtype=np.float64))
+    columns = Columns(basis.astype(np.float64))
     # Of coefficients in a skew basis l1 and l2 would be other functions than of the model.
     if isinstance(own, LinearLoss) and not (own.l1 or own.l2):
         return Formed(loss, columns)
@@ -173,11 +174,15 @@ def newton_operations(loss: LocalLoss) -> float:
     gradient; one that was not formed takes the whole Hessian, and products with B.
     """
     k = loss.dimension
-    solve = 2.0 / 3.0 * k * k * k + loss.gradient_operations
+    return hessian_operations(loss) + 2.0 / 3.0 * k * k * k + loss.gradient_operations
+
+
+def hessian_operations(loss: LocalLoss) -> float:
+    """Return the floating-point operations of the Hessian."""
     if isinstance(loss, Embedded):
         whole = loss.whole
-        return _hessian(whole) + loss.span.operations * (whole.dimension + k) + solve
-    return _hessian(loss) + solve
+        return _hessian(whole) + loss.span.operations * (whole.dimension + loss.dimension)
+    return _hessian(loss)
 
 
 def _hessian(loss: LocalLoss) -> float:

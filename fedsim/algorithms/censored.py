@@ -21,8 +21,9 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from fedsim.algorithms import censored_theory
 from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
-from fedsim.algorithms.remedies import concern
+from fedsim.algorithms.remedies import EXCESS, at_most, concern
 from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Reply, Server, Silence
 
 CHB = "Chen, Blum, Sadler: Heavy Ball Momentum for Communication-Efficient Distributed Learning"
@@ -192,6 +193,42 @@ class LazyGradient(GradientDescent):
         return ready.model_copy(
             update={"censor": None, "eps1": censor / (ready.alpha * setting.clients) ** 2}
         )
+
+    @property
+    def relative(self) -> bool:
+        """Whether eps1 goes with 1/alpha^2, once `configured`."""
+        return "censor" in self.model_fields_set or "eps1" not in self.model_fields_set
+
+    def certain(self, setting: Setting, c: float) -> float:
+        """Return the longest step that bears c, or a lesser one; see `censored_theory`."""
+        L = setting.smoothness()
+        if not self.relative:
+            threshold = setting.clients * float(self.eps1 or 0.0) ** 0.5
+            return censored_theory.longest_at(L, self.beta, threshold)
+        bears = c < (1 - self.beta) ** 2
+        return censored_theory.longest(
+            L, self.beta, c if bears else censored_theory.largest(self.beta)
+        )
+
+    def concerns(self, setting: Setting) -> Iterator[Concern]:
+        """Yield that heavy ball diverges, or that with censoring nobody knows that it does not."""
+        c = float(self.eps1 or 0.0) * (self.alpha * setting.clients) ** 2
+        if not c:
+            yield from super().concerns(setting)
+            return
+        if self.relative and c >= (1 - self.beta) ** 2:
+            text = (
+                f"seen {c:g}, but c must be below (1 - momentum)^2 for what is censored to die out"
+                f" on a quadratic {censored_theory.WHERE}"
+            )
+            yield concern("censor", text, at_most(censored_theory.largest(self.beta)))
+        most = self.certain(setting, c)
+        if self.alpha > most * (1 + EXCESS):
+            text = (
+                f"seen {self.alpha:g}, but only below {most:g} is the method known to converge on"
+                f" quadratics of curvature L, whatever is censored {censored_theory.WHERE}"
+            )
+            yield concern("step_size", text, at_most(most))
 
     def censors(self, innovation: float, client: Client) -> bool:
         """Censor while |delta_m|^2 <= eps1 |theta^k - theta^{k-1}|^2."""

@@ -27,6 +27,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
+from fedsim.algorithms import thresholding_theory
 from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.local import LocalSteps
 from fedsim.algorithms.remedies import concern
@@ -86,8 +87,16 @@ class FedHT(SendsModels, LocalSteps):
         ready._shape = setting.shape  # noqa: SLF001 - a copy of this very class
         return ready
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:  # noqa: ARG002
-        """Yield that a constant batch leaves an error where the theorems let it vanish."""
+    @property
+    def thresholds(self) -> int:
+        """How many thresholds a model goes through in a round: the server's."""
+        return 1
+
+    def concerns(self, setting: Setting) -> Iterator[Concern]:
+        """Yield what `thresholding_theory` has against the step and the sparsity.
+
+        And that a constant batch leaves an error where the theorems let it vanish.
+        """
         if isinstance(self.batch, int):
             text = (
                 f"a batch of {self.batch} samples in every round; the theorems of Tong et al. let "
@@ -95,6 +104,9 @@ class FedHT(SendsModels, LocalSteps):
                 "of the gradients' noise"
             )
             yield concern("batch", text, f"{{start: {self.batch}, ratio: 0.9}}")
+        yield from thresholding_theory.concerns(
+            setting, self.eta, self.local_steps, self.sparsity, self.thresholds
+        )
 
     def threshold(self, w: Array) -> Array:
         """Return H_tau(w), shape (d,)."""
@@ -128,6 +140,11 @@ class FedIterHT(FedHT):
 
     kind: Literal["fediter-ht"] = "fediter-ht"  # type: ignore[assignment]
     known: ClassVar[Structure] = SPARSE
+
+    @property
+    def thresholds(self) -> int:
+        """One a local step, and the server's."""
+        return self.local_steps + 1
 
     def kept(self, w: Array) -> Array:
         """Return H_tau(w)."""

@@ -195,7 +195,13 @@ WIDE = st.integers(1, 12).flatmap(
 
 
 def setting(d: int, shape: tuple[int, ...] = ()) -> Setting:
-    return Setting(clients=2, dimension=d, smoothness=lambda: 4.0, shape=shape or (d,))
+    return Setting(
+        clients=2,
+        dimension=d,
+        smoothness=lambda: 4.0,
+        client_smoothness=lambda: np.array([10.0, 10.0]),
+        shape=shape or (d,),
+    )
 
 
 @given(WIDE)

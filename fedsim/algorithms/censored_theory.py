@@ -1,0 +1,72 @@
+"""Of which steps censored heavy ball is known to converge on a quadratic.
+
+The method of `fedsim.algorithms.censored` with all M workers is
+d^{k+1} = -alpha (g^k - e^k) + beta d^k, where d^k = theta^k - theta^{k-1}, g^k is the gradient of f
+and e^k the sum of the innovations that were censored: alpha |e^k| <= sqrt(c) |d^k|, for
+c = eps1 alpha^2 M^2. What follows is derived here; that Chen, Blum, Sadler ask for no more by their
+conditions (10) to (12) on alpha, beta and eps1 has not been established.
+
+**On a quadratic** of curvatures up to L heavy ball is linear, and alpha e an input that is at most
+sqrt(c) times its output d. It converges whatever is censored where sqrt(c) times the gain from one
+to the other is below 1 (small gain theorem; Zames, IEEE Trans. Autom. Control 1966). The gain, the
+largest |z - 1|/|z^2 - (1 + beta - a) z + beta| over |z| = 1 and 0 < a <= s = alpha L, is
+
+    1/sqrt((1 - beta)^2 - s (1 - sqrt(beta))^2)    for s <= 4 sqrt(beta),
+    2/(2 (1 + beta) - s)                           from there up to 2 (1 + beta).
+
+For c = 0 it says alpha < 2 (1 + beta)/L, as Polyak 1964; for beta = 0 alpha < 2 (1 - sqrt(c))/L.
+
+**On any smooth f** with kappa = beta + sqrt(c), V^k = f(theta^k) + kappa/(2 alpha) |d^k|^2 never
+grows where alpha <= 2 (1 - kappa)/L, a shorter step, since
+V^{k+1} - V^k <= -(1/alpha - L/2) |d^{k+1}|^2 + (kappa/alpha) |d^k| |d^{k+1}|
++ kappa/(2 alpha) (|d^{k+1}|^2 - |d^k|^2). That is no warning's business: the paper's own runs are
+longer, and converge.
+"""
+
+from math import inf, sqrt
+
+from scipy.optimize import brentq
+
+WHERE = "(small gain, derived for conditions like those of Chen, Blum, Sadler)"
+
+
+def gain(s: float, beta: float) -> float:
+    """Return by what an error of the gradient is amplified in a step; inf where it diverges.
+
+    Args:
+        s: alpha L.
+        beta: the momentum, below 1.
+    """
+    if s <= 4 * sqrt(beta):
+        left = (1 - beta) ** 2 - s * (1 - sqrt(beta)) ** 2
+        return 1 / sqrt(left) if left > 0 else inf
+    return 2 / (2 * (1 + beta) - s) if s < 2 * (1 + beta) else inf
+
+
+def longest(L: float, beta: float, c: float) -> float:
+    """Return the alpha from which on convergence is not known, eps1 going with 1/alpha^2.
+
+    Args:
+        L: the smoothness constant of f.
+        beta: the momentum, below 1.
+        c: of eps1 = c/(alpha^2 M^2), below (1 - beta)^2.
+    """
+    if not L:
+        return inf
+    resonant = ((1 - beta) ** 2 - c) / (1 - sqrt(beta)) ** 2
+    return (resonant if resonant <= 4 * sqrt(beta) else 2 * (1 + beta - sqrt(c))) / L
+
+
+def longest_at(L: float, beta: float, threshold: float) -> float:
+    """Return the same of an eps1 that is given, as M sqrt(eps1) > 0."""
+    free = (1 - beta) / threshold
+
+    def left(alpha: float) -> float:
+        return 1 / gain(alpha * L, beta) - alpha * threshold
+
+    return free if left(free) >= 0 else float(brentq(left, 0.0, free, rtol=1e-14))
+
+
+def largest(beta: float) -> float:
+    """Return a c that leaves three quarters of (1 - beta)^2 to the step."""
+    return ((1 - beta) / 2) ** 2

@@ -9,11 +9,11 @@ constants that nobody knows of a problem. With w* of tau* entries other than zer
     r = m/(tau - tau* + m),  m = min(tau*, d - tau)
 
 (Shen, Li, J. Mach. Learn. Res. 2018, theorem 1, which is tight), and a gradient step of length
-gamma <= 1/L_m on a loss that is mu_m-strongly convex brings a model nearer to its minimiser by the
-factor 1 - gamma mu_m, which is no less than 1 - gamma L_m. K of them, averaged, and n thresholds
-(1; with those of local steps K + 1) make a contraction of this kind only where
+gamma on a loss that is mu_m-strongly convex brings a model nearer to its minimiser by the factor
+max(|1 - gamma mu_m|, |1 - gamma L_m|), which is no less than |1 - gamma L_m|. K of them, averaged,
+and n thresholds (1; with those of local steps K + 1) make a contraction of this kind only where
 
-    gamma <= 1/L_max    and    nu^n (sum_m p_m (1 - gamma L_m)^K)^2 < 1,    tau* = 1 at best.
+    gamma < 2/L_max    and    nu^n (sum_m p_m |1 - gamma L_m|^K)^2 < 1,    tau* = 1 at best.
 
 Steps too short for their sparsity are those that thresholding takes back: a wrong support is then
 a fixed point (Beck, Eldar, SIAM J. Optim. 2013, L-stationarity).
@@ -61,12 +61,14 @@ def concerns(
 
     def text(bound: float) -> str:
         return (
-            f"seen {eta:g}, but 1/L_max = {bound:g}: a longer gradient step on a client's loss"
-            " brings a model no nearer for sure (derived, for the theorems of Tong et al. 2022)"
+            f"seen {eta:g}, but 2/L_max = {bound:g}: no longer gradient step on a client's loss is"
+            " sure to bring a model nearer (derived, for the theorems of Tong et al. 2022)"
         )
 
-    yield from long_step(eta, setting.largest_smoothness, text, "1/L_max")
-    nearer = np.maximum(1 - eta * setting.client_smoothness(), 0.0) ** steps
+    yield from long_step(eta, setting.largest_smoothness / 2, text, "1/L_max")
+    if eta * setting.largest_smoothness >= 2:
+        return
+    nearer = np.abs(1 - eta * setting.client_smoothness()) ** steps
     rate, length = float(setting.shares @ nearer), (setting.shape or (setting.dimension,))[0]
     bears = expansion(np.arange(kept, length + 1), length) ** thresholds * rate**2 < 1
     if bears.any() and not bears[0]:

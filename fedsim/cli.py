@@ -16,6 +16,7 @@ from rich.markup import escape
 from fedsim import analysis, describe, report
 from fedsim.building import Builder, missing_data
 from fedsim.errors import DataError
+from fedsim.notes import foreseen, marked, once
 from fedsim.outlook import job_table
 from fedsim.probe import opening
 from fedsim.problems import ENTRIES, fetch
@@ -29,6 +30,7 @@ from fedsim.terminal import err as _err
 from fedsim.terminal import errors as _errors
 from fedsim.terminal import note as _note
 from fedsim.terminal import out as _out
+from fedsim.terminal import remark as _remark
 from fedsim.terminal import theory as _theory
 from fedsim.watching import label, progress_table
 
@@ -85,7 +87,13 @@ def run_command(
         count = sum(len(variant.seeds) for variant in plan.variants)
         with progress_table(_err, count) as watch, _theory():
             result = run(
-                file, out=out, overrides=overrides or (), watch=watch, jobs=jobs, fresh=fresh
+                file,
+                out=out,
+                overrides=overrides or (),
+                watch=watch,
+                jobs=jobs,
+                fresh=fresh,
+                tell=_remark,
             )
         _report(plan, result)
     failed = result.summary[result.summary["status"] != "done"]
@@ -101,13 +109,17 @@ def check(file: File, overrides: Overrides = None) -> None:
         plan = load(file, overrides=overrides or ())
         _offer_downloads(plan)
         problem = None
-        for job in Builder(plan).check():
+        jobs, openings = Builder(plan).check(), {}
+        for job in jobs:
             if job.problem is not problem:
                 _out.print(describe.split_table(job))
             problem = job.problem
-            _out.print(job_table(job, opening(job)))
+            began = openings[job.variant.name] = opening(job)
+            _out.print(job_table(job, began))
             for concern in job.concerns:
                 _note(f"{job.variant.name}: algorithm.{concern.key}: {concern.text}")
+        for note in foreseen(jobs, openings):
+            _remark(note)
     _out.print(f"{escape(str(file))} is right", style="green")
 
 
@@ -236,10 +248,12 @@ def _report(plan: Plan, result: Result) -> None:
     else:
         costs = analysis.final_cost(rounds)
         title = f"{plan.name}: cost of the whole run"
-    costs = analysis.mean_cost(costs, list(labels))
+    costs, labels = analysis.mean_cost(costs, list(labels)), marked(labels, result.seen)
     _out.print(analysis.cost_table(costs, labels, title))
     figure = result.folder / "convergence.png"
     analysis.save(analysis.convergence(rounds, labels, plan.name), figure)
     _out.print(
         f"event logs and tables in {escape(str(result.folder))}, figure {escape(str(figure))}"
     )
+    for note in once(result.seen):
+        _remark(note)

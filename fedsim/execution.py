@@ -26,6 +26,7 @@ from fedsim.record.schema import Event
 from fedsim.scenario import Variant, dump
 from fedsim.sim.setup import Setup
 from fedsim.sim.world import World
+from fedsim.verdict import verdict
 
 
 class Progress(NamedTuple):
@@ -229,10 +230,13 @@ def _status(error: RunError) -> str:
 
 def _summary(job: Ready, world: World, *, status: str, reason: str) -> dict[str, Any]:
     number, objective = world.last_round
+    scenario, start = job.variant.scenario, job.identity["start"]
+    notes = verdict(scenario, reason, start, objective, job.advice()) if status == "done" else ()
     return {
         **job.identity,
         "status": status,
         "reason": reason,
+        "notes": list(notes),
         "rounds": number,
         "t": world.calendar.now,
         "objective": objective,

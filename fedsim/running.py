@@ -17,6 +17,7 @@ from fedsim.building import Builder, Job
 from fedsim.campaign import Campaign
 from fedsim.errors import TheoryWarning
 from fedsim.execution import Watch, unwatched
+from fedsim.notes import Note, Tell, foreseen, untold
 from fedsim.problems import Loss
 from fedsim.record import read
 from fedsim.record.lock import held
@@ -31,10 +32,12 @@ class Result:
     Attributes:
         folder: OUT, with a folder `<variant>/seed-<n>` per run.
         runs: the folders of the runs, in the order of the scenario and of all tables.
+        foreseen: what was to be said of the scenario before it ran.
     """
 
     folder: Path
     runs: tuple[Path, ...]
+    foreseen: tuple[Note, ...] = ()
 
     @cached_property
     def events(self) -> pd.DataFrame:
@@ -56,6 +59,20 @@ class Result:
         """One row a run: how it ended, what it reached and what it cost."""
         return read.read_summaries(self.runs)
 
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What has no effect, or not the one that is meant: of the scenario, then of its runs."""
+        return *self.foreseen, *self.seen
+
+    @cached_property
+    def seen(self) -> tuple[Note, ...]:
+        """What is to be said of the runs, now that they have ended."""
+        return tuple(
+            Note(f"{row['variant']}, seed {row['seed']}", *text.split(": ", 1))
+            for row in self.summary.to_dict("records")
+            for text in (row["notes"] if isinstance(row.get("notes"), list) else ())
+        )
+
 
 def run(
     source: str | Path | Mapping[str, Any] | Scenario,
@@ -68,6 +85,7 @@ def run(
     jobs: int = 1,
     executor: Executor | None = None,
     fresh: bool = False,
+    tell: Tell = untold,
 ) -> Result:
     """Run every variant of a scenario under every seed.
 
@@ -87,6 +105,7 @@ def run(
         jobs: how many runs go on at once, in processes of their own where more than one.
         executor: where they go on instead, such as that of a cluster; it is not shut down.
         fresh: make all runs anew.
+        tell: told of what the scenario says without effect, before anything runs.
 
     Raises:
         ScenarioError: the scenario is wrong; nothing has run then.
@@ -104,14 +123,19 @@ def run(
     if out is not None and not fresh:
         check_place(study, Path(out))
     builder = Builder(plan)
-    for job in builder.check():
+    checked = builder.check()
+    for job in checked:
         _warn(job)
+    said = tuple(foreseen(checked))
+    for note in said:
+        tell(note)
     if out is None:
         temporary = TemporaryDirectory(prefix="fedsim-", ignore_cleanup_errors=True)
         campaign = Campaign(plan, Path(temporary.name), fresh=fresh)
         try:
             study.write(campaign.out)
-            result = Result(campaign.out, campaign.make_all(builder, jobs, executor, watch))
+            runs = campaign.make_all(builder, jobs, executor, watch)
+            result = Result(campaign.out, runs, said)
         except BaseException:
             temporary.cleanup()
             raise
@@ -122,7 +146,8 @@ def run(
             check_place(study, Path(out))  # as somebody else may have left it since
         campaign = Campaign(plan, Path(out), fresh=fresh)
         study.write(campaign.out)
-        return Result(campaign.out, campaign.make_all(builder, jobs, executor, watch))
+        runs = campaign.make_all(builder, jobs, executor, watch)
+        return Result(campaign.out, runs, said)
 
 
 def _warn(job: Job) -> None:

@@ -53,6 +53,11 @@ def note(text: str) -> None:
     err.print(escape(f"beyond theory: {text}"), style="yellow")
 
 
+def remark(text: object) -> None:
+    """Print what a scenario says without effect, or what is to be said of a run."""
+    err.print(escape(f"note: {text}"), style="yellow")
+
+
 @contextmanager
 def errors() -> Iterator[None]:
     """Turn what a user can mend into one readable block and an exit code."""

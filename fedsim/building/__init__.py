@@ -5,6 +5,7 @@ share it: data is read, split and solved once.
 """
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -38,7 +39,7 @@ from fedsim.scenario import (
     Variant,
 )
 from fedsim.scenario.plan import file_order
-from fedsim.streams import stream
+from fedsim.streams import drawing, stream
 
 __all__ = ["Builder", "Job", "missing_data"]
 
@@ -51,6 +52,7 @@ class Builder:
         self._files = Files(plan.folder)
         self._key = ""
         self._problem: Problem
+        self._drawn = False
 
     def check(self) -> list[Job]:
         """Build every variant under its first seed.
@@ -79,8 +81,9 @@ class Builder:
                 the world as a whole cannot do although it is asked of them.
         """
         # With more threads the last bits of an optimum would depend on their number.
-        with threadpool_limits(limits=1):
-            return self._build(variant, seed)
+        with threadpool_limits(limits=1), drawing() as drawn:
+            job = self._build(variant, seed)
+            return replace(job, drawn=drawn() or self._drawn)
 
     def _build(self, variant: Variant, seed: int) -> Job:
         findings, scenario = Findings(variant), variant.scenario
@@ -122,7 +125,9 @@ class Builder:
         spec, clients = scenario.problem, scenario.clients or None
         key = f"{spec.model_dump_json()} {clients} {seed}"
         if key != self._key:
-            self._problem = _problem(spec, clients, seed, self.plan.folder)
+            with drawing() as drawn:
+                self._problem = _problem(spec, clients, seed, self.plan.folder)
+                self._drawn = drawn()
             self._key = key
         return self._problem
 

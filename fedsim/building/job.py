@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from math import nan
+from math import isfinite, nan
 from typing import Any
 
 from fedsim.algorithms import Algorithm, Concern
@@ -39,6 +39,7 @@ class Job:
         participation: who is asked.
         observers: what is evaluated every round beside the objective.
         concerns: the conditions of the method's theory that do not hold.
+        drawn: whether a random number was drawn for the problem or the method.
     """
 
     variant: Variant
@@ -53,6 +54,7 @@ class Job:
     topology: Topology | None
     participation: Participation
     observers: tuple[Observer, ...]
+    drawn: bool = False
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -89,7 +91,14 @@ class Job:
             "dimension": self.problem.dimension,
             "problem": self.problem.fingerprint,
             "reference": None if self.reference is None else self._reference,
+            "start": self._start,
         }
+
+    @property
+    def _start(self) -> float | None:
+        """The objective at the model that the run begins with, if it is a number."""
+        value = self.problem.value(self.setup.initial, self.algorithm.objective)
+        return value if isfinite(value) else None
 
     @property
     def _reference(self) -> dict[str, Any]:

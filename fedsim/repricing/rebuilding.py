@@ -75,6 +75,7 @@ class Repricing:
             **{name: known[name] for name in names},
             **target,
             **{name: known[name] for name in about},
+            "start": known.get("start"),  # older runs have none
         }
 
     @property

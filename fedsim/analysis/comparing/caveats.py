@@ -19,7 +19,7 @@ def caveats(runs: Runs, costs: Mapping[str, pd.DataFrame]) -> list[str]:
         costs: target -> a row a run, as `cost_to_target` gives it.
     """
     parts = [[f"left out: {text}" for text in runs.left_out]]
-    parts += [list(_failures(runs)), list(_problems(runs))]
+    parts += [list(_failures(runs)), list(_risen(runs)), list(_problems(runs))]
     for target, table in costs.items():
         parts += [list(_repeats(runs, target, table)), list(_survivors(runs, target, table))]
     return [text for part in parts for text in part]
@@ -33,6 +33,16 @@ def _failures(runs: Runs) -> Iterator[str]:
         yield f"{len(failed) - _MOST} more runs failed"
     if runs.rounds.empty and failed.empty:
         yield "no run has got as far as the end of its first round: let them run for longer"
+
+
+def _risen(runs: Runs) -> Iterator[str]:
+    """Tell which runs that are done have ended above where they began."""
+    for row in runs.summary.to_dict("records"):
+        notes = row["notes"] if isinstance(row.get("notes"), list) else ()
+        for text in notes:
+            key, _, said = text.partition(": ")
+            if key == "objective":
+                yield f"{runs.labels[row['variant']]}, seed {row['seed']}: the objective: {said}"
 
 
 def _problems(runs: Runs) -> Iterator[str]:

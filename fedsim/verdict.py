@@ -1,0 +1,31 @@
+"""What is to be said of a run once it has ended, beside how it did: its notes."""
+
+from collections.abc import Iterator
+from math import inf
+
+from fedsim.scenario import Scenario
+
+RISEN = "objective"
+"""The key of the note that a run has ended above where it began."""
+
+_ROUNDING = 1e-9  # relative
+
+
+def verdict(
+    scenario: Scenario, reason: str, start: float | None, end: float, advice: str
+) -> Iterator[str]:
+    """Yield the notes of a run that is done, each a key and a sentence.
+
+    Args:
+        scenario: of the run.
+        reason: why it ended.
+        start: the objective at the model that it began with; None where nobody knows.
+        end: the objective of its last round; NaN where there was none.
+        advice: what to say of its step size.
+    """
+    # Under a constraint the objective may have to rise: the start need not be feasible.
+    most = inf if start is None or scenario.algorithm.constrained else start
+    if end > most + _ROUNDING * abs(most):
+        yield f"{RISEN}: it ended at {end:.6g}, above {most:.6g}, where it began{advice}"
+    if reason.startswith("rounds: ") and "rounds" not in scenario.stop.model_fields_set:
+        yield f"stop.rounds: {reason.removeprefix('rounds: ')}: a default has ended it, not a rule"

@@ -1,0 +1,206 @@
+"""Notes: what a scenario says without effect, said alike by check, run and Python."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import fedsim
+from fedsim import analysis
+from fedsim.building import Builder
+from fedsim.cli import app
+from fedsim.notes import Note, foreseen
+from fedsim.scenario import dump, load
+from tests.runs import small
+
+SAME_DATA = {"problem": {**small()["problem"], "split": {"kind": "contiguous"}}}
+GD = {"kind": "gd", "step_size": "1/L"}
+STEEP = {"kind": "gd", "step_size": "2.5/L"}
+
+
+def notes(**changes: Any) -> list[Note]:
+    return list(foreseen(Builder(load(small(**changes))).check()))
+
+
+def keys(**changes: Any) -> list[tuple[str, str]]:
+    return [(note.about, note.key) for note in notes(**changes)]
+
+
+# -- variants ----------------------------------------------------------------------------
+
+
+def test_a_scenario_that_means_what_it_says_has_no_notes() -> None:
+    assert notes(variants={"gd": {"algorithm": GD}}, seeds=2) == []
+
+
+def test_a_variant_that_is_merged_into_the_base_is_named() -> None:
+    """It leaves error feedback out, and so keeps the base's."""
+    top = {"kind": "top-k", "fraction": 0.5}
+    wire = {"up": {"compressor": top, "error_feedback": "ef"}}
+    dcgd = {"kind": "dcgd", "step_size": "0.1/L"}
+    noef = {"wire": {"up": {"compressor": top}}}
+    none = {"wire": {"up": {"compressor": top, "error_feedback": "none"}}}
+    (note,) = notes(algorithm=dcgd, wire=wire, variants={"noef": noef, "none": none})
+    assert (note.about, note.key) == ("noef", "variants")
+    assert "same scenario as base" in note.text
+    assert "merged" in note.text
+
+
+def test_a_variant_that_is_another_variant_is_named() -> None:
+    other = {"algorithm": {"censor": 0.3}}
+    (note,) = notes(variants={"a": other, "b": other})
+    assert (note.about, note.key) == ("b", "variants")
+    assert "as a," in note.text
+
+
+def test_a_point_of_a_sweep_that_is_the_same_number_is_named() -> None:
+    (note,) = notes(algorithm=GD, sweep={"algorithm.step_size": ["1/L", "0.5/L", "1.0/L"]})
+    assert (note.about, note.key) == ("step_size-1.0-L", "variants")
+    assert "same scenario as step_size-1-L," in note.text
+
+
+# -- seeds -------------------------------------------------------------------------------
+
+
+def test_seeds_that_draw_nothing_are_named() -> None:
+    assert keys(**SAME_DATA, algorithm=GD, seeds=3) == [("base", "seeds")]
+    assert keys(**SAME_DATA, algorithm=GD) == []
+    runs = fedsim.run(small(**SAME_DATA, algorithm=GD, seeds=3))
+    assert runs.rounds.groupby("seed")["objective"].sum().nunique() == 1
+
+
+DRAWING: dict[str, dict[str, Any]] = {
+    "split": {},
+    "compressor": {
+        **SAME_DATA,
+        "algorithm": {"kind": "dcgd", "step_size": "0.1/L"},
+        "wire": {"up": {"compressor": {"kind": "rand-k", "fraction": 0.5}}},
+    },
+    "batch": {**SAME_DATA, "algorithm": {"kind": "fedavg", "step_size": 1e-4, "batch": 5}},
+    "start": {"problem": {**SAME_DATA["problem"], "start": {"kind": "normal"}}},
+    "cohort": {**SAME_DATA, "participation": {"kind": "uniform", "count": 2}, "algorithm": GD},
+    "loss of packets": {
+        **SAME_DATA,
+        "fleet": [
+            {"count": 5, "radio": {"kind": "wifi", "loss": {"kind": "independent", "rate": "5 %"}}}
+        ],
+    },
+    "slowdown": {
+        **SAME_DATA,
+        "fleet": [
+            {"count": 5, "device": {"kind": "pi-4", "slowdown": {"kind": "lognormal", "sigma": 1}}}
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("world", DRAWING)
+def test_seeds_that_draw_something_are_not(world: str) -> None:
+    """And the runs differ, so that nothing would have been a false alarm the other way."""
+    changes = {"algorithm": GD, **DRAWING[world], "seeds": 2}
+    assert [key for _, key in keys(**changes) if key == "seeds"] == []
+    one, two = (
+        frame.drop(columns=["seed"]).reset_index(drop=True)
+        for _, frame in fedsim.run(small(**changes, stop={"rounds": 3})).rounds.groupby("seed")
+    )
+    assert not one.equals(two)
+
+
+# -- batches and ends ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [10_000, {"start": 10_000, "ratio": 0.5}])
+def test_a_batch_larger_than_any_client_is_named(batch: object) -> None:
+    fedavg = {"kind": "fedavg", "step_size": 1e-4, "batch": batch}
+    (note,) = notes(algorithm=fedavg)
+    assert note.key == "algorithm.batch"
+    assert "seen 10000, but no client has more than 88 samples" in note.text
+    assert notes(algorithm=fedavg | {"batch": 88}) == []
+
+
+def test_the_batch_of_a_solver_too() -> None:
+    solver = {"kind": "sgd", "batch": 500, "steps": 1}
+    (note,) = notes(algorithm={"kind": "fedgradmp", "sparsity": 3, "solver": solver})
+    assert note.key == "algorithm.solver.batch"
+
+
+def test_rounds_that_end_by_default_are_named_before_and_after() -> None:
+    written = small(algorithm=GD, stop={"time": "1e-3 s", "gap": 1e9})
+    result = fedsim.run(written)
+    assert [note.key for note in result.foreseen] == ["stop.rounds"]
+    assert result.seen == ()  # another rule has ended it
+    ideal = {"fleet": [], "problem": {**small()["problem"], "split": {"kind": "iid", "clients": 2}}}
+    result = fedsim.run(small(algorithm=GD, stop={"gap": 1e-300}, **ideal))
+    (note,) = result.seen
+    assert (note.about, note.key) == ("base, seed 1", "stop.rounds")
+    assert "1000 of 1000: a default has ended it" in note.text
+
+
+# -- a run that is done and has gone the wrong way -------------------------------------------
+
+
+def test_a_run_that_ends_above_where_it_began_says_so_everywhere(tmp_path: Path) -> None:
+    written = small(algorithm=STEEP, variants={"fine": {"algorithm": GD}}, stop={"rounds": 5})
+    with pytest.warns(fedsim.TheoryWarning, match="2/L"):
+        result = fedsim.run(written, out=tmp_path / "out")
+    (note,) = result.notes
+    assert (note.about, note.key) == ("base, seed 1", "objective")
+    summary = json.loads((tmp_path / "out/base/seed-1/summary.json").read_text())
+    assert summary["status"] == "done"
+    assert summary["objective"] > summary["start"]
+    assert summary["notes"] == [f"objective: {note.text}"]
+    assert f"{summary['start']:.6g}, where it began; step_size is" in note.text
+    caveats = analysis.Comparison.of([tmp_path / "out"], ["objective=1"], None, 0.95).notes
+    assert sum("above" in text and "where it began" in text for text in caveats) == 1
+
+
+def test_the_start_is_the_objective_at_the_model_that_all_start_from() -> None:
+    (summary,) = fedsim.run(small(algorithm=GD)).summary.to_dict("records")
+    plan = load(small(algorithm=GD))
+    (job,) = Builder(plan).check()
+    assert summary["start"] == job.problem.value(job.setup.initial, "sum")
+    assert summary["notes"] == []
+
+
+def test_under_a_constraint_an_objective_may_rise() -> None:
+    problem = {
+        "loss": {"kind": "neyman-pearson"},
+        "data": {"kind": "sklearn", "name": "breast-cancer", "preprocess": ["standardise"]},
+        "split": {"kind": "iid", "clients": 3},
+    }
+    sgm = {"kind": "fedsgm", "step_size": 0.5, "tolerance": 1e-3}
+    result = fedsim.run({"problem": problem, "algorithm": sgm, "stop": {"rounds": 3}})
+    assert result.notes == ()
+
+
+# -- where they are said -------------------------------------------------------------------
+
+
+def test_check_and_run_say_the_same_before_anything_runs(tmp_path: Path) -> None:
+    path = tmp_path / "noted.yaml"
+    written = small(**SAME_DATA, algorithm=GD, seeds=2, variants={"again": {}})
+    path.write_text(dump(load(written).variants[0].scenario.model_copy(update={"seeds": 2})))
+    path.write_text(path.read_text() + "variants: {again: {}}\n")
+    said: list[Note] = []
+    result = fedsim.run(path, out=tmp_path / "out", tell=said.append)
+    assert tuple(said) == result.foreseen
+    assert [(note.about, note.key) for note in said] == [
+        ("again", "variants"),
+        ("base, again", "seeds"),
+    ]
+    checked = CliRunner().invoke(app, ["check", str(path)])
+    run = CliRunner().invoke(app, ["run", str(path), "--out", str(tmp_path / "out")])
+    for note in said:
+        for output in (checked.output, run.output):
+            assert f"note: {note}" in output
+
+
+def test_the_table_of_a_run_marks_what_has_risen(tmp_path: Path) -> None:
+    path = tmp_path / "steep.yaml"
+    path.write_text(dump(load(small(algorithm=STEEP, stop={"rounds": 4})).variants[0].scenario))
+    result = CliRunner().invoke(app, ["run", str(path), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0
+    assert "gd (rose)" in result.output
+    assert "note: base, seed 1: objective: it ended at" in result.output

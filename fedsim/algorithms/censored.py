@@ -24,7 +24,11 @@ from pydantic import Field, model_validator
 from fedsim.algorithms import censored_theory
 from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
 from fedsim.algorithms.remedies import EXCESS, at_most, concern
+from fedsim.errors import ParameterError
 from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Reply, Server, Silence
+
+_LEAST = 1e-150
+"""A step size between this and its inverse has a square that is a float64."""
 
 CHB = "Chen, Blum, Sadler: Heavy Ball Momentum for Communication-Efficient Distributed Learning"
 
@@ -189,10 +193,14 @@ class LazyGradient(GradientDescent):
         ready = super().configured(setting)
         if ready.eps1 is not None:
             return ready
-        censor = 0.1 if ready.censor is None else ready.censor
-        return ready.model_copy(
-            update={"censor": None, "eps1": censor / (ready.alpha * setting.clients) ** 2}
-        )
+        censor, scale = 0.1 if ready.censor is None else ready.censor, ready.alpha * setting.clients
+        if not _LEAST < scale < 1 / _LEAST:
+            text = (
+                f"seen {ready.alpha:g}, whose square is no float64, so eps1 = censor/(alpha^2 M^2)"
+                " is none either; give eps1 in place of censor, or another step size"
+            )
+            raise ParameterError("step_size", text)
+        return ready.model_copy(update={"censor": None, "eps1": censor / scale**2})
 
     @property
     def relative(self) -> bool:
@@ -212,7 +220,8 @@ class LazyGradient(GradientDescent):
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:
         """Yield that heavy ball diverges, or that with censoring nobody knows that it does not."""
-        c = float(self.eps1 or 0.0) * (self.alpha * setting.clients) ** 2
+        scale = self.alpha * setting.clients
+        c = float(self.eps1 or 0.0) * scale * scale
         if not c:
             yield from super().concerns(setting)
             return

@@ -68,7 +68,7 @@ class FedCom(LocalSteps):
             return
         spread = (setting.uplink.constant / setting.clients + 1) * self.server_rate
         local = self.local_steps * setting.largest_smoothness * self.eta
-        load = local**2 + spread * local
+        load = local * (local + spread)
         if load > 1 + EXCESS:
             text = (
                 f"seen {self.eta:.4g}, with which K^2 L^2 eta^2 + (omega/M + 1) K L eta gamma ="

@@ -81,7 +81,9 @@ class Builder:
                 the world as a whole cannot do although it is asked of them.
         """
         # With more threads the last bits of an optimum would depend on their number.
-        with threadpool_limits(limits=1), drawing() as drawn:
+        # What is too large for a float64 is infinite, here as in the run, which then diverges.
+        infinite = np.errstate(over="ignore", invalid="ignore")
+        with threadpool_limits(limits=1), infinite, drawing() as drawn:
             job = self._build(variant, seed)
             return replace(job, drawn=drawn() or self._drawn)
 

@@ -1,0 +1,38 @@
+"""Data at the ends of floating point: every method runs, diverges, or is refused with a reason."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.methods import METHODS, scenario
+
+from .campaign import prepared
+from .playing import play
+
+
+@pytest.fixture(scope="module", name="files")
+def _files() -> Iterator[Path]:
+    with prepared() as folder:
+        yield folder
+
+
+@pytest.mark.parametrize("name", ["huge", "tiny"])
+@pytest.mark.parametrize("kind", METHODS)
+def test_features_of_any_size_end_as_they_may(kind: str, name: str, files: Path) -> None:
+    world = scenario(kind)
+    data = {"kind": "npz", "path": f"{name}.npz"}
+    world["problem"] = world["problem"] | {"data": data, "split": {"kind": "iid", "clients": 3}}
+    if "sparsity" in world["algorithm"]:
+        world["algorithm"]["sparsity"] = 2
+    outcome = play(world | {"stop": {"rounds": 2}}, files)
+    assert outcome.end != "finding", outcome.text
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e200])
+@pytest.mark.parametrize("kind", [kind for kind in METHODS if "step_size" in METHODS[kind]])
+def test_step_sizes_of_any_size_end_as_they_may(kind: str, size: float, files: Path) -> None:
+    world = scenario(kind)
+    world["algorithm"]["step_size"] = size
+    outcome = play(world | {"stop": {"rounds": 1}}, files)
+    assert outcome.end != "finding", outcome.text

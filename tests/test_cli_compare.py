@@ -68,8 +68,8 @@ def test_the_tables_and_figures_are_those_of_the_runs(out: Path) -> None:
     for variant in ("base", "gd"):
         sample = expected.loc[[variant], "joules"].to_numpy()
         assert written.loc[variant, "joules"] == pytest.approx(sample.mean(), rel=1e-12)
-        _, high = stats.t.interval(0.95, 2, sample.mean(), stats.sem(sample))
-        assert written.loc[variant, "joules_high"] == pytest.approx(high, rel=1e-9)
+        assert written.loc[variant, "joules_low"] == sample.min()  # of three runs
+        assert written.loc[variant, "joules_high"] == sample.max()
     assert written.index.tolist() == ["base", "gd", "slow"]
     assert written["reached"].tolist() == [3, 3, 0]
     assert written["pareto"].tolist()[2] is False

@@ -1,6 +1,6 @@
 """The overview: the answer in sentences, and what it cost to get there."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import isnan, nan
 
 import pandas as pd
@@ -8,6 +8,8 @@ import pandas as pd
 from fedsim.analysis import paired, quantity
 from fedsim.analysis.comparing.caveats import caveats
 from fedsim.analysis.comparing.comparison import Case
+from fedsim.analysis.comparing.pairs import with_bits
+from fedsim.analysis.comparing.standings import tied_with
 from fedsim.analysis.tables import HEADS, UNITS
 from fedsim.report.parts import Cell, Table, digits, number, words
 from fedsim.report.study import Study
@@ -50,19 +52,27 @@ def notes(study: Study) -> list[str]:
 
 def _first(study: Study, case: Case, there: pd.DataFrame, best: Mapping[str, str]) -> str:
     """Name the variant that is first by each cost; one that is so by several is named once."""
-    praise: dict[str, list[str]] = {}
+    praise: dict[tuple[str, ...], list[str]] = {}
     for cost, name in best.items():
         amount = quantity(float(there[cost][name]), UNITS.get(cost, ""))
-        praise.setdefault(name, []).append(f"{RANKED[cost]} ({amount})")
-    firsts = "; ".join(
-        f"{study.labels[name]} {' and '.join(filter(None, (', '.join(said[:-1]), said[-1])))}"
-        for name, said in praise.items()
-    )
+        tied = tied_with(with_bits(case.costs), name, cost, study.comparison.confidence)
+        praise.setdefault((name, *tied), []).append(f"{RANKED[cost]} ({amount})")
+    firsts = "; ".join(f"{_tied(study, names)} {_and(said)}" for names, said in praise.items())
     if case.target.measure:
         return f"{_upper(case.target.words)}: {firsts}."
     ends = _ends(study).dropna()
     far = f"{study.labels[str(ends.idxmin())]} got furthest ({ends.name} {ends.min():.3g}); "
     return f"No target is set, so this compares whole runs: {'' if ends.empty else far}{firsts}."
+
+
+def _tied(study: Study, names: Sequence[str]) -> str:
+    """Return who is first, or who share that place as far as the seeds can tell."""
+    labels = [study.labels[name] for name in names]
+    return labels[0] if len(labels) == 1 else f"a tie of {_and(labels)}"
+
+
+def _and(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
 def _nobody(study: Study, case: Case) -> str:
@@ -116,7 +126,7 @@ def _costs(study: Study, case: Case) -> Table:
     rows = []
     for row in case.table.to_dict("records"):
         name = str(row["variant"])
-        cells = [Cell(study.labels[name], under="Pareto-optimal" if row["pareto"] else "")]
+        cells = [Cell(study.labels[name], under=_mark(row["pareto"], row["tie"]))]
         cells.append(Cell(f"{row['reached']} of {row['runs']}", float(row["reached"])))
         for cost in COSTS:
             bounds = row[f"{cost}_low"], row[f"{cost}_high"]
@@ -125,6 +135,12 @@ def _costs(study: Study, case: Case) -> Table:
     heads = (HEADS.get(cost, cost) for cost in COSTS)
     last = f"{ends.name} at the end"
     return Table(_upper(case.target.words), ("variant", "reached", *heads, last), rows)
+
+
+def _mark(optimal: object, tie: object) -> str:
+    if optimal:
+        return "Pareto-optimal"
+    return "tie: may be Pareto-optimal" if tie else ""
 
 
 def _ends(study: Study) -> "pd.Series[float]":

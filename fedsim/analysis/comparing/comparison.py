@@ -12,7 +12,7 @@ from rich.table import Table
 from fedsim.analysis.comparing.caveats import caveats
 from fedsim.analysis.comparing.gathering import Runs, gather
 from fedsim.analysis.comparing.pairs import paired, summarised, with_bits
-from fedsim.analysis.comparing.pareto import pareto
+from fedsim.analysis.comparing.standings import standings
 from fedsim.analysis.comparing.tables import paired_table, summary_table
 from fedsim.analysis.comparing.targets import Target
 from fedsim.analysis.comparing.trade_offs import TRADED, cost_bars, pareto_scatter
@@ -32,7 +32,8 @@ class Case(NamedTuple):
         target: what was to be reached.
         costs: a row a run, as `cost_to_target` gives it.
         table: a row a variant, as `summarised` gives it; and whether it is Pareto-optimal in
-            bits, seconds and joules among the variants of which all runs got there.
+            bits, seconds and joules among the variants of which all runs got there, for sure
+            (pareto) or as far as these seeds can tell (tie).
         pairs: as `paired` gives it.
     """
 
@@ -104,17 +105,23 @@ class Comparison:
     def tables(self) -> list[Table]:
         """Return what a terminal shows: for each target a table of costs and one of pairs."""
         sure = f"{100 * self.confidence:g} % intervals"
+        means = f"{sure} (of 2 or 3 runs: least and largest)" if self._few else sure
         if self.runs.extent:
-            sure += f"; unfinished: {self.runs.extent}"
+            sure, means = (f"{each}; unfinished: {self.runs.extent}" for each in (sure, means))
         tables = []
         for case in self.cases:
             labels = self._chosen(case, _MOST_ROWS)
-            tables.append(summary_table(case.table, labels, f"{case.target.words}; {sure}"))
+            tables.append(summary_table(case.table, labels, f"{case.target.words}; {means}"))
             if len(self.runs.labels) > 1:
                 other = self.runs.labels[self.against]
                 title = f"{case.target.words}, less that of {other} seed by seed; {sure}"
                 tables.append(paired_table(case.pairs, self._chosen(case, _MOST_DRAWN), title))
         return tables
+
+    @property
+    def _few(self) -> bool:
+        """Whether some interval of a mean is from the least run to the largest."""
+        return any(case.table["reached"].between(2, 3).any() for case in self.cases)
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """Return all tables: of runs, of variants and of pairs, with their target in front."""
@@ -133,7 +140,9 @@ class Comparison:
             labels, name = self._chosen(case, _MOST_DRAWN), f"{case.target}".replace("=", "-")
             figures[f"convergence-{name}"] = self._convergence(case.target, labels)
             figures[f"costs-{name}"] = cost_bars(case.table, labels, case.target.words)
-            figures[f"trade-offs-{name}"] = pareto_scatter(case.table, labels, case.target.words)
+            figures[f"trade-offs-{name}"] = pareto_scatter(
+                case.table, labels, case.target.words, case.costs, self.confidence
+            )
         return figures
 
     def write(self, folder: Path) -> None:
@@ -179,8 +188,9 @@ class Comparison:
 def _case(runs: Runs, target: Target, against: str, confidence: float) -> Case:
     costs = target.costs(runs)
     table = summarised(costs, confidence)
-    whole = table[table["reached"] == table["runs"]]
-    table["pareto"] = pareto(whole, TRADED).reindex(table.index, fill_value=False)
+    standing = standings(with_bits(costs), TRADED, confidence)
+    for flag in ("pareto", "tie"):
+        table[flag] = table["variant"].isin(standing.index[standing[flag].astype(bool)])
     return Case(target, costs, table, paired(costs, against, confidence))
 
 

@@ -23,6 +23,9 @@ COMPARED = (
 )
 """Costs that are compared; `bits` are those of both directions."""
 
+_ENOUGH = 4
+"""From so many runs on there is an interval; of fewer the least and the largest are told."""
+
 _ROUNDING = 8 * np.finfo(np.float64).eps
 """Figures that differ by no more than this, relatively, are sums in another order."""
 
@@ -41,9 +44,11 @@ def summarised(costs: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
 
     Returns:
         A row a variant, in the order of `costs`: variant, runs, reached, and for each cost c
-        of `COMPARED` the mean over the runs that reached the target as c, and its interval by
-        Student's t as c_low and c_high. The mean is NaN where no run got there, the interval
-        where fewer than two did.
+        of `COMPARED` the mean over the runs that reached the target as c, and its interval as
+        c_low and c_high: Student's for the logarithm of the mean, by the delta method, so that
+        it never reaches 0; of two or three runs, which say too little for that, the least and
+        the largest. The mean is NaN where no run got there, the interval where fewer than two
+        did.
 
     Raises:
         ValueError: the confidence is not between 0 and 1.
@@ -52,13 +57,18 @@ def summarised(costs: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     groups = own.groupby("variant", sort=False)
     table = pd.DataFrame({"runs": groups.size(), "reached": groups["reached"].sum()})
     arrived = own[own["reached"]].groupby("variant", sort=False)[list(COMPARED)]
-    means, spreads = (each.reindex(table.index) for each in (arrived.mean(), arrived.std()))
+    figures = (arrived.mean(), arrived.std(), arrived.min(), arrived.max())
+    means, spreads, least, largest = (each.reindex(table.index) for each in figures)
+    count = table["reached"].to_numpy()
+    few = (count > 1) & (count < _ENOUGH)
     for cost in COMPARED:
         mean = means[cost].to_numpy()
-        margin = _margin(spreads[cost].to_numpy(), table["reached"].to_numpy(), confidence)
-        table = table.assign(
-            **{cost: mean, f"{cost}_low": mean - margin, f"{cost}_high": mean + margin}
-        )
+        margin = _margin(spreads[cost].to_numpy(), count, confidence)
+        factor = np.exp(np.divide(margin, mean, out=np.zeros_like(margin), where=mean > 0))
+        factor = np.where(count > 1, factor, np.nan)
+        low = np.where(few, least[cost], mean / factor)
+        high = np.where(few, largest[cost], mean * factor)
+        table = table.assign(**{cost: mean, f"{cost}_low": low, f"{cost}_high": high})
     return table.rename_axis("variant").reset_index()
 
 

@@ -15,15 +15,19 @@ _LEAST = 1e-4  # nobody believes a smaller probability
 
 
 def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
-    """Return a table of `summarised`, a row a variant: means, and below them half the interval.
+    """Return a table of `summarised`, a row a variant: means, and below them their intervals.
 
     Args:
-        table: with a column `pareto` beside.
+        table: with columns `pareto` and `tie` beside.
         labels: variant -> what the table calls it; the others are left out.
         title: above the table.
     """
     drawn = plain(title)
-    drawn.caption = "* Pareto-optimal in bits, time and energy"
+    drawn.caption = (
+        "* Pareto-optimal in bits, time and energy; tie: not told apart from such a one"
+        if table["tie"].any()
+        else "* Pareto-optimal in bits, time and energy"
+    )
     drawn.caption_justify = "left"
     drawn.add_column("variant", overflow="fold")
     drawn.add_column("reached", justify="right", no_wrap=True)
@@ -36,7 +40,7 @@ def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) ->
             cells += [_mean(row, cost) for cost in _SHOWN]
         else:
             cells += ["", "never reached", *[""] * (len(_SHOWN) - 2)]
-        drawn.add_row(*cells, "*" if row["pareto"] else "")
+        drawn.add_row(*cells, "*" if row["pareto"] else "tie" if row["tie"] else "")
     return drawn
 
 
@@ -74,12 +78,17 @@ def paired_table(pairs: pd.DataFrame, labels: Mapping[str, str], title: str) -> 
 
 
 def _mean(row: Mapping[Hashable, float], cost: str) -> str:
-    mean, margin = row[cost], row[f"{cost}_high"] - row[cost]
+    mean, low, high = row[cost], row[f"{cost}_low"], row[f"{cost}_high"]
     text = quantity(mean, UNITS.get(cost, ""))
-    if not mean or isnan(margin):
+    if not mean or isnan(high):
         return text
-    share = 100 * margin / mean
-    return f"{text}\n[dim]± {share:{'.0f' if share >= 100 else '.2g'}} %[/]"
+    shares = [_share(bound, mean) for bound in (mean - low, high - mean)]
+    return f"{text}\n[dim]\N{MINUS SIGN}{shares[0]}+{shares[1]}%[/]"
+
+
+def _share(part: float, whole: float) -> str:
+    share = 100 * part / whole
+    return f"{share:{'.0f' if share >= 100 else '.2g'}}"
 
 
 def _ratio(ratio: float) -> str:

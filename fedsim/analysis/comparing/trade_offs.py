@@ -9,7 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter
 
+from fedsim.analysis.comparing.pairs import with_bits
 from fedsim.analysis.comparing.pareto import pareto
+from fedsim.analysis.comparing.standings import standings
 from fedsim.analysis.figures import COLOURS, drawn
 from fedsim.analysis.tables import quantity
 
@@ -52,28 +54,37 @@ def cost_bars(table: pd.DataFrame, labels: Mapping[str, str], title: str = "") -
     return figure
 
 
-def pareto_scatter(table: pd.DataFrame, labels: Mapping[str, str], title: str = "") -> Figure:
+def pareto_scatter(
+    table: pd.DataFrame,
+    labels: Mapping[str, str],
+    title: str = "",
+    costs: pd.DataFrame | None = None,
+    confidence: float = 0.95,
+) -> Figure:
     """Draw what variants trade: a panel for each two of bits, seconds and joules.
 
-    A variant whose mark is full is Pareto-optimal in the two costs of the panel; a line
-    joins these. Only variants of which all runs got there are drawn.
+    A variant whose mark is full is Pareto-optimal in the two costs of the panel, one whose
+    mark is half full is not told apart from such a one; a line joins the best means. Only
+    variants of which all runs got there are drawn.
 
     Args:
         table: as `summarised` gives it.
         labels: variant -> what the legend calls it; the others are grey points.
         title: above the figure.
+        costs: a row a run, which say what is sure; the means alone where not given.
+        confidence: of the intervals of paired differences.
     """
     figure = Figure(figsize=(13, 4.8), layout="constrained")
     panels = figure.subplots(1, 3, squeeze=False)[0]
     rows = table[table["reached"] == table["runs"]].set_index("variant")
     for axis, (across, up) in zip(panels, combinations(TRADED, 2), strict=True):
         _front(axis, rows, across, up)
-        optimal = pareto(rows, [across, up])
+        fill = _fills(rows, costs, (across, up), confidence)
         numbers = {variant: number for number, variant in enumerate(labels)}
         for variant, row in rows.to_dict("index").items():
             if variant in numbers:
                 name = numbers[str(variant)], drawn(labels[str(variant)])
-                _point(axis, row, (across, up), name, full=bool(optimal[variant]))
+                _point(axis, row, (across, up), name, fill[str(variant)])
         others = rows.drop(index=[name for name in labels if name in rows.index])
         axis.scatter(others[across], others[up], s=12, color=_GREY, alpha=0.5, linewidth=0)
         _scale(axis, rows, across, up)
@@ -83,13 +94,29 @@ def pareto_scatter(table: pd.DataFrame, labels: Mapping[str, str], title: str = 
         figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
     else:
         panels[1].set_title("no variant got there in all of its runs", color=_GREY)
-    figure.suptitle(f"{drawn(title)}; full marks are Pareto-optimal in the two costs of a panel")
+    told = "full marks are Pareto-optimal in the two costs of a panel, half ones may be"
+    figure.suptitle(f"{drawn(title)}; {told}")
     return figure
+
+
+def _fills(
+    rows: pd.DataFrame, costs: pd.DataFrame | None, pair: tuple[str, str], confidence: float
+) -> dict[str, str]:
+    """Return how full the mark of each variant is: full, half or none."""
+    if costs is None:
+        optimal = pareto(rows, pair)
+        return {str(name): "full" if optimal[name] else "none" for name in rows.index}
+    standing = standings(with_bits(costs), pair, confidence)
+    return {
+        str(name): "full" if own["pareto"] else "half" if own["tie"] else "none"
+        for name, own in standing.to_dict("index").items()
+    }
 
 
 def _bars(axis: Axes, rows: pd.DataFrame, cost: str, unit: str) -> None:
     """Draw the bars of one panel and write at each what it stands for."""
     margins = (rows[f"{cost}_high"] - rows[cost]).fillna(0).to_numpy()
+    below = (rows[cost] - rows[f"{cost}_low"]).fillna(0).to_numpy()
     for number, row in enumerate(rows.to_dict("records")):
         mean, margin, runs, reached = row[cost], margins[number], row["runs"], row["reached"]
         if not reached:
@@ -99,7 +126,8 @@ def _bars(axis: Axes, rows: pd.DataFrame, cost: str, unit: str) -> None:
         colour = COLOURS[number % len(COLOURS)]
         axis.barh(number, mean, 0.7, color=colour, hatch="//" if some else "", edgecolor="white")
         if margin:
-            axis.errorbar(mean, number, xerr=margin, color="black", capsize=3, linewidth=1)
+            around = [[below[number]], [margin]]
+            axis.errorbar(mean, number, xerr=around, color="black", capsize=3, linewidth=1)
         text = quantity(mean, unit) + (f" ({reached} of {runs})" if some else "")
         _write(axis, text, (mean + margin, number), "black")
     widest = float(np.nanmax(rows[cost] + margins)) if rows[cost].notna().any() else 0.0
@@ -123,20 +151,23 @@ def _point(
     row: Mapping[Hashable, float],
     costs: tuple[str, str],
     name: tuple[int, str],
-    *,
-    full: bool,
+    fill: str,
 ) -> None:
     (across, up), (number, label) = costs, name
     colour = COLOURS[number % len(COLOURS)]
-    xerr, yerr = (row[f"{cost}_high"] - row[cost] for cost in costs)
+    xerr, yerr = (
+        [[row[cost] - row[f"{cost}_low"]], [row[f"{cost}_high"] - row[cost]]] for cost in costs
+    )
     axis.errorbar(
         row[across],
         row[up],
-        xerr=None if np.isnan(xerr) else xerr,
-        yerr=None if np.isnan(yerr) else yerr,
+        xerr=None if np.isnan(xerr).any() else xerr,
+        yerr=None if np.isnan(yerr).any() else yerr,
         fmt=_MARKERS[(number + number // len(COLOURS)) % len(_MARKERS)],
         color=colour,
-        markerfacecolor=colour if full else "white",
+        fillstyle="left" if fill == "half" else "full",
+        markerfacecolor="white" if fill == "none" else colour,
+        markerfacecoloralt="white",
         markersize=8,
         capsize=3,
         linewidth=1,

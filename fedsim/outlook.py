@@ -11,6 +11,7 @@ from rich.text import Text
 
 from fedsim.analysis import listing, quantity
 from fedsim.building import Job
+from fedsim.building.patience import GIVE_UP, MANY, slowest
 from fedsim.probe import Opening, RoundCost
 from fedsim.wire import HEADER_BITS, Dense
 
@@ -65,10 +66,23 @@ def _facts(job: Job) -> Iterator[str]:
     else:
         yield f"optimum {job.reference.value:.10g}, by {job.reference.method}"
     if job.participation.give_up < inf:
-        yield (
-            "a round in which too few have reported is given up after"
-            f" {quantity(job.participation.give_up, 's')} (participation.give_up)"
-        )
+        yield _patience(job)
+
+
+def _patience(job: Job) -> str:
+    """Say when a round is given up, and where nobody has written it, how that was found."""
+    text = (
+        "a round in which too few have reported is given up after"
+        f" {quantity(job.participation.give_up, 's')} (participation.give_up"
+    )
+    if job.scenario.participation.give_up is not None:
+        return f"{text})"
+    last = slowest(job)
+    return (
+        f"{text}, which is not given: {MANY} times the {quantity(last.seconds, 's')} that"
+        f" {last.name}, the slowest client, takes for a round at its best, and at least"
+        f" {GIVE_UP / 60:g} min)"
+    )
 
 
 def _totals(job: Job, opening: Opening) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Rounds that could wait for ever: given up by default, or refused with what helps."""
 
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ from rich.console import Console
 
 import fedsim
 from fedsim.building import Builder
+from fedsim.building.patience import slowest
 from fedsim.outlook import job_table
 from fedsim.probe import opening
 from fedsim.scenario import load
 
-PROBLEM = {
+PROBLEM: dict[str, Any] = {
     "loss": {"kind": "squared", "l2": 0.1},
     "data": {"kind": "sparse-linear", "clients": 4, "rows": 8, "features": 6, "ones": 3},
     "split": {"kind": "groups"},
@@ -161,6 +163,76 @@ def test_check_names_the_time_that_nobody_has_written() -> None:
         return str(console.file.getvalue())  # type: ignore[attr-defined]
 
     words = "a round in which too few have reported is given up after"
-    assert f"{words} 600 s (participation.give_up)" in said(quorum="75 %")
+    assert f"{words} 600 s (participation.give_up, which is not given: 10" in said(quorum="75 %")
     assert f"{words} 7 s" in said(quorum="75 %", give_up="7 s")
     assert words not in said(deadline="5 s")
+
+
+SENSORS: dict[str, Any] = {
+    "problem": PROBLEM | {"data": PROBLEM["data"] | {"features": 1000, "ones": 30}},
+    "participation": {"kind": "full", "quorum": "75 %"},
+    "fleet": [{"count": 4, "device": "cortex-m4", "radio": "lora-sf10"}],
+    "stop": {"rounds": 6},
+}
+"""A model of 4 kB takes 79 frames, and each of them over a minute with the silence after it."""
+
+
+def sensors(**radio: Any) -> dict[str, Any]:
+    group = {**SENSORS["fleet"][0], "radio": {"kind": "lora-sf10", **radio}}
+    return scenario(**SENSORS | {"fleet": [group]})
+
+
+def rounds_of(folder: Path, blocks: dict[str, Any]) -> tuple[list[float], int]:
+    """Run; return how long each round took, and how many of them were given up."""
+    result = fedsim.run(blocks, out=folder)
+    times = [0.0, *result.rounds["t"]]
+    given_up = int((result.events["event"] == "abandoned").sum())
+    return [after - before for before, after in pairwise(times)], given_up
+
+
+def test_slow_sensors_have_the_time_that_they_need(tmp_path: Path) -> None:
+    lossy = {"tries": 3, "loss": {"kind": "independent", "rate": "2 %"}}
+    spans, given_up = rounds_of(tmp_path / "lossy", sensors(**lossy))
+    assert min(spans) > 600
+    assert given_up == 0
+    sure, _ = rounds_of(tmp_path / "sure", sensors())
+    assert spans == pytest.approx(sure, rel=0.25)
+
+
+def test_slow_sensors_are_given_up_where_all_is_lost(tmp_path: Path) -> None:
+    lossy = {"tries": 1, "loss": {"kind": "independent", "rate": "5 %"}}  # of 79 frames, one is
+    spans, given_up = rounds_of(tmp_path, sensors(**lossy))
+    assert given_up == len(spans) == 6
+
+
+@pytest.mark.parametrize("clients", [4, 40])
+def test_what_is_waited_for_is_more_than_any_round_takes(clients: int, tmp_path: Path) -> None:
+    """A server's link that all share is slower than any radio."""
+    data = PROBLEM["data"] | {"clients": clients, "features": 400}
+    group = {"count": clients, "radio": LOSSY | {"loss": {"kind": "independent", "rate": "1 %"}}}
+    blocks = scenario(
+        problem=PROBLEM | {"data": data},
+        network={"topology": "star", "server": {"uplink": "600 bit/s"}},
+        participation={"kind": "full", "quorum": "50 %"},
+        fleet=[group],
+        stop={"rounds": 3},
+    )
+    (job,) = Builder(load(blocks)).check()
+    spans, given_up = rounds_of(tmp_path, blocks)
+    assert given_up == 0
+    assert job.participation.give_up > 2 * max(spans)
+
+
+def test_a_client_at_its_best_takes_what_a_run_shows(tmp_path: Path) -> None:
+    device = {"kind": "ideal", "speed": "1 kFLOP/s"}
+    radio = {"kind": "ideal", "up": "1 kbit/s", "down": "2 kbit/s", "latency": "3 s"}
+    lossy = {"loss": {"kind": "independent", "rate": "0.0000001 %"}, "tries": 1}
+    blocks = scenario(
+        fleet=[{"count": 4, "device": device, "radio": {**radio, **lossy}}],
+        participation={"kind": "full", "quorum": "75 %"},
+        stop={"rounds": 3},
+    )
+    (job,) = Builder(load(blocks)).check()
+    spans, _ = rounds_of(tmp_path, blocks)
+    assert slowest(job).seconds == pytest.approx(max(spans), rel=0.05)
+    assert job.participation.give_up == 600

@@ -54,7 +54,10 @@ def test_a_folder_that_is_being_written_is_left_alone(
     command: str, made: dict[str, Path], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    fedsim.run(LONG, out=out)
+    if command == "reprice":  # into a folder of other runs it is refused, whoever holds it
+        assert invoke(WRITING[command], **made, out=out).exit_code == 0
+    else:
+        fedsim.run(LONG, out=out)
     with held(out):
         before = files(out)
         result = invoke(WRITING[command], **made, out=out)
@@ -146,7 +149,32 @@ def test_a_scenario_that_is_wrong_makes_no_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_finished_campaign_leaves_its_runs_and_an_empty_lock(tmp_path: Path) -> None:
+def test_a_finished_campaign_leaves_what_it_made_and_an_empty_lock(tmp_path: Path) -> None:
     fedsim.run(QUICK, out=tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [LOCK, "base"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [LOCK, "base", "study.json"]
     assert (tmp_path / LOCK).read_bytes() == b""
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_where_nothing_was_written_nothing_is_left(
+    error: type[BaseException], tmp_path: Path
+) -> None:
+    with pytest.raises(error), held(tmp_path / "deep" / "out"):
+        raise error
+    assert not list(tmp_path.iterdir())
+    with held(tmp_path):
+        pass
+    with pytest.raises(error), held(tmp_path):
+        raise error
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK]  # as it was before
+
+
+def test_what_was_written_stays_and_so_does_its_lock(tmp_path: Path) -> None:
+    def written() -> None:
+        with held(tmp_path):
+            (tmp_path / "base").mkdir()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        written()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [LOCK, "base"]

@@ -22,6 +22,7 @@ from fedsim.building.findings import Findings
 from fedsim.building.job import Job
 from fedsim.building.observers import observers
 from fedsim.building.packing import promise
+from fedsim.building.patience import slowest
 from fedsim.building.policies import check_sizes, participation
 from fedsim.building.sizes import check_counts
 from fedsim.building.surroundings import surroundings
@@ -99,10 +100,11 @@ class Builder:
             policy = participation(scenario.participation, rows)
             check_sizes(scenario.participation, len(members), findings)
             check_deadline(scenario, fleet, members, solved.problem.losses, findings)
-            policy = closing(scenario, fleet, policy, findings)
             measured = observers(scenario, solved.problem, findings)
+            job = Job(variant, seed, *solved, groups, members, fleet, links, policy, measured)
+            closes = closing(scenario, fleet, policy, findings, lambda: slowest(job).patience)
             findings.settle()
-            return Job(variant, seed, *solved, groups, members, fleet, links, policy, measured)
+            return replace(job, participation=closes)
         raise ScenarioError(findings.faults)
 
     def _solved(self, scenario: Scenario, seed: int, findings: Findings) -> "_Solved | None":

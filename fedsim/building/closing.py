@@ -1,6 +1,6 @@
 """Closing: whether every round will be over, whatever messages are lost for good."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -10,12 +10,13 @@ from fedsim.building.fleet import Make
 from fedsim.scenario import Scenario
 from fedsim.sim.participation import Participation
 
-GIVE_UP = 600.0
-"""When a round is given up where nothing is said and one might never close, s."""
-
 
 def closing(
-    scenario: Scenario, makes: Sequence[Make], policy: Participation, findings: Findings
+    scenario: Scenario,
+    makes: Sequence[Make],
+    policy: Participation,
+    findings: Findings,
+    patience: Callable[[], float],
 ) -> Participation:
     """Return a policy under which every round is over some time.
 
@@ -28,13 +29,15 @@ def closing(
         makes: of the fleet's groups.
         policy: what was written of participation.
         findings: takes what would wait for ever for a message that is lost for good.
+        patience: says after how long a round is given up where nothing is said, s; asked only
+            where one might never close.
     """
     losing = [make for make in makes if _lose(make, scenario)]
     clients = sum(make.spec.count for make in makes)
     if not losing or policy.give_up < inf or _surely_closes(scenario, policy):
         return policy
     if _may_close(scenario, policy, min(policy.asked or clients, clients)):
-        return replace(policy, give_up=GIVE_UP)
+        return replace(policy, give_up=patience())
     for make in losing:
         _refuse(make, policy, findings)
     return policy

@@ -9,8 +9,8 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,11 +27,14 @@ LOCK, HOLDER = ".lock", ".lock.json"
 def held(folder: Path) -> Iterator[None]:
     """Be the only one that writes into a folder, which is made where there is none.
 
+    Where that ends in an error and nothing has been written, the folder is left as it was.
+
     Raises:
         OccupiedError: somebody else writes into it, in this process or in another one.
         OutputError: the folder cannot be written.
     """
     lock = FileLock(folder / LOCK)
+    made = [path for path in (folder / LOCK, folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(blocking=False)
@@ -42,9 +45,28 @@ def held(folder: Path) -> Iterator[None]:
     try:
         write_whole(folder / HOLDER, _oneself().encode())
         yield
+    except BaseException:
+        _retreat(folder, made)
+        raise
     finally:
         (folder / HOLDER).unlink(missing_ok=True)
         lock.release()
+
+
+def _retreat(folder: Path, made: Sequence[Path]) -> None:
+    """Leave no trace of a hold under which nothing has been written, while it lasts.
+
+    Whoever has the file open already, to lock it next, sees that it has lost its name.
+
+    Args:
+        folder: that is held.
+        made: what was not there before: its lock, itself, and folders above it.
+    """
+    with suppress(OSError):  # what cannot be undone stays, and hides no error
+        (folder / HOLDER).unlink(missing_ok=True)
+        if {path.name for path in folder.iterdir()} <= {LOCK}:
+            for path in made:
+                path.rmdir() if path.is_dir() else path.unlink()
 
 
 def _oneself() -> str:

@@ -17,6 +17,7 @@ a method of one's own, which may keep time in other ways, is re-enacted in its o
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
@@ -154,7 +155,10 @@ def _priced(run: Repricing, out: Path, watch: Watch) -> Path:
         if summary["status"] != "done":
             raise run.error("fleet", str(summary["reason"]))
     except RepricingError:
-        rmtree(RunFolder.place(out, run.variant.name, run.seed), ignore_errors=True)
+        place = RunFolder.place(out, run.variant.name, run.seed)
+        rmtree(place, ignore_errors=True)
+        with suppress(OSError):  # where other runs of the variant are
+            place.parent.rmdir()
         raise
     watch(ending(run, out))
     return path

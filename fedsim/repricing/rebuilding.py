@@ -149,7 +149,7 @@ def rebuilt(original: Original, variant: Variant, tape: Tape, folder: Path) -> R
     around = surroundings(scenario, groups, Files(folder), folder, findings)
     policy = participation(scenario.participation, original.samples)
     check_sizes(scenario.participation, len(around.members), findings)
-    policy = closing(scenario, around.makes, policy, findings)
+    policy = closing(scenario, around.makes, policy, findings, _no_patience)
     _check_gap(scenario, original, findings)
     findings.settle()
     return Repricing(original, variant, groups, around, policy, tape)
@@ -162,6 +162,10 @@ def _check_gap(scenario: Scenario, original: Original, findings: Findings) -> No
 
 def _unknown() -> Array:
     raise AssertionError("a re-enactment asks for no smoothness")
+
+
+def _no_patience() -> float:
+    raise AssertionError("rounds that close before all have answered are not priced again")
 
 
 def _no_packer(*_: Any) -> Packer:

@@ -8,6 +8,7 @@ from typing import Any
 import fedsim
 from fedsim.algorithms import Algorithm
 from fedsim.record.manifest import MANIFEST
+from fedsim.record.studies import STUDY
 from tests.methods import scenario
 from tests.runs import files
 
@@ -45,8 +46,12 @@ def differing(fresh: Path, priced: Path) -> list[str]:
 
 
 def contents(folder: Path) -> dict[str, object]:
-    """Return every file of a folder of runs, manifests without origin and seal."""
-    return {name: _read(name, content) for name, content in files(folder).items()}
+    """Return every file of the runs in a folder, manifests without origin and seal.
+
+    The folder itself says of its runs that they were priced, and from which file they are.
+    """
+    runs = {name: content for name, content in files(folder).items() if name != STUDY}
+    return {name: _read(name, content) for name, content in runs.items()}
 
 
 def _read(name: str, content: bytes) -> object:

@@ -30,7 +30,7 @@ def refusal(
     fedsim.run(source, out=folder / "before", **options)
     with pytest.raises(RepricingError) as error:
         fedsim.reprice(folder / "before", overrides, folder / "priced", **options)
-    assert not list((folder / "priced").rglob("*.*"))
+    assert not (folder / "priced").exists()
     return [(fault.key, fault.message) for fault in error.value.faults]
 
 

@@ -1,0 +1,140 @@
+"""Patience: how long a round may take before a server that waits for a quorum gives it up.
+
+Ten minutes are long for phones and short for sensors, whose radios are silent for most of an
+hour. So what nobody has written follows from the fleet: it is `MANY` times what the slowest client
+takes for a round at its best, and never less than `GIVE_UP`. A round that is given up although it
+would have closed costs all its work, one that is waited for in vain costs time alone.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from math import ceil, inf
+
+import numpy as np
+
+from fedsim.algorithms import Algorithm
+from fedsim.building.fleet import Make
+from fedsim.building.job import Job
+from fedsim.physics.channels import Shannon
+from fedsim.physics.lora import LoRa
+from fedsim.physics.radios import RadioModel, Rate
+from fedsim.physics.signals import Signal
+from fedsim.physics.topology import Route, Topology
+from fedsim.problems import LocalLoss
+from fedsim.wire import HEADER_BITS, Dense
+
+GIVE_UP = 600.0
+"""When a round is given up where nothing is said, at the least, s."""
+
+MANY = 10
+"""How many times over the slowest client's best round is waited for."""
+
+SHADOW = 2
+"""Behind a shadow of how many standard deviations a link of `Shannon`'s law is looked at."""
+
+
+@dataclass(frozen=True)
+class Slowest:
+    """The client of a fleet that takes longest for a round at its best.
+
+    Attributes:
+        name: of its make.
+        seconds: what it takes, as `slowest` adds it up.
+    """
+
+    name: str
+    seconds: float
+
+    @property
+    def patience(self) -> float:
+        """After how long a round is given up: whole minutes, s."""
+        if self.seconds == inf:  # a link that carries nothing, which is refused elsewhere
+            return GIVE_UP
+        return max(GIVE_UP, 60.0 * ceil(MANY * self.seconds / 60))
+
+
+def slowest(job: Job) -> Slowest:
+    """Return the slowest client: it hears the model, works on it, and sends one like it.
+
+    The model goes uncompressed. A link that others use carries theirs as well; a packet is sent as
+    often as it is on average; traces and duty cycles are taken in the long run.
+    """
+    makes, members, topology = job.makes, job.members, job.topology
+    initial = np.zeros(job.problem.dimension)
+    bits = Dense.of(initial, job.scenario.wire.values).bits + HEADER_BITS
+    alone = [_on_air(make.radio, bits) for make in makes]
+    busy = (
+        [0.0] * len(members)
+        if topology is None
+        else _shared(topology, bits, job.participation.asked)
+    )
+    spans = [
+        _work(job.algorithm, loss, makes[number])
+        + alone[number]
+        + shared * _transmissions(makes[number].radio)
+        for number, loss, shared in zip(members, job.problem.losses, busy, strict=True)
+    ]
+    last = int(np.argmax(spans))
+    return Slowest(makes[members[last]].name, spans[last])
+
+
+def _samples(algorithm: Algorithm, loss: LocalLoss) -> float:
+    """Return how many samples a client's work of one round passes over, about."""
+    solver = getattr(algorithm, "solver", algorithm)
+    passes = getattr(algorithm, "epochs", None)
+    if passes is not None:
+        return float(passes * loss.rows)
+    steps = getattr(solver, "steps", getattr(algorithm, "local_steps", 1))
+    batch = getattr(solver, "batch", None)
+    return float(steps * (min(batch, loss.rows) if isinstance(batch, int) else loss.rows))
+
+
+def _work(algorithm: Algorithm, loss: LocalLoss, make: Make) -> float:
+    """Return the seconds of that work: of gradients of so many samples."""
+    samples = _samples(algorithm, loss)
+    return make.device.nominal(loss.gradient_operations * samples / loss.rows, samples)
+
+
+def _on_air(radio: RadioModel, bits: int) -> float:
+    """Return the seconds in which a client's own radio takes a message in, and sends one."""
+    ways = sum(_way(rate, radio, bits) for rate in (radio.down, radio.up))
+    waits = 2 * (radio.latency + radio.promotion_time)
+    return ways * _transmissions(radio) + waits
+
+
+def _way(rate: Rate, radio: RadioModel, bits: int) -> float:
+    if isinstance(rate, LoRa):
+        span = rate.span(bits)
+        return span.elapsed + span.rest
+    return _over(_usual(rate), bits + radio.framing.bits(bits))
+
+
+def _usual(rate: float | Signal | Shannon) -> float:
+    """Return the rate in the long run; under fading that of a bad place, bit/s."""
+    if isinstance(rate, Shannon):
+        return rate.rate(1.0, SHADOW * rate.shadowing_db)
+    return float(rate) if isinstance(rate, int | float) else rate.average
+
+
+def _transmissions(radio: RadioModel) -> float:
+    """Return how often a packet is sent, on average."""
+    return 1.0 if radio.loss is None else radio.loss.expected_transmissions(radio.tries)
+
+
+def _over(rate: float, bits: float) -> float:
+    return bits / rate if rate else inf
+
+
+def _shared(topology: Topology, bits: int, asked: int | None) -> list[float]:
+    """Return what the links of each client take for the messages of all that use them, s."""
+    most = len(topology.up) if asked is None else asked
+    users = Counter(link for route in (*topology.up, *topology.down) for link in route.links)
+    spans = {
+        link: _over(_usual(topology.links[link].capacity), min(count, most) * bits)
+        for link, count in users.items()
+    }
+
+    def taken(route: Route) -> float:
+        return route.latency + sum(spans[link] for link in route.links)
+
+    return [taken(up) + taken(down) for up, down in zip(topology.up, topology.down, strict=True)]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from fedsim.errors import DataError
 from fedsim.record.schema import SCHEMA_VERSION
@@ -132,16 +133,17 @@ def check_kinds(model: type[BaseModel], content: dict[str, Any], path: Path) -> 
     """Make sure that what a JSON file tells is of the kinds that belong there.
 
     Raises:
-        DataError: it is not; the message names the first place.
+        DataError: it is not; the message names all that is missing, or else the first place.
     """
     try:
         model.model_validate(content)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        if first["type"] == "missing":
-            raise damaged(path, f"it does not tell {key}") from None
-        raise damaged(path, f"{key}: seen {first['input']!r}; {first['msg']}") from None
+        wrong = error.errors(include_url=False)
+        missing = [_place(each) for each in wrong if each["type"] == "missing"]
+        if missing:
+            raise damaged(path, f"it does not tell {', '.join(missing)}") from None
+        text = f"{_place(wrong[0])}: seen {wrong[0]['input']!r}; {wrong[0]['msg']}"
+        raise damaged(path, text) from None
 
 
 def check_files(folder: Path, names: Iterable[str]) -> None:
@@ -167,6 +169,10 @@ def damaged(path: Path, reason: str) -> DataError:
     """Return what to raise of a file that is not what a run has left."""
     reason = reason.strip().partition("\n")[0].rstrip(".")
     return DataError("run", f"{path} is damaged ({reason}); {AGAIN}")
+
+
+def _place(error: ErrorDetails) -> str:
+    return ".".join(map(str, error["loc"]))
 
 
 def _seal(content: Mapping[str, Any]) -> str:

@@ -51,10 +51,10 @@ def check_run(folder: Path) -> dict[str, Any]:
     counts = {name: _rows(folder, name) for name in TABLES}
     for name in ("events", "clients"):  # a run that has ended has a row of its end in its log
         if not counts[name]:
-            raise DataError("run", f"{folder / name}.parquet holds no rows; {AGAIN}")
+            raise damaged(folder / f"{name}.parquet", "it holds no rows")
     if summary["status"] == "done" and counts["rounds"] != summary["rounds"]:
         text = f"{counts['rounds']} rows, though {SUMMARY} tells of {summary['rounds']} rounds"
-        raise DataError("run", f"{folder / 'rounds.parquet'} holds {text}; {AGAIN}")
+        raise damaged(folder / "rounds.parquet", f"it holds {text}")
     check_files(folder, [name for name in RESULTS if name != _LOG])
     return summary
 
@@ -77,8 +77,7 @@ def _rows(folder: Path, name: str) -> int:
         raise damaged(path, str(error)) from None
     missing = [column for column in _COLUMNS[name] if column not in schema.names]
     if missing:
-        text = f"{path} has no column {', '.join(missing)}"
-        raise DataError("run", f"{text}; {AGAIN}")
+        raise damaged(path, f"it has no column {', '.join(missing)}")
     _check_types(path, schema)
     return count
 
@@ -92,5 +91,4 @@ def _check_types(path: Path, schema: pa.Schema) -> None:
             number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
             right, wanted = number or name in _TEXTS or pa.types.is_null(kind), "numbers"
         if not right:
-            text = f"{path}: column {name} is of {kind}, and {wanted} belong there"
-            raise DataError("run", f"{text}; {AGAIN}")
+            raise damaged(path, f"column {name} is of {kind}, and {wanted} belong there")

@@ -28,9 +28,11 @@ class Summary(BaseModel):
         parameters: the method's, as the numbers that ran.
         concerns: what the theory of the method does not cover.
         target: the gap at which the run was to stop, if any.
+        start: the objective before the first round; None where it is not known.
         clients, dimension, problem: sizes, and a hash of the clients' losses.
         reference: the optimum, and how it was found; None where none is known.
         status, reason: how and why the run ended.
+        notes: what a reader has to know of a run that is done all the same.
         rounds, t: how far it came, in seconds.
         objective, gap: after the last round; None where they are not finite.
         looks: what the method looked at beside what it was told.
@@ -45,12 +47,14 @@ class Summary(BaseModel):
     parameters: dict[str, Any]
     concerns: list[str]
     target: float | None
+    start: float | None = None
     clients: Count
     dimension: Count
     problem: str
     reference: Optimum | None
     status: str
     reason: str
+    notes: list[str] = []
     rounds: Count
     t: float
     objective: float | None

@@ -95,16 +95,22 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "later version": (says("manifest.json", schema_version=99), "schema version 99, and 4"),
     "manifest a list": (text("manifest.json", "[]"), "manifest.json is damaged (seen a list"),
     "no manifest": (without("manifest.json"), "there is no "),
-    "no joules": (table("rounds", dropped("joules")), "rounds.parquet has no column joules"),
+    "no joules": (
+        table("rounds", dropped("joules")),
+        "is damaged (it has no column joules)",
+    ),
     "joules in words": (table("rounds", spelled), "column joules is of string"),
-    "no rounds": (table("rounds", emptied), "rounds.parquet holds 0 rows"),
+    "no rounds": (table("rounds", emptied), "rounds.parquet is damaged (it holds 0 rows"),
     "no rounds file": (without("rounds.parquet"), "rounds.parquet; make the run again"),
     "rounds cut": (cut("rounds.parquet"), "rounds.parquet is damaged"),
     "rounds of nothing": (text("rounds.parquet", ""), "rounds.parquet is damaged"),
     "log of nothing": (text("events.parquet", ""), "events.parquet is damaged"),
     "log cut": (cut("events.parquet"), "events.parquet is damaged"),
-    "log without rows": (table("events", emptied), "events.parquet holds no rows"),
-    "log without times": (table("events", dropped("t")), "events.parquet has no column t"),
+    "log without rows": (table("events", emptied), "events.parquet is damaged (it holds no rows)"),
+    "log without times": (
+        table("events", dropped("t")),
+        "is damaged (it has no column t)",
+    ),
     "clients cut": (cut("clients.parquet"), "clients.parquet is damaged"),
 }
 """What was done to a folder, and what is said of it."""

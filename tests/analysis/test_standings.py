@@ -1,11 +1,16 @@
 """Intervals of positive figures stay positive, and what seeds do not tell apart is a tie."""
 
+from io import StringIO
+
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from fedsim.analysis.comparing.pairs import COMPARED, paired, summarised, with_bits
 from fedsim.analysis.comparing.standings import standings, tied_with
+from fedsim.analysis.comparing.tables import summary_table
+from fedsim.analysis.comparing.trade_offs import cost_bars, pareto_scatter
 
 COSTS = ("bits", "t", "joules")
 
@@ -35,6 +40,21 @@ def test_two_or_three_runs_are_told_by_the_least_and_the_largest() -> None:
     for values in (np.array([4.0, 1.0]), np.array([5.0, 1.0, 2.0])):
         row = summarised(costs(a=values)).iloc[0]
         assert (row["t_low"], row["t_high"]) == (values.min(), values.max())
+
+
+@pytest.mark.parametrize("runs", [2, 3, 4, 7])
+def test_equal_figures_are_their_mean_and_their_interval_and_can_be_drawn(runs: int) -> None:
+    values = np.full(runs, 0.1)  # three of them have a mean of 0.10000000000000002
+    table = summarised(costs(a=values, b=values + 1 / 3))
+    for cost in COSTS:
+        assert (table[f"{cost}_low"] == table[cost]).all()
+        assert (table[f"{cost}_high"] == table[cost]).all()
+    labels = {"a": "a", "b": "b"}
+    assert cost_bars(table, labels).axes
+    assert pareto_scatter(table, labels).axes
+    drawn = Console(width=100, record=True, file=StringIO())
+    drawn.print(summary_table(table.assign(pareto=False, tie=False), labels, ""))
+    assert "\N{PLUS-MINUS SIGN}0%" in drawn.export_text()
 
 
 def test_intervals_hold_the_mean_as_often_as_they_say() -> None:

@@ -59,6 +59,7 @@ def summarised(costs: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     arrived = own[own["reached"]].groupby("variant", sort=False)[list(COMPARED)]
     figures = (arrived.mean(), arrived.std(), arrived.min(), arrived.max())
     means, spreads, least, largest = (each.reindex(table.index) for each in figures)
+    means = means.clip(least, largest)  # equal figures have a mean that rounds to another one
     count = table["reached"].to_numpy()
     few = (count > 1) & (count < _ENOUGH)
     for cost in COMPARED:

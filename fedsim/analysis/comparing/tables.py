@@ -12,6 +12,7 @@ from fedsim.analysis.tables import HEADS, UNITS, plain, quantity
 _SHOWN = ("round", "transmissions", "bits_up", "bits_down", "t", "joules")
 _PAIRED = ("round", "transmissions", "bits", "t", "joules")
 _LEAST = 1e-4  # nobody believes a smaller probability
+_LEAST_SHARE = 1e-2  # percent; of three seeds nobody believes in fewer
 
 
 def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
@@ -82,12 +83,16 @@ def _mean(row: Mapping[Hashable, float], cost: str) -> str:
     text = quantity(mean, UNITS.get(cost, ""))
     if not mean or isnan(high):
         return text
-    shares = [_share(bound, mean) for bound in (mean - low, high - mean)]
-    return f"{text}\n[dim]\N{MINUS SIGN}{shares[0]}+{shares[1]}%[/]"
+    down, up = (_share(bound, mean) for bound in (mean - low, high - mean))
+    around = f"\N{PLUS-MINUS SIGN}{up}%" if down == up else f"\N{MINUS SIGN}{down}+{up}%"
+    return f"{text}\n[dim]{around}[/]"
 
 
 def _share(part: float, whole: float) -> str:
+    """Return a share in percent: two digits of it, and none of what is below 0.01 %."""
     share = 100 * part / whole
+    if share < _LEAST_SHARE:
+        return "0"
     return f"{share:{'.0f' if share >= 100 else '.2g'}}"
 
 

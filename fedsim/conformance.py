@@ -81,7 +81,8 @@ def trials(scenario: Blocks, normal: Normal) -> dict[str, Trial]:
     asynchronous = scenario.get("participation", {}).get("kind") == "asynchronous"
     askings = _arrivals() if asynchronous else _rounds(normal)
     patience = {} if asynchronous else {"deadline": f"{20 * normal.seconds!r} s"}
-    return {**askings, **_losses(patience), **_absences(normal), **_compressions()}
+    given_up = {"rounds that are given up": _given_up(scenario, normal)}
+    return {**askings, **_losses(patience), **given_up, **_absences(normal), **_compressions()}
 
 
 def _rounds(normal: Normal) -> dict[str, Trial]:
@@ -116,6 +117,15 @@ def _losses(patience: Blocks) -> dict[str, Trial]:
         ),
         "messages lost for good": Trial(lasting, "lost"),
     }
+
+
+def _given_up(scenario: Blocks, normal: Normal) -> Trial:
+    """Return a world in which so much is lost that some rounds never have enough replies."""
+    asked = scenario.get("participation", {"kind": "full"})
+    quorum = {} if asked.get("kind") == "asynchronous" else {"quorum": "60 %"}
+    lossy = {"loss": {"kind": "independent", "rate": "30 %"}, "tries": 1}
+    waits = {**asked, **quorum, "give_up": f"{10 * normal.seconds!r} s"}
+    return Trial({"fleet": _fleet(radio=lossy), "participation": waits}, "abandoned")
 
 
 def _absences(normal: Normal) -> dict[str, Trial]:

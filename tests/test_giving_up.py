@@ -1,7 +1,9 @@
 """Rounds that could wait for ever: given up by default, or refused with what helps."""
 
+import re
 from io import StringIO
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,13 @@ import pytest
 from rich.console import Console
 
 import fedsim
-from fedsim.building import Builder
+from fedsim.building import Builder, Job
 from fedsim.building.patience import slowest
 from fedsim.outlook import job_table
 from fedsim.probe import opening
 from fedsim.scenario import load
+from tests.methods import METHODS
+from tests.methods import scenario as method
 
 PROBLEM: dict[str, Any] = {
     "loss": {"kind": "squared", "l2": 0.1},
@@ -205,6 +209,15 @@ def test_slow_sensors_are_given_up_where_all_is_lost(tmp_path: Path) -> None:
     assert given_up == len(spans) == 6
 
 
+def test_an_asynchronous_server_of_slow_sensors_is_told_of_such_a_time() -> None:
+    lossy = {"tries": 1, "loss": {"kind": "independent", "rate": "5 %"}}
+    (minutes,) = re.findall(
+        r"such as participation.give_up: (\S+) min",
+        refused(**sensors(**lossy) | ASYNCHRONOUS),
+    )
+    assert float(minutes) > 1000
+
+
 @pytest.mark.parametrize("clients", [4, 40])
 def test_what_is_waited_for_is_more_than_any_round_takes(clients: int, tmp_path: Path) -> None:
     """A server's link that all share is slower than any radio."""
@@ -236,3 +249,47 @@ def test_a_client_at_its_best_takes_what_a_run_shows(tmp_path: Path) -> None:
     spans, _ = rounds_of(tmp_path, blocks)
     assert slowest(job).seconds == pytest.approx(max(spans), rel=0.05)
     assert job.participation.give_up == 600
+
+
+def built(kind: str, **parameters: Any) -> Job:
+    """Build a method over clients that compute for seconds, under a quorum and losses."""
+    source = method(kind)
+    source["algorithm"] = {**source["algorithm"], **parameters}
+    slow = {"device": {"kind": "ideal", "speed": "500 FLOP/s"}, "radio": LOSSY}
+    source["fleet"] = [{"count": 5, **slow}]
+    if source.get("participation", {}).get("kind") != "asynchronous":
+        source["participation"] = {"kind": "full", "quorum": "60 %"}
+    else:
+        source["participation"]["give_up"] = "7 d"
+    (job,) = Builder(load(source)).check()
+    return job
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_every_method_has_a_time_that_a_round_of_it_takes(kind: str) -> None:
+    job = built(kind)
+    least = min(
+        job.makes[0].least_compute(loss.gradient_operations, loss.rows)
+        for loss in job.problem.losses
+    )
+    assert 0 < slowest(job).seconds < inf
+    share = 0.1 if job.parameters.get("batch") else 1  # of the samples, in a batch of them
+    assert slowest(job).seconds > share * least
+    if not job.participation.buffer:
+        assert job.participation.give_up == slowest(job).patience
+
+
+@pytest.mark.parametrize(
+    ("kind", "less", "more"),
+    [
+        ("fedavg", {"batch": None}, {"batch": None, "local_steps": 6}),
+        ("fedavg", {"batch": 20}, {"batch": 40}),
+        ("fednova", {"local_steps": 1, "epochs": 2}, {"local_steps": 1, "epochs": 4}),
+        ("fedgradmp", {"local_steps": 2}, {"local_steps": 4}),
+    ],
+)
+def test_who_computes_twice_as_much_is_waited_for_about_as_much_longer(
+    kind: str, less: dict[str, Any], more: dict[str, Any]
+) -> None:
+    once, twice = (slowest(built(kind, **each)).seconds for each in (less, more))
+    assert twice == pytest.approx(2 * once, rel=0.05)

@@ -39,7 +39,7 @@ def closing(
     if _may_close(scenario, policy, min(policy.asked or clients, clients)):
         return replace(policy, give_up=patience())
     for make in losing:
-        _refuse(make, policy, findings)
+        _refuse(make, policy, findings, patience)
     return policy
 
 
@@ -63,13 +63,15 @@ def _may_close(scenario: Scenario, policy: Participation, asked: int) -> bool:
     return policy.goal(asked) < asked
 
 
-def _refuse(make: Make, policy: Participation, findings: Findings) -> None:
+def _refuse(
+    make: Make, policy: Participation, findings: Findings, patience: Callable[[], float]
+) -> None:
     """Say that a round would wait for ever, and what helps."""
     lost = f"a message of {make.name} can be lost for good"
     if policy.buffer:
         way_out = (
             "an asynchronous server would wait for it for ever; say when to ask anew, such as"
-            " participation.give_up: 10 min"
+            f" participation.give_up: {patience() / 60:g} min"
         )
     else:
         way_out = (

@@ -12,7 +12,7 @@ from math import ceil, inf
 
 import numpy as np
 
-from fedsim.algorithms import Algorithm
+from fedsim.algorithms import Algorithm, FedGradMP
 from fedsim.building.fleet import Make
 from fedsim.building.job import Job
 from fedsim.physics.channels import Shannon
@@ -80,12 +80,12 @@ def slowest(job: Job) -> Slowest:
 
 def _samples(algorithm: Algorithm, loss: LocalLoss) -> float:
     """Return how many samples a client's work of one round passes over, about."""
-    solver = getattr(algorithm, "solver", algorithm)
-    passes = getattr(algorithm, "epochs", None)
-    if passes is not None:
-        return float(passes * loss.rows)
-    steps = getattr(solver, "steps", getattr(algorithm, "local_steps", 1))
-    batch = getattr(solver, "batch", None)
+    if isinstance(algorithm, FedGradMP):
+        steps, batch = getattr(algorithm.solver, "steps", 1), getattr(algorithm.solver, "batch", 0)
+        return float(algorithm.local_steps * steps * (batch or loss.rows))
+    if getattr(algorithm, "epochs", None):
+        return float(algorithm.epochs * loss.rows)  # type: ignore[attr-defined]  # as just asked
+    steps, batch = getattr(algorithm, "local_steps", 1), getattr(algorithm, "batch", None)
     return float(steps * (min(batch, loss.rows) if isinstance(batch, int) else loss.rows))
 
 

@@ -17,14 +17,14 @@ from fedsim.record.schema import ARROW_SCHEMA
 from fedsim.record.writing import Draft
 
 _ALWAYS = {
-    "events": frozenset(ARROW_SCHEMA.names) - {"peer", "message", "detail"},
+    "events": frozenset(ARROW_SCHEMA.names) - {"peer", "message", "detail", "state_of_charge"},
     "rounds": frozenset(
-        {"round", "cohort", "transmissions", "beacons", "bits_up", "bits_down", "joules"}
-        | {"t", "objective", "gap"}
+        {"round", "cohort", "transmissions", "beacons", "bits_up", "bits_down", "joules", "t"}
     ),
     "clients": frozenset({"client", "group", "device", "radio", "samples"}),
 }
-"""The columns of each table of which no row lacks a value."""
+"""The columns of each table of which no row lacks a value. One that may hold NaN is not among them:
+pandas writes a missing value in its place."""
 
 _REPEATED = ("operations", "samples")
 """Columns of figures, few of which come again and again."""

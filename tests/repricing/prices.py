@@ -55,7 +55,9 @@ def contents(folder: Path) -> dict[str, object]:
 
 
 def _read(name: str, content: bytes) -> object:
-    if not name.endswith(MANIFEST):
+    if not name.endswith((MANIFEST, STUDY)):
         return content
     made: dict[str, Any] = json.loads(content)
+    if name == STUDY:  # what is priced again says so, and of which runs it is
+        return made["variants"]
     return {key: value for key, value in made.items() if key not in {"repriced_from", "seal"}}

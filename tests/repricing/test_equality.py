@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -122,8 +123,13 @@ def test_the_manifest_says_of_which_log_it_is(tmp_path: Path) -> None:
         for name in ("before", "priced")
     )
     assert priced["repriced_from"] == {key: before[key] for key in ("events", "code")}
-    again = fedsim.run(small(), out=tmp_path / "priced", overrides=["fleet.0.radio=wifi"])
-    made = json.loads((again.runs[0] / MANIFEST).read_text())
+    changed = ["fleet.0.radio=wifi"]
+    with pytest.raises(fedsim.DataError, match=r"priced again.*nothing was written"):
+        fedsim.run(small(), out=tmp_path / "priced", overrides=changed)
+    fresh = fedsim.run(small(), out=tmp_path / "fresh", overrides=changed)
+    copytree(tmp_path / "priced/base", tmp_path / "fresh/base", dirs_exist_ok=True)
+    fedsim.run(small(), out=tmp_path / "fresh", overrides=changed)
+    made = json.loads((fresh.runs[0] / MANIFEST).read_text())
     assert "repriced_from" not in made  # it was no run, so it is made
 
 

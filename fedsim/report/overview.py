@@ -27,6 +27,7 @@ RANKED = {
 }
 """The costs that the answer is about."""
 
+_ROUNDING = 1e-12  # relative; sums in another order differ by less
 _SEVERAL = 2  # seeds from which on there is an interval
 
 
@@ -100,7 +101,7 @@ def _margin(study: Study, case: Case, cost: str, name: str, there: pd.DataFrame)
     head, unit = f"By {HEADS.get(cost, cost)}, {study.labels[rival]}", UNITS.get(cost, "")
     if not seeds:
         return f"{head} comes next, under other seeds."
-    if row["difference"] == 0 and not low < high:
+    if abs(row["difference"]) <= _ROUNDING * float(there[cost][name]) and not low < high:
         return f"{head} costs the same."
     text = f"{head} comes next: {quantity(float(row['difference']), unit)} more"
     if seeds < _SEVERAL:

@@ -43,7 +43,10 @@ def test_what_has_ended_is_compared_as_if_nothing_else_had_been_asked_for(
     fedsim.run(STUDY | {"seeds": 1}, out=tmp_path)
     part, whole = (Comparison.of([place]) for place in (cut_off, tmp_path))
     for name, frame in part.frames().items():
-        pd.testing.assert_frame_equal(frame, whole.frames()[name])
+        assert set(frame.pop("unfinished")) == {"2 of 4 runs"}
+        other = whole.frames()[name]
+        assert set(other.pop("unfinished")) == {""}
+        pd.testing.assert_frame_equal(frame, other)
     assert whole.runs.extent == ""
 
 
@@ -58,6 +61,10 @@ def test_the_tables_are_marked_and_the_missing_runs_named(cut_off: Path, tmp_pat
     )
     assert told in result.stderr.splitlines()
     assert result.stderr.count("base/seed-2") == 1
+    for name in ("runs", "costs", "pairs"):
+        assert set(pd.read_csv(tmp_path / f"{name}.csv")["unfinished"]) == {"2 of 4 runs"}
+    for figure in tmp_path.glob("*.svg"):
+        assert "unfinished: 2 of 4 runs" in figure.read_text(encoding="utf-8")
 
 
 def test_the_report_names_them_as_well(cut_off: Path, tmp_path: Path) -> None:

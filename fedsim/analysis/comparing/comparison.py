@@ -106,8 +106,7 @@ class Comparison:
         """Return what a terminal shows: for each target a table of costs and one of pairs."""
         sure = f"{100 * self.confidence:g} % intervals"
         means = f"{sure} (of 2 or 3 runs: least and largest)" if self._few else sure
-        if self.runs.extent:
-            sure, means = (f"{each}; unfinished: {self.runs.extent}" for each in (sure, means))
+        sure, means = (self._marked(each) for each in (sure, means))
         tables = []
         for case in self.cases:
             labels = self._chosen(case, _MOST_ROWS)
@@ -118,18 +117,27 @@ class Comparison:
                 tables.append(paired_table(case.pairs, self._chosen(case, _MOST_DRAWN), title))
         return tables
 
+    def _marked(self, title: str) -> str:
+        """Return a title; it says so where a campaign was cut off."""
+        mark = f"unfinished: {self.runs.extent}" if self.runs.extent else ""
+        return "; ".join(filter(None, (title, mark)))
+
     @property
     def _few(self) -> bool:
         """Whether some interval of a mean is from the least run to the largest."""
         return any(case.table["reached"].between(2, 3).any() for case in self.cases)
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """Return all tables: of runs, of variants and of pairs, with their target in front."""
+        """Return all tables: of runs, of variants and of pairs, with their target in front.
+
+        The column `unfinished` tells how far a campaign went that was cut off; else it is empty.
+        """
         tables: dict[str, list[pd.DataFrame]] = {"runs": [], "costs": [], "pairs": []}
         for case in self.cases:
             for name, frame in zip(tables, (with_bits(case.costs), *case[2:]), strict=True):
                 own = frame.copy()
                 own.insert(0, "target", str(case.target))
+                own.insert(1, "unfinished", self.runs.extent)
                 tables[name].append(own)
         return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
 
@@ -138,10 +146,11 @@ class Comparison:
         figures = {}
         for case in self.cases:
             labels, name = self._chosen(case, _MOST_DRAWN), f"{case.target}".replace("=", "-")
+            title = self._marked(case.target.words)
             figures[f"convergence-{name}"] = self._convergence(case.target, labels)
-            figures[f"costs-{name}"] = cost_bars(case.table, labels, case.target.words)
+            figures[f"costs-{name}"] = cost_bars(case.table, labels, title)
             figures[f"trade-offs-{name}"] = pareto_scatter(
-                case.table, labels, case.target.words, case.costs, self.confidence
+                case.table, labels, title, case.costs, self.confidence
             )
         return figures
 
@@ -168,7 +177,7 @@ class Comparison:
             labels,
             measure,
             ylabel="objective less the optimum" if measure == "gap" else measure,
-            title="mean over seeds, from the least to the largest" if several else "",
+            title=self._marked("mean over seeds, from the least to the largest" * several),
             log=measure == "gap",
             target=target.value if target.measure else None,
         )

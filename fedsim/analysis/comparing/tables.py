@@ -11,8 +11,8 @@ from fedsim.analysis.tables import HEADS, UNITS, plain, quantity
 
 _SHOWN = ("round", "transmissions", "bits_up", "bits_down", "t", "joules")
 _PAIRED = ("round", "transmissions", "bits", "t", "joules")
-_LEAST = 1e-4  # nobody believes a smaller probability
-_LEAST_SHARE = 1e-2  # percent; of three seeds nobody believes in fewer
+_LEAST, _LESS = 1e-4, "<1e-4"  # nobody believes a smaller probability
+_WIDE = 10  # percent, of which tenths matter no more
 
 
 def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
@@ -84,16 +84,14 @@ def _mean(row: Mapping[Hashable, float], cost: str) -> str:
     if not mean or isnan(high):
         return text
     down, up = (_share(bound, mean) for bound in (mean - low, high - mean))
-    around = f"\N{PLUS-MINUS SIGN}{up}%" if down == up else f"\N{MINUS SIGN}{down}+{up}%"
+    around = f"\N{PLUS-MINUS SIGN}{up}%" if down == up else f"\N{MINUS SIGN}{down}%\n+{up}%"
     return f"{text}\n[dim]{around}[/]"
 
 
 def _share(part: float, whole: float) -> str:
-    """Return a share in percent: two digits of it, and none of what is below 0.01 %."""
+    """Return a share in percent, as fine as the three digits of a mean are."""
     share = 100 * part / whole
-    if share < _LEAST_SHARE:
-        return "0"
-    return f"{share:{'.0f' if share >= 100 else '.2g'}}"
+    return f"{share:.0f}" if share >= _WIDE else f"{share:.1f}".removesuffix(".0")
 
 
 def _ratio(ratio: float) -> str:
@@ -103,4 +101,4 @@ def _ratio(ratio: float) -> str:
 def _p(value: float) -> str:
     if isnan(value):
         return "-"
-    return f"< {_LEAST:g}" if value < _LEAST else f"{value:.2g}"
+    return _LESS if value < _LEAST else f"{value:.2g}"

@@ -128,7 +128,7 @@ def _tables(own: Study, clients: Any) -> dict[str, list[Table]]:  # noqa: ANN401
         ),
         "energy": [energy.table(own)],
         "batteries": _present([energy.battery_table(own)]),
-        "participation": [participation.table(own, clients)],
+        "participation": _present([participation.table(own, clients), participation.given_up(own)]),
         "audit": [audit.book_table(own), audit.run_table(own), audit.version_table(own)],
     }
 

@@ -53,6 +53,23 @@ def table(study: Study, clients: pd.DataFrame) -> Table:
     return Table("What the clients of a kind did in a run, means over seeds", heads, rows)
 
 
+def given_up(study: Study) -> Table | None:
+    """Return how many rounds were given up, means over the seeds; None where none was."""
+    counts = [int((run.events(["event"])["event"] == "abandoned").sum()) for run in study.runs]
+    if not any(counts):
+        return None
+    rows = []
+    for variant in study.variants:
+        mine = [number for number, run in enumerate(study.runs) if run.variant == variant]
+        rounds = sum(len(study.runs[number].rows(study.rounds)) for number in mine)
+        given = sum(counts[number] for number in mine)
+        share = f"{100 * given / rounds:.3g} %" if rounds else "-"
+        means = [digits(total / len(mine), 4) for total in (rounds, given)]
+        rows.append([*words(study.labels[variant]), *means, *words(share)])
+    heads = ("variant", "rounds", "given up", "share")
+    return Table("Rounds in which too few reported, means over seeds", heads, rows)
+
+
 def figure(study: Study, clients: pd.DataFrame, variant: str) -> Figure:
     """Return what each client of a variant did, in a run: means over the seeds."""
     own = clients[clients["variant"] == variant]

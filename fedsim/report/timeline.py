@@ -1,7 +1,7 @@
 """The timeline: what every client was doing in some rounds of a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -48,11 +48,12 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A round: its number, when it began and when it ended, s."""
+    """A round: its number, when it began and when it ended, s, and why it was given up, if so."""
 
     number: int
     begin: float
     end: float
+    given_up: str = ""
 
 
 def chosen(study: Study) -> list[Run]:
@@ -81,8 +82,10 @@ def figures(study: Study, run: Run) -> dict[str, Figure]:
     events = run.events(_COLUMNS)
     doings, marks = spans(events), events[events["event"].isin(_MARKS)]
     marks = marks[marks["node"] != "server"]
+    abandoned = events[events["event"] == "abandoned"]
+    reasons = dict(zip(abandoned["round"], abandoned["detail"].astype(str), strict=True))
     return {
-        name: figure(doings, marks, window)
+        name: figure(doings, marks, replace(window, given_up=reasons.get(window.number, "")))
         for name, window in windows(run.rows(study.rounds)).items()
     }
 
@@ -115,6 +118,8 @@ def figure(doings: pd.DataFrame, marks: pd.DataFrame, window: Window) -> Figure:
 def _note(window: Window, lanes: int, busy: int) -> str:
     length, begin = quantity(window.end - window.begin, "s"), quantity(window.begin, "s")
     note = f"round {window.number:,}: {length} from {begin} on; {busy:,} clients in the log"
+    if window.given_up:
+        note = f"{note}; given up, for {window.given_up}"
     if busy == lanes:
         return note
     return (

@@ -25,6 +25,7 @@ CHECKS: tuple[Callable[[Evidence], Iterator[str]], ...] = (
     conduct.deadlines,
     conduct.ends,
     conduct.lateness,
+    conduct.abandoned,
 )
 _MOST = 3
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
-from math import ceil, isfinite, isnan, nan
+from math import ceil, inf, isfinite, isnan, nan
 
 from fedsim.scenario import DeadlineSilence
 from fedsim.scenario.participation import Rounds, Sample
@@ -219,14 +219,53 @@ def _met(run: Evidence, row: Row, total: Counter[str]) -> Iterator[str]:
 
 
 def lateness(run: Evidence) -> Iterator[str]:
-    """What is late has arrived at that very moment."""
-    arrivals = {
-        (row["peer"], row["round"], row["t"])
-        for row in run.of_kind("receive")
-        if row["node"] == "server"
-    }
+    """What is late has arrived at that very moment, or before its round was given up then."""
+    arrivals: dict[tuple[str, int], set[float]] = {}
+    for row in run.of_kind("receive"):
+        if row["node"] == "server":
+            arrivals.setdefault((row["peer"], row["round"]), set()).add(row["t"])
+    given_up = {(row["round"], row["t"]) for row in run.of_kind("abandoned")}
     for row in run.of_kind("late"):
-        if (row["node"], row["round"], row["t"]) not in arrivals:
+        came = arrivals.get((row["node"], row["round"]), set())
+        in_vain = (row["round"], row["t"]) in given_up and min(came, default=inf) <= row["t"]
+        if row["t"] not in came and not in_vain:
             yield f"row {row['seq']}: {row['node']} is late with what has not arrived"
         if bits(row):
             yield f"row {row['seq']}: bits of a late message are counted again"
+
+
+def abandoned(run: Evidence) -> Iterator[str]:
+    """A round that is given up took its time, changes no model, and what came for it is late."""
+    policy = run.scenario.participation
+    objectives = {row["round"]: row["objective"] for row in run.rounds}
+    ended = {(row["round"], row["t"]) for row in run.of_kind("round")}
+    opened = {row["seq"]: row["t"] for row in run.of_kind("exchange")}
+    late = Counter((row["node"], row["round"], row["t"]) for row in run.of_kind("late"))
+    for row in run.of_kind("abandoned"):
+        number, t = row["round"], row["t"]
+        if (number, t) not in ended:
+            yield f"round {number} is given up at {t}, and has not ended then"
+        before = objectives.get(number - 1, objectives.get(number))
+        if number in objectives and objectives[number] != before:
+            yield f"round {number} is given up, and the objective goes from {before} on"
+        began = opened[max((seq for seq in opened if seq < row["seq"]), default=-1)]
+        if not close(t - began, row["duration"], t, ROUNDING):
+            yield f"round {number} is given up after {row['duration']} s, begun at {began}"
+        if policy.give_up is not None and not close(row["duration"], policy.give_up, t, ROUNDING):
+            yield f"round {number} is given up after {row['duration']} s, of {policy.give_up}"
+        if isinstance(policy, Rounds):
+            yield from _in_vain(run, row, began, late)
+
+
+def _in_vain(
+    run: Evidence, given_up: Row, began: float, late: Counter[tuple[str, int, float]]
+) -> Iterator[str]:
+    """Replies to the last exchange of a round that was given up are late at that moment."""
+    number, t = given_up["round"], given_up["t"]
+    for row in run.of_kind("receive"):
+        mine = row["node"] == "server" and row["round"] == number and row["payload_bits"]
+        if not mine or row["detail"] is not None or not began < row["t"] <= t:
+            continue
+        key = row["peer"], number
+        if not any(late[*key, moment] for moment in (row["t"], t)):
+            yield f"round {number} is given up, and {row['peer']}'s reply to it counts"

@@ -93,6 +93,24 @@ def delivered(dice: Dice, blocks: Block) -> None:
     blocks["network"].pop("broadcast", None)
 
 
+def given_up(dice: Dice, blocks: Block) -> None:
+    """Let rounds be given up at times, and where that goes by what fits, have a reason to be."""
+    around = blocks["participation"]
+    if not dice.chance(0.2) or (blocks["silence"]["kind"] == "deadline" and dice.careful):
+        return
+    around["give_up"] = deadline(dice)
+    if not dice.careful:
+        return
+    for group in blocks.get("fleet", []):
+        if group["radio"].get("loss", _NONE) != _NONE:
+            group["radio"]["tries"] = dice.whole(1, 3)
+    if "deadline" in around and "quorum" in around and dice.chance(0.7):
+        seconds = float(around["deadline"].partition(" ")[0])
+        around["give_up"] = f"{seconds * dice.whole(2, 20):g} s"
+    else:
+        around.pop("deadline", None)
+
+
 _NONE = {"kind": "none"}
 
 

@@ -15,6 +15,8 @@ from .auditor import audit
 from .dice import Block
 from .evidence import Evidence, Row, bits
 
+pytestmark = pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # much is to be silent
+
 BUSY: Block = {
     "problem": {
         "loss": {"kind": "squared", "l2": 0.1},
@@ -36,10 +38,16 @@ BUSY: Block = {
 }
 CELLS: Block = BUSY | {"network": {"broadcast": "cell"}, "stop": {"time": "4 s"}}
 
+ABANDONED: Block = BUSY | {
+    "fleet": [{"count": 4, "device": "cortex-m4", "radio": BUSY["fleet"][1]["radio"]}],
+    "participation": {"kind": "full", "quorum": "80 %", "give_up": "2 s"},
+    "stop": {"rounds": 30},
+}
+
 
 @cache
 def evidence(name: str) -> Evidence:
-    scenario = {"busy": BUSY, "cells": CELLS}[name]
+    scenario = {"busy": BUSY, "cells": CELLS, "abandoned": ABANDONED}[name]
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         (made,) = fedsim.run(scenario, out=Path(folder) / "out").runs
         (variant,) = load(scenario).variants
@@ -159,4 +167,25 @@ def test_a_run_of_another_scenario_is_noticed(block: str, key: str, value: objec
     """The promises are the scenario's: what another one promises, this run does not keep."""
     run = evidence("busy")
     (variant,) = load(BUSY | {block: BUSY[block] | {key: value}}).variants
+    assert audit(Evidence(variant.scenario, run.events, run.rounds, run.clients, run.summary))
+
+
+def test_a_round_that_is_given_up_can_be_nothing_else() -> None:
+    run = evidence("abandoned")
+    assert audit(run) == []
+    given_up = [row for row in run.of_kind("abandoned") if row["round"] > 1]
+    assert 1 < len(given_up) < len(run.rounds) - 1
+    for row in given_up:
+        assert audit(changed(run, row, duration=1.5 * row["duration"]))
+        assert audit(changed(run, row, round=row["round"] + 1))
+        rounds = [dict(each) for each in run.rounds]
+        rounds[row["round"] - 1]["objective"] *= 1.01
+        rounds[row["round"] - 1]["gap"] += 0.01 * rounds[row["round"] - 1]["objective"] / 1.01
+        found = audit(Evidence(run.scenario, run.events, rounds, run.clients, run.summary))
+        assert any(text.startswith("abandoned") for text in found)
+        for late in run.of_kind("late"):
+            if late["t"] == row["t"]:
+                found = audit(changed(run, late, event="evaluate"))
+                assert any(text.startswith("abandoned") for text in found)
+    (variant,) = load(ABANDONED | {"participation": {"kind": "full", "give_up": "1 s"}}).variants
     assert audit(Evidence(variant.scenario, run.events, run.rounds, run.clients, run.summary))

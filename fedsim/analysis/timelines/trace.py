@@ -155,19 +155,24 @@ def _meta(what: str, pid: int, tid: int, **args: object) -> str:
 
 
 def _rounds(log: Log, window: Window, tid: int, length: float) -> Iterator[str]:
-    """Return a slice for every round, with what it reached, and a mark at its end."""
+    """Return a slice for every round, with what it reached or lacked, and a mark at its end."""
     table = log.rounds
     own = table[(table["round"] >= window.first) & (table["round"] <= window.last)]
     ends = nanoseconds(own["t"], length)
     begins = nanoseconds(table["t"].shift(fill_value=0.0).loc[own.index], length)
     place = f'"pid":{SERVER_PROCESS},"tid":{tid}'
+    abandoned = log.events[log.events["event"] == "abandoned"]
+    reasons = dict(zip(abandoned["round"], abandoned["detail"].astype(str), strict=True))
     facts = own[["round", "objective", "gap"]].itertuples(index=False, name=None)
     for begin, end, (number, objective, gap) in zip(
         begins.tolist(), ends.tolist(), facts, strict=True
     ):
         reached = {"objective": objective, "gap": gap}
         args = ",".join(f'"{key}":{value:.9g}' for key, value in reached.items() if isfinite(value))
-        name = f'"name":"round {number}","cat":"round"'
+        if number in reasons:
+            args = ",".join(filter(None, [args, f'"given up":{json.dumps(reasons[number])}']))
+        ending = ", given up" if number in reasons else ""
+        name = f'"name":"round {number}{ending}","cat":"round"'
         yield (
             f'{{{name},"ph":"X","ts":{us(begin)},"dur":{us(end - begin)},{place},'
             f'"args":{{{args}}}}}'

@@ -9,6 +9,7 @@
 import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 class FedsimError(Exception):
@@ -72,6 +73,27 @@ class DataError(FedsimError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.key, *self.args)  # as it comes back from another process
+
+
+class VersionError(DataError):
+    """A run is of another version of the log's schema than is read.
+
+    Attributes:
+        folder: of the run.
+        seen, read: the versions.
+        helps: what can be done.
+    """
+
+    def __init__(self, folder: Path, seen: object, read: int, helps: str) -> None:
+        self.folder, self.seen, self.read, self.helps = folder, seen, read, helps
+        super().__init__("run", f"the log in {folder} {self.said()}; {helps}")
+
+    def said(self) -> str:
+        """Return what it is, and what would be read."""
+        return f"is of schema version {self.seen}, and {self.read} is read"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.folder, self.seen, self.read, self.helps)
 
 
 class ParameterError(DataError):

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from fedsim.errors import DataError
+from fedsim.errors import DataError, VersionError
 from fedsim.record.schema import SCHEMA_VERSION
 
 MANIFEST = "manifest.json"
@@ -115,14 +115,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a run.
 
     Raises:
-        DataError: there is none, it is damaged, or of another version of the schema.
+        VersionError: it is of another version of the schema.
+        DataError: there is none, or it is damaged.
     """
     path = folder / MANIFEST
     content = read_mapping(path)
     seen = content.get("schema_version")
     if seen != SCHEMA_VERSION:
-        text = f"the log in {folder} is of schema version {seen}, and {SCHEMA_VERSION} is read"
-        raise DataError("run", f"{text}; {AGAIN}")
+        raise VersionError(folder, seen, SCHEMA_VERSION, AGAIN)
     if not is_sealed(content):
         raise damaged(path, "it has another hash than it says")
     check_kinds(Manifest, content, path)

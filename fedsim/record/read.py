@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from fedsim.errors import DataError
 from fedsim.record.folder import SUMMARY
+from fedsim.record.manifest import read_manifest
 from fedsim.record.parts import read_table
 from fedsim.record.summary import read_summary
 
@@ -104,10 +105,12 @@ def read_summaries(folders: Sequence[Path]) -> pd.DataFrame:
     """Read the summaries of those runs that have ended, a row each.
 
     Raises:
-        DataError: one of them is damaged.
+        DataError: one of them is damaged, or of another version of the schema.
     """
-    files = [path / SUMMARY for path in folders if (path / SUMMARY).exists()]
-    return pd.json_normalize([read_summary(file) for file in files])
+    ended = [path for path in folders if (path / SUMMARY).exists()]
+    for path in ended:
+        read_manifest(path)  # its version
+    return pd.json_normalize([read_summary(path / SUMMARY) for path in ended])
 
 
 def _seed(folder: Path) -> int:

@@ -45,9 +45,9 @@ def check_run(folder: Path) -> dict[str, Any]:
     if not (folder / SUMMARY).exists():
         text = f"the run in {folder} has not ended: run its scenario again to finish it"
         raise DataError("run", text)
+    read_manifest(folder)  # first: what else there is may be as another version has it
     summary = read_summary(folder / SUMMARY)
     _check_seed(folder, summary["seed"])
-    read_manifest(folder)
     counts = {name: _rows(folder, name) for name in TABLES}
     for name in ("events", "clients"):  # a run that has ended has a row of its end in its log
         if not counts[name]:

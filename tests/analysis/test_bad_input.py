@@ -12,8 +12,8 @@ import fedsim
 from fedsim import report
 from fedsim.analysis import Comparison, gather, write_traces
 from fedsim.cli import app
-from fedsim.errors import DataError
-from fedsim.record.read import read_run, read_summaries
+from fedsim.errors import DataError, VersionError
+from fedsim.record.read import read_run, read_summaries, run_folders
 from tests.analysis.breaking import BROKEN, emptied, says, sealed, table, text, without
 from tests.runs import small
 
@@ -112,6 +112,26 @@ def test_the_commands_name_them_all_and_go_on(out: Path) -> None:
         assert f"{out / place}" in page
         assert BROKEN[name][1] in page
     assert len(pd.read_csv(out / "comparison/runs.csv")) == 1
+
+
+def test_a_folder_of_an_older_version_is_one_line_of_every_reader(out: Path) -> None:
+    for folder in run_folders(out):  # as it was then: other keys, no seal
+        says("manifest.json", schema_version=3)(folder)
+        says("summary.json", looks=0)(folder)
+    said = "are of schema version 3, and 4 is read; make the run again with fedsim run"
+    commands = ["compare"], ["compare", "--out", "new"], ["report"], ["trace"], ["reprice"]
+    for command, *more in commands:
+        result = CliRunner().invoke(app, [command, str(out), *more])
+        assert result.exit_code == 2, result.output
+        (line,) = result.stderr.splitlines()
+        one = f"the log in {out}/base/seed-1 {said}".replace("are of", "is of")
+        assert line == (one if command in {"trace", "reprice"} else f"the 4 logs in {out} {said}")
+    with pytest.raises(VersionError, match="is of schema version 3"):
+        _ = fedsim.Result(out, tuple(run_folders(out))).summary
+    says("manifest.json", schema_version=99)(out / "gd/seed-1")
+    with pytest.raises(DataError) as caught:
+        gather([out])
+    assert sorted(line[:9] for line in str(caught.value).splitlines()) == ["the 3 log", "the log i"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Runs from any number of folders, under names that tell them apart."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fedsim.analysis.comparing.belonging import Made, apart
 from fedsim.analysis.comparing.unfinished import Unfinished, unfinished
-from fedsim.errors import DataError
+from fedsim.errors import DataError, VersionError
 from fedsim.record.manifest import MADE_FROM, read_manifest
 from fedsim.record.parts import read_table
 from fedsim.record.read import joined, run_folders
@@ -94,12 +94,13 @@ def _sound(places: Sequence[Path]) -> tuple[list[_Run], list[str], list[Unfinish
             wrong.append(f"there are no runs in {place}: {wanted}")
     wrong += dict.fromkeys(each.told() for each in cut_off)
     told = set[Path]().union(*(each.folders for each in cut_off))
-    runs = []
+    runs, refused = list[_Run](), list[DataError]()
     for path, study in (found[whole] for whole in found if whole not in told):
         try:
             runs.append(_read(path, study))
         except DataError as error:
-            wrong.append(str(error))
+            refused.append(error)
+    wrong += _sentences(refused)
     reasons = apart([run.made for run in runs])
     wrong += dict.fromkeys(reasons.values())
     runs = [run for run in runs if run.made.path not in reasons]
@@ -107,6 +108,19 @@ def _sound(places: Sequence[Path]) -> tuple[list[_Run], list[str], list[Unfinish
     if not some:  # nobody to compare them with; what they were can be told all the same
         return runs, wrong, cut_off
     return some, [*wrong, *(_nothing(run) for run in runs if run.empty)], cut_off
+
+
+def _sentences(errors: Sequence[DataError]) -> Iterator[str]:
+    """Yield what is wrong with runs; of those of an earlier version of the schema, one sentence."""
+    old: dict[tuple[Path, str], list[VersionError]] = {}
+    for error in errors:
+        if isinstance(error, VersionError):
+            old.setdefault((error.folder.parent.parent, error.said()), []).append(error)
+        else:
+            yield str(error)
+    for (place, said), (first, *more) in old.items():
+        count = f"the {1 + len(more)} logs in {place}"
+        yield f"{count} {said.replace('is of', 'are of', 1)}; {first.helps}" if more else str(first)
 
 
 def _nothing(run: _Run) -> str:

@@ -24,11 +24,7 @@ from pydantic import Field, model_validator
 from fedsim.algorithms import censored_theory
 from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
 from fedsim.algorithms.remedies import EXCESS, at_most, concern
-from fedsim.errors import ParameterError
 from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Reply, Server, Silence
-
-_LEAST = 1e-150
-"""A step size between this and its inverse has a square that is a float64."""
 
 CHB = "Chen, Blum, Sadler: Heavy Ball Momentum for Communication-Efficient Distributed Learning"
 
@@ -193,14 +189,10 @@ class LazyGradient(GradientDescent):
         ready = super().configured(setting)
         if ready.eps1 is not None:
             return ready
-        censor, scale = 0.1 if ready.censor is None else ready.censor, ready.alpha * setting.clients
-        if not _LEAST < scale < 1 / _LEAST:
-            text = (
-                f"seen {ready.alpha:g}, whose square is no float64, so eps1 = censor/(alpha^2 M^2)"
-                " is none either; give eps1 in place of censor, or another step size"
-            )
-            raise ParameterError("step_size", text)
-        return ready.model_copy(update={"censor": None, "eps1": censor / scale**2})
+        censor = 0.1 if ready.censor is None else ready.censor
+        remedy = "give eps1 in place of censor, or"
+        area = censored_theory.area(ready.alpha, setting.clients, "eps1 = censor", remedy)
+        return ready.model_copy(update={"censor": None, "eps1": censor / area})
 
     @property
     def relative(self) -> bool:

@@ -27,7 +27,35 @@ from math import inf, sqrt
 
 from scipy.optimize import brentq
 
+from fedsim.errors import ParameterError
+
 WHERE = "(small gain, derived for conditions like those of Chen, Blum, Sadler)"
+
+
+_LEAST = 1e-150
+"""A step size between this and its inverse has a square that is a float64."""
+
+
+def area(alpha: float, clients: int, weight: str, remedy: str) -> float:
+    """Return alpha^2 M^2, by which the weights of steps of the model are divided.
+
+    Args:
+        alpha: the step size.
+        clients: M.
+        weight: what is divided, in words.
+        remedy: what helps beside another step size, in words.
+
+    Raises:
+        ParameterError: it is no float64, or its inverse is none.
+    """
+    scale = alpha * clients
+    if _LEAST < scale < 1 / _LEAST:
+        return scale**2
+    text = (
+        f"seen {alpha:g}, whose square is no float64, so {weight}/(alpha^2 M^2) is none either;"
+        f" {remedy} another step size"
+    )
+    raise ParameterError("step_size", text)
 
 
 def gain(s: float, beta: float) -> float:

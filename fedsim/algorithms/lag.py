@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
+from fedsim.algorithms import censored_theory
 from fedsim.algorithms.base import Setting
 from fedsim.algorithms.censored import GradientDescent, Iterate, Memory, total
 from fedsim.errors import DataError, ParameterError
@@ -32,17 +33,22 @@ class LagWorker(GradientDescent):
     window: ClassVar[int] = DEPTH
 
     xi: float = Field(default=0.1, ge=0, description="weight of each of the latest 10 steps")
-    _clients: int = PrivateAttr(default=1)
+    _area: float = PrivateAttr(default=1.0)
 
     def configured(self, setting: Setting) -> Self:
-        """Return a copy that knows its step size and M."""
+        """Return a copy that knows its step size and alpha^2 M^2.
+
+        Raises:
+            ParameterError: the latter is no float64.
+        """
         ready = super().configured(setting)
-        ready._clients = setting.clients  # noqa: SLF001 - a copy of this very class
+        area = censored_theory.area(ready.alpha, setting.clients, "the trigger xi", "give")
+        ready._area = area  # noqa: SLF001 - a copy of this very class
         return ready
 
     def trigger(self, steps: Sequence[float]) -> float:
         """Return (xi/(alpha^2 M^2)) sum_j |theta^{k+1-j} - theta^{k-j}|^2, j = 1..D."""
-        return self.xi / (self.alpha * self._clients) ** 2 * sum(steps)
+        return self.xi / self._area * sum(steps)
 
     def censors(self, innovation: float, client: Client) -> bool:
         """Censor while |delta_m|^2 is at most the trigger, once k > D."""

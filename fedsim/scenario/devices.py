@@ -103,7 +103,7 @@ class Device(Presettable):
     speed: Speed | None = Field(
         default=None, description="floating-point operations per second that training reaches"
     )
-    active: Watts | None = Field(default=None, description="power while it computes")
+    active: Watts | None = Field(default=None, description="power while it computes, idle or more")
     idle: Watts = Field(description="power while it does not")
     battery: Stored = as_written("mains", 'what a full battery holds; "mains" for none')
     kappa: float | None = Field(
@@ -129,6 +129,17 @@ class Device(Presettable):
         ]
         if wrong:
             raise failure(*wrong)
+        return self
+
+    @model_validator(mode="after")
+    def _work_costs_something(self) -> Self:
+        """Check that a client draws no less while it computes than while it does not."""
+        if self.active is not None and self.active < self.idle:
+            text = (
+                f'seen "{self.active:g} W", which is less than idle, "{self.idle:g} W": it is all'
+                " that the device draws while it computes; give active as much as idle or more"
+            )
+            raise failure(("active", text, self.active))
         return self
 
     def _left_over(self) -> Iterator[tuple[str, str, object]]:

@@ -37,7 +37,7 @@ def test_a_name_is_a_block_of_that_kind(model: type[Presettable], name: str) -> 
 @every
 def test_a_block_replaces_single_values_of_its_preset(model: type[Presettable], name: str) -> None:
     preset = model.model_validate(name).model_dump()
-    for field, text in {"speed": "7 Mflop/s", "idle": "7 MW", "up": "7 Mbit/s"}.items():
+    for field, text in {"speed": "7 Mflop/s", "active": "7 MW", "up": "7 Mbit/s"}.items():
         if preset.get(field) is not None:
             changed = model.model_validate({"kind": name, field: text}).model_dump()
             assert changed == preset | {field: 7e6}

@@ -14,7 +14,8 @@ from fedsim.scenario.located import Origin
 from fedsim.scenario.reading import read_text
 from tests.scenario.examples import LINES, least, made, written
 
-quantities = st.floats(min_value=1e-9, max_value=1e15).map("{!r} ".format)
+sizes = st.floats(min_value=1e-9, max_value=1e15)
+quantities = sizes.map("{!r} ".format)
 
 
 def shares(least: float = 0.01, most: float = 99.0) -> st.SearchStrategy[str]:
@@ -31,7 +32,13 @@ def presets(table: Mapping[str, Any], units: dict[str, str]) -> st.SearchStrateg
 LINEAR = {name: preset for name, preset in DEVICES.items() if "speed" in preset.values}
 POWER = "mW/(Mbit/s)"
 
-devices = presets(LINEAR, {"speed": "kflop/s", "active": "mW", "idle": "W", "battery": "Wh"})
+plain = presets(LINEAR, {"speed": "kflop/s", "battery": "Wh"})
+powers = st.tuples(sizes, sizes).map(
+    lambda pair: {"idle": f"{min(pair)!r} mW", "active": f"{max(pair)!r} W"}
+)
+devices = plain | st.tuples(plain, powers).map(
+    lambda drawn: ({"kind": drawn[0]} if isinstance(drawn[0], str) else drawn[0]) | drawn[1]
+)
 constant = presets(
     RADIOS,
     {"up": "Mbit/s", "down": "kB/s", "latency": "ms", "energy_up": POWER, "base": "W",

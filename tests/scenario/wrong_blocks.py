@@ -50,6 +50,16 @@ WRONG_BLOCKS: list[tuple[Blocks, str, list[str]]] = [
     ),
     (group(device={"kind": "yang-2021", "kappa": 0}), "fleet.0.device.kappa", ["above 0"]),
     (group(device={"kind": "pi-4", "active": "-1 W"}), "fleet.0.device.active", ["of 0 or more"]),
+    (
+        group(device={"kind": "pi-4", "idle": "7.3 W"}),
+        "fleet.0.device.active",
+        ['seen "7.2 W", which is less than idle, "7.3 W"', "as much as idle or more"],
+    ),
+    (
+        group(device={"kind": "ideal", "idle": "10 mW"}),
+        "fleet.0.device.active",
+        ['seen "0 W", which is less than idle, "0.01 W"'],
+    ),
     (radio(base="-5 mW"), "fleet.0.radio.base", ["of 0 or more"]),
     (radio(tail_power="-5 mW"), "fleet.0.radio.tail_power", ["of 0 or more"]),
     (radio(up="0 bit/s"), "fleet.0.radio.up", ["above 0"]),

@@ -2,17 +2,18 @@
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from hashlib import sha256
 from math import nan
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fedsim.building import Job
+from fedsim.building.ready import Ready
 from fedsim.errors import DataError, RunError
 from fedsim.ports import SERVER
 from fedsim.record.clients import client_table
@@ -23,8 +24,7 @@ from fedsim.record.manifest import EVENTS, FILES, SEAL, check_files, made_with, 
 from fedsim.record.parts import Parts
 from fedsim.record.rounds import RoundTable
 from fedsim.record.schema import Event
-from fedsim.scenario import Variant, dump
-from fedsim.sim.setup import Setup
+from fedsim.scenario import dump
 from fedsim.sim.world import World
 from fedsim.verdict import verdict
 
@@ -55,49 +55,6 @@ Watch = Callable[[Progress], None]
 """Told of every round of every run, and of its end."""
 
 
-class Ready(Protocol):
-    """A run that is ready to start: a `Job`, or what is made of the log of one."""
-
-    @property
-    def variant(self) -> Variant:
-        """What it was built from."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """The seed of all its streams."""
-        ...
-
-    @property
-    def members(self) -> Sequence[int]:
-        """The number of the group that each client belongs to."""
-        ...
-
-    @property
-    def setup(self) -> Setup:
-        """Everything that its world is made of."""
-        ...
-
-    @property
-    def opening(self) -> str:
-        """What the first row of its log says."""
-        ...
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """What is known of it before it begins, for its summary."""
-        ...
-
-    @property
-    def facts(self) -> Mapping[str, Sequence[object]]:
-        """What each client is, for the client table."""
-        ...
-
-    def advice(self) -> str:
-        """Return what to say beside that it diverged."""
-        ...
-
-
 def unwatched(progress: Progress) -> None:
     """Nobody watches."""
 
@@ -121,8 +78,9 @@ def execute(
     ledger = Ledger(len(job.members))
     log = EventLog(folder.path, len(job.members), ledger.absorb)
     rounds = RoundTable(Parts(folder.path, "rounds"), job.variant.name, job.seed)
+    models = job.keeper(folder.path)
     log.append(0.0, 0.0, Event.EVALUATE, SERVER, detail=log.word(job.opening))
-    world = World(job.setup, log, rounds, partial(_tell, watch, beginning(job)))
+    world = World(job.setup, log, rounds, partial(_tell, watch, beginning(job)), models.see)
     try:
         status, reason = _let_run(world)
         if status == "diverged":
@@ -130,9 +88,11 @@ def execute(
         world.close(reason)
         log.close()
         rounds.close()
+        models.close()
     except BaseException:
         log.abandon()  # what a user's interrupt or a handler's error leaves can be read
         rounds.abandon()
+        models.abandon()
         raise
     meters = world.meters()
     try:

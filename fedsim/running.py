@@ -18,9 +18,11 @@ from fedsim.campaign import Campaign
 from fedsim.errors import TheoryWarning
 from fedsim.execution import Watch, unwatched
 from fedsim.notes import Note, Tell, foreseen, untold
+from fedsim.ports import Array
 from fedsim.problems import Loss
 from fedsim.record import read
 from fedsim.record.lock import held
+from fedsim.record.read_models import model_of, read_models
 from fedsim.scenario import Scenario, load
 from fedsim.study import check_place, study_of
 
@@ -53,6 +55,30 @@ class Result:
     def clients(self) -> pd.DataFrame:
         """The client tables, one row a client and run."""
         return read.read_all(self.runs, "clients")
+
+    @cached_property
+    def models(self) -> pd.DataFrame:
+        """The models that were kept, one row each, in the column model as arrays in their shape."""
+        return read_models(self.runs)
+
+    def model(
+        self,
+        variant: str = "base",
+        seed: int | None = None,
+        round: int | None = None,  # noqa: A002 - as the column is called
+    ) -> Array:
+        """Return one model in its shape, (d,) or a matrix, and read no other run's.
+
+        Args:
+            variant: of the run.
+            seed: of the run; may be left out where the variant has one only.
+            round: after which; the last one if None.
+
+        Raises:
+            ValueError: there is no such run, or the model was not kept; the text says which are.
+            DataError: a file is damaged.
+        """
+        return model_of(self.runs, variant, seed, round)
 
     @cached_property
     def summary(self) -> pd.DataFrame:

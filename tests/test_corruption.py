@@ -18,7 +18,7 @@ import fedsim
 from fedsim import report
 from fedsim.analysis import Comparison, write_traces
 from fedsim.errors import FedsimError
-from fedsim.record.folder import RESULTS, SUMMARY, TABLES
+from fedsim.record.folder import MODELS, RESULTS, SUMMARY, TABLES
 from fedsim.record.manifest import MANIFEST
 from fedsim.record.read import read_run
 from tests.analysis.breaking import Break, dropped, emptied, sealed, table, without
@@ -140,7 +140,7 @@ def misdeeds(whole: Path, place: Path, harm: Break, commands: tuple[str, ...]) -
 
 @pytest.mark.parametrize("name", [*RESULTS, MANIFEST])
 def test_damaged_bytes_are_one_readable_error(name: str, whole: Path, tmp_path: Path) -> None:
-    commands = (*HEAVY, "summary", *TABLES)
+    commands = (*HEAVY, "summary", *TABLES, MODELS)
     wrong = [
         f"{what}: {text}"
         for what, harm in in_bytes(name)
@@ -162,14 +162,16 @@ def test_values_of_another_kind_are_one_readable_error(
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", [*TABLES, MODELS])
 def test_columns_of_another_kind_are_one_readable_error(
     name: str, whole: Path, tmp_path: Path
 ) -> None:
     wrong = [
         f"{what}: {text}"
         for what, harm in in_columns(name, read_run_table(whole / RUN, name))
-        for text in misdeeds(whole, tmp_path / "place", harm, ("report",))
+        for text in misdeeds(
+            whole, tmp_path / "place", harm, ("report" if name in TABLES else name,)
+        )
     ]
     assert wrong == []
 

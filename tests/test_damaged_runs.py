@@ -19,6 +19,7 @@ from fedsim.record.manifest import MANIFEST
 from tests.runs import files, small
 
 SOURCE = small(stop={"rounds": 3})
+UNREAD = "models.parquet"  # by commands
 FLIPS = 60  # a file
 
 
@@ -64,7 +65,7 @@ def test_a_flipped_bit_anywhere_makes_a_run_that_is_not_there(
     assert not is_finished(job, out)
 
 
-@pytest.mark.parametrize("name", [*RESULTS, MANIFEST])
+@pytest.mark.parametrize("name", [name for name in (*RESULTS, MANIFEST) if name != UNREAD])
 def test_the_advice_to_make_it_again_helps(name: str, whole: Path, out: Path) -> None:
     path = out / "base/seed-1" / name
     content = bytearray(path.read_bytes())
@@ -82,7 +83,7 @@ def test_the_advice_to_make_it_again_helps(name: str, whole: Path, out: Path) ->
     assert CliRunner().invoke(app, [command, str(out)]).exit_code == 0
 
 
-@pytest.mark.parametrize("table", ["events", "rounds", "clients"])
+@pytest.mark.parametrize("table", ["events", "rounds", "clients", "models"])
 def test_a_table_with_a_flipped_bit_is_no_frame(table: str, out: Path) -> None:
     path = out / f"base/seed-1/{table}.parquet"
     for damaged in flipped(path.read_bytes(), table):

@@ -28,8 +28,8 @@ def test_a_run_writes_its_folder(tmp_path: Path) -> None:
     ]  # fmt: skip
     for folder in run_folders(tmp_path):
         assert sorted(path.name for path in folder.iterdir()) == [
-            "clients.parquet", "events.parquet", "manifest.json", "rounds.parquet",
-            "scenario.yaml", "summary.json",
+            "clients.parquet", "events.parquet", "manifest.json", "models.parquet",
+            "rounds.parquet", "scenario.yaml", "summary.json",
         ]  # fmt: skip
         assert list(pd.read_parquet(folder / "events.parquet").columns) == ARROW_SCHEMA.names
 

@@ -26,6 +26,7 @@ from fedsim.physics.topology import Topology, star
 from fedsim.ports import Array, Client, Server, Work
 from fedsim.record.ledger import Ledger
 from fedsim.record.log import EventLog
+from fedsim.record.models import ModelTable
 from fedsim.record.parts import Parts
 from fedsim.record.rounds import RoundTable
 from fedsim.sim.setup import Member, Setup
@@ -112,11 +113,13 @@ def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
         ledger = Ledger(CLIENTS)
         log = EventLog(Path(folder), CLIENTS, ledger.absorb)
         table = RoundTable(Parts(Path(folder), "rounds"), "base", 1)
-        world = World(setup, log, table)
+        models = ModelTable(Parts(Path(folder), "models"), NOTHING.shape)
+        world = World(setup, log, table, on_model=models.see)
         reason = world.run()
         world.close(reason)
         log.close()
         table.close()
+        models.close()
         ledger.audit(world.meters())
 
 

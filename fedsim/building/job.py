@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import isfinite, nan
+from pathlib import Path
 from typing import Any
 
 from fedsim.algorithms import Algorithm, Concern
@@ -15,6 +16,9 @@ from fedsim.errors import DataError
 from fedsim.physics.topology import Topology
 from fedsim.ports import SERVER
 from fedsim.problems import Observer, Problem, Reference
+from fedsim.record.folder import MODELS
+from fedsim.record.models import ModelTable
+from fedsim.record.parts import Parts
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.sim.participation import Participation
 from fedsim.sim.setup import Setup
@@ -122,6 +126,10 @@ class Job:
         except DataError:  # a loss without a smoothness constant, or with none above 0
             return f"; step_size is {step_size:g}, try a smaller one"
         return f"; step_size is {step_size:g}, and 1/{name} = {safe:g}"
+
+    def keeper(self, folder: Path) -> ModelTable:
+        """Return what keeps its models in the folder of the run."""
+        return ModelTable(Parts(folder, MODELS), self.problem.shape, self.scenario.models.every)
 
     @cached_property
     def setup(self) -> Setup:

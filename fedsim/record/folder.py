@@ -22,7 +22,8 @@ from fedsim.record.writing import ASIDE, unwritable, write_whole
 SUMMARY, SCENARIO = "summary.json", "scenario.yaml"
 TRACE = "trace.json"
 TABLES = ("events", "rounds", "clients")
-RESULTS = (SCENARIO, *(f"{table}.parquet" for table in TABLES), SUMMARY)
+MODELS = "models"
+RESULTS = (SCENARIO, *(f"{table}.parquet" for table in (*TABLES, MODELS)), SUMMARY)
 """The files that hold what a run has come to."""
 
 
@@ -39,7 +40,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             for name in (SUMMARY, MANIFEST, SCENARIO, TRACE):  # the summary first: it is no more
                 (self.path / name).unlink(missing_ok=True)
-            for table in TABLES:
+            for table in (*TABLES, MODELS):
                 (self.path / f"{table}.parquet").unlink(missing_ok=True)
                 rmtree(self.path / f"{table}.parts", ignore_errors=True)
             for draft in self.path.glob(f"*{ASIDE}"):

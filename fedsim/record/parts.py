@@ -5,6 +5,7 @@ the folder reads as a table at any moment and after a kill. The same rows go to 
 gets its name `NAME.parquet` when it is closed, and so exists for finished runs only.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -22,6 +23,7 @@ _ALWAYS = {
         {"round", "cohort", "transmissions", "beacons", "bits_up", "bits_down", "joules", "t"}
     ),
     "clients": frozenset({"client", "group", "device", "radio", "samples"}),
+    "models": frozenset({"round", "model"}),
 }
 """The columns of each table of which no row lacks a value. One that may hold NaN is not among them:
 pandas writes a missing value in its place."""
@@ -100,8 +102,19 @@ class Parts:
             self._draft.drop()
 
 
-def read_table(folder: Path, name: str) -> pa.Table:
+def read_table(
+    folder: Path,
+    name: str,
+    columns: Sequence[str] | None = None,
+    filters: Sequence[tuple[str, str, object]] | None = None,
+) -> pa.Table:
     """Read a table of a run folder, whether the run has ended or not.
+
+    Args:
+        folder: of the run.
+        name: "events", "rounds", "clients" or "models".
+        columns: to read; all if None.
+        filters: of rows, as `pyarrow.parquet.read_table` takes them.
 
     Raises:
         FileNotFoundError: the folder holds neither the table nor any part of it.
@@ -111,12 +124,12 @@ def read_table(folder: Path, name: str) -> pa.Table:
     if (folder / MANIFEST).exists():  # the run has ended
         check_files(folder, [whole.name])
     if whole.exists():
-        return _filled(_read(whole), whole)
+        return _filled(_read(whole, columns, filters), whole)
     files = sorted(parts.glob("part-*.parquet"))
     if not files:
         raise FileNotFoundError(f"{folder} holds neither {whole.name} nor parts of it")
     return pa.concat_tables(
-        [_read(file) for file in files], promote_options="default"
+        [_read(file, columns, filters) for file in files], promote_options="default"
     ).unify_dictionaries()
 
 
@@ -132,8 +145,10 @@ def _filled(table: pa.Table, path: Path) -> pa.Table:
     return table
 
 
-def _read(path: Path) -> pa.Table:
+def _read(
+    path: Path, columns: Sequence[str] | None, filters: Sequence[tuple[str, str, object]] | None
+) -> pa.Table:
     try:
-        return pq.read_table(path)
+        return pq.read_table(path, columns=columns, filters=filters)
     except (OSError, pa.ArrowException) as error:
         raise damaged(path, str(error)) from None

@@ -1,7 +1,7 @@
 """Whether a run's folder holds what a run that has ended writes: ended, of this schema, whole.
 
 What is looked at is cheap: names, types and counts of the tables' columns, and the hashes of all
-files but the log, whose damage shows when it is read.
+files but the log and the models, whose damage shows when they are read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedsim.errors import DataError
-from fedsim.record.folder import RESULTS, SUMMARY, TABLES
+from fedsim.record.folder import MODELS, RESULTS, SUMMARY, TABLES
 from fedsim.record.manifest import AGAIN, check_files, damaged, read_manifest
 from fedsim.record.rounds import COLUMNS
 from fedsim.record.schema import ARROW_SCHEMA
 from fedsim.record.summary import read_summary
 
-_LOG = "events.parquet"
+_LARGE = ("events.parquet", f"{MODELS}.parquet")
 _CLIENTS = (
     *("client", "group", "device", "radio", "samples", "transmissions", "beacons", "silent"),
     *("late", "lost", "skipped", "bits_up", "bits_down", "bits_again"),
@@ -55,7 +55,7 @@ def check_run(folder: Path) -> dict[str, Any]:
     if summary["status"] == "done" and counts["rounds"] != summary["rounds"]:
         text = f"{counts['rounds']} rows, though {SUMMARY} tells of {summary['rounds']} rounds"
         raise damaged(folder / "rounds.parquet", f"it holds {text}")
-    check_files(folder, [name for name in RESULTS if name != _LOG])
+    check_files(folder, [name for name in RESULTS if name not in _LARGE])
     return summary
 
 

@@ -57,7 +57,8 @@ def reprice(
     """Price finished runs again under another fleet or network.
 
     What is written equals what a fresh run of the changed scenario would write, to the bit;
-    the manifest says beside that the run was not made but priced again.
+    the manifest says beside that the run was not made but priced again. Models are those that
+    the run has kept: of one that ends earlier now, the last is known only if it was among them.
 
     Args:
         folder: of one run, of a variant, or all that `run` has written.

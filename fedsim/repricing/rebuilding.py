@@ -17,7 +17,11 @@ from fedsim.building.policies import check_sizes, participation, silence_policy,
 from fedsim.building.surroundings import Surroundings, surroundings
 from fedsim.errors import RepricingError
 from fedsim.ports import Array, ClientId, Packer
+from fedsim.record.folder import MODELS
+from fedsim.record.models import Keeper
+from fedsim.record.parts import Parts
 from fedsim.record.schema import node_name
+from fedsim.repricing.known_models import KnownModels
 from fedsim.repricing.original import Original
 from fedsim.repricing.reenactment import Reenactment
 from fedsim.repricing.tape import Tape
@@ -82,6 +86,10 @@ class Repricing:
     def facts(self) -> Mapping[str, Sequence[object]]:
         """What each client is, for the client table."""
         return facts_of(self.groups, self.members, self.original.samples)
+
+    def keeper(self, folder: Path) -> Keeper:
+        """Return what keeps the models that are known of the run, in the new one's folder."""
+        return KnownModels(self.original, Parts(folder, MODELS))
 
     def advice(self) -> str:
         """Return nothing: what was finite is finite."""

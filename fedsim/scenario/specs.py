@@ -111,6 +111,14 @@ class Stop(Spec):
     )
 
 
+class Models(Spec):
+    """Which models a run keeps beside that of its last round."""
+
+    every: int | None = Field(
+        default=None, ge=1, description="those of rounds n, 2n, ...; none but the last if null"
+    )
+
+
 class Scenario(Spec):
     """A federated problem, the method that solves it, and the world that it runs in."""
 
@@ -133,6 +141,7 @@ class Scenario(Spec):
     measures: tuple[AnyMeasure, ...] = Field(
         default=(), description="what the observer evaluates every round beside the objective"
     )
+    models: Models = as_written({}, "which models are kept beside the last one")
     variants: Mapping[str, Mapping[str, Any]] = as_written(
         {}, "name -> the keys in which a variant differs from the rest"
     )

@@ -104,3 +104,10 @@ class Setup:
     stop: StopRules = field(default_factory=StopRules)
     weights: Array | None = None
     evaluator: Evaluator = field(default_factory=SerialEvaluator)
+
+    @property
+    def shares(self) -> Array:
+        """The clients' weights, shape (M,)."""
+        if self.weights is not None:
+            return self.weights
+        return np.full(len(self.fleet), 1 / max(len(self.fleet), 1))

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from math import inf, isfinite, nan
 
-import numpy as np
-
 from fedsim.errors import Clash, Deadlock, Diverged
 from fedsim.ports import SERVER, Array, ClientId, Message
 from fedsim.record.ledger import Meters
@@ -27,7 +25,11 @@ OnRound = Callable[[int, float, float], None]
 """Told the round, the objective and the gap of every round that is committed."""
 
 
-def _unheard(round_number: int, objective: float, gap: float) -> None:
+OnModel = Callable[[int, Array], None]
+"""Told the round and the model of every round that is committed; the array may change later."""
+
+
+def _unheard(*_: object) -> None:
     """Nobody listens."""
 
 
@@ -41,14 +43,19 @@ class World:
     """
 
     def __init__(
-        self, setup: Setup, log: EventLog, rounds: RoundTable, on_round: OnRound = _unheard
+        self,
+        setup: Setup,
+        log: EventLog,
+        rounds: RoundTable,
+        on_round: OnRound = _unheard,
+        on_model: OnModel = _unheard,
     ) -> None:
         self.calendar = Calendar()
         self.traffic = Traffic()
         self._setup = setup
         self._log = log
         self._rounds = rounds
-        self._on_round = on_round
+        self._on_round, self._on_model = on_round, on_model
         self._rested_until = 0.0
         self.last_round = 0, nan
         self._looks: set[str] = set()
@@ -78,7 +85,7 @@ class World:
             initial=setup.initial,
             smoothness=setup.smoothness,
             packing=Packing(setup.packer_down),
-            weights=_shares(setup),
+            weights=setup.shares,
             rng=setup.rng("server", 0),
             commit=self._commit,
             stay=self._stay,
@@ -194,6 +201,7 @@ class World:
         self._rounds.add(
             now, self.traffic, objective=objective, gap=gap, measures=figures, complete=complete
         )
+        self._on_model(number, model)
         self.last_round = number, objective
         self._on_round(number, objective, gap)
         reason = self._setup.stop.reason(number, gap, self.traffic)
@@ -242,10 +250,3 @@ class World:
         """Write down what was under way when the run ended, and why it ended."""
         self._network.close()
         self._rest(Event.STOP, self._rounds.rounds, self._log.word(reason))
-
-
-def _shares(setup: Setup) -> Array:
-    """Return the clients' weights; equal ones where nothing is said."""
-    if setup.weights is not None:
-        return setup.weights
-    return np.full(len(setup.fleet), 1 / max(len(setup.fleet), 1))

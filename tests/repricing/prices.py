@@ -19,8 +19,12 @@ FLEET: list[dict[str, Any]] = [
 
 
 def small(kind: str = "chb", rounds: int = 5, **changes: Any) -> dict[str, Any]:
-    """Return a scenario of a method and five clients."""
-    return {**scenario(kind), "fleet": FLEET, "stop": {"rounds": rounds}, **changes}
+    """Return a scenario of a method and five clients, of which every model is kept.
+
+    So the models are known, too, wherever the run ends that it is priced again as.
+    """
+    own = {"fleet": FLEET, "stop": {"rounds": rounds}, "models": {"every": 1}}
+    return {**scenario(kind), **own, **changes}
 
 
 def unlike(

@@ -1,0 +1,54 @@
+"""The table of models: what goes in comes out, to the bit."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fedsim.record.models import ModelTable
+from fedsim.record.parts import Parts
+from fedsim.record.read_models import read_model, read_models, read_rounds
+
+SHAPES = st.sampled_from([(1,), (6,), (2, 3), (3, 1), (1, 1)])
+FLOATS = st.floats(width=64) | st.sampled_from([-0.0, 0.0, np.nan, np.inf, 5e-324])
+
+
+@given(data=st.data(), shape=SHAPES, rounds=st.integers(0, 9), every=st.none() | st.integers(1, 4))
+def test_models_come_back_bit_by_bit_in_their_shape_whether_the_run_has_ended_or_not(
+    data: st.DataObject, shape: tuple[int, ...], rounds: int, every: int | None
+) -> None:
+    models = [data.draw(arrays(np.float64, shape, elements=FLOATS)) for _ in range(rounds)]
+    wanted = [
+        number
+        for number in range(1, rounds + 1)
+        if number == rounds or (every and number % every == 0)
+    ]
+    for ended in (True, False):
+        with TemporaryDirectory() as name:
+            folder = Path(name, "base", "seed-1")
+            table, own = ModelTable(Parts(folder, "models"), shape, every), np.zeros(shape).ravel()
+            for number, model in enumerate(models, 1):
+                own[:] = model.ravel()  # a method that works in one array
+                table.see(number, own)
+            table.close() if ended else table.abandon()
+            if not (ended or wanted):
+                assert not folder.exists()
+                continue
+            frame = read_models([folder])
+            assert frame["round"].tolist() == read_rounds(folder) == wanted
+            for number, model in zip(frame["round"], frame["model"], strict=True):
+                assert model.shape == shape
+                assert model.tobytes() == models[number - 1].tobytes()
+                assert read_model(folder, number).tobytes() == model.tobytes()
+
+
+def test_a_sparse_model_takes_little_room(tmp_path: Path) -> None:
+    model = np.zeros(100_000)
+    model[[3, 99_000]] = 1.5, -2.5
+    table = ModelTable(Parts(tmp_path, "models"), model.shape)
+    table.see(1, model)
+    table.close()
+    assert (tmp_path / "models.parquet").stat().st_size < model.nbytes / 10

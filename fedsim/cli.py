@@ -25,7 +25,7 @@ from fedsim.repricing.table import price_table
 from fedsim.running import Result, run
 from fedsim.scenario import Plan, load, schema
 from fedsim.scenario.wording import unknown
-from fedsim.study import changes, check_place, study_of
+from fedsim.study import check_place, study_of
 from fedsim.terminal import err as _err
 from fedsim.terminal import errors as _errors
 from fedsim.terminal import note as _note
@@ -82,8 +82,6 @@ def run_command(
         _offer_downloads(plan)
         if not fresh:
             check_place(study_of(plan), out)
-        for text in changes(plan, out):
-            _err.print(escape(text), style="yellow")
         count = sum(len(variant.seeds) for variant in plan.variants)
         with progress_table(_err, count) as watch, _theory():
             result = run(
@@ -191,7 +189,7 @@ def reprice_command(
     """Price finished runs again: other radios, devices, batteries or links, without training."""
     out = out or place / "repriced"
     with _errors():
-        result = reprice(place, overrides or (), out, base=base)
+        result = reprice(place, overrides or (), out, base=base, tell=_remark)
         _out.print(price_table(place, result.runs))
     _out.print(f"event logs and tables in {escape(str(out))}")
 

@@ -14,13 +14,16 @@ from fedsim.building import Job
 from fedsim.probe import ROUNDS, Opening, opening
 from fedsim.verdict import RISEN
 
+RUNS = "runs"
+"""The key of what is said of the runs that a folder has from before."""
+
 
 class Note(NamedTuple):
     """A note.
 
     Attributes:
         about: the variant, or the run.
-        key: of the scenario, or a figure.
+        key: of the scenario, a figure, or `RUNS`.
         text: a sentence.
     """
 

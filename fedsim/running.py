@@ -24,7 +24,7 @@ from fedsim.record import read
 from fedsim.record.lock import held
 from fedsim.record.read_models import model_of, read_models
 from fedsim.scenario import Scenario, load
-from fedsim.study import check_place, study_of
+from fedsim.study import changes, check_place, study_of
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ class Result:
     Attributes:
         folder: OUT, with a folder `<variant>/seed-<n>` per run.
         runs: the folders of the runs, in the order of the scenario and of all tables.
-        foreseen: what was to be said of the scenario before it ran.
+        foreseen: what was to be said before anything ran: of runs that the folder had from an
+            earlier state of the scenario, or that were not priced as they are of such a one, and
+            of the scenario.
     """
 
     folder: Path
@@ -131,7 +133,8 @@ def run(
         jobs: how many runs go on at once, in processes of their own where more than one.
         executor: where they go on instead, such as that of a cluster; it is not shut down.
         fresh: make all runs anew.
-        tell: told of what the scenario says without effect, before anything runs.
+        tell: told of what the scenario says without effect, and of what becomes of runs that
+            `out` has from an earlier state of it, before anything runs.
 
     Raises:
         ScenarioError: the scenario is wrong; nothing has run then.
@@ -152,7 +155,8 @@ def run(
     checked = builder.check()
     for job in checked:
         _warn(job)
-    said = tuple(foreseen(checked))
+    before = () if out is None else changes(plan, Path(out))
+    said = *before, *foreseen(checked)
     for note in said:
         tell(note)
     if out is None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.errors import DataError
+from fedsim.notes import RUNS, Note
 from fedsim.record.read import run_folders
 from fedsim.record.scenarios import differing, parsed, read_text, told
 from fedsim.record.studies import Study, study_in
@@ -46,7 +47,7 @@ def _called(study: Study) -> str:
     return f"the scenario {study.name}{file}{', priced again' if study.priced else ''}"
 
 
-def changes(plan: Plan, out: Path) -> Iterator[str]:
+def changes(plan: Plan, out: Path) -> Iterator[Note]:
     """Yield what becomes of the runs that a folder has from an earlier state of a plan."""
     study, there = study_of(plan), study_in(out)
     if there is None:
@@ -54,16 +55,12 @@ def changes(plan: Plan, out: Path) -> Iterator[str]:
     changed = study.changed(there)
     for variant in plan.variants:
         if variant.name in changed:
-            yield (
-                f"{out / variant.name} was made from other values{_values(variant, out)}: "
-                "it is made again"
-            )
+            text = f"{out / variant.name} was made from other values{_values(variant, out)}"
+            yield Note(variant.name, RUNS, f"{text}: it is made again")
     if gone := study.gone(there):
         names = ", ".join(gone)
-        yield (
-            f"{out} has runs of {names} beside, which the scenario has not: they stay, and "
-            "compare and report leave them out"
-        )
+        text = f"{out} has runs of {names} beside, which the scenario has not: they stay, and"
+        yield Note(names, RUNS, f"{text} compare and report leave them out")
 
 
 def _values(variant: Variant, out: Path) -> str:

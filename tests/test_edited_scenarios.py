@@ -13,6 +13,7 @@ import fedsim
 from fedsim.analysis import Comparison, gather
 from fedsim.cli import app
 from fedsim.errors import DataError
+from fedsim.notes import RUNS, Note
 from fedsim.record.folder import SUMMARY
 from tests.runs import files, small
 
@@ -104,6 +105,20 @@ def test_an_edited_value_makes_again_what_it_touches_and_says_so(out: Path, made
     assert gather([out]).left_out == ()
 
 
+def test_from_python_what_becomes_of_earlier_runs_is_a_note(out: Path, made: Path) -> None:
+    scenario, told = made.parent / "one.yaml", list[Note]()
+    edited = ["variants.gd.algorithm.step_size=0.5/L"]
+    result = fedsim.run(scenario, out=out, overrides=edited, tell=told.append)
+    (note,) = (note for note in result.notes if note.key == RUNS)
+    assert note in told
+    assert note.about == "gd"
+    assert "algorithm.step_size: 1/L then, 0.5/L now" in note.text
+    again = fedsim.run(scenario, out=out, overrides=edited)
+    assert RUNS not in {note.key for note in again.notes}
+    less = fedsim.run(scenario, out=out, overrides=["variants={}"])
+    assert [note.about for note in less.notes if note.key == RUNS] == ["gd"]
+
+
 def test_variants_that_the_scenario_no_longer_has_are_named_and_left_out(
     out: Path, made: Path
 ) -> None:
@@ -187,3 +202,8 @@ def test_what_is_stale_is_not_priced(out: Path, made: Path, tmp_path: Path) -> N
     command("run", made.parent / "one.yaml", "--out", out, "--set", "variants={}")
     result = fedsim.reprice(out, [WIFI], tmp_path / "priced")
     assert result.summary["variant"].tolist() == ["base", "base"]
+    (note,) = result.foreseen
+    assert note.about == "gd"
+    assert "no variant gd any more" in note.text
+    said = command("reprice", out, "--set", WIFI, "--out", tmp_path / "again")
+    assert note.text in " ".join(said.stderr.split())

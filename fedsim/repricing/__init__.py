@@ -16,21 +16,23 @@ a method of one's own, which may keep time in other ways, is re-enacted in its o
 (`proof`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 
 from fedsim.algorithms import Algorithm
-from fedsim.analysis.comparing.belonging import runs_of
-from fedsim.errors import DataError, Fault, RepricingError
+from fedsim.analysis.comparing.belonging import parted
+from fedsim.errors import DataError, Fault, FedsimError, RepricingError
 from fedsim.execution import Watch, ending, execute, unwatched
+from fedsim.notes import RUNS, Note, Tell, untold
 from fedsim.problems import Loss
 from fedsim.record.folder import RunFolder, read_json
 from fedsim.record.lock import held
 from fedsim.record.manifest import PRICED_FROM
-from fedsim.record.studies import Study, study_in
+from fedsim.record.studies import STUDY, Study, study_in
+from fedsim.record.writing import write_whole
 from fedsim.repricing.conditions import refusals
 from fedsim.repricing.original import Original
 from fedsim.repricing.proof import prove
@@ -53,6 +55,7 @@ def reprice(
     algorithms: Sequence[type[Algorithm]] = (),
     losses: Sequence[type[Loss]] = (),
     watch: Watch = unwatched,
+    tell: Tell = untold,
 ) -> Result:
     """Price finished runs again under another fleet or network.
 
@@ -70,6 +73,7 @@ def reprice(
         algorithms: classes of one's own that the scenario names.
         losses: likewise.
         watch: told of every round.
+        tell: told of runs that are left out, since they are of an earlier state of a scenario.
 
     Raises:
         RepricingError: a decision of a run might have been another; every reason is named.
@@ -79,7 +83,7 @@ def reprice(
         OccupiedError: somebody else is writing into `out`.
         OutputError: something cannot be written.
     """
-    folders, out = runs_of(Path(folder)), Path(out)
+    (folders, others), out = parted(Path(folder)), Path(out)
     if not folders:
         raise DataError("folder", f"{folder} holds no runs, as fedsim run writes them")
     own = Extra(tuple(algorithms), tuple(losses))
@@ -94,25 +98,54 @@ def reprice(
         raise RepricingError(list(dict.fromkeys(faults)))
     study = _study(originals, changed, out)
     check_place(study, out)
+    said = tuple(Note(path.parent.name, RUNS, text) for text, path in _once(others).items())
+    for note in said:
+        tell(note)
     start = Path.cwd() if base is None else Path(base)
     with held(out):
-        runs = tuple(
-            _priced(_ready(original, variant, start), out, watch)
-            for original, variant in zip(originals, changed, strict=True)
-        )
-        study.write(out)
-    return Result(out, runs)
+        pairs = zip(originals, changed, strict=True)
+        runs = (_priced(_ready(*pair, start), out, watch) for pair in pairs)
+        return Result(out, _announced(study, out, runs), said)
+
+
+def _announced(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]:
+    """Say what a folder is to hold before it does; where the first run is refused, take it back."""
+    file = out / STUDY
+    before = file.read_bytes() if file.exists() else None
+    study.write(out)
+    done = list[Path]()
+    try:
+        done.extend(runs)
+    except FedsimError:
+        if not done:
+            file.unlink() if before is None else write_whole(file, before)
+        raise
+    return tuple(done)
+
+
+def _once(others: Mapping[Path, str]) -> dict[str, Path]:
+    """Return the first run of each that are left out for one reason."""
+    return {text: path for path, text in reversed(list(others.items()))}
 
 
 def _study(originals: Sequence[Original], changed: Sequence[Variant], out: Path) -> Study:
     """Return what the runs belong to once they are priced, beside those priced before."""
     first = originals[0]
     name = first.scenario.name or first.folder.resolve().parents[1].name
-    own = Study(name, "", {each.name: each.fingerprint for each in changed}, priced=True)
+    seeds: dict[str, list[int]] = {}
+    for original in originals:
+        seeds.setdefault(original.name, []).append(original.scenario.seed)
+    variants = {each.name: each.fingerprint for each in changed}
+    own = Study(name, "", variants, priced=True, seeds=seeds)
     there = study_in(out)
     if there is None or not own.is_edited(there):
         return own
-    return replace(own, variants={**there.variants, **own.variants})
+    changed_ones = own.changed(there)
+    for variant, known in there.seeds.items():
+        fresh = seeds.get(variant, [])
+        if variant not in changed_ones:
+            seeds[variant] = sorted({*known, *fresh})
+    return replace(own, variants={**there.variants, **variants}, seeds=seeds)
 
 
 def _ready(original: Original, variant: Variant, folder: Path) -> Repricing:

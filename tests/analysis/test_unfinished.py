@@ -11,6 +11,7 @@ import fedsim
 from fedsim.analysis import Comparison
 from fedsim.analysis.comparing.unfinished import unfinished
 from fedsim.cli import app
+from fedsim.errors import RepricingError
 from fedsim.execution import Progress
 from fedsim.record.studies import Study
 from tests.runs import small
@@ -95,3 +96,41 @@ def test_a_study_that_does_not_say_its_seeds_lacks_nothing(cut_off: Path, tmp_pa
     content = json.loads((cut_off / "study.json").read_text())
     assert content["seeds"] == {"base": [1, 2], "gd": [1, 2]}
     assert list(unfinished(cut_off, Study("phones", "", {"base": "1"}))) == []
+
+
+def test_a_pricing_that_was_cut_off_says_what_it_lacks(tmp_path: Path) -> None:
+    run, priced = (
+        fedsim.run(STUDY | {"stop": {"rounds": 3}}, out=tmp_path / "run").folder,
+        tmp_path / "priced",
+    )
+    wifi = ["fleet.0.radio=wifi"]
+
+    def watch(progress: Progress) -> None:
+        if (progress.variant, progress.seed) == ("gd", 1):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fedsim.reprice(run, wifi, priced, watch=watch)
+    runs = Comparison.of([priced]).runs
+    assert runs.extent == "2 of 4 runs"
+    (note,) = runs.left_out
+    assert f"{priced}/gd/seed-2 has not begun; price the runs again to finish it" in note
+    fedsim.reprice(run / "gd", wifi, priced)
+    assert Comparison.of([priced]).runs.extent == ""
+
+
+def test_a_pricing_that_is_refused_announces_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, priced = (
+        fedsim.run(STUDY | {"stop": {"rounds": 3}}, out=tmp_path / "run").folder,
+        tmp_path / "priced",
+    )
+
+    def refuse(*_: object) -> None:
+        raise RepricingError([])
+
+    monkeypatch.setattr("fedsim.repricing.execute", refuse)
+    with pytest.raises(RepricingError):
+        fedsim.reprice(run, ["fleet.0.radio=wifi"], priced)
+    assert not priced.exists()

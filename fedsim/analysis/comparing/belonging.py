@@ -48,7 +48,14 @@ def apart(runs: Sequence[Made]) -> Mapping[Path, str]:
 
 
 def runs_of(place: Path) -> list[Path]:
-    """Return the runs in a folder that belong to the scenario that it is of.
+    """Return the runs in a folder that belong to the scenario that it is of; see `parted`."""
+    return parted(place)[0]
+
+
+def parted(place: Path) -> tuple[list[Path], Mapping[Path, str]]:
+    """Return the runs in a folder that belong to the scenario that it is of, and the others.
+
+    Those that do not belong to it are told with the reason, which is one for all of a variant.
 
     Args:
         place: as for `run_folders`.
@@ -63,7 +70,7 @@ def runs_of(place: Path) -> list[Path]:
     kept = [path for path, own in zip(paths, every, strict=True) if own.path not in reasons]
     if reasons and not kept:
         raise DataError("folder", "\n".join(dict.fromkeys(reasons.values())))
-    return kept
+    return kept, reasons
 
 
 def _by_variant(runs: Sequence[Made]) -> Iterator[tuple[Path, list[Made]]]:

@@ -23,12 +23,14 @@ class Unfinished(NamedTuple):
         name: of the scenario.
         asked: how many runs there are to be.
         lacking: the seeds that lack, of each variant that lacks any.
+        priced: whether the runs are priced again.
     """
 
     place: Path
     name: str
     asked: int
     lacking: Mapping[str, list[int]]
+    priced: bool
 
     @property
     def folders(self) -> set[Path]:
@@ -52,7 +54,8 @@ class Unfinished(NamedTuple):
             for seed in seeds
         )
         text = f"{self.place} is unfinished, with {self.extent} of the scenario {self.name}"
-        return f"{text}: {missing}; run the scenario again to finish it"
+        helps = "price the runs" if self.priced else "run the scenario"
+        return f"{text}: {missing}; {helps} again to finish it"
 
     def _missing(self, variant: str, seed: int) -> str:
         folder = RunFolder.place(self.place, variant, seed)
@@ -71,7 +74,7 @@ def unfinished(place: Path, study: Study | None) -> Iterator[Unfinished]:
     lacking = {variant: list(_lacking(place, variant, own)) for variant, own in seeds.items()}
     some = {variant: own for variant, own in lacking.items() if own}
     if study and some:
-        yield Unfinished(place, study.name, sum(map(len, seeds.values())), some)
+        yield Unfinished(place, study.name, sum(map(len, seeds.values())), some, study.priced)
 
 
 def _lacking(place: Path, variant: str, seeds: list[int]) -> Iterator[int]:

@@ -116,6 +116,7 @@ _NO_PLACE = frozenset(
     {errno.ENOTDIR, errno.EISDIR, errno.ENOENT, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
     | {errno.EACCES, errno.EPERM, errno.EROFS}
 )
+_REASONS = {errno.EEXIST: "it is a file, where a folder is needed"}
 _REPEAT = "and give the command again: it keeps the runs that are whole"
 
 
@@ -132,7 +133,8 @@ class OutputError(FedsimError, OSError):
 
     def __str__(self) -> str:
         remedy = _REMEDIES.get(self.errno or 0)
-        text = f"cannot write {self.filename}: {self.strerror}"
+        reason = _REASONS.get(self.errno or 0, self.strerror)
+        text = f"cannot write {self.filename}: {reason}"
         return text if remedy is None else f"{text}; {remedy} {_REPEAT}"
 
 

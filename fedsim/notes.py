@@ -93,8 +93,8 @@ def _repeated(jobs: Sequence[Job]) -> Iterator[Note]:
         name = first.setdefault(key, job.variant.name)
         if name != job.variant.name:
             text = (
-                f"this is the same scenario as {name}, and runs once more: what it says is said"
-                " there too, or was merged with it (blocks of one kind are merged key by key)"
+                f"the same scenario as {name}, which is run twice: all that it sets is set there"
+                " already (a block is merged key by key with the base's block of the same kind)"
             )
             yield Note(job.variant.name, "variants", text)
 

@@ -59,8 +59,8 @@ def changes(plan: Plan, out: Path) -> Iterator[Note]:
             yield Note(variant.name, RUNS, f"{text}: it is made again")
     if gone := study.gone(there):
         names = ", ".join(gone)
-        text = f"{out} has runs of {names} beside, which the scenario has not: they stay, and"
-        yield Note(names, RUNS, f"{text} compare and report leave them out")
+        text = f"{out} also has runs of {names}, which the scenario no longer has: they stay there,"
+        yield Note(names, RUNS, f"{text} and compare and report leave them out")
 
 
 def _values(variant: Variant, out: Path) -> str:

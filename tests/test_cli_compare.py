@@ -181,7 +181,10 @@ def test_seeds_that_vary_nothing_are_pointed_out(tmp_path: Path) -> None:
     fedsim.run(small(problem=own, seeds=2, stop={"rounds": 3}), out=tmp_path)
     notes = Comparison.of([tmp_path]).notes
     assert notes == [
-        "whole-run: chb cost the same under every seed, so that no interval or p-value is of use"
+        (
+            "whole-run: seeds make no difference to the costs of chb, so that intervals and"
+            " p-values say nothing"
+        )
     ]
 
 

@@ -124,7 +124,7 @@ def test_variants_that_the_scenario_no_longer_has_are_named_and_left_out(
 ) -> None:
     scenario = made.parent / "one.yaml"
     said = command("run", scenario, "--out", out, "--set", "variants={}")
-    assert "runs of gd beside, which the scenario has not" in said.stderr
+    assert "also has runs of gd, which the scenario no longer has" in said.stderr
     for place in ("compare", "report"):
         assert command(place, out).exit_code == 0
     comparison = Comparison.of([out])

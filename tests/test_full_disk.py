@@ -209,3 +209,13 @@ def test_an_unfinished_run_keeps_no_rows_beside_its_parts(
 def test_errors_come_back_whole_from_another_process(error: Exception) -> None:
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 - of our own making
     assert (type(again), str(again), again.__dict__) == (type(error), str(error), error.__dict__)
+
+
+def test_a_file_in_place_of_a_folder_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    command = [sys.executable, "-m", "fedsim", "run", "scenarios/quickstart.yaml"]
+    done = subprocess.run(
+        [*command, "--out", tmp_path / "file"], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "file: it is a file, where a folder is needed\n" in done.stderr

@@ -79,7 +79,8 @@ def _refuse(
             " participation.give_up, or a quorum that can do without one client"
         )
     if make.radio.tries is not None:
-        text = f"{lost}, after {make.radio.tries} tries, and {way_out}, or use tries: unlimited"
+        tries = f"{make.radio.tries} {'try' if make.radio.tries == 1 else 'tries'}"
+        text = f"{lost}, after {tries}, and {way_out}, or use tries: unlimited"
         findings.add(f"fleet.{make.group}.radio.tries", text)
     else:
         text = f"{lost}, for what a cell hears is not sent again, and {way_out}, or use unicast"

@@ -52,9 +52,9 @@ def _renamed(key: str, block: Mapping[str, object]) -> str:
         key
     ]
     return (
-        f"'{key}' was the server's own {key}link, {way}, while everywhere else up is clients to"
-        f" server; write {new}: {shown(block[key])} for what it meant (uplink is clients to"
-        " server, downlink is server to clients)"
+        f"a server's link has no '{key}' any more, which meant {way}; write {new}:"
+        f" {shown(block[key])} for that (uplink is clients to server, downlink is server to"
+        " clients)"
     )
 
 

@@ -67,8 +67,8 @@ def _repeats(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
     same = alike.all(axis=1) & (arrived.size() > 1)
     if same.any():
         names = _listed(runs, same.index[same])
-        use = "so that no interval or p-value is of use"
-        yield f"{target}: {names} cost the same under every seed, {use}"
+        use = "so that intervals and p-values say nothing"
+        yield f"{target}: seeds make no difference to the costs of {names}, {use}"
 
 
 def _survivors(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:

@@ -1,9 +1,12 @@
 """Channels: what distance, noise and fading leave of a radio signal."""
 
 from dataclasses import dataclass, field
-from math import log2
+from math import log, log1p, log2
 
 import numpy as np
+
+_FAINT = 1e-6
+"""A signal-to-noise ratio below which its logarithm is computed as that of little more than 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,9 @@ class Shannon:
 
     def rate(self, h: float, shadow_db: float = 0.0) -> float:
         """Return the rate under a fading power gain of h, bit/s."""
-        efficiency = self.attenuation * log2(1 + self.mean_snr(shadow_db) * h)
+        snr = self.mean_snr(shadow_db) * h
+        # Where 1 + snr has few digits of the latter, or none, there is a rate all the same.
+        efficiency = self.attenuation * (log2(1 + snr) if snr > _FAINT else log1p(snr) / log(2))
         return min(efficiency, self.efficiency_cap) * self.bandwidth
 
     def drawn(self, rng: np.random.Generator) -> "Fading":

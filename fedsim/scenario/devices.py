@@ -65,7 +65,9 @@ class LognormalSlowdown(Spec):
     """Every task takes exp(sigma Z) times its nominal time, Z standard normal: median 1."""
 
     kind: Literal["lognormal"] = Field(default="lognormal", description="by a lognormal factor")
-    sigma: float = Field(gt=0, description="the standard deviation of the factor's logarithm")
+    sigma: float = Field(
+        gt=0, le=10, description="the standard deviation of the factor's logarithm"
+    )
 
 
 class ShiftedExponentialSlowdown(Spec):
@@ -78,8 +80,8 @@ class ShiftedExponentialSlowdown(Spec):
     kind: Literal["shifted-exponential"] = Field(
         default="shifted-exponential", description="by a shifted exponential factor"
     )
-    shift: float = Field(ge=0, description="a: the factor that no task is faster than")
-    rate: float = Field(gt=0, description="mu: the mean factor is a + 1/mu")
+    shift: float = Field(ge=0, le=1e24, description="a: the factor that no task is faster than")
+    rate: float = Field(ge=1e-24, description="mu: the mean factor is a + 1/mu")
 
 
 Slowdown = NoSlowdown | LognormalSlowdown | ShiftedExponentialSlowdown
@@ -107,10 +109,10 @@ class Device(Presettable):
     idle: Watts = Field(description="power while it does not")
     battery: Stored = as_written("mains", 'what a full battery holds; "mains" for none')
     kappa: float | None = Field(
-        default=None, gt=0, description="effective switched capacitance, W/Hz^3"
+        default=None, gt=0, le=1, description="effective switched capacitance, W/Hz^3"
     )
     cycles_per_sample: float | None = Field(
-        default=None, gt=0, description="processor cycles for every sample of a task"
+        default=None, gt=0, le=1e24, description="processor cycles for every sample of a task"
     )
     frequency: Hertz | None = Field(default=None, description="processor cycles per second")
     slowdown: Annotated[Slowdown, OneOf(SLOWDOWNS)] = as_written(

@@ -92,13 +92,22 @@ Hertz = Annotated[float, Quantity("a frequency", "Hz", "2 GHz", _HERTZ, positive
 Metres = Annotated[float, Quantity("a length", "m", "100 m", ("km", "m"), positive=True)]
 """Metres, above 0."""
 
-Decibels = Annotated[float, Quantity("a level", "dB", "8 dB", ("dB",))]
-"""Decibels, 0 or more."""
+Decibels = Annotated[float, Quantity("a level", "dB", "8 dB", ("dB",), most=100.0)]
+"""Decibels, 0 to 100."""
 
 NoiseDensity = Annotated[
-    float, Quantity("a noise density", "dBm/Hz", "-174 dBm/Hz", ("dBm/Hz",), signed=True)
+    float,
+    Quantity(
+        "a noise density",
+        "dBm/Hz",
+        "-174 dBm/Hz",
+        ("dBm/Hz",),
+        signed=True,
+        most=300.0,
+        least=-300.0,
+    ),
 ]
-"""Decibels over a milliwatt per hertz."""
+"""Decibels over a milliwatt per hertz, -300 to 300."""
 
 Efficiency = Annotated[
     float,

@@ -14,6 +14,9 @@ from fedsim.scenario.wording import shown
 _NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
 _TEXT = re.compile(rf"\s*([+-]?{_NUMBER})\s*(.*?)\s*")
 _LONGEST = 80
+_SMALLEST, _LARGEST = 1e-24, 1e24
+"""No quantity but zero and infinity is beyond these in base units, SI's yocto and yotta: products
+and quotients of a few of them are finite, and above 0."""
 _DIGITS = 17  # of the longest of the shortest decimals that mean a float
 
 
@@ -32,6 +35,7 @@ class Quantity:
         whole: whether it is a whole number of `base` units.
         word: the word that stands for infinity; empty where none does.
         most: the largest value accepted, in base units.
+        least: the smallest one that is signed.
     """
 
     noun: str
@@ -43,6 +47,7 @@ class Quantity:
     whole: bool = False
     word: str = ""
     most: float = float("inf")
+    least: float = float("-inf")
 
     def parse(self, value: object) -> float:
         """Return the value in base units.
@@ -97,8 +102,16 @@ class Quantity:
             raise self._refusal(text, "", " above 0" if self.positive else " of 0 or more")
         if value > self.most:
             raise self._refusal(text, "", f" of {self.format(self.most)} or less")
-        if abs(value) == float("inf"):
-            raise self._refusal(text, ", too large a number")
+        if value < self.least:
+            raise self._refusal(text, "", f" of {self.format(self.least)} or more")
+        if abs(value) > _LARGEST:
+            raise self._refusal(
+                text, ", too large a number", f" of {_LARGEST:g} {self.base} or less"
+            )
+        if 0 < abs(value) < _SMALLEST:
+            raise self._refusal(
+                text, ", too small a number", f" of {_SMALLEST:g} {self.base} or more"
+            )
         if self.whole and not value.is_integer():
             raise self._refusal(text, "", f" as a whole number of {self.base}")
         return value

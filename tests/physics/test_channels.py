@@ -35,6 +35,13 @@ def test_the_link_budget_of_a_cell() -> None:
     assert CELL.rate(1.0) == pytest.approx(10e6 * log2(1 + CELL.mean_snr()))
 
 
+@pytest.mark.parametrize("distance", [1e7, 1e9, 1e24])
+def test_a_signal_below_the_resolution_of_one_has_a_rate(distance: float) -> None:
+    link = replace(UNCAPPED, distance=distance)
+    assert 0 < link.mean_snr() < 1e-7  # where log2(1 + snr) = snr/ln 2
+    assert link.rate(1.0) == pytest.approx(link.bandwidth * link.mean_snr() / log(2), rel=1e-7)
+
+
 @pytest.mark.parametrize("distance", [200.0, 1000.0, 3000.0])
 def test_the_mean_rate_is_the_ergodic_capacity(distance: float) -> None:
     link = replace(UNCAPPED, distance=distance)

@@ -49,8 +49,8 @@ shannon = st.fixed_dictionaries(
     {"kind": st.just("shannon"), "bandwidth": quantities.map("{}MHz".format),
      "power": quantities.map("{}mW".format), "server_power": quantities.map("{}W".format),
      "distance": quantities.map("{}km".format)},
-    optional={"shadowing": quantities.map("{}dB".format), "attenuation": shares(),
-              "noise": st.floats(-1e9, 1e9).map("{!r} dBm/Hz".format),
+    optional={"shadowing": st.floats(1e-9, 100).map("{!r} dB".format), "attenuation": shares(),
+              "noise": st.floats(1e-9, 300).map("-{!r} dBm/Hz".format),
               "most": quantities.map("{} bit/s/Hz".format)},
 )  # fmt: skip
 batteries = st.fixed_dictionaries(

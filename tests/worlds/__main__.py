@@ -21,16 +21,19 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.world is not None:
         return _one(asked.world)
-    findings: list[Played] = []
     worlds: list[Played] = []
-    for each in campaign(asked.seed, asked.count, asked.jobs):
-        worlds.append(each)
-        if each.outcome.end == "finding":
-            findings.append(each)
-            tell(f"world {each.number}: {each.outcome.text}")
-            if asked.out is not None:
-                tell(f"  {keep(each, asked.out)}")
+    try:
+        for each in campaign(asked.seed, asked.count, asked.jobs):
+            worlds.append(each)
+            if each.outcome.end == "finding":
+                tell(f"world {each.number}: {each.outcome.text}")
+    except KeyboardInterrupt:
+        tell(f"interrupted after {len(worlds)} of {asked.count} worlds")
     tell(report(worlds))
+    findings = [each for each in worlds if each.outcome.end == "finding"]
+    if asked.out is not None:  # last, as making a world small takes long
+        for each in findings:
+            tell(f"world {each.number}: {keep(each, asked.out)}")
     return 1 if findings else 0
 
 

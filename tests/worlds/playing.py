@@ -20,8 +20,11 @@ from .auditor import audit
 from .dice import Block
 from .evidence import Evidence
 
-MOST_EVENTS = 400_000
-"""What is scheduled in a world at most, which has a few rounds of a few clients."""
+MOST_EVENTS = 4_000_000
+"""What is scheduled in a world at most, which has a few rounds of a few clients.
+
+A million or two there are where all wait two days for a client and another one's small battery
+dies twice a second, or a trace of milliseconds lets few bits a second pass."""
 
 End = Literal["done", "nobody left", "diverged", "refused", "finding"]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,3 +39,25 @@ def test_step_sizes_of_any_size_end_as_they_may(kind: str, size: float, files: P
     rounds = DEPTH + 2 if kind.startswith("lag-") else 1  # those weigh steps from then on
     outcome = play(world | {"stop": {"rounds": rounds}}, files)
     assert outcome.end != "finding", outcome.text
+
+
+FAR = {"kind": "shannon", "bandwidth": "1 MHz", "power": "1 W", "server_power": "1 W"}
+SLOW = {"kind": "custom", "speed": "1 Mflop/s", "active": "2 W", "idle": "1 W"}
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        {"radio": FAR | {"distance": "1e24 m", "noise": "300 dBm/Hz", "shadowing": "100 dB"}},
+        {"radio": FAR | {"distance": "1e-24 m", "noise": "-300 dBm/Hz", "most": "unlimited"}},
+        {"radio": {"kind": "wifi", "latency": "1e24 s", "base": "1e24 W", "up": "1e-24 bit/s"}},
+        {"radio": {"kind": "wifi", "energy_up": "1e24 J/bit", "tail_time": "1e24 s"}},
+        {"device": SLOW | {"speed": "1e-24 flop/s", "active": "1e24 W", "idle": "1e24 W"}},
+        {"device": SLOW | {"slowdown": {"kind": "lognormal", "sigma": 10}}},
+        {"device": SLOW, "radio": "wifi", "battery": {"capacity": "1e24 J"}},
+        {"device": SLOW, "radio": "wifi", "battery": {"capacity": "1e-24 J"}},
+    ],
+)
+def test_fleets_at_the_ends_of_what_is_accepted_run(group: dict[str, Any], files: Path) -> None:
+    outcome = play(scenario("gd") | {"fleet": [{"count": 3} | group], "stop": {"rounds": 2}}, files)
+    assert outcome.end in {"done", "nobody left"}, outcome.text

@@ -240,6 +240,8 @@ def abandoned(run: Evidence) -> Iterator[str]:
     objectives = {row["round"]: row["objective"] for row in run.rounds}
     ended = {(row["round"], row["t"]) for row in run.of_kind("round")}
     opened = {row["seq"]: row["t"] for row in run.of_kind("exchange")}
+    if not isinstance(policy, Rounds):  # where all are at work, a round begins and nobody is asked
+        opened |= {row["seq"]: row["t"] for row in run.of_kind("round")}
     late = Counter((row["node"], row["round"], row["t"]) for row in run.of_kind("late"))
     for row in run.of_kind("abandoned"):
         number, t = row["round"], row["t"]

@@ -54,8 +54,11 @@ CHARGING: dict[str, Callable[[Dice], Block]] = {
 
 
 def battery(dice: Dice) -> Block:
-    """Draw a battery, from a capacitor of 1 mJ to one that lasts for ever."""
-    joules = dice.size(1e-3, 1e5)
+    """Draw a battery, from a capacitor of 1 mJ to one that lasts for ever.
+
+    None dies several times a second where rounds last for days.
+    """
+    joules = dice.size(1e3 if dice.slow else 1e-3, 1e5)
     capacity = "15 Wh" if dice.chance(0.3) else f"{1e3 * joules:g} mJ"
     cutoff = dice.whole(0, 30)
     threshold = cutoff + dice.whole(1, 20)

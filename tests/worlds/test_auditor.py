@@ -43,11 +43,14 @@ ABANDONED: Block = BUSY | {
     "participation": {"kind": "full", "quorum": "80 %", "give_up": "2 s"},
     "stop": {"rounds": 30},
 }
+IDLE: Block = ABANDONED | {
+    "participation": {"kind": "asynchronous", "buffer": 1, "concurrency": 1, "give_up": "0.06 s"},
+}
 
 
 @cache
 def evidence(name: str) -> Evidence:
-    scenario = {"busy": BUSY, "cells": CELLS, "abandoned": ABANDONED}[name]
+    scenario = {"busy": BUSY, "cells": CELLS, "abandoned": ABANDONED, "idle": IDLE}[name]
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         (made,) = fedsim.run(scenario, out=Path(folder) / "out").runs
         (variant,) = load(scenario).variants
@@ -189,3 +192,13 @@ def test_a_round_that_is_given_up_can_be_nothing_else() -> None:
                 assert any(text.startswith("abandoned") for text in found)
     (variant,) = load(ABANDONED | {"participation": {"kind": "full", "give_up": "1 s"}}).variants
     assert audit(Evidence(variant.scenario, run.events, run.rounds, run.clients, run.summary))
+
+
+def test_a_round_in_which_nobody_is_asked_begins_where_the_last_one_ended() -> None:
+    run = evidence("idle")
+    assert audit(run) == []
+    asked = {row["round"] for row in run.of_kind("exchange")}
+    alone = [row for row in run.of_kind("abandoned") if row["round"] not in asked]
+    assert alone
+    for row in alone:
+        assert audit(changed(run, row, duration=1.5 * row["duration"]))

@@ -22,6 +22,7 @@ from fedsim.record.manifest import MANIFEST
 
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 4
+LEFT_OUT = "left out"
 
 
 def hashes(file: Path, rounds: int = ROUNDS) -> dict[str, str]:
@@ -33,7 +34,7 @@ def hashes(file: Path, rounds: int = ROUNDS) -> dict[str, str]:
     """
     overrides = [f"stop.rounds={rounds}", "seeds=1", "problem.optimum=unknown", "stop.gap=null"]
     if missing := missing_data(fedsim.load(file, overrides=overrides)):
-        return {"left out": f"not on this machine: {', '.join(missing)}"}
+        return {LEFT_OUT: f"not on this machine: {', '.join(missing)}"}
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", fedsim.TheoryWarning)
         result = fedsim.run(file, out=folder, overrides=overrides)
@@ -51,18 +52,19 @@ def collected() -> dict[str, dict[str, str]]:
         try:
             found[name] = hashes(file)
         except fedsim.FedsimError as error:
-            found[name] = {"left out": str(error)}
+            found[name] = {LEFT_OUT: str(error)}
         print(f"{name}: {len(found[name])}", file=sys.stderr)
     return found
 
 
 def differences(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> list[str]:
-    """Return a line for every run whose log is not what it was."""
+    """Return a line for every run whose log is not what it was; why one is left out may change."""
     return [
         f"{name} {run}: {before.get(name, {}).get(run)} before, {after.get(name, {}).get(run)} now"
         for name in sorted(before | after)
         for run in sorted(before.get(name, {}) | after.get(name, {}))
         if before.get(name, {}).get(run) != after.get(name, {}).get(run)
+        and not (run == LEFT_OUT and run in before.get(name, {}) and run in after.get(name, {}))
     ]
 
 

@@ -54,7 +54,10 @@ def kind_in(block: object, known: Sequence[str], key: str = "kind") -> str:
     """
     if not isinstance(block, Mapping):
         kind = block if isinstance(block, str) and block in known else known[0]
-        text = f"seen {shown(block)}; give a block, such as {{{key}: {kind}, ...}}"
+        text = (
+            f"seen {shown(block)}; give a block, such as {{{key}: {kind}, ...}}."
+            f" One of: {', '.join(known)}"
+        )
         raise failure(("", text, block))
     if key not in block:
         meant = [f" ('{printable(str(each))}' is none)" for each in block if nearest(each, [key])]

@@ -24,11 +24,11 @@ def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) ->
         title: above the table.
     """
     drawn = plain(title)
-    drawn.caption = (
-        "* Pareto-optimal in bits, time and energy; tie: not told apart from such a one"
-        if table["tie"].any()
-        else "* Pareto-optimal in bits, time and energy"
-    )
+    marks = {
+        "pareto": "* Pareto-optimal in bits, time and energy",
+        "tie": "tie: not told apart from one that is Pareto-optimal in bits, time and energy",
+    }
+    drawn.caption = "; ".join(text for mark, text in marks.items() if table[mark].any()) or None
     drawn.caption_justify = "left"
     drawn.add_column("variant", overflow="fold")
     drawn.add_column("reached", justify="right", no_wrap=True)

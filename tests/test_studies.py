@@ -16,6 +16,9 @@ from fedsim.probe import opening
 from tests.conftest import ROOT
 from tests.scripts import script
 
+# Some of them censor more than is known to converge.
+pytestmark = pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
+
 STUDIES = ROOT / "analysis/studies"
 SCENARIOS = ROOT / "scenarios/studies"
 NAMES = [path.stem for path in sorted(SCENARIOS.glob("*.yaml"))]

@@ -53,7 +53,7 @@ def l1_bounded(w: Array, t: float, centre: Array, radius: float) -> Array:
     linear and falls; its breakpoints are sorted, and the piece that meets the radius is solved.
 
     >>> l1_bounded(np.array([4.0, -1.0]), 1.0, np.array([1.0, 2.0]), 3.0)
-    array([2.5, 0.5])
+    array([2., 0.])
     """
     sign = np.where(centre < 0, -1.0, 1.0)
     w, c = sign * w, sign * centre

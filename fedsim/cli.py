@@ -14,6 +14,7 @@ import typer
 from rich.markup import escape
 
 from fedsim import analysis, describe, report
+from fedsim.blocks.wording import unknown
 from fedsim.building import Builder, missing_data
 from fedsim.errors import DataError
 from fedsim.notes import foreseen, marked, once
@@ -24,7 +25,6 @@ from fedsim.repricing import reprice
 from fedsim.repricing.table import price_table
 from fedsim.running import Result, run
 from fedsim.scenario import Plan, load, schema
-from fedsim.scenario.wording import unknown
 from fedsim.study import check_place, study_of
 from fedsim.terminal import err as _err
 from fedsim.terminal import errors as _errors

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from fedsim.algorithms import ALGORITHMS
+from fedsim.blocks.choice import kinds_of
 from fedsim.conformance import check_algorithm
-from fedsim.scenario.choice import kinds_of
 from tests.methods import METHODS, scenario, the_class
 
 

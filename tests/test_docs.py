@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.algorithms import ALGORITHMS
+from fedsim.blocks.choice import kinds_of
 from fedsim.cli import app
 from fedsim.problems import LOSSES, SOURCES, SPLITS
 from fedsim.record.rounds import COLUMNS
 from fedsim.record.schema import ARROW_SCHEMA, EVENT_NAMES
 from fedsim.scenario import DEVICES, LORA, RADIOS, load, schema
-from fedsim.scenario.choice import kinds_of
 from fedsim.wire import COMPRESSORS
 from tests.conftest import ROOT
 

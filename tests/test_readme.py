@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.algorithms import ALGORITHMS
+from fedsim.blocks.choice import kinds_of
 from fedsim.cli import app
 from fedsim.scenario import load
-from fedsim.scenario.choice import kinds_of
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -35,11 +35,11 @@ from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.composite import CountedDual, Dual, counted, dual
 from fedsim.algorithms.dual_averaging import StronglyConvex
 from fedsim.algorithms.local import mean
+from fedsim.blocks.spec import Spec
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Message, Payload, Server, Work
 from fedsim.problems import Problem, Reference, Regulariser
 from fedsim.problems.penalties.bounded import Bounded
-from fedsim.spec import Spec
 
 
 @dataclass(frozen=True, slots=True)

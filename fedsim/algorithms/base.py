@@ -11,11 +11,11 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
 
+from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Server, Silence
 from fedsim.problems import NoPenalty, Problem, Reference, Regulariser, optimum
 from fedsim.problems.features import Features
-from fedsim.spec import Spec
 from fedsim.wire import Contract
 
 _FACTOR = r"(?P<factor>([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"

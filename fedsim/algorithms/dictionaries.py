@@ -18,12 +18,12 @@ from pydantic import Field, PositiveInt
 from fedsim.algorithms.atoms import Frame, UnitVectors
 from fedsim.algorithms.base import Setting
 from fedsim.algorithms.k_svd import k_svd
+from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, ParameterError
 from fedsim.files import read_arrays
 from fedsim.limits import afford
 from fedsim.ports import Array
 from fedsim.problems.features import Features, dense
-from fedsim.spec import Spec
 
 
 class Dictionary(Spec):

@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.base import Algorithm, StepSize
+from fedsim.blocks.spec import Spec
 from fedsim.ports import Array, Client, Reply, Server, Work
-from fedsim.spec import Spec
 
 
 class GrowingBatch(Spec):

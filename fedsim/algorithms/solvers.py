@@ -17,9 +17,9 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.base import Concern, Setting, StepSize, resolved
+from fedsim.blocks.spec import Spec
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Oracle
-from fedsim.spec import Spec
 
 HALVINGS = 30
 """How often a Newton step is halved at most until the loss does not grow."""

@@ -30,7 +30,7 @@ from pydantic import Field
 
 from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.remedies import at_least, at_most, concern
-from fedsim.spec import Spec
+from fedsim.blocks.spec import Spec
 
 WHERE = "(Upadhyay, Moon, Hashemi 2025, theorem 1)"
 

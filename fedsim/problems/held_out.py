@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.problems.data import Source
 from fedsim.problems.data.preprocess import fit
 from fedsim.problems.samples import Samples
-from fedsim.spec import Spec
 
 Indices = NDArray[np.intp]
 

@@ -6,9 +6,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from fedsim.blocks.spec import Spec
 from fedsim.ports import Array
 from fedsim.problems.problem import Problem
-from fedsim.spec import Spec
 
 
 class Start(Spec):

@@ -8,10 +8,10 @@ looks neither at the clock nor at a battery. Everything else is refused, by its 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fedsim.blocks.wording import shown
 from fedsim.errors import Fault
 from fedsim.scenario import AsynchronousParticipation, DeadlineSilence, Scenario, Variant
 from fedsim.scenario.participation import Rounds, Sample
-from fedsim.scenario.wording import shown
 
 PRICED = ("name", "fleet", "network", "stop")
 """The blocks that may change: what they say, training does not see."""

@@ -1,5 +1,6 @@
 """Scenarios: what the user writes, read from YAML into frozen specs with units resolved."""
 
+from fedsim.blocks.presets import Preset
 from fedsim.scenario.availability import AVAILABILITY, Availability
 from fedsim.scenario.batteries import CHARGING, Battery, Charging
 from fedsim.scenario.channels import RADIO_KINDS, LoRaRadio, RadioSpec, ShannonRadio
@@ -24,7 +25,6 @@ from fedsim.scenario.participation import (
     WeightedParticipation,
 )
 from fedsim.scenario.plan import Plan, Variant, dump, load
-from fedsim.scenario.presets import Preset
 from fedsim.scenario.radio_presets import LORA, RADIOS
 from fedsim.scenario.radios import FirstOrderRadio, Radio
 from fedsim.scenario.schema import schema

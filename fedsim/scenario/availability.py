@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fedsim.scenario.choice import OneOf
-from fedsim.scenario.fields import as_written
-from fedsim.scenario.quantities import Fraction, Hours, Period, Share
-from fedsim.spec import Spec
+from fedsim.blocks.choice import OneOf
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.quantities import Fraction, Hours, Period, Share
+from fedsim.blocks.spec import Spec
 
 
 class AlwaysAvailable(Spec):

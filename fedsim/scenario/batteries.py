@@ -5,11 +5,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.scenario.choice import OneOf, failure
-from fedsim.scenario.fields import as_written
-from fedsim.scenario.quantities import Fraction, Leak, Power, Share, TimeOfDay, WattHours
+from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.quantities import Fraction, Leak, Power, Share, TimeOfDay, WattHours
+from fedsim.blocks.spec import Spec
 from fedsim.scenario.traces import Shift, check_shift
-from fedsim.spec import Spec
 
 
 class NoCharging(Spec):

@@ -5,10 +5,9 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.scenario.fields import as_written
-from fedsim.scenario.packet_loss import AnyPacketLoss
-from fedsim.scenario.presets import OneNamed, Preset, Presettable
-from fedsim.scenario.quantities import (
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.presets import OneNamed, Preset, Presettable
+from fedsim.blocks.quantities import (
     Bytes,
     Decibels,
     Efficiency,
@@ -20,6 +19,8 @@ from fedsim.scenario.quantities import (
     Share,
     Watts,
 )
+from fedsim.blocks.spec import Spec
+from fedsim.scenario.packet_loss import AnyPacketLoss
 from fedsim.scenario.radio_presets import LORA
 from fedsim.scenario.radios import (
     FRAMING,
@@ -32,7 +33,6 @@ from fedsim.scenario.radios import (
     Tries,
     check_packet,
 )
-from fedsim.spec import Spec
 
 
 class LoRaRadio(Presettable):

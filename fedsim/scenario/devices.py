@@ -5,11 +5,11 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.scenario.choice import OneOf, failure
-from fedsim.scenario.fields import as_written
-from fedsim.scenario.presets import Preset, Presettable
-from fedsim.scenario.quantities import Hertz, Speed, Stored, Watts
-from fedsim.spec import Spec
+from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.presets import Preset, Presettable
+from fedsim.blocks.quantities import Hertz, Speed, Stored, Watts
+from fedsim.blocks.spec import Spec
 
 _TINY = "[meas] power: MLPerf Tiny; [est] speed"
 _HPL = "[meas] High-Performance Linpack on the board, power at its supply"

@@ -8,10 +8,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from fedsim.blocks.choice import OneOf, kinds_of
+from fedsim.blocks.wording import nearest, printable, shown, unknown
 from fedsim.errors import Fault
-from fedsim.scenario.choice import OneOf, kinds_of
 from fedsim.scenario.located import Located, Path
-from fedsim.scenario.wording import nearest, printable, shown, unknown
 
 _WANTED = {
     "int_type": "a whole number",

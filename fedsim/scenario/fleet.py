@@ -6,14 +6,14 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from fedsim.blocks.choice import failure
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.quantities import UNLIMITED
+from fedsim.blocks.spec import Spec
 from fedsim.scenario.availability import AnyAvailability
 from fedsim.scenario.batteries import Battery, percent
 from fedsim.scenario.channels import AnyRadio
-from fedsim.scenario.choice import failure
 from fedsim.scenario.devices import Device
-from fedsim.scenario.fields import as_written
-from fedsim.scenario.quantities import UNLIMITED
-from fedsim.spec import Spec
 
 
 class Group(Spec):

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedsim.blocks.spec import Spec
+from fedsim.blocks.wording import dotted
 from fedsim.errors import Fault
-from fedsim.scenario.wording import dotted
-from fedsim.spec import Spec
 
 Path = tuple[str | int, ...]
 """A key path: ("fleet", 0, "radio")."""

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Sequence
 
+from fedsim.blocks.wording import dotted, printable, shown
 from fedsim.errors import Fault, ScenarioError
 from fedsim.scenario.located import DEEPEST, Located, Origin
 from fedsim.scenario.reading import read_text
-from fedsim.scenario.wording import dotted, printable, shown
 
 OPTION = "--set"
 """The option of the commands that gives an override."""

@@ -9,9 +9,9 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeGuard
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
-from fedsim.scenario.choice import OneOf, failure, kinds_of
+from fedsim.blocks.choice import OneOf, failure, kinds_of
+from fedsim.blocks.spec import Spec
 from fedsim.scenario.own import Extra, joined
-from fedsim.spec import Spec
 
 GROUP = "fedsim.algorithms"
 

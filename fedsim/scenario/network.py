@@ -6,12 +6,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.scenario.choice import OneOf, failure
-from fedsim.scenario.fields import as_written
+from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.quantities import Rate, Seconds
+from fedsim.blocks.spec import Spec
+from fedsim.blocks.wording import shown
 from fedsim.scenario.merging import STAR
-from fedsim.scenario.quantities import Rate, Seconds
-from fedsim.scenario.wording import shown
-from fedsim.spec import Spec
 
 Discipline = Literal["fair", "fifo", "slotted"]
 """How the transfers over a link share it: evenly, one at a time, or in fixed shares."""

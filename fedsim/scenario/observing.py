@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from pydantic import GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema
 
+from fedsim.blocks.choice import OneOf, block_of, failure
+from fedsim.blocks.presets import OneNamed
+from fedsim.blocks.wording import shown
 from fedsim.problems import MEASURES, SOURCES, HeldOut, Measure, Source
-from fedsim.scenario.choice import OneOf, block_of, failure
-from fedsim.scenario.presets import OneNamed
-from fedsim.scenario.wording import shown
 
 
 @dataclass(frozen=True)

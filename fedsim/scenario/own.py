@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from fedsim.algorithms import Algorithm
+from fedsim.blocks.choice import OneOf, kinds_of
+from fedsim.blocks.spec import Spec
 from fedsim.problems import Loss
-from fedsim.scenario.choice import OneOf, kinds_of
-from fedsim.spec import Spec
 
 Kind = TypeVar("Kind", bound=Spec)
 

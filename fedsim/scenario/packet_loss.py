@@ -4,10 +4,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.scenario.choice import OneOf, failure
-from fedsim.scenario.fields import as_written
-from fedsim.scenario.quantities import Fraction, Share
-from fedsim.spec import Spec
+from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.quantities import Fraction, Share
+from fedsim.blocks.spec import Spec
 
 _ALL = "every packet would be lost, for ever; give a share of losses below 100 %"
 

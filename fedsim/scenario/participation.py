@@ -4,10 +4,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.scenario.choice import OneOf, failure
-from fedsim.scenario.fields import as_written
-from fedsim.scenario.quantities import Duration, Fraction, Share
-from fedsim.spec import Spec
+from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.quantities import Duration, Fraction, Share
+from fedsim.blocks.spec import Spec
 
 _LEAST = "clients whose battery holds less are skipped"
 _GIVE_UP = (

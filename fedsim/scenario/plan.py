@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
+from fedsim.blocks.wording import shown
 from fedsim.errors import DataError, Fault, ScenarioError
 from fedsim.limits import afford
 from fedsim.problems import LOSSES, Loss
@@ -22,7 +23,6 @@ from fedsim.scenario.own import Extra, beside, made_in_python
 from fedsim.scenario.reading import read_file
 from fedsim.scenario.specs import Scenario
 from fedsim.scenario.sweeps import swept
-from fedsim.scenario.wording import shown
 
 Written = str | Path | Mapping[str, Any] | Scenario
 """A file, or the same in Python."""

@@ -6,7 +6,7 @@ is 1 nJ/bit. Framing is what every packet carries beside the message's own bits.
 
 from collections.abc import Mapping
 
-from fedsim.scenario.presets import Preset
+from fedsim.blocks.presets import Preset
 
 _HUANG = "[lit] Huang et al., A Close Examination of 4G LTE Networks, MobiSys 2012"
 _HUANG_3G = f"{_HUANG}: its 3G"

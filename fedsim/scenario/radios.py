@@ -5,11 +5,10 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.scenario.choice import failure
-from fedsim.scenario.fields import as_written
-from fedsim.scenario.packet_loss import AnyPacketLoss
-from fedsim.scenario.presets import Preset, Presettable
-from fedsim.scenario.quantities import (
+from fedsim.blocks.choice import failure
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.presets import Preset, Presettable
+from fedsim.blocks.quantities import (
     UNLIMITED,
     Bytes,
     JoulesPerBit,
@@ -19,9 +18,10 @@ from fedsim.scenario.quantities import (
     Seconds,
     Watts,
 )
+from fedsim.blocks.spec import Spec
+from fedsim.scenario.packet_loss import AnyPacketLoss
 from fedsim.scenario.radio_presets import RADIOS
 from fedsim.scenario.traces import AnyTrace
-from fedsim.spec import Spec
 
 Tries = Annotated[int, Field(ge=1)] | Literal["unlimited"]
 """How often a packet is sent at most."""

@@ -9,11 +9,11 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from fedsim.blocks.wording import dotted, printable
 from fedsim.errors import Fault, ScenarioError
 from fedsim.files import check_is_file
 from fedsim.scenario.located import DEEPEST, Content, Located, Origin, Path, number, text
 from fedsim.scenario.scanning import Scanner12
-from fedsim.scenario.wording import dotted, printable
 
 LARGEST = 1_000_000
 """The bytes of the largest file that is read."""

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fedsim.scenario.choice import OneOf
-from fedsim.scenario.quantities import Duration
-from fedsim.spec import Spec
+from fedsim.blocks.choice import OneOf
+from fedsim.blocks.quantities import Duration
+from fedsim.blocks.spec import Spec
 
 
 class BeaconSilence(Spec):

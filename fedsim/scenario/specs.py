@@ -6,6 +6,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
+from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.quantities import Bits, Duration, Joules
+from fedsim.blocks.spec import Spec
 from fedsim.problems import (
     LOSSES,
     PENALTIES,
@@ -18,18 +22,14 @@ from fedsim.problems import (
     Split,
     Start,
 )
-from fedsim.scenario.choice import OneOf, failure
 from fedsim.scenario.conflicts import conflicts
-from fedsim.scenario.fields import as_written
 from fedsim.scenario.fleet import Group
 from fedsim.scenario.methods import OneMethod
 from fedsim.scenario.network import AnyNetwork
 from fedsim.scenario.observing import AnyMeasure, AnyTest
 from fedsim.scenario.own import OneLoss
 from fedsim.scenario.participation import AnyParticipation
-from fedsim.scenario.quantities import Bits, Duration, Joules
 from fedsim.scenario.silence import AnySilence
-from fedsim.spec import Spec
 from fedsim.wire import COMPRESSORS, Compressor, Feedback, ValueFormat
 
 

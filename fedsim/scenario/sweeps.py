@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.blocks.wording import shown
 from fedsim.errors import Fault, ScenarioError
 from fedsim.ports import Array
 from fedsim.scenario.located import Located, Origin
 from fedsim.scenario.merging import BASE, placed
-from fedsim.scenario.wording import shown
 
 MOST = 10_000
 """The most variants that a sweep may stand for."""

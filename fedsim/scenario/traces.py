@@ -5,8 +5,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.scenario.choice import OneOf, failure
-from fedsim.spec import Spec
+from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.spec import Spec
 
 Shift = Literal["none", "random"]
 """Where in its pattern a trace starts: at the beginning, or anywhere, client by client."""

@@ -9,11 +9,11 @@ import pytest
 
 import fedsim
 from fedsim.algorithms import GradientDescent
+from fedsim.blocks.choice import kinds_of
 from fedsim.ports import Array, Server
 from fedsim.problems import MEASURES, SOURCES, HeldOut, Measure
 from fedsim.problems.measures import GradientNorm, Support
 from fedsim.scenario import Scenario, dump, load, schema
-from fedsim.scenario.choice import kinds_of
 from fedsim.scenario.located import Origin
 from fedsim.scenario.reading import read_text
 from tests.building.plans import found, job

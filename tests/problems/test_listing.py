@@ -6,8 +6,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from fedsim import problems
+from fedsim.blocks.spec import Spec
 from fedsim.problems import LOSSES, SOURCES, SPLITS, Csv, Idx
-from fedsim.spec import Spec
 
 EVERYTHING: list[type[Spec]] = [*LOSSES, *SOURCES, *SPLITS]
 each = pytest.mark.parametrize("spec", EVERYTHING, ids=lambda spec: spec.__name__)

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from fedsim.blocks.choice import kinds_of
+from fedsim.blocks.spec import Spec
 from fedsim.scenario import (
     AVAILABILITY,
     CHARGING,
@@ -19,10 +21,8 @@ from fedsim.scenario import (
     load,
     schema,
 )
-from fedsim.scenario.choice import kinds_of
 from fedsim.scenario.located import Origin
 from fedsim.scenario.reading import read_text
-from fedsim.spec import Spec
 from fedsim.wire import COMPRESSORS
 from tests.scenario.blocks import CYCLES, GOOD, TOP, battery, group, wire
 from tests.scenario.examples import faults, least, made

@@ -7,10 +7,10 @@ import pytest
 from pydantic import Field, model_validator
 
 from fedsim.algorithms import Algorithm
+from fedsim.blocks.quantities import Rate
+from fedsim.blocks.spec import Spec
 from fedsim.ports import Client, Message, Server, Silence
 from fedsim.scenario import load
-from fedsim.scenario.quantities import Rate
-from fedsim.spec import Spec
 from tests.scenario.examples import faults, least, written
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from fedsim.blocks.presets import Presettable
 from fedsim.scenario import DEVICES, LORA, RADIOS, Device, LoRaRadio, Radio
-from fedsim.scenario.presets import Presettable
 
 TABLES: dict[type[Presettable], Any] = {Device: DEVICES, Radio: RADIOS, LoRaRadio: LORA}
 EVERY = [(model, name) for model, table in TABLES.items() for name in table]

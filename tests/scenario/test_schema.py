@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fedsim.algorithms import ALGORITHMS
+from fedsim.blocks.choice import kinds_of
 from fedsim.errors import ScenarioError
 from fedsim.problems import LOSSES, SOURCES, SPLITS
 from fedsim.scenario import (
@@ -25,7 +26,6 @@ from fedsim.scenario import (
     methods,
     schema,
 )
-from fedsim.scenario.choice import kinds_of
 from fedsim.scenario.located import Origin
 from fedsim.scenario.reading import read_text
 from fedsim.wire import COMPRESSORS

@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from fedsim.blocks.spec import Spec
 from fedsim.problems.data.preprocess import Step, fit
 from fedsim.problems.samples import Samples, check
-from fedsim.spec import Spec
 
 
 class Source(Spec):

@@ -12,11 +12,11 @@ import numpy as np
 from pydantic import Field
 from scipy.sparse import csr_array, diags_array, hstack
 
+from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.features import Features, Sparse, scaled_rows
 from fedsim.problems.samples import canonical
-from fedsim.spec import Spec
 
 
 class First(Spec):

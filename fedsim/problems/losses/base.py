@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.features import Features
-from fedsim.spec import Spec
 
 State = tuple[Array, ...]
 """What value and gradient at one model have in common, such as residuals."""

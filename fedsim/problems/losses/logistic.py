@@ -5,13 +5,13 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.features import Features, scaled_rows
 from fedsim.problems.losses import sigmoid
 from fedsim.problems.losses.base import Rows, State, distinct_pair, listed, two_labels
 from fedsim.problems.losses.linear import LinearLoss
-from fedsim.spec import Spec
 
 
 class Positive(Spec):

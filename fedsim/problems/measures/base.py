@@ -4,9 +4,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
+from fedsim.blocks.spec import Spec
 from fedsim.ports import Array
 from fedsim.problems.problem import Objective, Problem
-from fedsim.spec import Spec
 
 Figures = Mapping[str, float]
 """The figures of one round by the names of their columns."""

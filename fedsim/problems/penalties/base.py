@@ -7,10 +7,10 @@ from typing import ClassVar, Self
 
 from pydantic import Field
 
+from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.penalties.bounded import Bounded
-from fedsim.spec import Spec
 
 Shape = tuple[int, ...]
 """How a model is read: (d,), or (m, n) for a matrix, row by row."""

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from pydantic import ValidationError
 
+from fedsim.blocks.spec import Spec
 from fedsim.errors import OutputError
 from fedsim.ports import Array
 from fedsim.problems.cache import cache_folder
 from fedsim.record.writing import write_whole
-from fedsim.spec import Spec
 
 CERTIFIED = 1e-8
 """The residual at an optimum, at most, as a share of the residual at zero."""

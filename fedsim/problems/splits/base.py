@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.problems.samples import Samples
-from fedsim.spec import Spec
 
 Indices = NDArray[np.intp]
 """Numbers of rows, in the order in which a client has them."""

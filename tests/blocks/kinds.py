@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from fedsim.scenario.quantities import (
+from fedsim.blocks.quantities import (
     Bits,
     Bytes,
     Decibels,
@@ -31,7 +31,7 @@ from fedsim.scenario.quantities import (
     WattHours,
     Watts,
 )
-from fedsim.scenario.quantity import Quantity
+from fedsim.blocks.quantity import Quantity
 
 TYPES: dict[str, Any] = {
     "Rate": Rate,

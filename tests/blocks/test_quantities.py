@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from fedsim.scenario import quantities
-from fedsim.scenario.quantities import (
+from fedsim.blocks import quantities
+from fedsim.blocks.quantities import (
     Bits,
     Bytes,
     Decibels,
@@ -35,7 +35,7 @@ from fedsim.scenario.quantities import (
     WattHours,
     Watts,
 )
-from tests.scenario.kinds import TYPES, everyone, quantity, read
+from tests.blocks.kinds import TYPES, everyone, quantity, read
 
 
 def test_every_quantity_of_the_module_is_tested() -> None:

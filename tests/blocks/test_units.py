@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from fedsim.scenario.quantities import (
+from fedsim.blocks.quantities import (
     Bits,
     Joules,
     JoulesPerBit,
@@ -20,8 +20,8 @@ from fedsim.scenario.quantities import (
     Speed,
     Watts,
 )
-from fedsim.scenario.units import factor, noun
-from tests.scenario.kinds import everyone, quantity, read, refusal
+from fedsim.blocks.units import factor, noun
+from tests.blocks.kinds import everyone, quantity, read, refusal
 
 UNITS: list[tuple[Any, str, Exact]] = [
     (Rate, "bit/s", Exact(1)),

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fedsim.scenario.quantity import Quantity
+from fedsim.blocks.quantity import Quantity
 
 UNLIMITED = "unlimited"
 """The word for an infinite rate or speed, and for tries without end."""

@@ -19,8 +19,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
-from fedsim.scenario.wording import nearest, printable, shown, unknown
-from fedsim.spec import Spec
+from fedsim.blocks.spec import Spec
+from fedsim.blocks.wording import nearest, printable, shown, unknown
 
 
 def failure(*wrong: tuple[str, str, object]) -> ValidationError:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.scenario.quantities import (
+from fedsim.blocks.quantities import (
     Bits,
     Bytes,
     Decibels,
@@ -32,7 +32,7 @@ from fedsim.scenario.quantities import (
     WattHours,
     Watts,
 )
-from tests.scenario.kinds import everyone, quantity, refusal
+from tests.blocks.kinds import everyone, quantity, refusal
 
 
 @pytest.mark.parametrize(

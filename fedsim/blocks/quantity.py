@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from fedsim.scenario.units import ARITHMETIC, divides_bit, factor, noun
-from fedsim.scenario.wording import shown
+from fedsim.blocks.units import ARITHMETIC, divides_bit, factor, noun
+from fedsim.blocks.wording import shown
 
 _NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
 _TEXT = re.compile(rf"\s*([+-]?{_NUMBER})\s*(.*?)\s*")

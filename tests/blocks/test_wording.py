@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.scenario.wording import dotted, nearest, printable, shown, unknown
+from fedsim.blocks.wording import dotted, nearest, printable, shown, unknown
 
 
 @given(st.text())

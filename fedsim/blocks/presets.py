@@ -7,9 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import Field, GetJsonSchemaHandler, ValidationInfo, model_validator
 from pydantic_core import CoreSchema
 
-from fedsim.scenario.choice import OneOf, failure, kind_in, kinds_of
-from fedsim.scenario.wording import unknown
-from fedsim.spec import Spec
+from fedsim.blocks.choice import OneOf, failure, kind_in, kinds_of
+from fedsim.blocks.spec import Spec
+from fedsim.blocks.wording import unknown
 
 CUSTOM = "custom"
 """The kind of a block that starts from nothing and gives every value."""

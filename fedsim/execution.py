@@ -14,15 +14,11 @@ from threadpoolctl import threadpool_limits
 
 from fedsim.building import Job
 from fedsim.building.ready import Ready
-from fedsim.errors import DataError, RunError
+from fedsim.errors import AuditError, DataError, RunError
 from fedsim.ports import SERVER
-from fedsim.record.clients import client_table
+from fedsim.record.book import Book
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
-from fedsim.record.ledger import Ledger
-from fedsim.record.log import EventLog
 from fedsim.record.manifest import EVENTS, FILES, SEAL, check_files, made_with, read_manifest
-from fedsim.record.parts import Parts
-from fedsim.record.rounds import RoundTable
 from fedsim.record.schema import Event
 from fedsim.scenario import dump
 from fedsim.sim.world import World
@@ -75,32 +71,22 @@ def execute(
     """
     folder = RunFolder(out, job.variant.name, job.seed)
     folder.write_text(SCENARIO, written(job))
-    ledger = Ledger(len(job.members))
-    log = EventLog(folder.path, len(job.members), ledger.absorb)
-    rounds = RoundTable(Parts(folder.path, "rounds"), job.variant.name, job.seed)
-    models = job.keeper(folder.path)
-    log.append(0.0, 0.0, Event.EVALUATE, SERVER, detail=log.word(job.opening))
-    world = World(job.setup, log, rounds, partial(_tell, watch, beginning(job)), models.see)
+    keeper = job.keeper(folder.path)
+    book = Book(folder.path, len(job.members), job.variant.name, job.seed, keeper)
     try:
-        status, reason = _let_run(world)
-        if status == "diverged":
-            reason += job.advice()
-        world.close(reason)
-        log.close()
-        rounds.close()
-        models.close()
-    except BaseException:
-        log.abandon()  # what a user's interrupt or a handler's error leaves can be read
-        rounds.abandon()
-        models.abandon()
-        raise
-    meters = world.meters()
-    try:
-        ledger.audit(meters)
-    except RunError as error:
+        with book:
+            word = book.log.word(job.opening)
+            book.log.append(0.0, 0.0, Event.EVALUATE, SERVER, detail=word)
+            world = World(job.setup, book, partial(_tell, watch, beginning(job)))
+            status, reason = _let_run(world)
+            if status == "diverged":
+                reason += job.advice()
+            world.close(reason)
+    except AuditError as error:
         status, reason = _status(error), str(error)
-    folder.write_table("clients", client_table(ledger, job.facts, meters))
-    made = {**_made(job), EVENTS: {"rows": log.rows, "sha256": log.sha256}, **(origin or {})}
+    folder.write_table("clients", book.clients(job.facts, world.meters()))
+    events = {"rows": book.log.rows, "sha256": book.log.sha256}
+    made = {**_made(job), EVENTS: events, **(origin or {})}
     folder.close(made, _summary(job, world, status=status, reason=reason))
     return folder.path
 

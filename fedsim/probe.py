@@ -1,4 +1,4 @@
-"""What the first rounds of a job cost: found by letting them happen, in books of their own.
+"""What the first rounds of a job cost: found by letting them happen, in a book of their own.
 
 It is the job's own method, in its own world, under its own random streams; so the rounds are those
 that a run begins with, message by message, bit by bit and joule by joule: with radios that wake
@@ -7,8 +7,6 @@ Nothing is written where runs are kept. What comes after the last of these round
 """
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
@@ -21,11 +19,9 @@ from threadpoolctl import threadpool_limits
 from fedsim.building import Job
 from fedsim.errors import RunError
 from fedsim.ports import Array
-from fedsim.record.clients import client_table
-from fedsim.record.ledger import Ledger
-from fedsim.record.log import EventLog, Rows
-from fedsim.record.parts import Parts
-from fedsim.record.rounds import RoundTable, Traffic
+from fedsim.record.book import Book
+from fedsim.record.log import Rows
+from fedsim.record.rounds import Traffic
 from fedsim.sim.setup import Setup
 from fedsim.sim.world import World
 from fedsim.streams import drawing
@@ -88,15 +84,15 @@ def opening(job: Job, count: int = ROUNDS) -> Opening:
 
 def _first(setup: Setup) -> tuple[list[RoundCost], str]:
     """Return the first rounds of a world, as many as it stops after, and why it ends."""
-    with _books(len(setup.fleet)) as (ledger, log, table):
+    with tempfile.TemporaryDirectory() as name:
+        book = _book(Path(name), len(setup.fleet))
         marks: list[tuple[float, Traffic, pd.DataFrame]] = []
 
         def mark(*_: float) -> None:
-            log.flush()
-            spent = client_table(ledger, {}, world.meters()).set_index("client")
+            spent = book.clients({}, world.meters()).set_index("client")
             marks.append((world.calendar.now, replace(world.traffic), spent))
 
-        world = World(setup, log, table, mark)
+        world = World(setup, book, mark)
         mark()
         try:
             with threadpool_limits(limits=1), np.errstate(over="ignore", invalid="ignore"):
@@ -106,22 +102,18 @@ def _first(setup: Setup) -> tuple[list[RoundCost], str]:
     return [_between(*pair) for pair in pairwise(marks)], ended
 
 
-@contextmanager
-def _books(clients: int) -> Iterator[tuple[Ledger, EventLog, RoundTable]]:
-    """Open the books of a run in a folder that goes with them."""
-    ledger = Ledger(clients)
+def _book(folder: Path, clients: int) -> Book:
+    """Return a book that is never closed, and refuses to become too long."""
     rows, most = 0, _ROWS + _ROWS_EACH * clients
 
-    def absorb(chunk: Rows) -> None:
+    def count(chunk: Rows) -> None:
         nonlocal rows
-        ledger.absorb(chunk)
         rows += len(chunk)
         if rows > most:
-            raise Endless(f"not over after {most:,} rows of the log, at {ledger.t:g} s")
+            raise Endless(f"not over after {most:,} rows of the log, at {book.ledger.t:g} s")
 
-    with tempfile.TemporaryDirectory() as name:
-        log = EventLog(Path(name), clients, absorb)
-        yield ledger, log, RoundTable(Parts(Path(name), "rounds"), "base", 1)
+    book = Book(folder, clients, look=count)
+    return book
 
 
 def _between(

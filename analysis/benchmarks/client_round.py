@@ -24,11 +24,9 @@ from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioModel
 from fedsim.physics.topology import Topology, star
 from fedsim.ports import Array, Client, Server, Work
-from fedsim.record.ledger import Ledger
-from fedsim.record.log import EventLog
+from fedsim.record.book import Book
 from fedsim.record.models import ModelTable
 from fedsim.record.parts import Parts
-from fedsim.record.rounds import RoundTable
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.stopping import StopRules
 from fedsim.sim.world import World
@@ -110,17 +108,10 @@ def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
         stop=StopRules(rounds=rounds),
     )
     with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger(CLIENTS)
-        log = EventLog(Path(folder), CLIENTS, ledger.absorb)
-        table = RoundTable(Parts(Path(folder), "rounds"), "base", 1)
         models = ModelTable(Parts(Path(folder), "models"), NOTHING.shape)
-        world = World(setup, log, table, on_model=models.see)
-        reason = world.run()
-        world.close(reason)
-        log.close()
-        table.close()
-        models.close()
-        ledger.audit(world.meters())
+        with Book(Path(folder), CLIENTS, models=models) as book:
+            world = World(setup, book)
+            world.close(world.run())
 
 
 def seconds(job: Callable[[], None]) -> float:

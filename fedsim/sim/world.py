@@ -6,9 +6,9 @@ from math import inf, isfinite, nan
 
 from fedsim.errors import Clash, Deadlock, Diverged
 from fedsim.ports import SERVER, Array, ClientId, Message
+from fedsim.record.book import Book
 from fedsim.record.ledger import Meters
-from fedsim.record.log import EventLog
-from fedsim.record.rounds import COLUMNS, RoundTable, Traffic
+from fedsim.record.rounds import COLUMNS, Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.client import SimClient
 from fedsim.sim.engine.calendar import DEADLINE, Calendar
@@ -25,10 +25,6 @@ OnRound = Callable[[int, float, float], None]
 """Told the round, the objective and the gap of every round that is committed."""
 
 
-OnModel = Callable[[int, Array], None]
-"""Told the round and the model of every round that is committed; the array may change later."""
-
-
 def _unheard(*_: object) -> None:
     """Nobody listens."""
 
@@ -42,25 +38,17 @@ class World:
         last_round: number and objective of the last round that was committed.
     """
 
-    def __init__(
-        self,
-        setup: Setup,
-        log: EventLog,
-        rounds: RoundTable,
-        on_round: OnRound = _unheard,
-        on_model: OnModel = _unheard,
-    ) -> None:
+    def __init__(self, setup: Setup, book: Book, on_round: OnRound = _unheard) -> None:
         self.calendar = Calendar()
         self.traffic = Traffic()
         self._setup = setup
-        self._log = log
-        self._rounds = rounds
-        self._on_round, self._on_model = on_round, on_model
+        self._book, self._log = book, book.log
+        self._on_round = on_round
         self._rested_until = 0.0
         self.last_round = 0, nan
         self._looks: set[str] = set()
         self._committed: tuple[Array, dict[str, float]] | None = None
-        self._fleet = fleet = Fleet(setup, self.calendar, log, self.traffic)
+        self._fleet = fleet = Fleet(setup, self.calendar, book.log, self.traffic)
         self._network = fleet.network(setup)
         self._server = self._make_server(setup)
         self._clients = [self._make_client(setup, number) for number in range(len(setup.fleet))]
@@ -191,17 +179,17 @@ class World:
     def _write_round(
         self, model: Array, measures: dict[str, float], *, complete: bool = True
     ) -> None:
-        number, now = self._rounds.rounds + 1, self.calendar.now
+        number, now = self._book.rounds.rounds + 1, self.calendar.now
         objective = self._setup.evaluate(model)
         if not (isfinite(objective) and isfinite(model.sum())):
             raise Diverged(self._divergence(number, objective))
         gap = objective - self._setup.optimum
         figures = self._figures(model, measures)
         self._rest(Event.ROUND, number)
-        self._rounds.add(
+        self._book.rounds.add(
             now, self.traffic, objective=objective, gap=gap, measures=figures, complete=complete
         )
-        self._on_model(number, model)
+        self._book.models.see(number, model)
         self.last_round = number, objective
         self._on_round(number, objective, gap)
         reason = self._setup.stop.reason(number, gap, self.traffic)
@@ -247,6 +235,7 @@ class World:
         self._log.append(now, seconds, event, SERVER, NO_PEER, number, joules=joules, detail=detail)
 
     def close(self, reason: str) -> None:
-        """Write down what was under way when the run ended, and why it ended."""
+        """Write down what was under way when the run ended, why it ended, and what meters show."""
         self._network.close()
-        self._rest(Event.STOP, self._rounds.rounds, self._log.word(reason))
+        self._rest(Event.STOP, self._book.rounds.rounds, self._log.word(reason))
+        self._book.end(self.meters())

@@ -8,10 +8,7 @@ import numpy as np
 
 from fedsim.building import Builder, Job
 from fedsim.ports import Array
-from fedsim.record.ledger import Ledger
-from fedsim.record.log import EventLog
-from fedsim.record.parts import Parts
-from fedsim.record.rounds import RoundTable
+from fedsim.record.book import Book
 from fedsim.scenario import load
 from fedsim.sim.world import World
 
@@ -43,12 +40,7 @@ def trajectory(scenario: dict[str, Any], folder: Path) -> Trajectory:
         transmissions.append(world.traffic.transmissions)
         return job.problem.value(model, job.algorithm.objective)
 
-    ledger = Ledger(len(job.members))
-    log = EventLog(folder, len(job.members), ledger.absorb)
-    rounds = RoundTable(Parts(folder, "rounds"), "base", 1)
-    world = World(replace(job.setup, evaluate=evaluate), log, rounds)
-    world.close(world.run())
-    log.close()
-    rounds.close()
-    ledger.audit(world.meters())
+    with Book(folder, len(job.members)) as book:
+        world = World(replace(job.setup, evaluate=evaluate), book)
+        world.close(world.run())
     return Trajectory(np.array(models), np.array(transmissions), job)

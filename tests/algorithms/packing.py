@@ -9,10 +9,8 @@ import numpy as np
 
 from fedsim.building import Builder, Job
 from fedsim.ports import DENSE, Array, ClientId, Message, Packer, Payload, Reply, Structure
-from fedsim.record.ledger import Ledger
-from fedsim.record.log import EventLog
-from fedsim.record.parts import Parts, read_table
-from fedsim.record.rounds import RoundTable
+from fedsim.record.book import Book
+from fedsim.record.parts import read_table
 from fedsim.scenario import load
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
@@ -233,20 +231,15 @@ def run(blocks: dict[str, Any], folder: Path, *, bytewise: bool = False, seed: i
         return job.problem.value(model, job.algorithm.objective)
 
     folder.mkdir(exist_ok=True)
-    ledger = Ledger(len(job.members))
-    log = EventLog(folder, len(job.members), ledger.absorb)
-    table = RoundTable(Parts(folder, "rounds"), "base", seed)
     parts: dict[str, Any] = {"algorithm": seen.method, "evaluate": evaluate}
     made = replace(setup, packer_up=packer_up, packer_down=packer_down, **parts)
-    world = seen.method.world = World(made, log, table)
-    with np.errstate(over="ignore", invalid="ignore"):
-        reason = world.run()
-    seen.coming = {client: seen.method.coming(client) for client in up}
-    world.close(reason)
-    log.close()
-    table.close()
-    ledger.audit(world.meters())
+    with Book(folder, len(job.members), seed=seed) as book:
+        world = seen.method.world = World(made, book)
+        with np.errstate(over="ignore", invalid="ignore"):
+            reason = world.run()
+        seen.coming = {client: seen.method.coming(client) for client in up}
+        world.close(reason)
     seen.events = read_table(folder, "events").to_pylist()
     seen.rounds = read_table(folder, "rounds").to_pylist()
-    seen.sha256 = log.sha256
+    seen.sha256 = book.log.sha256
     return seen

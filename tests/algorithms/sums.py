@@ -12,10 +12,7 @@ import pytest
 import fedsim
 from fedsim.building import Builder
 from fedsim.ports import Array, ClientId, Message, Reply
-from fedsim.record.ledger import Ledger
-from fedsim.record.log import EventLog
-from fedsim.record.parts import Parts
-from fedsim.record.rounds import RoundTable
+from fedsim.record.book import Book
 from fedsim.scenario import load
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World
@@ -239,12 +236,7 @@ def watched(
     plan = load({"stop": {"rounds": 80}} | scenario)
     job = Builder(plan).build(plan.variants[0], 1)
     seen = Watched(job.setup.algorithm, held, told)
-    ledger = Ledger(len(job.members))
-    log = EventLog(folder, len(job.members), ledger.absorb)
-    table = RoundTable(Parts(folder, "rounds"), "base", 1)
-    world = seen.world = World(replace(job.setup, algorithm=seen), log, table)
-    world.close(world.run())
-    log.close()
-    table.close()
-    ledger.audit(world.meters())
+    with Book(folder, len(job.members)) as book:
+        seen.world = World(replace(job.setup, algorithm=seen), book)
+        seen.world.close(seen.world.run())
     return seen

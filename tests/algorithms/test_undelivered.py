@@ -15,10 +15,7 @@ import pytest
 from fedsim.algorithms.censored import Innovation, total
 from fedsim.building import Builder
 from fedsim.ports import Array, ClientId, Message, Reply
-from fedsim.record.ledger import Ledger
-from fedsim.record.log import EventLog
-from fedsim.record.parts import Parts
-from fedsim.record.rounds import RoundTable
+from fedsim.record.book import Book
 from fedsim.scenario import load
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World
@@ -139,14 +136,10 @@ def run(folder: Path, algorithm: dict[str, Any], rounds: int = 150, **blocks: An
         return value
 
     watch = Watch(job.setup.algorithm)
-    ledger = Ledger(CLIENTS)
-    log = EventLog(folder, CLIENTS, ledger.absorb)
-    setup = replace(job.setup, algorithm=watch, evaluate=evaluate)
-    world = watch.world = World(setup, log, RoundTable(Parts(folder, "rounds"), "base", 1))
-    world.close(world.run())
-    log.close()
-    ledger.audit(world.meters())
-    return Seen(watch, np.array(gaps), int(ledger.count[3].sum()))
+    with Book(folder, CLIENTS) as book:
+        watch.world = World(replace(job.setup, algorithm=watch, evaluate=evaluate), book)
+        watch.world.close(watch.world.run())
+    return Seen(watch, np.array(gaps), int(book.ledger.count[3].sum()))
 
 
 METHODS: dict[str, dict[str, Any]] = {

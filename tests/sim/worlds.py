@@ -18,10 +18,10 @@ from fedsim.errors import RunError
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioModel
 from fedsim.ports import DENSE, Array, Message, Payload, Structure, Work
+from fedsim.record.book import Book
 from fedsim.record.ledger import Ledger
-from fedsim.record.log import EventLog, Rows
-from fedsim.record.parts import Parts, read_table
-from fedsim.record.rounds import RoundTable
+from fedsim.record.log import Rows
+from fedsim.record.parts import read_table
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
@@ -214,27 +214,16 @@ def play(made: Setup) -> Run:
     An error of the run is noted, as the commands do; any other is the caller's.
     """
     with tempfile.TemporaryDirectory() as name:
-        folder, clients = Path(name), len(made.fleet)
-        ledger, raw = Ledger(clients), list[Rows]()
-
-        def see(rows: Rows) -> None:
-            ledger.absorb(rows)
-            raw.append(rows)
-
-        log = EventLog(folder, clients, see)
-        table = RoundTable(Parts(folder, "rounds"), "base", 1)
-        run = Run(World(made, log, table), ledger, raw=raw)
-        try:
-            run.reason = run.world.run()
-        except RunError as error:
-            run.error, run.reason = error, str(error)
-        run.world.close(run.reason)
-        log.close()
-        table.close()
+        folder, raw = Path(name), list[Rows]()
+        with Book(folder, len(made.fleet), look=raw.append) as book:
+            run = Run(World(made, book), book.ledger, raw=raw)
+            try:
+                run.reason = run.world.run()
+            except RunError as error:
+                run.error, run.reason = error, str(error)
+            run.world.close(run.reason)
         run.rows = read_table(folder, "events").to_pylist()
-        if table.rounds:
-            run.rounds = read_table(folder, "rounds").to_pylist()
-    ledger.audit(run.world.meters())
+        run.rounds = read_table(folder, "rounds").to_pylist()
     return run
 
 

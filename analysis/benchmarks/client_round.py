@@ -24,11 +24,11 @@ from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioModel
 from fedsim.physics.topology import Topology, star
 from fedsim.ports import Array, Client, Server, Work
+from fedsim.protocol.stopping import StopRules
 from fedsim.record.book import Book
 from fedsim.record.models import ModelTable
 from fedsim.record.parts import Parts
 from fedsim.sim.setup import Member, Setup
-from fedsim.sim.stopping import StopRules
 from fedsim.sim.world import World
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS, Identity, Plain, ValueFormat

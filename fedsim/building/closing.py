@@ -7,8 +7,8 @@ from math import inf
 from fedsim.building.feasibility import deadline
 from fedsim.building.findings import Findings
 from fedsim.building.fleet import Make
+from fedsim.protocol.participation import Participation
 from fedsim.scenario import Scenario
-from fedsim.sim.participation import Participation
 
 
 def closing(

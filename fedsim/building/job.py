@@ -16,11 +16,11 @@ from fedsim.errors import DataError
 from fedsim.physics.topology import Topology
 from fedsim.ports import SERVER
 from fedsim.problems import Observer, Problem, Reference
+from fedsim.protocol.participation import Participation
 from fedsim.record.folder import MODELS
 from fedsim.record.models import ModelTable
 from fedsim.record.parts import Parts
 from fedsim.scenario import Group, Scenario, Variant
-from fedsim.sim.participation import Participation
 from fedsim.sim.setup import Setup
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS

@@ -6,6 +6,9 @@ from math import floor, inf
 import numpy as np
 
 from fedsim.building.findings import Findings
+from fedsim.protocol.participation import Participation
+from fedsim.protocol.silence import SilencePolicy
+from fedsim.protocol.stopping import StopRules
 from fedsim.scenario import (
     AsynchronousParticipation,
     BeaconSilence,
@@ -16,9 +19,6 @@ from fedsim.scenario import (
 from fedsim.scenario import Participation as ParticipationSpec
 from fedsim.scenario.conflicts import too_many, wanted
 from fedsim.scenario.participation import Sample
-from fedsim.sim.participation import Participation
-from fedsim.sim.silence import SilencePolicy
-from fedsim.sim.stopping import StopRules
 
 
 def silence_policy(spec: Silence) -> SilencePolicy:

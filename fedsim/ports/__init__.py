@@ -21,6 +21,7 @@ from fedsim.ports.messages import (
     Reply,
     Silence,
     Structure,
+    node_name,
 )
 from fedsim.ports.work import Oracle, Work
 from fedsim.ports.worlds import Client, Server
@@ -45,4 +46,5 @@ __all__ = [
     "Silence",
     "Structure",
     "Work",
+    "node_name",
 ]

@@ -16,6 +16,11 @@ ClientId = int
 SERVER: ClientId = -1
 
 
+def node_name(node: int) -> str:
+    """Return what a node is called: "server" for -1, "client-3" for 3."""
+    return "server" if node < 0 else f"client-{node}"
+
+
 class Payload(Protocol):
     """What a message carries: exact bits on the wire, and the value that arrives."""
 

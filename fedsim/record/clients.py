@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from fedsim.ports import Array
+from fedsim.ports import Array, node_name
 from fedsim.record.ledger import Ledger, Meters
-from fedsim.record.schema import Event, node_name
+from fedsim.record.schema import Event
 
 _COUNTS = {
     *("transmissions", "beacons", "silent", "late", "lost", "skipped"),

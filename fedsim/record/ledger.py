@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.errors import AuditError
-from fedsim.ports import Array
+from fedsim.ports import Array, node_name
 from fedsim.record.log import Rows
-from fedsim.record.schema import Event, node_name
+from fedsim.record.schema import Event
 
 RELATIVE_TOLERANCE = 1e-9
 """What rounding may cost when joules are added up in another order."""

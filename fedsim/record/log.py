@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedsim.errors import OutputError
+from fedsim.ports import node_name
 from fedsim.record.parts import Parts
 from fedsim.record.schema import (
     ARROW_SCHEMA,
@@ -20,7 +21,6 @@ from fedsim.record.schema import (
     ROW,
     ROW_DTYPE,
     Event,
-    node_name,
 )
 
 Rows = NDArray[np.void]

@@ -151,8 +151,3 @@ ARROW_SCHEMA = pa.schema(
 """The table as Parquet holds it."""
 
 EVENT_NAMES = [event.name.lower() for event in Event]
-
-
-def node_name(node: int) -> str:
-    """Return what the log calls a node: "server" for -1, "client-3" for 3."""
-    return "server" if node < 0 else f"client-{node}"

@@ -16,18 +16,17 @@ from fedsim.building.job import facts_of
 from fedsim.building.policies import check_sizes, participation, silence_policy, stop_rules
 from fedsim.building.surroundings import Surroundings, surroundings
 from fedsim.errors import RepricingError
-from fedsim.ports import Array, ClientId, Packer
+from fedsim.ports import Array, ClientId, Packer, node_name
+from fedsim.protocol.participation import Participation
 from fedsim.record.folder import MODELS
 from fedsim.record.models import Keeper
 from fedsim.record.parts import Parts
-from fedsim.record.schema import node_name
 from fedsim.repricing.known_models import KnownModels
 from fedsim.repricing.original import Original
 from fedsim.repricing.reenactment import Reenactment
 from fedsim.repricing.tape import Tape
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.specs import Stop
-from fedsim.sim.participation import Participation
 from fedsim.sim.setup import Setup
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS

@@ -9,30 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.ports import Array, Beacon, ClientId, Message, Oracle, Silence, Work
+from fedsim.ports import SERVER, SILENCE, Array, ClientId, Message, Oracle, Silence, Work
+from fedsim.protocol.client import ClientEnd
+from fedsim.protocol.envelope import BEACON, Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.evaluator import Evaluator
-from fedsim.sim.network.lanes import Envelope
-from fedsim.sim.packing import Packing
+from fedsim.sim.network.transport import Network
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply
 
-_COMPUTE = int(Event.COMPUTE)
+_COMPUTE, _SILENT = int(Event.COMPUTE), int(Event.SILENT)
 
 Handler = Callable[[Any, Any], Any]
 """`Algorithm.handle`, a coroutine function of the client and the message."""
 
 TakeBack = Callable[[Any, Any], None]
 """`Algorithm.undelivered`, a function of the client and its message."""
-
-Answer = Callable[[ClientId, Envelope, Message | Silence], None]
-"""Takes the reply to a message to wherever it goes."""
-
-BEACON = Beacon()
-"""The empty message: one object, whoever sends it."""
 
 
 class SimClient:
@@ -44,9 +39,10 @@ class SimClient:
 
     def __init__(
         self,
-        client: ClientId,
+        end: ClientEnd,
         *,
         calendar: Calendar,
+        network: Network,
         processor: Processor,
         supply: Supply | None,
         evaluator: Evaluator,
@@ -54,17 +50,16 @@ class SimClient:
         traffic: Traffic,
         oracle: Oracle,
         state: Any,  # noqa: ANN401 - the algorithm's own
-        packing: Packing,
         rng: Callable[..., np.random.Generator],
         take_back: TakeBack,
         looks: set[str],
     ) -> None:
-        self.id = client
+        self.id = end.id
         self.oracle = oracle
         self.state = state
-        self.pack = packing.pack
-        self.round = 0
-        self._packing = packing
+        self.pack = end.pack
+        self._end = end
+        self._network = network
         self._make_rng = rng
         self.processor = processor
         self._supply = supply
@@ -84,6 +79,11 @@ class SimClient:
         self._handling = False
         self._aborted = False
         self._ended = False
+
+    @property
+    def round(self) -> int:
+        """The number of the round whose message is being handled."""
+        return self._end.round
 
     @property
     def now(self) -> float:
@@ -107,7 +107,7 @@ class SimClient:
         self._looks.add("battery")
         return None if self._supply is None else self._supply.share
 
-    async def run(self, handle: Handler, answer: Answer) -> None:
+    async def run(self, handle: Handler) -> None:
         """Answer messages until the world ends."""
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
@@ -117,10 +117,10 @@ class SimClient:
             else:
                 self._awaited = asyncio.Future(loop=self._loop)
                 envelope = await self._awaited
-            self.round = envelope.round
+            message = self._end.open(envelope)
             self._handling = True
             try:
-                reply = await handle(self, envelope.message)
+                reply = await handle(self, message)
             except asyncio.CancelledError:
                 if not self._aborted or self._ended:
                     raise
@@ -130,8 +130,17 @@ class SimClient:
                     self.undelivered(self.id, reply)
                     self._recover()
                 elif not self._ended:
-                    answer(self.id, envelope, reply)
+                    self._answer(envelope, reply)
             self._handling = False
+
+    def _answer(self, asked: Envelope, reply: Message | Silence) -> None:
+        """Send a reply, or do what silence asks for."""
+        envelope = self._end.answer(asked, reply)
+        if reply is SILENCE:
+            self._log.append(self._calendar._now, 0.0, _SILENT, self.id, SERVER, asked.round)
+        if envelope is not None:
+            envelope.word = self._log.word(envelope.message.label)
+            self._network.send_up(self.id, envelope)
 
     def _recover(self) -> None:
         """Be ready for the next message: what was broken off is over."""
@@ -149,8 +158,7 @@ class SimClient:
     def undelivered(self, _: ClientId, reply: Message | Silence) -> None:
         """Tell the algorithm that a reply of this client is known to be lost."""
         if isinstance(reply, Message) and reply is not BEACON:
-            for payload in reply.payloads():
-                self._packing.take_back(payload)
+            self._end.take_back(reply)
             self._take_back(self, reply)
 
     def end(self) -> None:
@@ -207,7 +215,7 @@ class SimClient:
             _COMPUTE,
             self.id,
             NO_PEER,
-            self.round,
+            self._end.round,
             -1,
             0,
             0,

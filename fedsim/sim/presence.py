@@ -9,14 +9,12 @@ import numpy as np
 from fedsim.physics.availability import ALWAYS, Availability, Bernoulli
 from fedsim.physics.batteries import Crossing
 from fedsim.ports import ClientId
+from fedsim.protocol.selection import EMPTY, LOW, OFFLINE
 from fedsim.record.log import EventLog
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import DEADLINE, NORMAL, Calendar
 from fedsim.sim.power.rest import RestMeter
 from fedsim.sim.power.supply import Supply
-
-OFFLINE, EMPTY, LOW = "offline", "battery empty", "charge too low"
-"""Why a client cannot take part."""
 
 Lost = Callable[[ClientId], None]
 """Told of a client that cannot go on: what it does and has under way is lost."""

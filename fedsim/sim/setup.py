@@ -12,11 +12,11 @@ from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioModel
 from fedsim.physics.topology import Topology
 from fedsim.ports import Array, ClientId, Oracle, Packer
+from fedsim.protocol.participation import Participation
+from fedsim.protocol.silence import SilencePolicy
+from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import Handler, TakeBack
 from fedsim.sim.evaluator import Evaluator, SerialEvaluator
-from fedsim.sim.participation import Participation
-from fedsim.sim.silence import SilencePolicy
-from fedsim.sim.stopping import StopRules
 
 
 class Method(Protocol):

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Sequence
 
-from fedsim.record.schema import node_name
+from fedsim.ports import node_name
+from fedsim.protocol.stopping import RunStopped
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Method
-from fedsim.sim.stopping import RunStopped
 
 ENDED = "the algorithm has ended"
 """Why a run is over that no rule has stopped."""
@@ -51,7 +51,7 @@ class Stage:
                     raise end
 
     def _answering(self, client: SimClient) -> asyncio.Task[None]:
-        answering = client.run(self._method.handle, self._server.answer)
+        answering = client.run(self._method.handle)
         task = asyncio.create_task(answering, name=node_name(client.id))
         task.add_done_callback(self._fail)
         return task

@@ -6,6 +6,11 @@ from math import inf, isfinite, nan
 
 from fedsim.errors import Clash, Deadlock, Diverged
 from fedsim.ports import SERVER, Array, ClientId, Message
+from fedsim.protocol.client import ClientEnd
+from fedsim.protocol.packing import Packing
+from fedsim.protocol.selection import Selection
+from fedsim.protocol.server import ServerEnd
+from fedsim.protocol.stopping import RunStopped
 from fedsim.record.book import Book
 from fedsim.record.ledger import Meters
 from fedsim.record.rounds import COLUMNS, Traffic
@@ -14,12 +19,9 @@ from fedsim.sim.client import SimClient
 from fedsim.sim.engine.calendar import DEADLINE, Calendar
 from fedsim.sim.engine.loop import simulate
 from fedsim.sim.fleet import Fleet
-from fedsim.sim.packing import Packing
-from fedsim.sim.participation import Selection
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Setup
 from fedsim.sim.stage import Stage
-from fedsim.sim.stopping import RunStopped
 
 OnRound = Callable[[int, float, float], None]
 """Told the round, the objective and the gap of every round that is committed."""
@@ -61,15 +63,12 @@ class World:
 
     def _make_server(self, setup: Setup) -> SimServer:
         return SimServer(
+            self._server_end(setup),
             calendar=self.calendar,
             network=self._network,
             presence=self._fleet.presence,
-            selection=self._selection(setup),
             log=self._log,
             traffic=self.traffic,
-            silence=setup.silence,
-            header_bits=setup.header_bits,
-            clients=len(setup.fleet),
             initial=setup.initial,
             smoothness=setup.smoothness,
             packing=Packing(setup.packer_down),
@@ -80,19 +79,23 @@ class World:
             looks=self._looks,
         )
 
-    def _selection(self, setup: Setup) -> Selection:
-        return Selection(
-            setup.participation,
-            self._fleet.presence,
-            self._log,
-            range(len(setup.fleet)),
-            setup.rng("cohort", 0),
-        )
+    def _server_end(self, setup: Setup) -> ServerEnd:
+        clients, policy = range(len(setup.fleet)), setup.participation
+        rng = setup.rng("cohort", 0)
+        selection = Selection(policy, self._fleet.presence, clients, rng)
+        return ServerEnd(clients, selection, policy, setup.silence, setup.header_bits)
 
     def _make_client(self, setup: Setup, number: int) -> SimClient:
-        return SimClient(
+        end = ClientEnd(
             number,
+            Packing(partial(setup.packer_up, number)),
+            beacons=setup.silence.beacon,
+            header_bits=setup.header_bits,
+        )
+        return SimClient(
+            end,
             calendar=self.calendar,
+            network=self._network,
             processor=self._fleet.processors[number],
             supply=self._fleet.supplies[number],
             evaluator=setup.evaluator,
@@ -100,7 +103,6 @@ class World:
             traffic=self.traffic,
             oracle=setup.fleet[number].oracle,
             state=setup.algorithm.memory(setup.initial),
-            packing=Packing(partial(setup.packer_up, number)),
             rng=setup.rng,
             take_back=setup.algorithm.undelivered,
             looks=self._looks,
@@ -192,7 +194,9 @@ class World:
         self._book.models.see(number, model)
         self.last_round = number, objective
         self._on_round(number, objective, gap)
-        reason = self._setup.stop.reason(number, gap, self.traffic)
+        spent = self.traffic
+        bits = spent.bits_up + spent.bits_down
+        reason = self._setup.stop.reason(number, gap, bits, spent.joules)
         if reason:
             raise RunStopped(reason)
 

@@ -163,7 +163,7 @@ class Listening:
         """Return those that are on their way, or wait for the next round to open."""
         lane = self.world._network._up[client]
         envelopes = [one for one in (lane.current, *lane.queue) if one is not None]
-        late = [reply.message for reply in self.world._server._late if reply.client == client]
+        late = [reply.message for reply in self.world._server._end.late if reply.client == client]
         messages = [*late, *(envelope.message for envelope in envelopes)]
         return [payload for message in messages for payload in message.payloads()]
 

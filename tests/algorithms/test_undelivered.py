@@ -82,7 +82,7 @@ class Watch:
         """Compare the two ends."""
         assert self.world is not None
         held = [client.state.held for client in self.world._clients]
-        coming = [reply.message for reply in server._late]
+        coming = [reply.message for reply in server._end.late]
         for lane in self.world._network._up:
             waiting = [lane.current, *lane.queue]
             coming += [envelope.message for envelope in waiting if envelope is not None]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.sim.participation import Participation
+from fedsim.protocol.participation import Participation
 from tests.building.plans import found, group, job
 
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.ports import node_name
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.parts import read_table
-from fedsim.record.schema import ARROW_SCHEMA, EVENT_NAMES, ROW, ROW_DTYPE, Event, node_name
+from fedsim.record.schema import ARROW_SCHEMA, EVENT_NAMES, ROW, ROW_DTYPE, Event
 
 
 def ignore(_: Rows) -> None:

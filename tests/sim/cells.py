@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedsim.ports import SILENCE, Message, Silence
+from fedsim.protocol.participation import Participation
+from fedsim.protocol.silence import SilencePolicy
 from fedsim.sim.client import SimClient
-from fedsim.sim.participation import Participation
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member
-from fedsim.sim.silence import SilencePolicy
 
 from .worlds import Run, asked, play, setup
 

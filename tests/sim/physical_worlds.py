@@ -20,12 +20,12 @@ from fedsim.physics.radios import RadioModel
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Discipline, star, tree
 from fedsim.ports import SILENCE, Message, Silence
+from fedsim.protocol.participation import Participation
+from fedsim.protocol.silence import SilencePolicy
+from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
-from fedsim.sim.participation import Participation
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
-from fedsim.sim.silence import SilencePolicy
-from fedsim.sim.stopping import StopRules
 
 from .physical import online
 from .worlds import NO_LOSS, Run, answered, asked, setup, work

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from fedsim.physics.radios import RadioModel
 from fedsim.ports import SERVER, ClientId
+from fedsim.protocol.envelope import Envelope
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
-from fedsim.sim.network.lanes import Envelope
 
 from .links import ServerLink
 from .worlds import SLOW, answered, fleet, setup
@@ -67,7 +67,7 @@ class Network:
             self.env.at(message.t, self._send, message)
 
     def _send(self, message: Sent) -> None:
-        envelope = Envelope(answered(message.bits), 0, 1, 1, 0)
+        envelope = Envelope(answered(message.bits), 1, 1, 0, word=0)
         if message.up:
             self.star.send_up(message.client, envelope)
         else:

@@ -10,12 +10,12 @@ from fedsim.errors import AuditError
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioModel
 from fedsim.ports import SILENCE, Message, Silence
+from fedsim.protocol.stopping import StopRules
 from fedsim.record.ledger import Ledger, Meters
 from fedsim.record.log import Rows
 from fedsim.record.schema import Event
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
-from fedsim.sim.stopping import StopRules
 
 from .links import ServerLink
 from .worlds import IDEAL, SLOW, Run, answered, asked, deadline, fleet, play, rounds, setup, work

@@ -13,9 +13,9 @@ from fedsim.physics.availability import NEVER, Bernoulli, Markov
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.signals import Constant, Steps
 from fedsim.ports import Message
+from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
-from fedsim.sim.stopping import StopRules
 from fedsim.streams import stream
 
 from .physical import battery, gathered, member, online, told

@@ -7,8 +7,8 @@ import pytest
 from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.signals import Constant, Steps
-from fedsim.sim.participation import Participation
-from fedsim.sim.stopping import StopRules
+from fedsim.protocol.participation import Participation
+from fedsim.protocol.stopping import StopRules
 
 from .physical import battery, member, online, spans, told
 from .worlds import Run, play, rounds, setup, working

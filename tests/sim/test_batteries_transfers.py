@@ -10,6 +10,7 @@ from fedsim.physics.radios import RadioModel
 from fedsim.physics.signals import Steps
 from fedsim.physics.topology import Discipline, star
 from fedsim.ports import Message
+from fedsim.protocol.envelope import Envelope
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
 
@@ -95,7 +96,7 @@ def test_two_directions_at_once_draw_the_base_power_once() -> None:
         await server.exchange(asked(0))
 
     def ask_again(server: SimServer) -> None:
-        server._network.send_down([0], server._seal(asked(80), 1, 0))
+        server._network.send_down([0], Envelope(asked(80), 1, 0, 0, word=0))
 
     members = [member(battery(14.5), device=IDLE, radio=RADIO)]
     run = play(setup(serve, answering(80), members))

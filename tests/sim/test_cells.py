@@ -10,8 +10,8 @@ from fedsim.physics.packets import Framing
 from fedsim.physics.radios import RadioModel
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
+from fedsim.protocol.participation import Participation
 from fedsim.sim.client import SimClient
-from fedsim.sim.participation import Participation
 from fedsim.sim.server import SimServer
 
 from .cells import BITS, broadcast

@@ -5,9 +5,9 @@ from math import inf
 from typing import Any
 
 from fedsim.physics.radios import RadioModel
-from fedsim.sim.participation import Participation
+from fedsim.protocol.participation import Participation
+from fedsim.protocol.stopping import StopRules
 from fedsim.sim.server import SimServer
-from fedsim.sim.stopping import StopRules
 
 from .cells import BITS, broadcast
 from .physical import member, online, spans, told

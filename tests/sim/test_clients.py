@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from fedsim.physics.devices import DeviceModel
 from fedsim.ports import Array, Message, Work
+from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
-from fedsim.sim.stopping import StopRules
 
 from .worlds import (
     IDEAL,

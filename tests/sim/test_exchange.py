@@ -10,9 +10,9 @@ import pytest
 
 from fedsim.errors import Deadlock
 from fedsim.ports import SILENCE, Message, Reply, Silence
+from fedsim.protocol.silence import SilencePolicy
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
-from fedsim.sim.silence import SilencePolicy
 
 from .links import ServerLink
 from .worlds import IDEAL, SLOW, Run, answered, asked, deadline, fleet, play, setup, work

@@ -7,10 +7,10 @@ import pytest
 
 from fedsim.errors import Deadlock
 from fedsim.ports import Message
+from fedsim.protocol.participation import Participation
+from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import Handler, SimClient
-from fedsim.sim.participation import Participation
 from fedsim.sim.server import SimServer
-from fedsim.sim.stopping import StopRules
 
 from .worlds import IDEAL as RADIO
 from .worlds import SLOW, Run, answered, asked, fleet, play, setup

@@ -17,12 +17,12 @@ from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioModel
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
+from fedsim.protocol.silence import SilencePolicy
 from fedsim.sim.client import SimClient
 from fedsim.sim.power.radio import Radio
 from fedsim.sim.power.supply import Part
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member
-from fedsim.sim.silence import SilencePolicy
 
 from .worlds import NO_LOSS, answered, asked, play, setup, work
 

@@ -6,8 +6,8 @@ import pytest
 
 from fedsim.physics.radios import RadioModel
 from fedsim.ports import SILENCE, Message, Silence
+from fedsim.protocol.participation import Participation
 from fedsim.sim.client import SimClient
-from fedsim.sim.participation import Participation
 from fedsim.sim.server import SimServer
 
 from .packets import FRAMING, Scripted

@@ -10,9 +10,9 @@ from fedsim.physics.packets import Framing
 from fedsim.physics.radios import RadioModel
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
+from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
-from fedsim.sim.stopping import StopRules
 from fedsim.streams import stream
 
 from .links import ServerLink

@@ -7,9 +7,9 @@ from scipy import stats
 from fedsim.physics.loss import GilbertElliott, Independent, LossModel
 from fedsim.physics.packets import Framing
 from fedsim.physics.radios import RadioModel
-from fedsim.sim.participation import Participation
+from fedsim.protocol.participation import Participation
+from fedsim.protocol.stopping import StopRules
 from fedsim.sim.server import SimServer
-from fedsim.sim.stopping import StopRules
 
 from .physical import member
 from .worlds import Run, answered, asked, fleet, play, rounds, setup

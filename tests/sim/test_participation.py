@@ -12,11 +12,11 @@ from fedsim.physics.availability import NEVER
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.loss import Independent
 from fedsim.physics.radios import RadioModel
-from fedsim.sim.participation import Participation
+from fedsim.protocol.participation import Participation
+from fedsim.protocol.silence import SilencePolicy
+from fedsim.protocol.stopping import StopRules
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member
-from fedsim.sim.silence import SilencePolicy
-from fedsim.sim.stopping import StopRules
 
 from .physical import battery, member, told
 from .worlds import Run, asked, echo, play, rounds, setup, working

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.ports import SILENCE, Message, Silence
+from fedsim.protocol.participation import Participation
 from fedsim.sim.client import SimClient
-from fedsim.sim.participation import Participation
 
 from .physical import Told, gathered, member, online, tired, told
 from .worlds import echo, work

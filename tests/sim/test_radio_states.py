@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from fedsim.physics.radios import RadioModel
 from fedsim.ports import Message
+from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
-from fedsim.sim.stopping import StopRules
 
 from .worlds import SLOW, Run, answered, asked, fleet, play, setup, work
 

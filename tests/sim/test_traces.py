@@ -11,8 +11,8 @@ import numpy as np
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioModel
 from fedsim.ports import SILENCE, Message, Silence
+from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
-from fedsim.sim.stopping import StopRules
 
 from .links import ServerLink
 from .program import trace

@@ -12,10 +12,9 @@ from fedsim.errors import Diverged
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioModel
 from fedsim.ports import Message
-from fedsim.record.rounds import Traffic
+from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
-from fedsim.sim.stopping import StopRules
 
 from .worlds import (
     IDEAL,
@@ -92,7 +91,7 @@ def test_a_rule_applies_from_its_bound_on_and_only_where_it_was_given(
         down: int = 0,
         joules: float = 0.0,
     ) -> str:
-        return rules.reason(rounds, gap, Traffic(bits_up=up, bits_down=down, joules=joules))
+        return rules.reason(rounds, gap, up + down, joules)
 
     assert reason(**stops)  # type: ignore[arg-type]  # counts stand among the floats
     assert not reason(**goes_on)  # type: ignore[arg-type]

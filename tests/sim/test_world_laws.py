@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioModel, limit
 from fedsim.ports import SERVER, SILENCE, Message, Silence
+from fedsim.protocol.silence import SilencePolicy
+from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
 from fedsim.sim.network.limits import peak
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
-from fedsim.sim.silence import SilencePolicy
-from fedsim.sim.stopping import StopRules
 
 from .links import ServerLink
 from .worlds import IDEAL, NO_LOSS, Row, Run, answered, asked, play, setup, work

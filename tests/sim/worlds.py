@@ -18,6 +18,7 @@ from fedsim.errors import RunError
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioModel
 from fedsim.ports import DENSE, Array, Message, Payload, Structure, Work
+from fedsim.protocol.silence import SilencePolicy
 from fedsim.record.book import Book
 from fedsim.record.ledger import Ledger
 from fedsim.record.log import Rows
@@ -25,7 +26,6 @@ from fedsim.record.parts import read_table
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
-from fedsim.sim.silence import SilencePolicy
 from fedsim.sim.world import World
 from fedsim.streams import stream
 

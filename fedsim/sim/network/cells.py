@@ -6,13 +6,14 @@ from math import nan
 
 from fedsim.physics.packets import Framing
 from fedsim.ports import SERVER, ClientId
+from fedsim.protocol.envelope import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.carriers import Terms
 from fedsim.sim.network.courses import Transfer
-from fedsim.sim.network.lanes import Envelope, Lane
+from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, LOST
 from fedsim.sim.network.transport import Network
 

@@ -6,47 +6,11 @@ from math import inf
 
 from fedsim.physics.loss import LossProcess, repeat
 from fedsim.physics.signals import Signal
-from fedsim.ports import SERVER, ClientId, Message
+from fedsim.ports import SERVER, ClientId
+from fedsim.protocol.envelope import Envelope
 from fedsim.sim.network.carriers import Carrier
 from fedsim.sim.network.courses import Course, Transfer
 from fedsim.sim.power.radio import Radio
-
-
-class Envelope:
-    """A message and what is charged for it; a broadcast is one envelope with many readers.
-
-    Attributes:
-        message: what is said.
-        word: the log's number for it.
-        round: the round it belongs to.
-        exchange: the number of the exchange that it opens or answers.
-        payload_bits, header_bits, bits: what is charged, and the sum.
-        beacon: what those who have nothing to say answer, once one of them has.
-    """
-
-    __slots__ = (
-        "beacon",
-        "bits",
-        "exchange",
-        "header_bits",
-        "message",
-        "payload_bits",
-        "round",
-        "word",
-    )
-
-    def __init__(
-        self, message: Message, word: int, round_number: int, exchange: int, header_bits: int
-    ) -> None:
-        self.message = message
-        self.word = word
-        self.round = round_number
-        self.exchange = exchange
-        self.payload_bits = message.bits
-        self.header_bits = header_bits
-        self.bits = self.payload_bits + header_bits
-        self.beacon: Envelope | None = None
-
 
 Receive = Callable[[ClientId, Envelope], None]
 """Takes what has arrived, from the client or at the client of that number."""

@@ -3,10 +3,11 @@
 from math import nan
 
 from fedsim.ports import SERVER
+from fedsim.protocol.envelope import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.lanes import Envelope, Lane
+from fedsim.sim.network.lanes import Lane
 
 LOST, ABORTED, IN_FLIGHT = "lost", "aborted", "in flight"
 """What becomes of a message that does not arrive."""

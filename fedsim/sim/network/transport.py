@@ -8,10 +8,11 @@ links on its route. It has arrived when its last bit has.
 from collections.abc import Callable, Sequence
 
 from fedsim.ports import ClientId, Message
+from fedsim.protocol.envelope import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.lanes import Envelope, Lane, Receive
+from fedsim.sim.network.lanes import Lane, Receive
 from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, Manifest
 
 Undelivered = Callable[[ClientId, Message], None]

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from math import inf
 
-from fedsim.record.rounds import Traffic
-
 
 class RunStopped(BaseException):
     """Ends the server's coroutine where a stop rule applies; its text is the reason.
@@ -35,15 +33,21 @@ class StopRules:
     energy: float = inf
     batteries: float = inf
 
-    def reason(self, rounds: int, gap: float, traffic: Traffic) -> str:
-        """Return why the run is over; empty while it is not. A gap of NaN is not known."""
-        bits = traffic.bits_up + traffic.bits_down
+    def reason(self, rounds: int, gap: float, bits: int, joules: float) -> str:
+        """Return why the run is over; empty while it is not.
+
+        Args:
+            rounds: committed.
+            gap: of the last one; NaN where it is not known.
+            bits: sent so far, both directions.
+            joules: spent so far.
+        """
         if gap < self.gap:
             return f"gap: {gap:.6g} is below {self.gap:g}"
         if rounds >= self.rounds:
             return f"rounds: {rounds} of {self.rounds}"
         if bits >= self.bits:
             return f"bits: {bits} of {self.bits:g}"
-        if traffic.joules >= self.energy:
-            return f"energy: {traffic.joules:.6g} J of {self.energy:g} J"
+        if joules >= self.energy:
+            return f"energy: {joules:.6g} J of {self.energy:g} J"
         return ""

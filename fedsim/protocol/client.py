@@ -1,0 +1,55 @@
+"""The client's end: what is asked, what is answered, and how silence is told."""
+
+from fedsim.ports import SILENCE, ClientId, Message, Payload, Silence
+from fedsim.protocol.envelope import BEACON, Envelope
+from fedsim.protocol.packing import Packing
+
+
+class ClientEnd:
+    """A client's end of the protocol.
+
+    Args:
+        client: whose.
+        packing: what packs its messages.
+        beacons: whether silence is told by an empty message.
+        header_bits: in front of every message.
+
+    Attributes:
+        round: of the message that is being answered; 0 before the first one.
+        pack: see `fedsim.ports.Client.pack`.
+    """
+
+    def __init__(
+        self, client: ClientId, packing: Packing, *, beacons: bool, header_bits: int
+    ) -> None:
+        self.id = client
+        self.round = 0
+        self.pack = packing.pack
+        self._packing = packing
+        self._beacons = beacons
+        self._header_bits = header_bits
+
+    def open(self, envelope: Envelope) -> Message:
+        """Take an envelope that has arrived; return what it says."""
+        self.round = envelope.round
+        return envelope.message
+
+    def answer(self, asked: Envelope, reply: Message | Silence) -> Envelope | None:
+        """Return what is sent in answer to an envelope; None for nothing at all.
+
+        Raises:
+            TypeError: the reply is neither a message nor `SILENCE`.
+        """
+        if isinstance(reply, Message):
+            return Envelope(reply, asked.round, asked.exchange, self._header_bits)
+        if reply is not SILENCE:
+            raise TypeError(f"a handler returns a Message or SILENCE, not {reply!r}")
+        if not self._beacons:
+            return None
+        return Envelope(BEACON, asked.round, asked.exchange, self._header_bits)
+
+    def take_back(self, message: Message) -> None:
+        """Forget a message that is known to be lost, as if it had never been packed."""
+        payload: Payload
+        for payload in message.payloads():
+            self._packing.take_back(payload)

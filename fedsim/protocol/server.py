@@ -1,0 +1,251 @@
+"""The server's end: rounds of exchanges, and what becomes of every reply.
+
+The life of an exchange: `cohort` says whom to ask; `open` opens it and returns what to send;
+facts come in (`heard`, `gone`, `overdue`, `give_up`) until its phase is not open any more;
+`replies` ends it. An exchange that was given up is ended by `abandon` instead, and the next one
+asks anew.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from operator import itemgetter
+
+from fedsim.ports import ClientId, Message, Reply
+from fedsim.protocol.envelope import BEACON, Envelope
+from fedsim.protocol.errors import LocalProtocolError, RemoteProtocolError
+from fedsim.protocol.exchange import Exchange, Phase
+from fedsim.protocol.participation import Participation
+from fedsim.protocol.selection import Cohort, Selection
+from fedsim.protocol.silence import SilencePolicy
+
+_by_client_and_round = itemgetter(0, 1)
+
+Post = Sequence[tuple[Envelope, Sequence[ClientId]]]
+"""What is to be sent: each envelope with those whom it goes to."""
+
+
+class Verdict(Enum):
+    """What becomes of a reply.
+
+    COUNTED: it belongs to the open exchange.
+    CLOSED: it does, and with it the exchange is closed.
+    BEYOND: an asynchronous server's buffer is full; it waits for the next exchange.
+    KEPT: it is late, and counts for the next exchange.
+    DROPPED: it is late, and counts for nothing.
+    """
+
+    COUNTED = "counted"
+    CLOSED = "closed"
+    BEYOND = "beyond the buffer"
+    KEPT = "kept for the next round"
+    DROPPED = "dropped"
+
+
+class ServerEnd:
+    """The server's end of the protocol.
+
+    Args:
+        clients: all there are, in order.
+        selection: draws the cohorts.
+        policy: when a round closes.
+        silence: how clients keep quiet.
+        header_bits: in front of every message.
+
+    Attributes:
+        round: the current round, from 1.
+        exchange: the one that is under way, if any.
+        deadline: so long after its broadcast an exchange is overdue, s; infinite for never.
+        patience: so long after it, it is given up, s; infinite for never.
+        late: the replies to earlier exchanges that count for the next one.
+    """
+
+    def __init__(
+        self,
+        clients: Sequence[ClientId],
+        selection: Selection,
+        policy: Participation,
+        silence: SilencePolicy,
+        header_bits: int,
+    ) -> None:
+        self.clients = clients
+        self.round = 1
+        self.exchange: Exchange | None = None
+        self.deadline = min(silence.after, policy.deadline)
+        self.patience = policy.give_up
+        self._selection = selection
+        self._policy = policy
+        self._asynchronous = policy.buffer > 0
+        self._keeps_late = silence.keep_late and policy.keep_late
+        self._header_bits = header_bits
+        self._exchanges = 0
+        self._broken_off: Exchange | None = None
+        self._busy: set[ClientId] = set()  # of an asynchronous server: who works already
+        self._carried = 0  # the reports that an asynchronous server's buffer holds already
+        self.late: list[Reply] = []
+        self._beyond: deque[tuple[ClientId, Envelope]] = deque()
+
+    # -- whom to ask -------------------------------------------------------------------
+
+    def wanted(self, to: Sequence[ClientId] | None) -> Sequence[ClientId]:
+        """Return those of whom a cohort is made.
+
+        Raises:
+            ValueError: there is no such client.
+        """
+        if to is None:
+            return self.clients
+        if strangers := [one for one in to if one not in self.clients]:
+            raise ValueError(f"there are clients 0 to {len(self.clients) - 1}, not {strangers}")
+        return to
+
+    def cohort(self, to: Sequence[ClientId] | None) -> Cohort | None:
+        """Return whom to ask now; None where nobody of those wanted can take part now."""
+        return self._selection.cohort(to, self._busy)
+
+    def open(
+        self, message: Message | Mapping[ClientId, Message], cohort: Sequence[ClientId]
+    ) -> Post:
+        """Open an exchange with a cohort; return what is to be sent to whom.
+
+        Args:
+            message: for all, or one for each.
+            cohort: who is asked.
+
+        Raises:
+            LocalProtocolError: one is under way.
+        """
+        self.check_free()
+        self._exchanges += 1
+        waiting, policy = self._waiting(cohort), self._policy
+        goal, least = policy.goal(len(waiting)), policy.least(len(waiting))
+        self.exchange = opened = Exchange(self._exchanges, waiting, goal, least, self._carried)
+        self._carried = 0
+        while self._beyond and not opened.over:
+            self.heard(*self._beyond.popleft())
+        if not cohort:
+            return ()
+        if isinstance(message, Message):
+            return [(self._seal(message), cohort)]
+        return [(self._seal(message[client]), (client,)) for client in cohort]
+
+    def check_free(self) -> None:
+        """Raise a LocalProtocolError where an exchange is under way."""
+        if self.exchange is not None:
+            raise LocalProtocolError("an exchange is under way: a round has one at a time")
+
+    def _waiting(self, cohort: Sequence[ClientId]) -> set[ClientId]:
+        waiting = set(cohort)
+        if self._asynchronous:
+            waiting = self._busy = self._busy | waiting
+        return waiting
+
+    def _seal(self, message: Message) -> Envelope:
+        return Envelope(message, self.round, self._exchanges, self._header_bits)
+
+    # -- facts -------------------------------------------------------------------------
+
+    def heard(self, client: ClientId, envelope: Envelope) -> Verdict:
+        """Take a reply that has arrived, and say what becomes of it.
+
+        Raises:
+            RemoteProtocolError: it answers what was not asked.
+        """
+        exchange = self.exchange
+        if self._asynchronous:
+            if exchange is not None and exchange.over:
+                # Of replies that come at once, those beyond the buffer wait for the next round,
+                # and whose they are counts as at work until then.
+                self._beyond.append((client, envelope))
+                return Verdict.BEYOND
+            self._busy.discard(client)
+        if exchange is None or not (self._asynchronous or exchange.number == envelope.exchange):
+            return self._overtaken(client, envelope)
+        if envelope.message is not BEACON:
+            exchange.replies.append(Reply(client, envelope.round, envelope.message))
+        # In place, not a method of the exchange: this runs for every client in every round.
+        exchange.reported += 1
+        exchange.waiting.discard(client)
+        if not exchange.waiting or exchange.overdue or exchange.reported >= exchange.goal:
+            return Verdict.CLOSED if exchange.look() else Verdict.COUNTED
+        return Verdict.COUNTED
+
+    def _overtaken(self, client: ClientId, envelope: Envelope) -> Verdict:
+        if not 0 < envelope.exchange <= self._exchanges:
+            text = f"client {client} answers exchange {envelope.exchange}, which was not opened"
+            raise RemoteProtocolError(text)
+        return self._count_late(Reply(client, envelope.round, envelope.message))
+
+    def _count_late(self, reply: Reply) -> Verdict:
+        if not self._keeps_late or reply.message is BEACON:
+            return Verdict.DROPPED
+        self.late.append(reply)
+        return Verdict.KEPT
+
+    def gone(self, client: ClientId) -> bool:
+        """Take note that a client's connection has ended; say whether that ends an exchange."""
+        self._busy.discard(client)
+        return self.exchange is not None and self.exchange.gone(client)
+
+    def overdue(self) -> bool:
+        """Take note that the deadline has passed; say whether that ends an exchange."""
+        return self.exchange is not None and self.exchange.pass_deadline()
+
+    def give_up(self) -> bool:
+        """Take note that nobody waits any longer; say whether that ends an exchange."""
+        return self.exchange is not None and self.exchange.give_up()
+
+    # -- how it ends -------------------------------------------------------------------
+
+    def replies(self) -> list[Reply]:
+        """End the exchange, and return what counts: by client and then by round."""
+        ended, late = self._ended(), self.late
+        self.late = []
+        return sorted(late + ended.replies, key=_by_client_and_round)
+
+    def abandon(self) -> list[tuple[Reply, Verdict]]:
+        """End an exchange that was given up, and its round; return which replies are late now.
+
+        Those that have come count as late, but in the buffer of an asynchronous server, where
+        they stay; those whom such a server waited for may be asked again.
+        """
+        ended = self._ended()
+        self.round += 1
+        if self._asynchronous:
+            self._busy, self._carried = set(), ended.reported
+            self.late += ended.replies
+            return []
+        return [(reply, self._count_late(reply)) for reply in ended.replies]
+
+    def break_off(self) -> None:
+        """End the exchange, if one is under way, without its replies: nobody waits for it."""
+        ended, self.exchange = self.exchange, None
+        self._broken_off = ended if ended is not None and not ended.over else None
+
+    def _ended(self) -> Exchange:
+        ended, self.exchange = self.exchange, None
+        if ended is None:
+            raise LocalProtocolError("there is no exchange that could end")
+        return ended
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing can change the exchange any more."""
+        return self.exchange is None or self.exchange.over
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the exchange was given up before it could close."""
+        return self.exchange is not None and self.exchange.phase is Phase.GIVEN_UP
+
+    @property
+    def progress(self) -> str:
+        """Who has reported in the exchange, and who has not; empty where there is none."""
+        return "" if self.exchange is None else self.exchange.progress
+
+    @property
+    def stuck(self) -> str:
+        """Whom it waited for when the exchange was broken off; empty where for nobody."""
+        if self._broken_off is None:
+            return ""
+        return f"the server waits in round {self.round}: {self._broken_off.progress}"

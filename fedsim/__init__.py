@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # as in typing, which takes time to load
 if TYPE_CHECKING:
     from fedsim.errors import (
         AuditError,
+        BlockError,
         DataError,
         Deadlock,
         DecodeError,
@@ -35,6 +36,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AuditError",
+    "BlockError",
     "DataError",
     "Deadlock",
     "DecodeError",

@@ -25,6 +25,7 @@ from fedsim.repricing import reprice
 from fedsim.repricing.table import price_table
 from fedsim.running import Result, run
 from fedsim.scenario import Plan, load, schema
+from fedsim.scenario.registries import catalogue
 from fedsim.study import check_place, study_of
 from fedsim.terminal import err as _err
 from fedsim.terminal import errors as _errors
@@ -201,7 +202,8 @@ def list_command(
     ] = None,
 ) -> None:
     """List what a scenario can name: algorithms, compressors, devices, ..., with sources."""
-    tables = {title.replace(" ", "-"): table for title, table in describe.listings()}
+    listed = describe.listings(catalogue(), _remark)
+    tables = {title.replace(" ", "-"): table for title, table in listed}
     with _errors():
         if name is not None and name not in tables:
             raise DataError("list", f"there is no such table: {unknown(name, list(tables))}")

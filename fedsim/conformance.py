@@ -1,7 +1,7 @@
 """Conformance: does a method stand the world, or is the scenario refused with the reason?
 
     from fedsim.conformance import check_algorithm
-    print(check_algorithm({"problem": ..., "algorithm": {"kind": "mine", ...}}, algorithms=[Mine]))
+    print(check_algorithm({"problem": ..., "algorithm": {"kind": "mine", ...}}, blocks=[Mine]))
 
 A fleet of a few quick clients and a slow one lets the method run in worlds that are each hard
 in one way. In every one of them a method either runs to its end, every rule of the ledger kept
@@ -15,7 +15,8 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.algorithms import Algorithm
+from fedsim.blocks.renamed import renamed
+from fedsim.blocks.spec import Spec
 from fedsim.errors import FedsimError, ScenarioError
 from fedsim.running import Result, run
 
@@ -157,15 +158,16 @@ def _compressions() -> dict[str, Trial]:
     }
 
 
+@renamed
 def check_algorithm(
-    scenario: Blocks, algorithms: Sequence[type[Algorithm]] = (), rounds: int = ROUNDS
+    scenario: Blocks, blocks: Sequence[type[Spec]] = (), rounds: int = ROUNDS
 ) -> pd.DataFrame:
     """Let a method run in every one of the worlds.
 
     Args:
         scenario: a problem and an algorithm, as in YAML; for an asynchronous method also its
             participation. The split is over five clients, or as many as it likes to have.
-        algorithms: classes of one's own that it names.
+        blocks: classes of one's own that it names.
         rounds: of every run.
 
     Returns:
@@ -177,17 +179,17 @@ def check_algorithm(
         ScenarioError: the scenario is wrong without any trouble, too.
     """
     base = {**scenario, "fleet": _fleet(), "stop": {"rounds": rounds}}
-    plain = run(base, algorithms=algorithms)
+    plain = run(base, blocks=blocks)
     rows = [{"world": "no trouble", **_row(plain, "")}]
     for world, trial in trials(scenario, _normal(plain)).items():
-        row = _tried({**base, **trial.blocks}, trial.event, algorithms)
+        row = _tried({**base, **trial.blocks}, trial.event, blocks)
         rows.append({"world": world, **row})
     return pd.DataFrame(rows)
 
 
-def _tried(scenario: Blocks, event: str, algorithms: Sequence[type[Algorithm]]) -> dict[str, Any]:
+def _tried(scenario: Blocks, event: str, blocks: Sequence[type[Spec]]) -> dict[str, Any]:
     try:
-        return _row(run(scenario, algorithms=algorithms), event)
+        return _row(run(scenario, blocks=blocks), event)
     except ScenarioError as error:
         text = "; ".join(f"{fault.key}: {fault.message}" for fault in error.faults)
         return {"outcome": "refused", "reason": text, "rounds": 0}

@@ -1,54 +1,21 @@
 """What there is to choose from, and what a job consists of, as tables for people."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from fedsim.algorithms import ALGORITHMS
 from fedsim.analysis import listing
+from fedsim.blocks.catalogue import NOTHING_GIVEN, Catalogue, Failed
+from fedsim.blocks.registry import Registry
+from fedsim.blocks.spec import Spec
 from fedsim.building import Job
 from fedsim.ports import Array
-from fedsim.problems import LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
-from fedsim.scenario import (
-    AVAILABILITY,
-    CHARGING,
-    DEVICES,
-    LORA,
-    NETWORKS,
-    PACKET_LOSSES,
-    PARTICIPATION,
-    RADIO_KINDS,
-    RADIOS,
-    SILENCES,
-    SLOWDOWNS,
-    TRACES,
-    Preset,
-)
-from fedsim.wire import COMPRESSORS
+from fedsim.scenario import DEVICES, LORA, RADIOS, Preset
+from fedsim.scenario.registries import REGISTRIES
 
-_SOURCED: Mapping[str, Sequence[type[Any]]] = {
-    "algorithms": ALGORITHMS,
-    "losses": LOSSES,
-    "penalties": PENALTIES,
-    "data": SOURCES,
-    "splits": SPLITS,
-    "starts": STARTS,
-}
-_KINDS: Mapping[str, Sequence[type[Any]]] = {
-    "measures": MEASURES,
-    "radio kinds": RADIO_KINDS,
-    "networks": NETWORKS,
-    "participation": PARTICIPATION,
-    "silence": SILENCES,
-    "availability": AVAILABILITY,
-    "charging": CHARGING,
-    "slowdowns": SLOWDOWNS,
-    "packet losses": PACKET_LOSSES,
-    "traces": TRACES,
-}
 _FEW_CLIENTS = 8
 """Up to so many clients have a column each in the table of the split."""
 
@@ -58,29 +25,51 @@ _FEW_LABELS = 20
 _PRESETS: Mapping[str, Mapping[str, Preset]] = {"devices": DEVICES, "radios": {**RADIOS, **LORA}}
 
 
-def listings() -> Iterator[tuple[str, Table]]:
-    """Yield a table for everything that a scenario names by its kind, each with its name."""
-    for title, models in _SOURCED.items():
-        sourced = [(_kind(model), _first_line(model), model.source) for model in models]
-        yield title, listing(title, ("kind", "what it is", "source"), sourced)
-    yield "compressors", _compressors()
+def listings(
+    known: Catalogue = NOTHING_GIVEN, failed: Failed | None = None
+) -> Iterator[tuple[str, Table]]:
+    """Yield a table for everything that a scenario names by its kind, each with its name.
+
+    Args:
+        known: what a scenario can name.
+        failed: told of each installed block that cannot be used, which is left out then.
+
+    Raises:
+        BlockError: an installed one cannot be used, and nobody is to be told.
+    """
+    sourced = [each for each in REGISTRIES if _declares(each, "source")]
+    for registry in sourced:
+        yield registry.title or registry.several, _listing(registry, known, failed)
     for title, presets in _PRESETS.items():
         lines = [(name, _values(preset), preset.basis) for name, preset in presets.items()]
         yield title, listing(title, ("preset", "values", "source"), lines)
-    for title, models in _KINDS.items():
-        rows = [(_kind(model), _first_line(model)) for model in models]
-        yield title, listing(title, ("kind", "what it is"), rows)
+    for registry in REGISTRIES:
+        if registry not in sourced:
+            yield (
+                registry.title or registry.several,
+                _listing(registry, known, failed),
+            )
 
 
-def _compressors() -> Table:
-    """Return the compressors with what each promises of its error."""
-    rows = [(_kind(one), _first_line(one), one.law, one.source) for one in COMPRESSORS]
-    return listing("compressors", ("kind", "what it is", "class and constant", "source"), rows)
+def _listing(registry: Registry[Spec], known: Catalogue, failed: Failed | None) -> Table:
+    """Return the table of a kind of block; of compressors with what each promises."""
+    said = {"law": "class and constant", "source": "source"}
+    further = [name for name in said if _declares(registry, name)]
+    heads = ["kind", "what it is", *(said[name] for name in further)]
+    rows = [
+        (_kind(model, registry), _first_line(model), *(getattr(model, name) for name in further))
+        for model in known.every(registry, failed)
+    ]
+    return listing(registry.title or registry.several, heads, rows)
 
 
-def _kind(model: type[Any]) -> str:
-    fields = model.model_fields
-    return str(fields["topology" if "topology" in fields else "kind"].default)
+def _declares(registry: Registry[Spec], name: str) -> bool:
+    """Say whether every class of a registry has a class attribute."""
+    return registry.base is not None and name in registry.base.__class_vars__
+
+
+def _kind(model: type[Any], registry: Registry[Spec]) -> str:
+    return ", ".join(registry.names_of(model))
 
 
 def _values(preset: Preset) -> str:

@@ -1,6 +1,6 @@
 """What can go wrong, sorted by who has to act.
 
-`ScenarioError` and `DataError`: the user's input; the commands end with code 2.
+`ScenarioError`, `DataError` and `BlockError`: the user's input; the commands end with code 2.
 `OccupiedError`: somebody else writes there; nothing has begun, so likewise.
 `RunError` and below: the run itself; the commands end with code 1.
 `OutputError`: the disk; likewise, or code 2 where a file can never be written there.
@@ -73,6 +73,10 @@ class DataError(FedsimError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.key, *self.args)  # as it comes back from another process
+
+
+class BlockError(FedsimError):
+    """A class cannot be used as a block, or a file of such classes not be read; says why."""
 
 
 class VersionError(DataError):

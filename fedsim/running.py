@@ -12,14 +12,14 @@ from typing import Any
 
 import pandas as pd
 
-from fedsim.algorithms import Algorithm
+from fedsim.blocks.renamed import renamed
+from fedsim.blocks.spec import Spec
 from fedsim.building import Builder, Job
 from fedsim.campaign import Campaign
 from fedsim.errors import TheoryWarning
 from fedsim.execution import Watch, unwatched
 from fedsim.notes import Note, Tell, foreseen, untold
 from fedsim.ports import Array
-from fedsim.problems import Loss
 from fedsim.record import read
 from fedsim.record.lock import held
 from fedsim.record.read_models import model_of, read_models
@@ -102,13 +102,13 @@ class Result:
         )
 
 
+@renamed
 def run(
     source: str | Path | Mapping[str, Any] | Scenario,
     *,
     out: str | Path | None = None,
     overrides: Sequence[str] = (),
-    algorithms: Sequence[type[Algorithm]] = (),
-    losses: Sequence[type[Loss]] = (),
+    blocks: Sequence[type[Spec]] = (),
     watch: Watch = unwatched,
     jobs: int = 1,
     executor: Executor | None = None,
@@ -127,8 +127,8 @@ def run(
         source: a YAML file, a mapping, or a `Scenario`.
         out: where the run folders go; a temporary folder that goes with the result if None.
         overrides: "key=value" texts that replace what the scenario says.
-        algorithms: classes of one's own that the scenario may name by their kind.
-        losses: likewise.
+        blocks: classes of one's own that the scenario may name by their kind: algorithms,
+            losses, compressors, splits, ...
         watch: told of every round; a few times a second where runs go on elsewhere.
         jobs: how many runs go on at once, in processes of their own where more than one.
         executor: where they go on instead, such as that of a cluster; it is not shut down.
@@ -138,6 +138,7 @@ def run(
 
     Raises:
         ScenarioError: the scenario is wrong; nothing has run then.
+        BlockError: one of `blocks` cannot be used; likewise.
         DataError: `out` holds runs of another scenario, which would be written over: one of
             another file, or of another name where either was made in Python.
         OccupiedError: somebody else is writing into `out`; nothing has run then.
@@ -147,7 +148,7 @@ def run(
     Warns:
         TheoryWarning: a condition of a method's theory does not hold.
     """
-    plan = load(source, overrides=overrides, algorithms=algorithms, losses=losses)
+    plan = load(source, overrides=overrides, blocks=blocks)
     study = study_of(plan)
     if out is not None and not fresh:
         check_place(study, Path(out))
@@ -184,4 +185,4 @@ def _warn(job: Job) -> None:
     """Tell which conditions of its theory the method of a variant does not meet."""
     for concern in job.concerns:
         text = f"{job.variant.name}: algorithm.{concern.key}: {concern.text}"
-        warnings.warn(text, TheoryWarning, stacklevel=3)
+        warnings.warn(text, TheoryWarning, stacklevel=4)

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from fedsim.errors import (
+    BlockError,
     DataError,
     FedsimError,
     OccupiedError,
@@ -71,7 +72,7 @@ def errors() -> Iterator[None]:
     except OutputError as error:
         err.print(escape(str(error)), style="red")
         raise typer.Exit(2 if error.misplaced else 1) from None
-    except (DataError, OccupiedError, OSError) as error:
+    except (BlockError, DataError, OccupiedError, OSError) as error:
         if isinstance(error, OSError) and error.errno in _UNPRINTED and error.filename is None:
             raise  # it is standard output that has no room, or no reader any more
         err.print(escape(str(error)), style="red")

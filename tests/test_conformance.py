@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks.choice import kinds_of
+from fedsim.blocks.registry import kinds_of
 from fedsim.conformance import check_algorithm
 from tests.methods import METHODS, scenario, the_class
 

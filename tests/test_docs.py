@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks.choice import kinds_of
+from fedsim.blocks.registry import kinds_of
 from fedsim.cli import app
 from fedsim.problems import LOSSES, SOURCES, SPLITS
 from fedsim.record.rounds import COLUMNS

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks.choice import kinds_of
+from fedsim.blocks.registry import kinds_of
 from fedsim.cli import app
 from fedsim.scenario import load
 from tests.conftest import ROOT

@@ -89,7 +89,7 @@ def test_a_run_without_a_finite_round_has_an_empty_table() -> None:
         algorithm={"kind": "wild", "step_size": "1/L"},
         variants={"calm": {"algorithm": {"kind": "gd", "step_size": "1/L"}}},
     )
-    result = fedsim.run(scenario, algorithms=[Wild])
+    result = fedsim.run(scenario, blocks=[Wild])
     assert result.summary["status"].tolist() == ["diverged", "done"]
     assert "no round was finite" in result.summary["reason"][0]
     assert list(result.rounds["variant"].unique()) == ["calm"]
@@ -101,7 +101,7 @@ def test_an_algorithm_of_one_s_own_runs_by_its_kind_and_its_errors_are_its_own(
 ) -> None:
     scenario = small(algorithm={"kind": "broken", "step_size": "1/L"})
     with pytest.raises(ZeroDivisionError, match="a defect"):
-        fedsim.run(scenario, out=tmp_path, algorithms=[Broken])
+        fedsim.run(scenario, out=tmp_path, blocks=[Broken])
     folder = tmp_path / "base/seed-1"
     assert not (folder / "summary.json").exists()
     assert not (folder / "events.parquet").exists()
@@ -114,7 +114,7 @@ def test_an_earlier_run_in_the_folder_is_gone_before_the_next_begins(tmp_path: P
         fedsim.run(
             small(algorithm={"kind": "broken", "step_size": "1/L"}),
             out=tmp_path,
-            algorithms=[Broken],
+            blocks=[Broken],
         )
     assert not (tmp_path / "base/seed-1/summary.json").exists()
 

@@ -110,7 +110,7 @@ def compared(out: Path | None = None, overrides: Sequence[str] = ()) -> pd.DataF
             SCENARIO,
             out=out and out / radio,
             overrides=[f"fleet.0.radio={radio}", *overrides],
-            algorithms=[ForgetfulDescent],
+            blocks=[ForgetfulDescent],
         )
         tables.append(_costs(result).assign(radio=radio))
     return pd.concat(tables, ignore_index=True)

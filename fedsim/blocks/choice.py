@@ -1,17 +1,16 @@
 """Blocks of several kinds: `kind` says which class reads the block.
 
 Pydantic has discriminated unions; these differ in that the classes of one of them are known
-only when a scenario is read (a user's own algorithms), and in that an error keeps the key
-path of the file, without the kind in the middle of it.
+only when a scenario is read (those of a user and of installed packages), and in that an error
+keeps the key path of the file, without the kind in the middle of it.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import (
-    BaseModel,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     ValidationError,
@@ -19,8 +18,11 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
+from fedsim.blocks.catalogue import Catalogue, described
+from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest, printable, shown, unknown
+from fedsim.errors import BlockError
 
 
 def failure(*wrong: tuple[str, str, object]) -> ValidationError:
@@ -40,33 +42,32 @@ def failure(*wrong: tuple[str, str, object]) -> ValidationError:
     return ValidationError.from_exception_data("scenario", details)
 
 
-def kinds_of(model: type[BaseModel], key: str = "kind") -> tuple[str, ...]:
-    """Return the kinds that a class goes by: the literals of its field `key`."""
-    field = model.model_fields.get(key)
-    return () if field is None else tuple(map(str, get_args(field.annotation)))
-
-
 def kind_in(block: object, known: Sequence[str], key: str = "kind") -> str:
     """Return what a block says at `key`: its kind, one of those known.
 
     Raises:
-        ValidationError: it is no block, says no kind, or one that nobody knows.
+        ValidationError: see `wrong_kind`.
     """
+    kind = block.get(key) if isinstance(block, Mapping) else None
+    if not isinstance(kind, str) or kind not in known:
+        raise wrong_kind(block, known, key)
+    return kind
+
+
+def wrong_kind(block: object, known: Sequence[str], key: str = "kind") -> ValidationError:
+    """Return an error: it is no block, says no kind, or one that is none of those known."""
     if not isinstance(block, Mapping):
         kind = block if isinstance(block, str) and block in known else known[0]
         text = (
             f"seen {shown(block)}; give a block, such as {{{key}: {kind}, ...}}."
             f" One of: {', '.join(known)}"
         )
-        raise failure(("", text, block))
+        return failure(("", text, block))
     if key not in block:
         meant = [f" ('{printable(str(each))}' is none)" for each in block if nearest(each, [key])]
         text = f"missing{''.join(meant)}; say which. One of: {', '.join(known)}"
-        raise failure((key, text, block))
-    kind = block[key]
-    if not isinstance(kind, str) or kind not in known:
-        raise failure((key, unknown(kind, known), kind))
-    return kind
+        return failure((key, text, block))
+    return failure((key, unknown(block[key], known), block[key]))
 
 
 def block_of(model: type[Spec], value: object, info: ValidationInfo) -> Spec:
@@ -84,42 +85,56 @@ def block_of(model: type[Spec], value: object, info: ValidationInfo) -> Spec:
 
 @dataclass(frozen=True)
 class OneOf:
-    """An annotation for pydantic: a block that one of several classes reads.
+    """An annotation for pydantic: a block that one of the classes of a registry reads.
 
     Attributes:
-        models: the classes, each with a literal `kind`.
-        key: the key that says which, where it is not `kind`.
-        default: what it says where it is not written; empty where it has to be.
+        registry: of the kind of block.
+        default: what a block says at the registry's key where it is not written; empty where it
+            has to be.
     """
 
-    models: tuple[type[Spec], ...]
-    key: str = "kind"
+    registry: Registry[Spec]
     default: str = ""
 
-    def kinds(self, context: Any) -> tuple[str, ...]:  # noqa: ANN401, ARG002 - pydantic's context
-        """Return the kinds to choose from."""
-        return tuple(kind for model in self.models for kind in kinds_of(model, self.key))
+    @property
+    def key(self) -> str:
+        """The key that says which class reads a block."""
+        return self.registry.key
 
-    def model(self, kind: str, context: Any) -> type[Spec]:  # noqa: ANN401, ARG002
-        """Return the class for one of `kinds`."""
-        return next(model for model in self.models if kind in kinds_of(model, self.key))
+    def kinds(self, context: object) -> tuple[str, ...]:
+        """Return the kinds to choose from; the context is that of the validation."""
+        return Catalogue.of(context).names(self.registry)
+
+    def model(self, kind: str, context: object) -> type[Spec] | None:
+        """Return the class of a kind; None where there is none.
+
+        Raises:
+            ValidationError: an installed package has it, and it cannot be used.
+        """
+        try:
+            return Catalogue.of(context).find(self.registry, kind)
+        except BlockError as error:
+            raise failure((self.key, str(error), kind)) from error
 
     def takes(self, value: object) -> bool:
         """Say whether a value made in Python is taken as it is."""
-        return isinstance(value, self.models)
+        return self.registry.takes(value)
 
     def validate(self, value: object, info: ValidationInfo) -> object:
         """Return the instance that a block describes.
 
         Raises:
-            ValidationError: see `kind_in`; or what is wrong within the block.
+            ValidationError: see `wrong_kind`; or what is wrong within the block.
         """
         if self.takes(value):
             return value
         if self.default and isinstance(value, Mapping):
             value = {self.key: self.default, **value}
-        kind = kind_in(value, self.kinds(info.context), self.key)
-        return block_of(self.model(kind, info.context), value, info)
+        kind = value.get(self.key) if isinstance(value, Mapping) else None
+        model = self.model(kind, info.context) if isinstance(kind, str) else None
+        if model is None:
+            raise wrong_kind(value, self.kinds(info.context), self.key)
+        return block_of(model, value, info)
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
@@ -131,9 +146,9 @@ class OneOf:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         """Describe the alternatives, for editors."""
-        described = [
+        blocks = [
             # By its own hand, since its core schema alone does not know of presets.
             model.__get_pydantic_json_schema__(model.__pydantic_core_schema__, handler)
-            for model in self.models
+            for model in described.get().every(self.registry)
         ]
-        return {"anyOf": described}
+        return {"anyOf": blocks}

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import Field, GetJsonSchemaHandler, ValidationInfo, model_validator
 from pydantic_core import CoreSchema
 
-from fedsim.blocks.choice import OneOf, failure, kind_in, kinds_of
+from fedsim.blocks.choice import OneOf, failure, kind_in
+from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import unknown
 
@@ -73,20 +74,17 @@ class OneNamed(OneOf):
     The name of a preset alone stands for a block of that kind.
     """
 
-    def kinds(self, context: Any) -> tuple[str, ...]:  # noqa: ANN401, ARG002 - pydantic's context
-        """Return the kinds to choose from."""
-        return tuple(name for model in self.models for name in _names(model))
-
-    def model(self, kind: str, context: Any) -> type[Spec]:  # noqa: ANN401, ARG002
-        """Return the class for one of `kinds`."""
-        return next(model for model in self.models if kind in _names(model))
-
     def validate(self, value: object, info: ValidationInfo) -> object:
         """Return the instance that a block or a name describes; see `OneOf.validate`."""
-        return super().validate(_named(value, self.kinds(info.context)), info)
+        if isinstance(value, str):
+            if self.model(value, info.context) is None:
+                raise failure(("", unknown(value, self.kinds(info.context)), value))
+            value = {self.key: value}
+        return super().validate(value, info)
 
 
-def _names(model: type[Spec]) -> tuple[str, ...]:
+def names_of(model: type[Spec]) -> tuple[str, ...]:
+    """Return what a class goes by: its presets' names, or its kinds."""
     return model.names() if issubclass(model, Presettable) else kinds_of(model)
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Array
 from fedsim.problems.problem import Problem
@@ -49,5 +50,5 @@ class NormalStart(Start):
         return self.scale * rng.standard_normal(problem.dimension)
 
 
-STARTS: tuple[type[Start], ...] = (OwnStart, NormalStart)
+STARTS: Registry[Start] = Registry("start", (OwnStart, NormalStart), Start)
 """Every start that a scenario can name."""

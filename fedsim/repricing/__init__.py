@@ -22,12 +22,13 @@ from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 
-from fedsim.algorithms import Algorithm
+from fedsim.algorithms import ALGORITHMS
 from fedsim.analysis.comparing.belonging import parted
+from fedsim.blocks.renamed import renamed
+from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, Fault, FedsimError, RepricingError
 from fedsim.execution import Watch, ending, execute, unwatched
 from fedsim.notes import RUNS, Note, Tell, untold
-from fedsim.problems import Loss
 from fedsim.record.folder import RunFolder, read_json
 from fedsim.record.lock import held
 from fedsim.record.manifest import PRICED_FROM
@@ -40,20 +41,19 @@ from fedsim.repricing.rebuilding import Repricing, rebuilt
 from fedsim.repricing.tape import read_tape
 from fedsim.running import Result
 from fedsim.scenario import Variant
-from fedsim.scenario.own import Extra
 from fedsim.study import check_place
 
 __all__ = ["reprice"]
 
 
+@renamed
 def reprice(
     folder: str | Path,
     overrides: Sequence[str],
     out: str | Path,
     *,
     base: str | Path | None = None,
-    algorithms: Sequence[type[Algorithm]] = (),
-    losses: Sequence[type[Loss]] = (),
+    blocks: Sequence[type[Spec]] = (),
     watch: Watch = unwatched,
     tell: Tell = untold,
 ) -> Result:
@@ -70,8 +70,7 @@ def reprice(
         out: where the run folders go.
         base: where the relative paths of the scenario start, traces of radios among them; the
             current folder if None.
-        algorithms: classes of one's own that the scenario names.
-        losses: likewise.
+        blocks: classes of one's own that the scenario names.
         watch: told of every round.
         tell: told of runs that are left out, since they are of an earlier state of a scenario.
 
@@ -86,8 +85,7 @@ def reprice(
     (folders, others), out = parted(Path(folder)), Path(out)
     if not folders:
         raise DataError("folder", f"{folder} holds no runs, as fedsim run writes them")
-    own = Extra(tuple(algorithms), tuple(losses))
-    originals = [Original.of(path, own) for path in folders]
+    originals = [Original.of(path, tuple(blocks)) for path in folders]
     changed = [_changed(original, overrides) for original in originals]
     faults = [
         fault
@@ -152,7 +150,7 @@ def _ready(original: Original, variant: Variant, folder: Path) -> Repricing:
     """Return what is to be re-enacted; of a method that is not fedsim's own, once it is proved."""
     tape = read_tape(original.folder, len(original.samples))
     run = rebuilt(original, variant, tape, folder)
-    if type(variant.scenario.algorithm) in original.own.algorithms:
+    if type(variant.scenario.algorithm) not in ALGORITHMS:
         prove(original, _changed(original, ()), tape, folder)
     return run
 

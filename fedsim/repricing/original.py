@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import read_manifest
 from fedsim.record.parts import read_table
 from fedsim.record.soundness import check_run
 from fedsim.scenario import Plan, Scenario, load
-from fedsim.scenario.own import Extra
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Original:
         summary, manifest: what they say.
         samples: how many each client has.
         scenario: of the run.
-        own: classes of one's own that it may name.
+        blocks: classes of one's own that it may name.
     """
 
     folder: Path
@@ -31,10 +31,10 @@ class Original:
     manifest: dict[str, Any]
     samples: tuple[int, ...]
     scenario: Scenario
-    own: Extra
+    blocks: tuple[type[Spec], ...]
 
     @classmethod
-    def of(cls, folder: Path, own: Extra) -> "Original":
+    def of(cls, folder: Path, blocks: tuple[type[Spec], ...]) -> "Original":
         """Read what is known of a run, but for its log.
 
         Raises:
@@ -45,8 +45,8 @@ class Original:
             raise DataError("folder", f"{folder}: the run has failed: {summary['reason']}")
         manifest = read_manifest(folder)
         samples = read_table(folder, "clients")["samples"].to_pylist()
-        scenario = load(folder / SCENARIO, **own._asdict()).variants[0].scenario
-        return cls(folder, summary, manifest, tuple(samples), scenario, own)
+        scenario = load(folder / SCENARIO, blocks=blocks).variants[0].scenario
+        return cls(folder, summary, manifest, tuple(samples), scenario, blocks)
 
     @property
     def name(self) -> str:
@@ -65,4 +65,4 @@ class Original:
         within = any(text.strip().startswith("fleet.") for text in overrides)
         if within and not self.scenario.fleet:
             overrides = [f"fleet=[{{count: {len(self.samples)}}}]", *overrides]
-        return load(self.folder / SCENARIO, overrides=overrides, **self.own._asdict())
+        return load(self.folder / SCENARIO, overrides=overrides, blocks=self.blocks)

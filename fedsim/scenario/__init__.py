@@ -6,7 +6,6 @@ from fedsim.scenario.batteries import CHARGING, Battery, Charging
 from fedsim.scenario.channels import RADIO_KINDS, LoRaRadio, RadioSpec, ShannonRadio
 from fedsim.scenario.devices import DEVICES, SLOWDOWNS, Device, Slowdown
 from fedsim.scenario.fleet import Group
-from fedsim.scenario.methods import installed
 from fedsim.scenario.network import (
     NETWORKS,
     GraphNetwork,
@@ -80,7 +79,6 @@ __all__ = [
     "WeightedParticipation",
     "Wire",
     "dump",
-    "installed",
     "load",
     "schema",
 ]

@@ -8,6 +8,7 @@ from pydantic import Field
 from fedsim.blocks.choice import OneOf
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import Fraction, Hours, Period, Share
+from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 
 
@@ -49,7 +50,11 @@ class IntervalAvailability(Spec):
 
 
 Availability = AlwaysAvailable | BernoulliAvailability | MarkovAvailability | IntervalAvailability
-AVAILABILITY = (AlwaysAvailable, BernoulliAvailability, MarkovAvailability, IntervalAvailability)
+AVAILABILITY: Registry[Spec] = Registry(
+    "availability",
+    (AlwaysAvailable, BernoulliAvailability, MarkovAvailability, IntervalAvailability),
+    plural="availability",
+)
 """The kinds of availability."""
 
 AnyAvailability = Annotated[Availability, OneOf(AVAILABILITY)]

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from fedsim.blocks.choice import OneOf, failure
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import Fraction, Leak, Power, Share, TimeOfDay, WattHours
+from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.scenario.traces import Shift, check_shift
 
@@ -61,7 +62,9 @@ class HarvestCharging(Spec):
 
 
 Charging = NoCharging | ConstantCharging | DailyCharging | HarvestCharging
-CHARGING = (NoCharging, ConstantCharging, DailyCharging, HarvestCharging)
+CHARGING: Registry[Spec] = Registry(
+    "charging", (NoCharging, ConstantCharging, DailyCharging, HarvestCharging), plural="charging"
+)
 """The kinds of charging."""
 
 

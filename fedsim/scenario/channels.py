@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from fedsim.blocks.fields import as_written
-from fedsim.blocks.presets import OneNamed, Preset, Presettable
+from fedsim.blocks.presets import OneNamed, Preset, Presettable, names_of
 from fedsim.blocks.quantities import (
     Bytes,
     Decibels,
@@ -19,6 +19,7 @@ from fedsim.blocks.quantities import (
     Share,
     Watts,
 )
+from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.scenario.packet_loss import AnyPacketLoss
 from fedsim.scenario.radio_presets import LORA
@@ -90,7 +91,9 @@ class ShannonRadio(Spec):
 
 
 RadioSpec = Radio | LoRaRadio | ShannonRadio | FirstOrderRadio
-RADIO_KINDS = (Radio, LoRaRadio, ShannonRadio, FirstOrderRadio)
+RADIO_KINDS: Registry[Spec] = Registry(
+    "radio", (Radio, LoRaRadio, ShannonRadio, FirstOrderRadio), title="radio kinds", names=names_of
+)
 """The classes that read a radio's block."""
 
 AnyRadio = Annotated[RadioSpec, OneNamed(RADIO_KINDS)]

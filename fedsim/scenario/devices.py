@@ -9,6 +9,7 @@ from fedsim.blocks.choice import OneOf, failure
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.presets import Preset, Presettable
 from fedsim.blocks.quantities import Hertz, Speed, Stored, Watts
+from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 
 _TINY = "[meas] power: MLPerf Tiny; [est] speed"
@@ -85,7 +86,9 @@ class ShiftedExponentialSlowdown(Spec):
 
 
 Slowdown = NoSlowdown | LognormalSlowdown | ShiftedExponentialSlowdown
-SLOWDOWNS = (NoSlowdown, LognormalSlowdown, ShiftedExponentialSlowdown)
+SLOWDOWNS: Registry[Spec] = Registry(
+    "slowdown", (NoSlowdown, LognormalSlowdown, ShiftedExponentialSlowdown)
+)
 
 _LINEAR = ("speed", "active")
 _CYCLES = ("kappa", "cycles_per_sample", "frequency")

@@ -8,7 +8,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from fedsim.blocks.choice import OneOf, kinds_of
+from fedsim.blocks.choice import OneOf
+from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.wording import nearest, printable, shown, unknown
 from fedsim.errors import Fault
 from fedsim.scenario.located import Located, Path
@@ -153,8 +154,9 @@ def _chosen(readers: list[_Reader], block: Located, context: object) -> type[Bas
     for reader in readers:
         if isinstance(reader, OneOf):
             kind = _said(block, reader.key) or reader.default
-            if kind in reader.kinds(context):
-                return reader.model(kind, context)
+            model = reader.model(kind, context) if kind else None
+            if model:
+                return model
         elif len(readers) == 1 or _said(block, "kind") in kinds_of(reader):
             return reader
     return None

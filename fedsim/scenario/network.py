@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from fedsim.blocks.choice import OneOf, failure
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import Rate, Seconds
+from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import shown
 from fedsim.scenario.merging import STAR
@@ -136,8 +137,10 @@ class GraphNetwork(Spec):
 
 
 NetworkSpec = StarNetwork | TreeNetwork | GraphNetwork
-NETWORKS = (StarNetwork, TreeNetwork, GraphNetwork)
+NETWORKS: Registry[Spec] = Registry(
+    "network", (StarNetwork, TreeNetwork, GraphNetwork), key="topology"
+)
 """The topologies."""
 
-AnyNetwork = Annotated[NetworkSpec, OneOf(NETWORKS, key="topology", default=STAR)]
+AnyNetwork = Annotated[NetworkSpec, OneOf(NETWORKS, default=STAR)]
 """A field that takes one of them; a star where none is named."""

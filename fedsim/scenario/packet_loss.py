@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from fedsim.blocks.choice import OneOf, failure
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import Fraction, Share
+from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 
 _ALL = "every packet would be lost, for ever; give a share of losses below 100 %"
@@ -56,7 +57,9 @@ class GilbertElliottLoss(Spec):
 
 
 PacketLoss = NoLoss | IndependentLoss | GilbertElliottLoss
-PACKET_LOSSES = (NoLoss, IndependentLoss, GilbertElliottLoss)
+PACKET_LOSSES: Registry[Spec] = Registry(
+    "packet loss", (NoLoss, IndependentLoss, GilbertElliottLoss), plural="packet losses"
+)
 """The kinds of packet loss."""
 
 AnyPacketLoss = Annotated[PacketLoss, OneOf(PACKET_LOSSES)]

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from fedsim.blocks.choice import OneOf, failure
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import Duration, Fraction, Share
+from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 
 _LEAST = "clients whose battery holds less are skipped"
@@ -100,11 +101,15 @@ class AsynchronousParticipation(Spec):
 Participation = (
     FullParticipation | UniformParticipation | WeightedParticipation | AsynchronousParticipation
 )
-PARTICIPATION = (
-    FullParticipation,
-    UniformParticipation,
-    WeightedParticipation,
-    AsynchronousParticipation,
+PARTICIPATION: Registry[Spec] = Registry(
+    "participation",
+    (
+        FullParticipation,
+        UniformParticipation,
+        WeightedParticipation,
+        AsynchronousParticipation,
+    ),
+    plural="participation",
 )
 """The kinds of participation."""
 

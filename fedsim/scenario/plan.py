@@ -11,16 +11,17 @@ from typing import Any
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from fedsim.algorithms import ALGORITHMS, Algorithm
+from fedsim.blocks.catalogue import Catalogue
+from fedsim.blocks.renamed import renamed
+from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import shown
 from fedsim.errors import DataError, Fault, ScenarioError
 from fedsim.limits import afford
-from fedsim.problems import LOSSES, Loss
 from fedsim.scenario.faults import faults_of
 from fedsim.scenario.located import Located, Origin, located
 from fedsim.scenario.merging import BASE, OPTION, overridden, variants
-from fedsim.scenario.own import Extra, beside, made_in_python
 from fedsim.scenario.reading import read_file
+from fedsim.scenario.registries import catalogue
 from fedsim.scenario.specs import Scenario
 from fedsim.scenario.sweeps import swept
 
@@ -83,12 +84,9 @@ class Plan:
     file: str = ""
 
 
+@renamed
 def load(
-    source: Written,
-    *,
-    overrides: Sequence[str] = (),
-    algorithms: Sequence[type[Algorithm]] = (),
-    losses: Sequence[type[Loss]] = (),
+    source: Written, *, overrides: Sequence[str] = (), blocks: Sequence[type[Spec]] = ()
 ) -> Plan:
     """Read, merge and validate a scenario.
 
@@ -96,20 +94,15 @@ def load(
         source: a YAML file, or the same as a mapping or a `Scenario`.
         overrides: "key.path=value" with the value in YAML, laid on the scenario as written
             before its variants are.
-        algorithms: classes that the scenario can name beside fedsim's own.
-        losses: likewise.
+        blocks: classes of one's own that the scenario can name: algorithms, losses,
+            compressors, splits, ...
 
     Raises:
         ScenarioError: with every fault there is, in the order of the file.
-        TypeError, ValueError: `algorithms` are no algorithms, `losses` no losses, or two are
-            of one kind.
+        BlockError: one of `blocks` is no block, leaves something out, or has the name of another.
     """
-    method, loss = (made_in_python(source, *path) for path in (["algorithm"], ["problem", "loss"]))
-    extra = Extra(
-        beside(ALGORITHMS, algorithms, method, Algorithm),  # type: ignore[type-abstract]  # bases
-        beside(LOSSES, losses, loss, Loss),  # type: ignore[type-abstract]
-    )
     tree, faults = _read(source)
+    known_here = catalogue(blocks, source)
     question = _question(source)
     tree, wrong = overridden(tree, overrides)
     trees, ill = variants(tree)
@@ -118,7 +111,7 @@ def load(
     made: list[Variant] = []
     known = set(faults)  # what several variants have in common is wrong in one place
     for name, each in trees.items():
-        scenario, found = _validated(each, extra)
+        scenario, found = _validated(each, known_here)
         faults += [_named(name, fault) for fault in found if fault not in known]
         known.update(found)
         if scenario is not None:
@@ -161,7 +154,7 @@ def _read(source: Written) -> tuple[Located, list[Fault]]:
         raise ScenarioError([Fault("", "", str(error))]) from error
 
 
-def _validated(tree: Located, extra: Extra) -> tuple[Scenario | None, list[Fault]]:
+def _validated(tree: Located, known: Catalogue) -> tuple[Scenario | None, list[Fault]]:
     """Return the scenario, or its faults."""
     if not isinstance(tree.content, dict):
         wanted = "give a block of keys; needed are problem and algorithm"
@@ -169,9 +162,9 @@ def _validated(tree: Located, extra: Extra) -> tuple[Scenario | None, list[Fault
     try:
         # Strict JSON: text becomes a path and a list a tuple, but no text a number.
         text = json.dumps(tree.plain())
-        return Scenario.model_validate_json(text, strict=True, context=extra), []
+        return Scenario.model_validate_json(text, strict=True, context=known), []
     except ValidationError as error:
-        return None, faults_of(error, tree, Scenario, extra)
+        return None, faults_of(error, tree, Scenario, known)
 
 
 def _too_many(variants: Sequence[Variant]) -> list[Fault]:

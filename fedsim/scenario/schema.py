@@ -2,14 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import create_model
-
-from fedsim.algorithms import Algorithm
-from fedsim.errors import Fault, ScenarioError
+from fedsim.blocks.catalogue import described
+from fedsim.blocks.spec import Spec
 from fedsim.scenario.merging import BASE, NAME, OF_THE_WHOLE
-from fedsim.scenario.methods import OneMethod, imported, installed, united
+from fedsim.scenario.registries import catalogue
 from fedsim.scenario.specs import Scenario
 
 Schema = dict[str, Any]
@@ -18,20 +16,21 @@ _PREFIX = "#/$defs/"
 _NAMED_GROUP = re.compile(r"\(\?P<\w+>")
 
 
-def schema(algorithms: Sequence[type[Algorithm]] = ()) -> Schema:
+def schema(blocks: Sequence[type[Spec]] = ()) -> Schema:
     """Return the JSON Schema (draft 2020-12) of a scenario as it is written.
 
     Args:
-        algorithms: classes that the scenario can name beside fedsim's own.
+        blocks: classes that the scenario can name beside fedsim's own.
 
     Raises:
-        ScenarioError: an installed algorithm cannot be imported.
+        BlockError: one of them cannot be used, or one that is installed.
     """
-    field = Scenario.model_fields["algorithm"]
-    method: Any = Annotated[Algorithm, OneMethod(_every(algorithms))]
-    overrides: Any = {"algorithm": (method, field)}
-    model = create_model("Scenario", __base__=Scenario, **overrides)
-    document: Schema = _as_written(model.model_json_schema())
+    token = described.set(catalogue(blocks))
+    try:
+        whole = Scenario.model_json_schema()
+    finally:
+        described.reset(token)
+    document: Schema = _as_written(whole)
     definitions: dict[str, Schema] = document.pop("$defs")
     partial: Schema = _partial({key: value for key, value in document.items() if key != "title"})
     for key in OF_THE_WHOLE:
@@ -43,16 +42,6 @@ def schema(algorithms: Sequence[type[Algorithm]] = ()) -> Schema:
     }
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return {**head, **document, "$defs": {**definitions, **parts, "Variant": partial}}
-
-
-def _every(algorithms: Sequence[type[Algorithm]]) -> tuple[type[Algorithm], ...]:
-    """Return every algorithm that a scenario can name here."""
-    known = united(algorithms)
-    try:
-        found = [imported(point) for point in installed().values()]
-    except ImportError as error:
-        raise ScenarioError([Fault("", "algorithm.kind", str(error))]) from error
-    return tuple(dict.fromkeys((*known, *found)))
 
 
 def _as_written(part: Any) -> Any:  # noqa: ANN401 - any piece of a schema

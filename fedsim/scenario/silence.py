@@ -6,6 +6,7 @@ from pydantic import Field
 
 from fedsim.blocks.choice import OneOf
 from fedsim.blocks.quantities import Duration
+from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 
 
@@ -26,7 +27,7 @@ class DeadlineSilence(Spec):
 
 
 Silence = BeaconSilence | DeadlineSilence
-SILENCES = (BeaconSilence, DeadlineSilence)
+SILENCES: Registry[Spec] = Registry("silence", (BeaconSilence, DeadlineSilence), title="silence")
 """The kinds of silence."""
 
 AnySilence = Annotated[Silence, OneOf(SILENCES)]

@@ -24,10 +24,8 @@ from fedsim.problems import (
 )
 from fedsim.scenario.conflicts import conflicts
 from fedsim.scenario.fleet import Group
-from fedsim.scenario.methods import OneMethod
 from fedsim.scenario.network import AnyNetwork
 from fedsim.scenario.observing import AnyMeasure, AnyTest
-from fedsim.scenario.own import OneLoss
 from fedsim.scenario.participation import AnyParticipation
 from fedsim.scenario.silence import AnySilence
 from fedsim.wire import COMPRESSORS, Compressor, Feedback, ValueFormat
@@ -36,7 +34,7 @@ from fedsim.wire import COMPRESSORS, Compressor, Feedback, ValueFormat
 class ProblemSpec(Spec):
     """What is minimised: a loss on data that is split over the clients, and a penalty."""
 
-    loss: Annotated[Loss, OneLoss(LOSSES)] = Field(description="the clients' loss")
+    loss: Annotated[Loss, OneOf(LOSSES)] = Field(description="the clients' loss")
     penalty: Annotated[Penalty, OneOf(PENALTIES)] = as_written(
         {"kind": "none"}, "a term h beside the losses, once; for methods that are proximal"
     )
@@ -125,7 +123,7 @@ class Scenario(Spec):
     name: str = Field(default="", description="for titles; the file's name where it is empty")
     seed: int = Field(default=1, ge=0, description="the seed of all that is random")
     problem: ProblemSpec = Field(description="what is minimised: loss, data and split")
-    algorithm: Annotated[Algorithm, OneMethod(ALGORITHMS)] = Field(
+    algorithm: Annotated[Algorithm, OneOf(ALGORITHMS)] = Field(
         description="the method and its parameters"
     )
     wire: Wire = as_written({}, "how vectors are encoded")

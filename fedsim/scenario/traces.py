@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 
 Shift = Literal["none", "random"]
@@ -50,7 +51,7 @@ class CsvTrace(Spec):
 
 
 Trace = MahimahiTrace | CsvTrace
-TRACES = (MahimahiTrace, CsvTrace)
+TRACES: Registry[Spec] = Registry("trace", (MahimahiTrace, CsvTrace))
 """The formats of rate traces."""
 
 AnyTrace = Annotated[Trace, OneOf(TRACES)]

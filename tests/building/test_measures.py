@@ -9,7 +9,7 @@ import pytest
 
 import fedsim
 from fedsim.algorithms import GradientDescent
-from fedsim.blocks.choice import kinds_of
+from fedsim.blocks.registry import kinds_of
 from fedsim.ports import Array, Server
 from fedsim.problems import MEASURES, SOURCES, HeldOut, Measure
 from fedsim.problems.measures import GradientNorm, Support
@@ -186,7 +186,7 @@ def chatty(name: str, *measures: Measure | str) -> Any:
         measures=list(measures),
         stop={"rounds": 1},
     )
-    return fedsim.run(blocks, algorithms=[Chatty])
+    return fedsim.run(blocks, blocks=[Chatty])
 
 
 def test_a_method_and_the_observer_share_the_round_table() -> None:

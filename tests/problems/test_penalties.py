@@ -235,7 +235,7 @@ def test_a_penalty_of_another_weight_is_a_multiple(
     assert twice.prox(W.ravel(), 0.2) == pytest.approx(penalty.prox(W, 0.4).ravel())
 
 
-@pytest.mark.parametrize("make", PENALTIES[1:], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("make", PENALTIES.built_in[1:], ids=lambda kind: kind.__name__)
 def test_weights_are_not_negative(make: Callable[..., Penalty]) -> None:
     with pytest.raises(ValidationError, match="weight"):
         make(weight=-0.1)

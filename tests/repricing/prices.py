@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import fedsim
-from fedsim.algorithms import Algorithm
+from fedsim.blocks.spec import Spec
 from fedsim.record.manifest import MANIFEST
 from fedsim.record.studies import STUDY
 from tests.methods import scenario
@@ -31,13 +31,13 @@ def unlike(
     source: dict[str, Any],
     overrides: Sequence[str],
     folder: Path,
-    algorithms: Sequence[type[Algorithm]] = (),
+    blocks: Sequence[type[Spec]] = (),
 ) -> list[str]:
     """Return which files differ between a fresh run of the changed scenario and a repricing."""
     before, fresh, priced = folder / "before", folder / "fresh", folder / "priced"
-    fedsim.run(source, out=before, algorithms=algorithms)
-    fedsim.run(source, out=fresh, overrides=overrides, algorithms=algorithms)
-    fedsim.reprice(before, overrides, priced, algorithms=algorithms)
+    fedsim.run(source, out=before, blocks=blocks)
+    fedsim.run(source, out=fresh, overrides=overrides, blocks=blocks)
+    fedsim.reprice(before, overrides, priced, blocks=blocks)
     assert files(before) != files(fresh)
     return differing(fresh, priced)
 

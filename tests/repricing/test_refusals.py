@@ -154,17 +154,17 @@ class Glancing(GradientDescent):
 
 def test_a_method_must_not_look_at_the_clock(tmp_path: Path) -> None:
     source = small("gd", 3) | {"algorithm": {"kind": "looking", "step_size": "1/L"}}
-    ((key, text),) = refusal(tmp_path, source, [WIFI], algorithms=[Looking])
+    ((key, text),) = refusal(tmp_path, source, [WIFI], blocks=[Looking])
     assert key == "algorithm.kind"
     assert "looking, which has looked at the clock" in text
 
 
 def test_a_method_must_not_look_at_batteries_unless_there_are_none(tmp_path: Path) -> None:
     source = small("gd", 3) | {"algorithm": {"kind": "glancing", "step_size": "1/L"}}
-    ((key, _),) = refusal(tmp_path, source, ["fleet.0.battery={}"], algorithms=[Glancing])
+    ((key, _),) = refusal(tmp_path, source, ["fleet.0.battery={}"], blocks=[Glancing])
     assert key == "algorithm.kind"
-    fedsim.reprice(tmp_path / "before", [WIFI], tmp_path / "priced", algorithms=[Glancing])
-    fedsim.run(source, out=tmp_path / "fresh", overrides=[WIFI], algorithms=[Glancing])
+    fedsim.reprice(tmp_path / "before", [WIFI], tmp_path / "priced", blocks=[Glancing])
+    fedsim.run(source, out=tmp_path / "fresh", overrides=[WIFI], blocks=[Glancing])
     assert differing(tmp_path / "fresh", tmp_path / "priced") == []
 
 
@@ -187,9 +187,9 @@ class Busy(GradientDescent):
 
 def test_a_method_that_keeps_time_by_itself_is_found_out(tmp_path: Path) -> None:
     source = small("gd", 3) | {"algorithm": {"kind": "sleeping", "step_size": "1/L"}}
-    fedsim.run(source, out=tmp_path / "before", algorithms=[Sleeping])
+    fedsim.run(source, out=tmp_path / "before", blocks=[Sleeping])
     with pytest.raises(DataError, match="the log of sleeping does not come about again"):
-        fedsim.reprice(tmp_path / "before", [WIFI], tmp_path / "priced", algorithms=[Sleeping])
+        fedsim.reprice(tmp_path / "before", [WIFI], tmp_path / "priced", blocks=[Sleeping])
 
 
 @pytest.mark.parametrize("stop", [{"rounds": 3}, {"time": "0.5 s"}])

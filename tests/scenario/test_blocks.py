@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fedsim.blocks.choice import kinds_of
+from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Spec
 from fedsim.scenario import (
     AVAILABILITY,
@@ -112,7 +112,7 @@ def test_all_that_is_wrong_with_a_group_comes_at_once() -> None:
     assert {each.key for each in found} == {"fleet.0.battery.capacity", "fleet.0.battery.charge"}
 
 
-@pytest.mark.parametrize("kind", [*RADIO_KINDS[:2]])
+@pytest.mark.parametrize("kind", [*RADIO_KINDS.built_in[:2]])
 def test_a_radio_of_any_class_is_named_alone(kind: Any) -> None:
     for name in kind.presets:
         (made_group,) = made(fleet=[{"radio": name}]).fleet

@@ -1,7 +1,7 @@
 """Faults in blocks that take one thing or another: paths of keys, nothing else."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 from pydantic import Field, model_validator
@@ -30,6 +30,9 @@ class Other(Spec):
 
 class Mine(Algorithm):
     """An algorithm with the kinds of fields that a user may think of."""
+
+    objective: ClassVar[Literal["sum", "mean"]] = "sum"
+    source: ClassVar[str] = "nobody"
 
     kind: Literal["mine"] = "mine"
     either: float | Literal["auto", "never"] = "auto"
@@ -79,7 +82,7 @@ class Mine(Algorithm):
 def test_a_users_own_block_has_paths_of_keys_only(
     block: dict[str, Any], key: str, words: list[str]
 ) -> None:
-    found = faults(least(algorithm={"kind": "mine", **block}), algorithms=[Mine])
+    found = faults(least(algorithm={"kind": "mine", **block}), blocks=[Mine])
     wanted = f"algorithm.{key}".rstrip(".")
     fault = next(each for each in found if each.key == wanted)
     assert [word for word in words if word not in fault.message] == []
@@ -88,7 +91,7 @@ def test_a_users_own_block_has_paths_of_keys_only(
 
 def test_late_replies_may_be_dropped_where_the_method_allows_it() -> None:
     silence = {"kind": "deadline", "after": "2 s", "late": "drop"}
-    plan = load(least(silence=silence, algorithm={"kind": "mine"}), algorithms=[Mine])
+    plan = load(least(silence=silence, algorithm={"kind": "mine"}), blocks=[Mine])
     assert plan.variants[0].scenario.silence.model_dump(mode="json") == silence
 
 

@@ -9,8 +9,10 @@ from typing import Any, Literal
 import pytest
 
 from fedsim.algorithms import ALGORITHMS, Algorithm, GradientDescent
-from fedsim.scenario import Scenario, dump, installed, load, methods
-from fedsim.scenario.methods import GROUP, united
+from fedsim.blocks import installed
+from fedsim.errors import BlockError
+from fedsim.scenario import Scenario, dump, load
+from fedsim.scenario.registries import catalogue
 from tests.scenario.examples import faults, least
 
 SELF = __name__
@@ -44,8 +46,11 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
     """Return a function that makes it look as if packages with these algorithms were there."""
 
     def pretend(**points: str) -> None:
-        found = [EntryPoint(name, value, GROUP) for name, value in points.items()]
-        monkeypatch.setattr(methods, "entry_points", lambda group: found if group == GROUP else [])
+        group = ALGORITHMS.group
+        found = [EntryPoint(name, value, group) for name, value in points.items()]
+        monkeypatch.setattr(
+            installed, "entry_points", lambda group: [one for one in found if one.group == group]
+        )
 
     return pretend
 
@@ -55,8 +60,8 @@ def algorithm(source: Any, **options: Any) -> Algorithm:
 
 
 def test_one_that_is_passed_in() -> None:
-    assert algorithm(least(algorithm=BLOCK), algorithms=[Nesterov]) == MADE
-    text = dump(load(least(algorithm=BLOCK), algorithms=[Nesterov]).variants[0].scenario)
+    assert algorithm(least(algorithm=BLOCK), blocks=[Nesterov]) == MADE
+    text = dump(load(least(algorithm=BLOCK), blocks=[Nesterov]).variants[0].scenario)
     assert "kind: nesterov" in text
 
 
@@ -75,23 +80,33 @@ def test_one_made_in_python_needs_no_list() -> None:
 
 
 def test_the_same_twice_is_once() -> None:
-    assert united([Nesterov, Nesterov, GradientDescent]) == (*ALGORITHMS, Nesterov)
+    known = catalogue([Nesterov, Nesterov, GradientDescent])
+    assert known.every(ALGORITHMS) == (*ALGORITHMS, Nesterov)
 
 
-@pytest.mark.parametrize("model", [Nameless, int, GradientDescent(step_size=1), "gd", None])
-def test_what_is_no_algorithm_of_a_kind(model: Any) -> None:
-    with pytest.raises(TypeError, match="no subclass of Algorithm with kind"):
-        load(least(), algorithms=[model])
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (Nameless, "Nameless cannot be used as an algorithm: it has no `kind` of its own"),
+        (int, "int is no block: it is no subclass of any of Algorithm, Loss"),
+        (GradientDescent(step_size=1), "is no class, so it is no block"),
+        ("gd", "'gd' is no class"),
+        (None, "None is no class"),
+    ],
+)
+def test_what_is_no_algorithm_of_a_kind(model: Any, words: str) -> None:
+    with pytest.raises(BlockError, match=words):
+        load(least(), blocks=[model])
 
 
 def test_two_of_one_kind() -> None:
-    with pytest.raises(ValueError, match="both of kind 'gd'"):
-        load(least(), algorithms=[Impostor])
+    with pytest.raises(BlockError, match="'gd' is that of fedsim's own GradientDescent"):
+        load(least(), blocks=[Impostor])
 
 
 def test_one_that_is_installed(install: Install) -> None:
     install(nesterov=f"{SELF}:Nesterov")
-    assert list(installed()) == ["nesterov"]
+    assert list(installed.installed(ALGORITHMS)) == ["nesterov"]
     assert algorithm(least(algorithm=BLOCK)) == MADE
     (fault,) = faults(least(algorithm=BLOCK | {"momntum": 1}))
     assert "did you mean 'momentum'?" in fault.message
@@ -112,9 +127,9 @@ def test_one_that_is_installed_is_imported_only_when_it_is_named(install: Instal
         ("no.such.module:Mine", "no.such.module:Mine cannot be imported: ModuleNotFoundError"),
         (f"{SELF}:NoSuchClass", "cannot be imported: AttributeError"),
         ("raises_on_import:Mine", "cannot be imported: "),
-        (f"{SELF}:BLOCK", "no subclass of Algorithm of the kind 'mine'"),
-        (f"{SELF}:Nameless", "no subclass of Algorithm of the kind 'mine'"),
-        (f"{SELF}:Nesterov", "no subclass of Algorithm of the kind 'mine'"),
+        (f"{SELF}:BLOCK", "is no subclass of Algorithm"),
+        (f"{SELF}:Nameless", "Nameless cannot be used as an algorithm: it has no `kind`"),
+        (f"{SELF}:Nesterov", "is named 'mine', but its kind is nesterov"),
     ],
 )
 def test_one_that_is_installed_badly_is_a_fault_of_its_kind(

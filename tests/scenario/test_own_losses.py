@@ -48,26 +48,26 @@ BLOCK = {"kind": "huber", "width": 20, "scale": "sum", "l2": 1.0}
 
 
 def test_a_loss_that_is_passed_in_is_trained_like_any_other() -> None:
-    result = fedsim.run(scenario(BLOCK), losses=[Huber])
+    result = fedsim.run(scenario(BLOCK), blocks=[Huber])
     gaps = result.rounds["gap"]
     assert (gaps >= -1e-6).all()
     assert (np.diff(gaps) < 0).all(), "gradient descent with 1/L goes down in every round"
 
 
 def test_one_that_is_made_in_python_is_the_same() -> None:
-    passed = fedsim.run(scenario(BLOCK), losses=[Huber]).rounds["objective"]
+    passed = fedsim.run(scenario(BLOCK), blocks=[Huber]).rounds["objective"]
     made = fedsim.run(scenario(Huber(width=20, scale="sum", l2=1.0))).rounds["objective"]
     assert passed.tolist() == made.tolist()
 
 
 def test_a_wide_one_is_least_squares() -> None:
-    wide = fedsim.run(scenario(BLOCK | {"width": 1e9}), losses=[Huber]).rounds["objective"]
+    wide = fedsim.run(scenario(BLOCK | {"width": 1e9}), blocks=[Huber]).rounds["objective"]
     squared = fedsim.run(scenario({"kind": "squared", "scale": "sum", "l2": 1.0})).rounds
     assert wide.to_numpy() == pytest.approx(squared["objective"].to_numpy(), rel=1e-12)
 
 
 def test_it_is_written_down_by_its_kind() -> None:
-    plan = fedsim.load(scenario(BLOCK), losses=[Huber])
+    plan = fedsim.load(scenario(BLOCK), blocks=[Huber])
     assert "kind: huber" in dump(plan.variants[0].scenario)
 
 
@@ -83,11 +83,18 @@ class Impostor(Huber):
 
 
 def test_two_of_one_kind_are_refused() -> None:
-    with pytest.raises(ValueError, match="both of kind 'squared'"):
-        fedsim.load(scenario(BLOCK), losses=[Impostor])
+    with pytest.raises(fedsim.BlockError, match="'squared' is that of fedsim's own Squared"):
+        fedsim.load(scenario(BLOCK), blocks=[Impostor])
 
 
-@pytest.mark.parametrize("wrong", [int, Squared(), LinearLoss])
-def test_what_is_no_loss_is_refused(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="no subclass of Loss with kind"):
-        fedsim.load(scenario(BLOCK), losses=[wrong])
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (int, "int is no block"),
+        (Squared(), "is no class"),
+        (LinearLoss, "LinearLoss cannot be used as a loss: it has no `kind` of its own"),
+    ],
+)
+def test_what_is_no_loss_is_refused(wrong: Any, words: str) -> None:
+    with pytest.raises(fedsim.BlockError, match=words):
+        fedsim.load(scenario(BLOCK), blocks=[wrong])

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks.choice import kinds_of
-from fedsim.errors import ScenarioError
+from fedsim.blocks import installed
+from fedsim.blocks.registry import kinds_of
+from fedsim.errors import BlockError
 from fedsim.problems import LOSSES, SOURCES, SPLITS
 from fedsim.scenario import (
     AVAILABILITY,
@@ -23,7 +24,6 @@ from fedsim.scenario import (
     Scenario,
     dump,
     load,
-    methods,
     schema,
 )
 from fedsim.scenario.located import Origin
@@ -170,11 +170,13 @@ def test_a_users_algorithm_is_in_its_schema_only() -> None:
 
 
 def test_an_installed_algorithm_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = [EntryPoint("nesterov", "tests.scenario.test_methods:Nesterov", methods.GROUP)]
-    monkeypatch.setattr(methods, "entry_points", lambda group: points)
+    points = [EntryPoint("nesterov", "tests.scenario.test_methods:Nesterov", ALGORITHMS.group)]
+    monkeypatch.setattr(
+        installed, "entry_points", lambda group: points if group == ALGORITHMS.group else []
+    )
     assert schema() == schema([Nesterov])
-    points[:] = [EntryPoint("broken", "no.such.module:Mine", methods.GROUP)]
-    with pytest.raises(ScenarioError, match=r"no\.such\.module"):
+    points[:] = [EntryPoint("broken", "no.such.module:Mine", ALGORITHMS.group)]
+    with pytest.raises(BlockError, match=r"no\.such\.module"):
         schema()
 
 

@@ -1,7 +1,7 @@
 """One world, assembled from the draws of its blocks."""
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks.choice import kinds_of
+from fedsim.blocks.registry import kinds_of
 
 from .dice import Block, Dice
 from .files import MOST_CLIENTS

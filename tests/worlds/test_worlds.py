@@ -1,7 +1,7 @@
 """Random worlds: every one ends as it may, and its log passes an audit from outside."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks.choice import kinds_of
 from fedsim.blocks.presets import Presettable
+from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Spec
 from fedsim.problems import LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
 from fedsim.scenario.availability import AVAILABILITY
@@ -55,7 +55,7 @@ def test_a_world_is_a_function_of_its_number() -> None:
     assert len({json.dumps(world(number)) for number in range(200)}) == 200
 
 
-def _names(models: tuple[type[Spec], ...]) -> set[str]:
+def _names(models: Iterable[type[Spec]]) -> set[str]:
     return {
         kind
         for model in models

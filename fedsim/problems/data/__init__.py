@@ -1,5 +1,6 @@
 """Data: where samples come from."""
 
+from fedsim.blocks.registry import Registry
 from fedsim.problems.data.base import Source
 from fedsim.problems.data.bundled import Bundled
 from fedsim.problems.data.catalogue import Catalogue, fetch, find
@@ -18,14 +19,19 @@ from fedsim.problems.data.libsvm import LibSVM
 from fedsim.problems.data.npz import NpzArchive
 from fedsim.problems.data.preprocess import Divide, First, Step, Transform, fit
 
-SOURCES: tuple[type[Source], ...] = (
-    LibSVM,
-    NpzArchive,
-    Csv,
-    Idx,
-    Bundled,
-    Catalogue,
-    *GENERATORS,
+SOURCES: Registry[Source] = Registry(
+    "source",
+    (
+        LibSVM,
+        NpzArchive,
+        Csv,
+        Idx,
+        Bundled,
+        Catalogue,
+        *GENERATORS,
+    ),
+    Source,
+    title="data",
 )
 """Every data source that a scenario can name."""
 

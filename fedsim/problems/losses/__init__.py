@@ -1,5 +1,6 @@
 """Losses: value, gradient, smoothness constant and work of a client's own objective."""
 
+from fedsim.blocks.registry import Registry
 from fedsim.problems.losses.base import Loss, Rows, State
 from fedsim.problems.losses.linear import LinearLoss
 from fedsim.problems.losses.logistic import Logistic
@@ -8,13 +9,18 @@ from fedsim.problems.losses.neyman_pearson import NeymanPearson
 from fedsim.problems.losses.softmax import Softmax
 from fedsim.problems.losses.squared import LeastSquares, Squared, TraceRegression
 
-LOSSES: tuple[type[Loss], ...] = (
-    Squared,
-    Logistic,
-    Softmax,
-    NeymanPearson,
-    TraceRegression,
-    MultilayerPerceptron,
+LOSSES: Registry[Loss] = Registry(
+    "loss",
+    (
+        Squared,
+        Logistic,
+        Softmax,
+        NeymanPearson,
+        TraceRegression,
+        MultilayerPerceptron,
+    ),
+    Loss,
+    plural="losses",
 )
 """Every loss that a scenario can name."""
 

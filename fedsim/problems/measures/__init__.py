@@ -4,23 +4,28 @@ observe = Support(threshold=0.01).bind(problem, "mean")
 observe(w)      # {"support_precision": ..., "support_recall": ..., ...}
 """
 
+from fedsim.blocks.registry import Registry
 from fedsim.problems.measures.base import Figures, Measure, Observer
 from fedsim.problems.measures.optimality import Constraint, GradientNorm
 from fedsim.problems.measures.prediction import HeldOutAccuracy, HeldOutLoss, TrainingAccuracy
 from fedsim.problems.measures.structure import Rank, Sparsity
 from fedsim.problems.measures.truth import Distance, RelativeDistance, Support
 
-MEASURES: tuple[type[Measure], ...] = (
-    GradientNorm,
-    Distance,
-    RelativeDistance,
-    Support,
-    Sparsity,
-    Rank,
-    Constraint,
-    TrainingAccuracy,
-    HeldOutAccuracy,
-    HeldOutLoss,
+MEASURES: Registry[Measure] = Registry(
+    "measure",
+    (
+        GradientNorm,
+        Distance,
+        RelativeDistance,
+        Support,
+        Sparsity,
+        Rank,
+        Constraint,
+        TrainingAccuracy,
+        HeldOutAccuracy,
+        HeldOutLoss,
+    ),
+    Measure,
 )
 """Every measure that a scenario can name."""
 

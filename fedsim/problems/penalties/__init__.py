@@ -1,12 +1,15 @@
 """Penalties: convex terms of the objective that are not smooth, each with its prox."""
 
+from fedsim.blocks.registry import Registry
 from fedsim.problems.penalties.base import Penalty, Shape
 from fedsim.problems.penalties.group import GroupL2
 from fedsim.problems.penalties.nuclear import Nuclear
 from fedsim.problems.penalties.regulariser import Regulariser
 from fedsim.problems.penalties.separable import L1, L2, ElasticNet, NoPenalty
 
-PENALTIES: tuple[type[Penalty], ...] = (NoPenalty, L1, L2, ElasticNet, GroupL2, Nuclear)
+PENALTIES: Registry[Penalty] = Registry(
+    "penalty", (NoPenalty, L1, L2, ElasticNet, GroupL2, Nuclear), Penalty, plural="penalties"
+)
 """Every penalty that a scenario can name."""
 
 __all__ = [

@@ -1,19 +1,24 @@
 """Splits: which client has which rows."""
 
+from fedsim.blocks.registry import Registry
 from fedsim.problems.splits.base import Indices, Split
 from fedsim.problems.splits.equal import IID, Contiguous
 from fedsim.problems.splits.groups import Groups
 from fedsim.problems.splits.kinds import ByLabel, Clusters
 from fedsim.problems.splits.uneven import Dirichlet, LogNormal
 
-SPLITS: tuple[type[Split], ...] = (
-    Contiguous,
-    IID,
-    ByLabel,
-    Dirichlet,
-    Clusters,
-    Groups,
-    LogNormal,
+SPLITS: Registry[Split] = Registry(
+    "split",
+    (
+        Contiguous,
+        IID,
+        ByLabel,
+        Dirichlet,
+        Clusters,
+        Groups,
+        LogNormal,
+    ),
+    Split,
 )
 """Every split that a scenario can name."""
 

@@ -1,21 +1,26 @@
 """Compressors: maps from a vector to a payload, each with its class and its constant."""
 
+from fedsim.blocks.registry import Registry
 from fedsim.wire.compressors.base import Compressor, Contract, Sender, Sized
 from fedsim.wire.compressors.dense import Identity, PowerSGD
 from fedsim.wire.compressors.quantized import QSGD, Dithered, Natural, ScaledSign, TernGrad
 from fedsim.wire.compressors.sparse import HardThreshold, RandK, TopK
 
-COMPRESSORS: tuple[type[Compressor], ...] = (
-    Identity,
-    RandK,
-    TopK,
-    HardThreshold,
-    QSGD,
-    Natural,
-    TernGrad,
-    ScaledSign,
-    Dithered,
-    PowerSGD,
+COMPRESSORS: Registry[Compressor] = Registry(
+    "compressor",
+    (
+        Identity,
+        RandK,
+        TopK,
+        HardThreshold,
+        QSGD,
+        Natural,
+        TernGrad,
+        ScaledSign,
+        Dithered,
+        PowerSGD,
+    ),
+    Compressor,
 )
 """Every compressor that a scenario can name."""
 

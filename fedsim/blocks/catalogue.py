@@ -1,0 +1,128 @@
+"""The catalogue that a scenario is read with: built in, handed over, installed."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from fedsim.blocks.installed import imported, installed
+from fedsim.blocks.registry import Registry
+from fedsim.blocks.requirements import lacks
+from fedsim.blocks.spec import Spec
+from fedsim.errors import BlockError
+
+AnyRegistry = Registry[Spec]
+Failed = Callable[[BlockError], None]
+
+
+class Catalogue:
+    """Every class that a scenario can name.
+
+    Fedsim's own classes come before all others, and those handed over before those of installed
+    packages. It is the context that pydantic hands to whatever validates a block.
+    """
+
+    def __init__(
+        self, registries: Sequence[AnyRegistry] = (), blocks: Iterable[object] = ()
+    ) -> None:
+        """Take the classes that a caller hands over.
+
+        Args:
+            registries: of all kinds of block that a class may be of.
+            blocks: the classes; fedsim's own may be among them.
+
+        Raises:
+            BlockError: one is no block, or leaves something out, or two are of one name.
+        """
+        self._given: dict[str, dict[str, type[Spec]]] = {}
+        wrong = [text for each in dict.fromkeys(blocks) if (text := self._add(each, registries))]
+        if wrong:
+            raise BlockError("\n".join(wrong))
+
+    @classmethod
+    def of(cls, context: object) -> "Catalogue":
+        """Return the catalogue in pydantic's context; one without extras where there is none."""
+        return context if isinstance(context, cls) else NOTHING_GIVEN
+
+    @property
+    def blocks(self) -> tuple[type[Spec], ...]:
+        """The classes that were handed over and are not fedsim's own."""
+        every = (model for models in self._given.values() for model in models.values())
+        return tuple(dict.fromkeys(every))
+
+    def given(self, registry: AnyRegistry) -> tuple[type[Spec], ...]:
+        """Return those of one kind of block."""
+        return tuple(dict.fromkeys(self._given.get(registry.group, {}).values()))
+
+    def names(self, registry: AnyRegistry) -> tuple[str, ...]:
+        """Return every name that there is for a kind of block; none is imported for that."""
+        given = self._given.get(registry.group, {})
+        return tuple(dict.fromkeys((*registry.own, *given, *installed(registry))))
+
+    def find(self, registry: AnyRegistry, name: str) -> type[Spec] | None:
+        """Return the class of a name; None where there is none.
+
+        Raises:
+            BlockError: an installed package has it, and it cannot be used.
+        """
+        known = registry.own.get(name) or self._given.get(registry.group, {}).get(name)
+        if known:
+            return known
+        points = installed(registry).get(name)
+        return imported(points, registry) if points else None
+
+    def every(self, registry: AnyRegistry, failed: Failed | None = None) -> tuple[type[Spec], ...]:
+        """Return every class for a kind of block.
+
+        Args:
+            registry: of the kind.
+            failed: told of each installed one that cannot be used, which is left out then.
+
+        Raises:
+            BlockError: an installed one cannot be used, and nobody is to be told.
+        """
+        models = [*registry, *self.given(registry)]
+        taken = {name for model in models for name in registry.names_of(model)}
+        for name, points in installed(registry).items():
+            if name in taken:
+                continue
+            try:
+                models.append(imported(points, registry))
+            except BlockError as error:
+                if failed is None:
+                    raise
+                failed(error)
+        return tuple(dict.fromkeys(models))
+
+    def _add(self, model: object, registries: Sequence[AnyRegistry]) -> str:
+        """Take a class; or say why it cannot be taken."""
+        if not isinstance(model, type):
+            return f"{model!r} is no class, so it is no block"
+        registry = next((each for each in registries if each.admits(model)), None)
+        if registry is None:
+            bases = ", ".join(each.base.__name__ for each in registries if each.base)
+            return f"{model.__name__} is no block: it is no subclass of any of {bases}"
+        if model in registry.built_in:
+            return ""
+        if reason := lacks(model, registry):
+            return reason
+        taken = self._given.setdefault(registry.group, {})
+        for name in registry.names_of(model):
+            other = registry.own.get(name) or taken.setdefault(name, model)
+            if other is not model:
+                return _both(model, other, name, registry)
+        return ""
+
+
+def _both(model: type[Spec], other: type[Spec], name: str, registry: AnyRegistry) -> str:
+    """Say that two classes are of one name."""
+    whose = "fedsim's own" if other in registry.built_in else "another"
+    return (
+        f"{model.__name__} cannot be used as {registry.one}: its {registry.key} '{name}' is"
+        f" that of {whose} {other.__name__}; give it one of its own"
+    )
+
+
+NOTHING_GIVEN = Catalogue()
+
+described: ContextVar[Any] = ContextVar("described", default=NOTHING_GIVEN)
+"""The catalogue of which a JSON Schema is being made; pydantic has no context for that."""

@@ -1,0 +1,56 @@
+"""Blocks of installed packages: entry points, each named by the kind of the block it leads to.
+
+A package adds a compressor by an entry point of the group `fedsim.compressors`, and so on. It is
+imported only when a scenario names that kind, or when all there are are listed. So a package that
+is broken keeps nobody from running a scenario that has no need of it.
+"""
+
+from collections.abc import Iterable
+from importlib.metadata import EntryPoint, entry_points
+
+from fedsim.blocks.registry import Registry
+from fedsim.blocks.requirements import lacks
+from fedsim.blocks.spec import Spec
+from fedsim.errors import BlockError
+
+
+def installed(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
+    """Return the entry points for a kind of block by name, in its order; one a name is right."""
+    if registry.base is None:
+        return {}
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for point in sorted(entry_points(group=registry.group), key=lambda each: each.name):
+        found[point.name] = (*found.get(point.name, ()), point)
+    return found
+
+
+def imported(points: Iterable[EntryPoint], registry: Registry[Spec]) -> type[Spec]:
+    """Import the class that the entry points of one name lead to.
+
+    Raises:
+        BlockError: that fails, it leads to no such block, or to one of another name; or several
+            packages have one of that name.
+    """
+    point, *others = dict.fromkeys(points)
+    if others:
+        raise BlockError(f"'{point.name}' is {' and '.join(map(_said, (point, *others)))}")
+    try:
+        model = point.load()
+    except Exception as error:
+        raise BlockError(f"{_said(point)} cannot be imported: {error!r}") from error
+    if not (isinstance(model, type) and registry.admits(model)):
+        base = getattr(registry.base, "__name__", "")
+        raise BlockError(f"{_said(point)} is no subclass of {base}")
+    if reason := lacks(model, registry):
+        raise BlockError(f"{_said(point)}: {reason}")
+    if point.name not in registry.names_of(model):
+        names = ", ".join(registry.names_of(model))
+        raise BlockError(f"{_said(point)} is named '{point.name}', but its kind is {names}")
+    block: type[Spec] = model
+    return block
+
+
+def _said(point: EntryPoint) -> str:
+    """Name an entry point and the package that has it."""
+    package = f" (of the package {point.dist.name})" if point.dist else ""
+    return f"the entry point {point.value}{package}"

@@ -1,0 +1,115 @@
+"""What a class has to have to be used as a block: what is missing, and what it is for.
+
+The base class of a kind says it: its abstract methods, and the class attributes that it declares
+without a value. Their docstrings tell what each is for.
+"""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from textwrap import dedent
+
+from fedsim.blocks.registry import Registry
+from fedsim.blocks.spec import Spec
+
+
+def lacks(model: type[Spec], registry: Registry[Spec]) -> str:
+    """Say what keeps a class from being used as a block of its kind; empty for nothing."""
+    base = registry.base or Spec
+    reasons = [*_unnamed(model, registry), *_silent(model, base), *_incapable(model, base)]
+    if not reasons:
+        return ""
+    return f"{model.__name__} cannot be used as {registry.one}: {'; '.join(reasons)}"
+
+
+def _unnamed(model: type[Spec], registry: Registry[Spec]) -> Iterator[str]:
+    """A scenario names a class by the literal of its field `kind`."""
+    if not registry.names_of(model):
+        name, key = _dashed(model.__name__), registry.key
+        yield (
+            f"it has no `{key}` of its own by which a scenario could name it. It must have a"
+            f' line such as {key}: Literal["{name}"] = "{name}"'
+        )
+
+
+def _dashed(name: str) -> str:
+    """Return the name of a class as a scenario would write it: EveryOther as every-other."""
+    starts = "".join(f"-{c.lower()}" if c.isupper() else c for c in name)
+    return starts.strip("-_")
+
+
+def _silent(model: type[Spec], base: type[Spec]) -> Iterator[str]:
+    """The class attributes that the base declares are there."""
+    for name, said in _declared(base).items():
+        if not hasattr(model, name):
+            yield f"it has no `{name}`. It must say {_clause(said) or 'it'}"
+
+
+def _incapable(model: type[Spec], base: type[Spec]) -> Iterator[str]:
+    """The methods that the base leaves to its subclasses are there, and can be called."""
+    for name in _in_order(base):
+        wanted, own = getattr(base, name), inspect.getattr_static(model, name)
+        if getattr(own, "__isabstractmethod__", False):
+            yield f"it has no `{name}`. It must {_clause(inspect.getdoc(wanted) or 'be there')}"
+        else:
+            yield from _misfit(name, getattr(model, name), wanted)
+
+
+def _in_order(base: type[Spec]) -> Iterator[str]:
+    """Yield the names of the abstract methods, as they stand in the classes."""
+    abstract: frozenset[str] = getattr(base, "__abstractmethods__", frozenset())
+    for each in reversed(base.__mro__):
+        yield from (name for name in vars(each) if name in abstract)
+
+
+def _misfit(name: str, own: object, wanted: object) -> Iterator[str]:
+    """A method takes what it is called with, and can be awaited where it will be."""
+    if not callable(own) or not callable(wanted):
+        yield f"its `{name}` is no method"
+        return
+    asked, given = inspect.signature(wanted), inspect.signature(own)
+    try:
+        given.bind(*asked.parameters)
+    except TypeError:
+        yield f"its `{name}` takes {_listed(given)}, but is called with {_listed(asked)}"
+    if inspect.iscoroutinefunction(wanted) > inspect.iscoroutinefunction(inspect.unwrap(own)):
+        yield f"its `{name}` cannot be awaited. It must begin with async def"
+
+
+def _listed(signature: inspect.Signature) -> str:
+    return f"({', '.join(signature.parameters)})"
+
+
+def _declared(base: type[Spec]) -> dict[str, str]:
+    """Return the class attributes without a value in a base, with what is said of them."""
+    bare = {name for name in base.__class_vars__ if not hasattr(base, name)}
+    said: dict[str, str] = {}
+    for each in reversed(base.__mro__):
+        if bare & set(inspect.get_annotations(each)):
+            said |= {name: text for name, text in _attributes(each).items() if name in bare}
+    return said
+
+
+def _attributes(model: type) -> dict[str, str]:
+    """Return the annotated attributes of a class with the docstrings below them."""
+    (tree,) = ast.parse(dedent(inspect.getsource(model))).body
+    body = tree.body if isinstance(tree, ast.ClassDef) else []
+    said: dict[str, str] = {}
+    for line, below in zip(body, [*body[1:], None], strict=True):
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+            said[line.target.id] = _docstring(below)
+    return said
+
+
+def _docstring(line: ast.stmt | None) -> str:
+    match line:
+        case ast.Expr(value=ast.Constant(value=str(text))):
+            return text
+        case _:
+            return ""
+
+
+def _clause(text: str) -> str:
+    """Return the first paragraph of a docstring as the end of a sentence."""
+    first = " ".join(inspect.cleandoc(text).split("\n\n")[0].split()).rstrip(".")
+    return first[:1].lower() + first[1:]

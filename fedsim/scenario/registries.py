@@ -1,0 +1,74 @@
+"""Every kind of block there is, and the catalogue that a scenario is read with."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from fedsim.algorithms import ALGORITHMS
+from fedsim.blocks.catalogue import AnyRegistry, Catalogue
+from fedsim.blocks.spec import Spec
+from fedsim.problems import LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
+from fedsim.scenario.availability import AVAILABILITY
+from fedsim.scenario.batteries import CHARGING
+from fedsim.scenario.channels import RADIO_KINDS
+from fedsim.scenario.devices import SLOWDOWNS
+from fedsim.scenario.network import NETWORKS
+from fedsim.scenario.packet_loss import PACKET_LOSSES
+from fedsim.scenario.participation import PARTICIPATION
+from fedsim.scenario.silence import SILENCES
+from fedsim.scenario.traces import TRACES
+from fedsim.wire import COMPRESSORS
+
+REGISTRIES: tuple[AnyRegistry, ...] = (
+    ALGORITHMS,
+    LOSSES,
+    PENALTIES,
+    SOURCES,
+    SPLITS,
+    STARTS,
+    COMPRESSORS,
+    MEASURES,
+    RADIO_KINDS,
+    NETWORKS,
+    PARTICIPATION,
+    SILENCES,
+    AVAILABILITY,
+    CHARGING,
+    SLOWDOWNS,
+    PACKET_LOSSES,
+    TRACES,
+)
+"""In the order in which they are listed."""
+
+
+def catalogue(blocks: Iterable[object] = (), source: object = None) -> Catalogue:
+    """Return what a scenario can name.
+
+    Args:
+        blocks: classes of one's own.
+        source: a scenario made in Python; the classes of the blocks in it are known as well.
+
+    Raises:
+        BlockError: see `Catalogue`.
+    """
+    return Catalogue(REGISTRIES, (*blocks, *_made_in_python(source)))
+
+
+def _made_in_python(source: object) -> Iterator[type[Spec]]:
+    """Yield the classes of all blocks in a value that a registry could have."""
+    for each in specs_in(source):
+        if any(registry.admits(type(each)) for registry in REGISTRIES):
+            yield type(each)
+
+
+def specs_in(value: object) -> Iterator[Spec]:
+    """Yield every block in a value, the outer ones first."""
+    inner: Iterable[object] = ()
+    match value:
+        case Spec():
+            yield value
+            inner = (getattr(value, name) for name in type(value).model_fields)
+        case Mapping():
+            inner = value.values()
+        case list() | tuple():
+            inner = value
+    for each in inner:
+        yield from specs_in(each)

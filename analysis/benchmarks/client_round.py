@@ -100,8 +100,8 @@ def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
         smoothness=lambda: NOTHING,
         evaluate=lambda _: 1.0,
         optimum=0.0,
-        packer_up=lambda client, field: PACKER,  # noqa: ARG005 - the same for all
-        packer_down=lambda field: PACKER,  # noqa: ARG005 - the same for all
+        packer_up=lambda client, field, number: PACKER,  # noqa: ARG005 - the same for all
+        packer_down=lambda field, number: PACKER,  # noqa: ARG005 - the same for all
         header_bits=HEADER_BITS,
         rng=partial(stream, 1),
         topology=links,

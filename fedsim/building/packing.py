@@ -20,6 +20,7 @@ def packer(
     seed: int,
     sender: ClientId,
     field: str = "",
+    number: int = 0,
     *,
     meanings: Mapping[str, Meaning] = _UNSAID,
     unbiased: bool = False,
@@ -32,6 +33,7 @@ def packer(
         seed: of the run.
         sender: the client, or the server.
         field: which of its vectors.
+        number: of that field, in the order in which they were first packed.
         meanings: what fields mean. What is exact is not compressed. Differences have their
             errors kept by the method: there, as under EF21, a compressor that is unbiased is
             made contractive.
@@ -45,7 +47,7 @@ def packer(
     exact = isinstance(spec.compressor, Identity)
     name = ("compressor", sender, field) if field else ("compressor", sender)
     rng = _UNUSED if exact else stream(seed, *name)
-    return make(spec.compressor, form, rng, in_full=spec.if_longer == "plain")
+    return make(spec.compressor, form, rng, in_full=spec.if_longer == "plain", number=number)
 
 
 def promise(spec: Compression, dimension: int) -> Contract:

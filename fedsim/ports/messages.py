@@ -35,6 +35,31 @@ class Payload(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class Noted:
+    """A payload, and what its sender has noted of it, for the case that it is lost.
+
+    The note goes where the payload goes on the sender's side, and is not sent.
+
+    Attributes:
+        sent: the payload.
+        note: whatever the sender has to know to take it back.
+    """
+
+    sent: Payload
+    note: Any
+
+    @property
+    def values(self) -> Array:
+        """What arrives."""
+        return self.sent.values
+
+    @property
+    def bits(self) -> int:
+        """The length of the encoding, which has no note."""
+        return self.sent.bits
+
+
 @dataclass(frozen=True, slots=True)
 class Structure:
     """What a sender knows of its vectors beside their values, so that fewer bits say them.

@@ -29,3 +29,7 @@ class Envelope:
         self.header_bits = header_bits
         self.bits = self.payload_bits + header_bits
         self.word = word
+
+    def saying(self, message: Message) -> "Envelope":
+        """Return the envelope with its message as a receiver has read it."""
+        return Envelope(message, self.round, self.exchange, self.header_bits, self.word)

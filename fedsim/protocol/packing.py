@@ -1,20 +1,21 @@
-"""Packing: what turns the vectors of one sender into payloads, a packer for each field."""
+"""Packing: what makes payloads of a sender's vectors, and what a receiver makes of payloads."""
 
 from collections.abc import Callable
 
-from fedsim.ports import DENSE, Array, Packer, Payload, Structure
+from fedsim.ports import DENSE, Array, ClientId, Message, Packer, Payload, Structure
+from fedsim.wire import Update
 
 
 class Packing:
     """The packers of one sender; each is made when its field is first packed.
 
     Args:
-        make: returns the packer of a field.
+        make: returns the packer of a field, by its name and its number from 0.
     """
 
     __slots__ = ("_make", "_packers")
 
-    def __init__(self, make: Callable[[str], Packer]) -> None:
+    def __init__(self, make: Callable[[str, int], Packer]) -> None:
         self._make = make
         self._packers: dict[str, Packer] = {}
 
@@ -22,10 +23,43 @@ class Packing:
         """See `fedsim.ports.Client.pack`."""
         packer = self._packers.get(field)
         if packer is None:
-            packer = self._packers[field] = self._make(field)
+            packer = self._packers[field] = self._make(field, len(self._packers))
         return packer.pack(vector, structure)
 
     def take_back(self, payload: Payload) -> None:
         """Let the packer that made a payload take it back; to the others it is a stranger."""
         for packer in self._packers.values():
             packer.take_back(payload)
+
+
+class Unpacking:
+    """What one receiver holds of its senders' vectors, for those that come as updates.
+
+    It is the receiver's own: what its sender believes it to hold is that only where nothing is
+    lost. Whatever arrives counts, whether or not anybody makes use of the message later.
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[ClientId, int], Array] = {}
+
+    def unpack(self, sender: ClientId, payload: Payload) -> Payload:
+        """Return a payload as its receiver reads it.
+
+        Raises:
+            DecodeError: an update is of another shape than what it is added to.
+        """
+        if not isinstance(payload, Update):
+            return payload
+        place = sender, payload.number
+        added = payload.added_to(self._held.get(place))
+        self._held[place] = added.values
+        return added
+
+    def read(self, sender: ClientId, message: Message) -> Message:
+        """Return a message as its receiver reads it: the same where it holds no update."""
+        for name in message.__dataclass_fields__:
+            if isinstance(getattr(message, name), Update):
+                return type(message)(*(self.unpack(sender, one) for one in message.payloads()))
+        return message

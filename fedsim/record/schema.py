@@ -1,4 +1,4 @@
-"""The event log's schema: one row a span, version 4.
+"""The event log's schema: one row a span, version 5.
 
 A row is written when its span ends, so `t` never runs back; the span began at
 `t - duration`. Bits stand in a `send` row of the sender and in a `receive` row of the
@@ -19,12 +19,12 @@ that a cell hears is sent once, to no particular peer, and received by every lis
 | t | float64, s | simulated time at the end of the span |
 | duration | float64, s | length of the span; for a message the time its bits flow |
 | event | category | see `Event` |
-| node | category | whom the row is about: "server" or "client-3" |
-| peer | category | the other end of a message; null elsewhere |
+| node | category | whom the row is about: any node, such as "server" or "client-3" |
+| peer | category | the other end of a message, which may be any other node; null elsewhere |
 | round | int32 | the round, from 1; a reply belongs to the round it answers |
 | message | category | what was said: the message's class in lower case; null elsewhere |
 | payload_bits | int64 | the encoding of what the message carries |
-| header_bits | int64 | the application's header |
+| header_bits | int64 | the application's header, of 19 bytes |
 | transport_bits | int64 | framing of the transport; packets sent again |
 | joules | float64, J | energy spent in the span beyond the device's idle power |
 | state_of_charge | float64 | share of the battery left; NaN on mains, in `silent` and `late` rows |
@@ -39,7 +39,7 @@ from enum import IntEnum
 import numpy as np
 import pyarrow as pa
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 class Event(IntEnum):

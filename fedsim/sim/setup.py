@@ -72,7 +72,7 @@ class Setup:
         optimum: the least objective; NaN where none is known.
         measures: what else to evaluate at every model; each returns figures by name.
         packer_up, packer_down: make what packs one field of a client's messages, and of the
-            server's; it may remember what it has packed.
+            server's, by its name and its number; it may remember what it has packed.
         weights: the clients' shares of all samples, shape (M,); equal ones when not given.
         header_bits: in front of every message.
         rng: returns the random stream of a purpose and an entity.
@@ -91,8 +91,8 @@ class Setup:
     smoothness: Callable[[], Array]
     evaluate: Callable[[Array], float]
     optimum: float
-    packer_up: Callable[[ClientId, str], Packer]
-    packer_down: Callable[[str], Packer]
+    packer_up: Callable[[ClientId, str, int], Packer]
+    packer_down: Callable[[str, int], Packer]
     header_bits: int
     rng: Callable[..., np.random.Generator]
     measures: Sequence[Callable[[Array], Mapping[str, float]]] = ()

@@ -6,6 +6,7 @@ from math import inf, isfinite, nan
 
 from fedsim.errors import Clash, Deadlock, Diverged
 from fedsim.ports import SERVER, Array, ClientId, Message
+from fedsim.protocol.carriage import Values
 from fedsim.protocol.client import ClientEnd
 from fedsim.protocol.packing import Packing
 from fedsim.protocol.selection import Selection
@@ -54,8 +55,11 @@ class World:
         self._network = fleet.network(setup)
         self._server = self._make_server(setup)
         self._clients = [self._make_client(setup, number) for number in range(len(setup.fleet))]
+        carriage = Values()
         self._network.connect(
-            self._server.receive, [client.receive for client in self._clients], self._undelivered
+            carriage.to_server(self._server.receive),
+            [carriage.to_client(client.receive) for client in self._clients],
+            self._undelivered,
         )
         self._stage = Stage(setup.algorithm, self._server, self._clients)
         fleet.presence.lost = self._lose

@@ -38,6 +38,7 @@ from fedsim.wire.payloads import (
     Sign,
     Sparse,
     SparsePowers,
+    Update,
 )
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "SparsePowers",
     "TernGrad",
     "TopK",
+    "Update",
     "ValueFormat",
     "decode",
     "decode_message",

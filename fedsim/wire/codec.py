@@ -1,7 +1,8 @@
 """The codec of whole messages: a header, then the payloads one after the other.
 
-The header is the same 15 bytes for every message, little-endian: version (1), message
-type (2), sender (4, signed: the server is -1), round (4), payload length (4).
+The header is the same 19 bytes for every message, little-endian: version (1), message
+type (2), sender (4, signed: the server is -1), round (4), exchange (4), payload length (4). The
+exchange tells a reply which question it answers, also where a round has several.
 
 There is one string for what is said. What is read is written once more, and has to be what
 came: a longer index code, a NaN of another pattern and the like are refused. So two ends that
@@ -12,17 +13,18 @@ forgets to check.
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from fedsim.errors import DecodeError
-from fedsim.ports import SERVER
+from fedsim.ports import SERVER, Noted
 from fedsim.wire.formats import ValueFormat
-from fedsim.wire.payloads import PAYLOADS, Empty, Encodable
+from fedsim.wire.payloads import PAYLOADS, Empty, Encodable, Update
 from fedsim.wire.reader import Reader
 
-VERSION = 1
-_HEADER = struct.Struct("<BHiII")
+VERSION = 2
+_HEADER = struct.Struct("<BHiIII")
 HEADER_BITS = 8 * _HEADER.size
 """The bits of the header that stands in front of every message, beacons included."""
 
@@ -36,6 +38,9 @@ _READERS = {
     _first(payload.kind, form): (payload, form) for payload in PAYLOADS for form in payload.formats
 }
 
+Sent = Encodable | Update
+"""What has an encoding: a payload, or one that is added to what its receiver holds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Header:
@@ -45,23 +50,35 @@ class Header:
         message_type: the number of the message's class, as the two ends agreed on.
         sender: the client's number; -1 for the server.
         round_number: the round it belongs to.
+        exchange: the number of the exchange that it opens or answers.
         length: the bytes of payload that follow.
     """
 
     message_type: int
     sender: int
     round_number: int
+    exchange: int
     length: int
 
 
-def encode(payload: Encodable) -> bytes:
-    """Write one payload."""
+def encode(payload: Sent | Noted) -> bytes:
+    """Write one payload; what its sender has noted of it is not written.
+
+    Raises:
+        TypeError: it has no encoding.
+    """
+    while isinstance(payload, Noted):
+        payload = cast("Sent | Noted", payload.sent)
     if isinstance(payload, Empty):
         return b""
+    if isinstance(payload, Update):
+        return bytes([Update.kind << 4 | payload.number]) + encode(payload.sent)
+    if not hasattr(payload, "body"):
+        raise TypeError(f"a payload of the class {type(payload).__name__} has no encoding")
     return bytes([_first(payload.kind, payload.format)]) + payload.body()
 
 
-def decode(data: bytes) -> Encodable:
+def decode(data: bytes) -> Sent:
     """Read one payload that fills `data` exactly, as `encode` writes it.
 
     Memory and time are at most proportional to the length of `data`. The `values` of what is
@@ -80,11 +97,12 @@ def decode(data: bytes) -> Encodable:
 
 
 def encode_message(
-    payloads: Sequence[Encodable],
+    payloads: Sequence[Sent | Noted],
     *,
     message_type: int,
     sender: int,
     round_number: int,
+    exchange: int,
 ) -> bytes:
     """Write a message: the header, then its payloads.
 
@@ -94,10 +112,11 @@ def encode_message(
     if sender < SERVER:
         raise ValueError(_no_sender(sender))
     body = b"".join(encode(payload) for payload in payloads)
-    return _HEADER.pack(VERSION, message_type, sender, round_number, len(body)) + body
+    front = _HEADER.pack(VERSION, message_type, sender, round_number, exchange, len(body))
+    return front + body
 
 
-def decode_message(data: bytes) -> tuple[Header, list[Encodable]]:
+def decode_message(data: bytes) -> tuple[Header, list[Sent]]:
     """Read a message that fills `data` exactly, as `encode_message` writes it.
 
     Raises:
@@ -124,10 +143,19 @@ def _no_sender(number: int) -> str:
     return f"no sender has the number {number}; clients count from 0, and the server is {SERVER}"
 
 
-def _next(reader: Reader) -> Encodable:
-    """Read the payload that comes next."""
+def _next(reader: Reader) -> Sent:
+    """Read the payload that comes next, which may be added to what is held."""
     before = reader.left
     first = reader.byte()
+    if first >> 4 != Update.kind:
+        return _payload(reader, first, before)
+    if not reader.left:
+        raise DecodeError("an update of nothing")
+    return Update(_payload(reader, reader.byte(), before - 8), first & 15)
+
+
+def _payload(reader: Reader, first: int, before: int) -> Encodable:
+    """Read the payload that starts with a byte, `before` which so many bits were left."""
     if first not in _READERS:
         raise DecodeError(f"no payload starts with byte {first:#04x}")
     kind, form = _READERS[first]

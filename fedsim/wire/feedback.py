@@ -6,17 +6,17 @@ taken back, in any order.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Literal
-from weakref import WeakKeyDictionary
+from functools import cached_property
+from typing import ClassVar, Literal, NamedTuple
+from uuid import UUID, uuid4
 
 import numpy as np
 
-from fedsim.ports import DENSE, Array, Payload, Structure
+from fedsim.ports import DENSE, Array, Noted, Payload, Structure
 from fedsim.wire.compressors import Compressor, Identity
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.natural import natural, shorter
-from fedsim.wire.payloads import Encodable
+from fedsim.wire.payloads import MOST_UPDATED, Encodable, Update
 from fedsim.wire.payloads.base import frozen
 
 Feedback = Literal["none", "ef", "ef21"]
@@ -32,6 +32,8 @@ class _Compressing:
         rng: what random compressors draw from.
         in_full: whether a vector that the compressor could make longer than it is goes in full,
             which is exact. That takes its draw as well, so those that follow stay in step.
+        number: which of its sender's vectors it packs, in the order in which they were first
+            packed; below `MOST_UPDATED`, where an update has to say it.
     """
 
     def __init__(
@@ -41,9 +43,11 @@ class _Compressing:
         rng: np.random.Generator,
         *,
         in_full: bool = True,
+        number: int = 0,
     ) -> None:
         self._compressor, self._send = compressor, compressor.sender()
         self._form, self._rng, self._in_full = form, rng, in_full
+        self._number = number
 
     def _compress(self, vector: Array, structure: Structure, *, shrink: bool) -> Encodable:
         """Return C(v), or C(a v) with the a that makes an unbiased C contractive; or v in full."""
@@ -87,21 +91,29 @@ class Contractive(Plain):
     shrinks: ClassVar[bool] = True
 
 
-class _Remembering(_Compressing, ABC):
-    """A packer whose state changes by a known vector with every payload."""
+class _Note(NamedTuple):
+    """What a packer notes of a payload.
 
-    def __init__(
-        self,
-        compressor: Compressor,
-        form: ValueFormat,
-        rng: np.random.Generator,
-        *,
-        in_full: bool = True,
-    ) -> None:
-        super().__init__(compressor, form, rng, in_full=in_full)
-        self._state: Array = np.zeros(1)
-        # A payload that nobody holds any more cannot be taken back, so it need not be known.
-        self._changes: WeakKeyDictionary[Payload, Array] = WeakKeyDictionary()
+    Attributes:
+        packer: whose note it is.
+        serial: the number of the payload among those of this packer.
+        change: what the payload has added to the packer's state, shape (d,).
+    """
+
+    packer: UUID
+    serial: int
+    change: Array
+
+
+class _Remembering(_Compressing, ABC):
+    """A packer whose state changes by a known vector with every payload.
+
+    The payload carries that vector as its sender's note, so what was delivered is forgotten with
+    it, and a packer that was pickled knows what it packed before.
+    """
+
+    _state: Array = frozen(np.zeros(1))
+    _packed_so_far: int = 0
 
     def pack(self, vector: Array, structure: Structure = DENSE) -> Payload:
         """Return what is sent for a vector, shape (d,).
@@ -122,14 +134,33 @@ class _Remembering(_Compressing, ABC):
 
         One that was not packed here, or was taken back before, changes nothing.
         """
-        change = self._changes.pop(payload, None)
-        if change is not None:
-            self._state = frozen(self._state - change)
+        note = _note(payload)
+        if note is None or note.packer != self._name or note.serial in self._taken:
+            return
+        self._taken.add(note.serial)
+        self._state = frozen(self._state - note.change)
 
-    def _change(self, payload: Payload, change: Array) -> None:
-        """Add to the state what a payload adds to it."""
-        self._changes[payload] = change
-        self._state = frozen(self._state + change)
+    def _noted(self, change: Array) -> _Note:
+        """Return the note of a payload that adds so much to the state."""
+        self._packed_so_far += 1
+        return _Note(self._name, self._packed_so_far, change)
+
+    @cached_property
+    def _name(self) -> UUID:
+        return uuid4()
+
+    @cached_property
+    def _taken(self) -> set[int]:
+        """The serial numbers of what was taken back."""
+        return set()
+
+
+def _note(payload: Payload) -> _Note | None:
+    """Return the note of the packer that made a payload, whoever has noted more of it since."""
+    while isinstance(payload, Noted) and not isinstance(payload.note, _Note):
+        payload = payload.sent
+    note = payload.note if isinstance(payload, Noted | Update) else None
+    return note if isinstance(note, _Note) else None
 
 
 class ErrorFeedback(_Remembering):
@@ -147,19 +178,20 @@ class ErrorFeedback(_Remembering):
         """The error e so far, shape (d,); zeros of shape (1,) before the first message."""
         return self._state
 
-    def _packed(self, vector: Array, structure: Structure) -> Encodable:
+    def _packed(self, vector: Array, structure: Structure) -> Noted:
         """Return c."""
         payload = self._compress(self._state + vector, structure, shrink=True)
         with np.errstate(invalid="ignore"):  # an infinite value has no error that could be kept
-            self._change(payload, vector - payload.values)
-        return payload
+            change = vector - payload.values
+            self._state = frozen(self._state + change)
+        return Noted(payload, self._noted(change))
 
 
 class ErrorFeedback21(_Remembering):
-    """EF21: sends c = C(v - h), and both sides keep h <- h + c, which is what arrives.
+    """EF21: sends c = C(v - h), and both sides keep h <- h + c, each on its own.
 
-    h is 0 at first. The receiver's h is that of the sender as long as every message arrives, or
-    is taken back before the next one is packed; it is one state for each sender.
+    h is 0 at first. The receiver's h is that of the sender, to rounding, as long as every message
+    arrives, or is taken back before the next one is packed; it is one state for each sender.
     """
 
     source: ClassVar[str] = "Richtarik, Sokolov, Fatkhullin 2021, algorithm 2"
@@ -169,31 +201,15 @@ class ErrorFeedback21(_Remembering):
         """What the receiver holds, h, shape (d,); zeros of shape (1,) before the first message."""
         return self._state
 
-    def _packed(self, vector: Array, structure: Structure) -> "Update":
-        """Return c, which arrives as the new h."""
+    def _packed(self, vector: Array, structure: Structure) -> Update:
+        """Return c, with the h that it is added to here."""
         with np.errstate(invalid="ignore"):
             sent = self._compress(vector - self._state, structure, shrink=True)
-            payload = Update(sent, frozen(self._state + sent.values))
-            self._change(payload, sent.values)
+        if self._number >= MOST_UPDATED:
+            raise ValueError(f"under EF21 a sender packs at most {MOST_UPDATED} fields")
+        payload = Update(sent, self._number, self._state, self._noted(sent.values))
+        self._state = payload.values
         return payload
-
-
-@dataclass(frozen=True, eq=False)
-class Update:
-    """A payload that is added to what its receiver holds.
-
-    Attributes:
-        sent: what is on the wire.
-        values: what the receiver holds then, read-only, shape (d,).
-    """
-
-    sent: Encodable
-    values: Array
-
-    @property
-    def bits(self) -> int:
-        """The length of the encoding of what is on the wire."""
-        return self.sent.bits
 
 
 PACKERS: dict[Feedback, type[Plain | ErrorFeedback | ErrorFeedback21]] = {

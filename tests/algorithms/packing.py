@@ -15,8 +15,7 @@ from fedsim.scenario import load
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World
-from fedsim.wire import decode, encode
-from fedsim.wire.feedback import Update
+from fedsim.wire import Update, decode, encode
 
 CLIENTS = 4
 PROBLEM: dict[str, Any] = {
@@ -66,11 +65,6 @@ def scenario(method: str = "dcgd", **blocks: Any) -> dict[str, Any]:
     } | blocks
 
 
-def on_the_wire(payload: Payload) -> Any:
-    """Return what of a payload is encoded."""
-    return payload.sent if isinstance(payload, Update) else payload
-
-
 class Watched:
     """A packer that notes what it packs and what it takes back."""
 
@@ -117,7 +111,7 @@ class Bytewise:
 
     def pack(self, vector: Array, structure: Structure = DENSE) -> Arrived:
         payload = self._packer.pack(vector, structure)
-        data = encode(on_the_wire(payload))
+        data = encode(payload)  # type: ignore[arg-type]
         values = decode(data).values
         if isinstance(payload, Update):  # the receiver adds it to what it holds
             values = self._held = self._held + values
@@ -217,14 +211,14 @@ def run(blocks: dict[str, Any], folder: Path, *, bytewise: bool = False, seed: i
     wired = Bytewise if bytewise else (lambda packer: packer)
     setup, up = job.setup, dict[ClientId, Watched]()
 
-    def packer_up(client: ClientId, field: str) -> Watched:
-        made = Watched(wired(setup.packer_up(client, field)))
+    def packer_up(client: ClientId, field: str, number: int) -> Watched:
+        made = Watched(wired(setup.packer_up(client, field, number)))
         return made if field else up.setdefault(client, made)
 
-    def packer_down(field: str) -> Watched:
-        return Watched(wired(setup.packer_down(field))) if field else seen.down
+    def packer_down(field: str, number: int) -> Watched:
+        return Watched(wired(setup.packer_down(field, number))) if field else seen.down
 
-    seen = Seen(job, Listening(setup.algorithm), up, Watched(wired(setup.packer_down(""))), [])
+    seen = Seen(job, Listening(setup.algorithm), up, Watched(wired(setup.packer_down("", 0))), [])
 
     def evaluate(model: Array) -> float:
         seen.models.append(model.copy())

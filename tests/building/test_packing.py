@@ -14,7 +14,7 @@ from fedsim.scenario import Compression
 from fedsim.wire import COMPRESSORS, ValueFormat, encode
 from tests import methods
 from tests.algorithms import packing
-from tests.algorithms.packing import METHODS, Seen, link, on_the_wire, run, scenario
+from tests.algorithms.packing import METHODS, Seen, link, run, scenario
 from tests.runs import files, small
 
 KINDS = [model.model_fields["kind"].default for model in COMPRESSORS]
@@ -32,7 +32,7 @@ def check_bits(seen: Seen) -> None:
     """Every message's payload bits are the length of the bytes that it is encoded to."""
 
     def bits(payload: Any) -> int:
-        return 8 * len(encode(on_the_wire(getattr(payload, "packed", payload))))
+        return 8 * len(encode(getattr(payload, "packed", payload)))
 
     sent = [row for row in seen.of("send") if row["message"] != "beacon"]
     for client, packed in seen.up.items():

@@ -66,7 +66,8 @@ def played(world: str, feedback: str, kind: str, folder: Path) -> Seen:
 
 
 def names(payloads: list[Payload]) -> list[int]:
-    return sorted(id(payload) for payload in payloads)
+    """Return what tells payloads apart; an update is another object where it has arrived."""
+    return sorted(id(getattr(payload, "sent", payload)) for payload in payloads)
 
 
 def check_books(seen: Seen) -> None:

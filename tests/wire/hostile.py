@@ -24,6 +24,7 @@ from fedsim.wire import (
     Sign,
     Sparse,
     SparsePowers,
+    Update,
     ValueFormat,
     decode,
     decode_message,
@@ -41,7 +42,7 @@ def is_read(data: bytes) -> bool:
     Anything but the one documented error is a defect, and so is a payload that cannot be used,
     or what is not written again as it came.
     """
-    payloads: list[Encodable] = []
+    payloads: list[Encodable | Update] = []
     with contextlib.suppress(DecodeError):
         payloads.append(decode(data))
         assert encode(payloads[0]) == data
@@ -56,16 +57,17 @@ def is_read(data: bytes) -> bool:
     return bool(payloads)
 
 
-def use(payload: Encodable) -> None:
+def use(payload: Encodable | Update) -> None:
     """Do what a receiver does with a payload, and what would tell on a wrong one."""
-    if getattr(payload, "dimension", 0) <= SMALL:
+    part = payload.sent if isinstance(payload, Update) else payload
+    if getattr(part, "dimension", 0) <= SMALL:
         assert payload.values.dtype == np.float64
     assert decode(encode(payload)).bits == payload.bits == 8 * len(encode(payload))
 
 
 def genuine(rng: np.random.Generator) -> list[bytes]:
     """Return encodings of every kind: payloads, and messages of two."""
-    made: list[Encodable] = []
+    made: list[Encodable | Update] = []
     for dimension in (0, 1, 2, 7, 40):
         vector = rng.standard_normal(dimension)
         sparse = np.where(rng.random(dimension) < 0.3, vector, 0.0)
@@ -85,11 +87,14 @@ def genuine(rng: np.random.Generator) -> list[bytes]:
             Sign(0.5, (vector < 0).astype(np.uint8)),
             Powers(rng.integers(512, size=dimension)),
             SparsePowers.of(np.where(sparse, rng.integers(512, size=dimension), 0)),
+            Update(Sparse.of(sparse, form), dimension % 16),
         ]
         if dimension:
             made.append(LowRank.of(*factors, dimension, form))
     messages = [
-        encode_message(made[place : place + 2], message_type=1, sender=2, round_number=3)
+        encode_message(
+            made[place : place + 2], message_type=1, sender=2, round_number=3, exchange=4
+        )
         for place in range(0, len(made), 2)
     ]
     return [encode(payload) for payload in made] + messages

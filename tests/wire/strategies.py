@@ -16,6 +16,7 @@ from fedsim.wire import (
     Sign,
     Sparse,
     SparsePowers,
+    Update,
     ValueFormat,
 )
 
@@ -114,3 +115,9 @@ payloads: st.SearchStrategy[Encodable] = st.one_of(
     sparse_powers(),
     low_rank(),
 )
+
+
+def updates() -> st.SearchStrategy[Update]:
+    """Return updates of anything but nothing."""
+    parts = payloads.filter(lambda payload: payload.bits > 0)
+    return st.builds(Update, parts, st.integers(0, 15))

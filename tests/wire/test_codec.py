@@ -15,6 +15,7 @@ from fedsim.wire import (
     Dense,
     Encodable,
     Quantized,
+    Update,
     ValueFormat,
     decode,
     decode_message,
@@ -23,18 +24,34 @@ from fedsim.wire import (
 )
 from fedsim.wire.bitstream import fixed, gamma, packed, unary, varint
 from fedsim.wire.indices import IndexCode, IndexSet
-from tests.wire.strategies import payloads
+from tests.wire.strategies import payloads, updates
 
 numbered = st.integers(0, 2**32 - 1)
+some = st.one_of(payloads.filter(lambda payload: payload.bits > 0), updates())
 
 
-@given(st.lists(payloads.filter(lambda payload: payload.bits > 0), max_size=4), numbered)
-def test_a_message_comes_back(parts: list[Encodable], round_number: int) -> None:
-    data = encode_message(parts, message_type=3, sender=-1, round_number=round_number)
+@given(st.lists(some, max_size=4), numbered, numbered)
+def test_a_message_comes_back(
+    parts: list[Encodable | Update], round_number: int, exchange: int
+) -> None:
+    numbers = {"round_number": round_number, "exchange": exchange}
+    data = encode_message(parts, message_type=3, sender=-1, **numbers)
     header, arrived = decode_message(data)
-    assert (header.message_type, header.sender, header.round_number) == (3, -1, round_number)
+    assert (header.message_type, header.sender) == (3, -1)
+    assert (header.round_number, header.exchange) == (round_number, exchange)
     assert [encode(part) for part in arrived] == [encode(part) for part in parts]
     assert 8 * len(data) == HEADER_BITS + sum(part.bits for part in parts)
+
+
+@given(updates())
+def test_an_update_comes_back_without_what_it_was_added_to(update: Update) -> None:
+    held = Update(update.sent, update.number, np.ones(update.sent.values.shape), note="a note")
+    arrived = decode(encode(held))
+    assert isinstance(arrived, Update)
+    assert (arrived.number, arrived.before, arrived.note) == (update.number, None, None)
+    assert 8 * len(encode(held)) == held.bits == update.sent.bits + 8
+    assert encode(arrived.sent) == encode(update.sent)
+    assert np.array_equal(arrived.values, update.sent.values, equal_nan=True)
 
 
 @settings(max_examples=500)
@@ -48,9 +65,9 @@ def test_arbitrary_bytes_decode_or_are_refused(data: bytes) -> None:
 
 
 @settings(max_examples=300)
-@given(payloads.filter(lambda payload: payload.bits > 0), st.data())
+@given(some, st.data())
 def test_a_damaged_payload_is_read_as_something_or_refused(
-    payload: Encodable, data: st.DataObject
+    payload: Encodable | Update, data: st.DataObject
 ) -> None:
     encoded = bytearray(encode(payload))
     place = data.draw(st.integers(0, len(encoded) - 1))
@@ -59,16 +76,16 @@ def test_a_damaged_payload_is_read_as_something_or_refused(
         assert encode(decode(bytes(encoded))) == encoded
 
 
-@given(payloads.filter(lambda payload: payload.bits > 0))
-def test_every_truncation_is_refused(payload: Encodable) -> None:
+@given(some)
+def test_every_truncation_is_refused(payload: Encodable | Update) -> None:
     encoded = encode(payload)
     for length in range(1, len(encoded)):
         with pytest.raises(DecodeError):
             decode(encoded[:length])
 
 
-@given(payloads.filter(lambda payload: payload.bits > 0), st.binary(min_size=1, max_size=1))
-def test_trailing_bytes_are_refused(payload: Encodable, garbage: bytes) -> None:
+@given(some, st.binary(min_size=1, max_size=1))
+def test_trailing_bytes_are_refused(payload: Encodable | Update, garbage: bytes) -> None:
     with pytest.raises(DecodeError):
         decode(encode(payload) + garbage)
 
@@ -118,6 +135,9 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated(data: bytes) -> N
     (b"\x83\x06\x00\x00", "no matrix of 0 rows has 6 entries"),
     (b"\x51\x01\x01\x00\x00\x00\x80\x80\x01", "a norm of -0"),
     (b"\x91\x02\x01\x01\x00\x00", "zero among those that are not"),
+    (b"\xa0", "an update of nothing"),
+    (b"\xa0\xa1\x33\x00\x3c", "no payload starts with byte 0xa1"),  # an update of an update
+    (b"\xa3\x33\x01\x7c", "byte 1 of a payload is 0x01 where 0x00"),  # a NaN that signals
 ])  # fmt: skip
 def test_what_no_sender_would_write_is_named(data: bytes, named: str) -> None:
     with pytest.raises(DecodeError, match=named):
@@ -163,7 +183,7 @@ def levels_by_elias() -> bytes:
 def test_what_could_be_written_otherwise_is_refused(data: bytes, named: str) -> None:
     with pytest.raises(DecodeError, match=named):
         decode(data)
-    front = struct.pack("<BHiII", 1, 2, 3, 4, len(data))
+    front = struct.pack("<BHiIII", 2, 2, 3, 4, 5, len(data))
     with pytest.raises(DecodeError, match=named):
         decode_message(front + data)
 
@@ -190,8 +210,8 @@ def test_an_array_of_any_number_of_dimensions_is_read() -> None:
 
 def test_nobody_else_sends() -> None:
     with pytest.raises(ValueError, match="no sender has the number -2"):
-        encode_message([], message_type=0, sender=-2, round_number=0)
-    data = struct.pack("<BHiII", 1, 0, -2, 0, 0)
+        encode_message([], message_type=0, sender=-2, round_number=0, exchange=0)
+    data = struct.pack("<BHiIII", 2, 0, -2, 0, 0, 0)
     with pytest.raises(DecodeError, match="no sender has the number -2; clients count from 0"):
         decode_message(data)
 
@@ -232,14 +252,18 @@ def test_memory_is_proportional_to_what_came(front: bytes, fill: int) -> None:
 
 
 @pytest.mark.parametrize(("change", "named"), [
-    (lambda data: data[:10], "15 bytes"),
+    (lambda data: data[:10], "19 bytes"),
     (lambda data: b"\x07" + data[1:], "version 7"),
     (lambda data: data[:-1], "announces"),
     (lambda data: data + b"\x00", "announces"),
 ])  # fmt: skip
 def test_a_wrong_header_is_named(change: object, named: str) -> None:
     data = encode_message(
-        [Dense.of(np.ones(2), ValueFormat.FLOAT32)], message_type=0, sender=1, round_number=1
+        [Dense.of(np.ones(2), ValueFormat.FLOAT32)],
+        message_type=0,
+        sender=1,
+        round_number=1,
+        exchange=1,
     )
     assert callable(change)
     with pytest.raises(DecodeError, match=named):

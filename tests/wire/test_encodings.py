@@ -15,6 +15,7 @@ from fedsim.wire import (
     Sign,
     Sparse,
     SparsePowers,
+    Update,
     ValueFormat,
     decode,
     encode,
@@ -40,8 +41,9 @@ def spread(dimension: int, *indices: int) -> np.ndarray:
     return made
 
 
-CASES: dict[str, tuple[Encodable, str]] = {
+CASES: dict[str, tuple[Encodable | Update, str]] = {
     "nothing": (Empty(), ""),
+    "an update": (Update(Dense.of(vector(1.0), F16), 3), "a3 13 01 01000000 003c"),
     "dense": (Dense.of(vector(1.0, -2.0), F32), "11 01 02000000 0000803f 000000c0"),
     "a matrix": (
         Dense.of(np.array([[1.0], [0.5]]), B16),

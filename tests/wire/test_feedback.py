@@ -2,6 +2,8 @@
 
 import gc
 import math
+import pickle
+import weakref
 from typing import Any
 
 import numpy as np
@@ -75,8 +77,9 @@ def test_both_sides_hold_the_same(name: str, vectors: Array) -> None:
     held = np.zeros(DIMENSION)
     for vector in vectors:
         update: Any = packer.pack(vector)
-        data = encode(update.sent)
-        held = held + decode(data).values
+        data = encode(update)
+        came: Any = decode(data)
+        held = held + came.sent.values
         assert update.bits == 8 * len(data)
         assert update.values.tolist() == packer.held.tolist() == held.tolist()
         assert not update.values.flags.writeable
@@ -154,11 +157,25 @@ def test_what_was_not_packed_here_changes_nothing() -> None:
 @pytest.mark.parametrize("feedback", ["ef", "ef21"])
 def test_payloads_that_nobody_holds_are_forgotten(feedback: Any) -> None:
     packer = packer_of(feedback, TopK(count=1))
-    held = packer.pack(np.arange(3.0))
-    for _ in range(50):
-        packer.pack(np.arange(3.0))
+    packed = [weakref.ref(packer.pack(np.arange(3.0))) for _ in range(50)]
     gc.collect()
-    assert list(packer._changes) == [held]
+    assert not any(reference() for reference in packed)
+    assert len(pickle.dumps(packer)) < len(pickle.dumps(packer_of(feedback, TopK(count=1)))) + 500
+
+
+@pytest.mark.parametrize("feedback", ["ef", "ef21"])
+def test_a_packer_that_was_pickled_takes_back_what_it_packed_before(feedback: Any) -> None:
+    packer, draws = packer_of(feedback, RandK(count=2)), np.random.default_rng(1)
+    payloads = [packer.pack(draws.standard_normal(DIMENSION)) for _ in range(3)]
+    copy = pickle.loads(pickle.dumps(packer))  # noqa: S301 - our own
+    one, two = (pickle.loads(pickle.dumps(payload)) for payload in payloads[:2])  # noqa: S301
+    for each in (packer, copy):
+        each.take_back(one)
+        each.take_back(two)
+        each.take_back(two)
+    assert state(copy).tolist() == state(packer).tolist()
+    again = draws.standard_normal(DIMENSION)
+    assert encode(copy.pack(again)) == encode(packer.pack(again))
 
 
 @pytest.mark.parametrize("name", [*of_class("contractive"), *of_class("unbiased")])

@@ -15,10 +15,12 @@ format in the low half. `bits` is computed without encoding and equals
 | Powers | d, nine bits a coordinate: its sign and its exponent |
 | SparsePowers | d and k, index code (1 byte), the indices, nine bits for each of k |
 | LowRank | d, rows m and rank r, the factors (m, r) and (n, r) in C order |
+| Update | a payload, which is added to what the receiver holds |
 | Empty | nothing at all, not even the first byte: the header alone |
 
 Where no length is given, a count takes a byte for every seven bits it has (`varint`). A norm
-and a scale are a float32 whatever the scenario's value format is.
+and a scale are a float32 whatever the scenario's value format is. The low half of an update's
+first byte is no format, but the number of the vector that it changes.
 """
 
 from fedsim.wire.payloads.base import Encodable
@@ -26,6 +28,7 @@ from fedsim.wire.payloads.dense import Dense, Empty, LowRank, Scalar
 from fedsim.wire.payloads.powers import Powers, SparsePowers
 from fedsim.wire.payloads.quantized import LARGEST_STEPS, Quantized, Sign
 from fedsim.wire.payloads.sparse import SeededSparse, Sparse, draw_indices
+from fedsim.wire.payloads.update import MOST_UPDATED, Update
 
 PAYLOADS: tuple[type[Encodable], ...] = (
     Dense,
@@ -38,10 +41,11 @@ PAYLOADS: tuple[type[Encodable], ...] = (
     LowRank,
     SparsePowers,
 )
-"""Every payload that has an encoding; `Empty` has none."""
+"""Every payload that stands for itself and has an encoding; `Empty` has none."""
 
 __all__ = [
     "LARGEST_STEPS",
+    "MOST_UPDATED",
     "PAYLOADS",
     "Dense",
     "Empty",
@@ -54,5 +58,6 @@ __all__ = [
     "Sign",
     "Sparse",
     "SparsePowers",
+    "Update",
     "draw_indices",
 ]

@@ -43,7 +43,7 @@ def test_energy_and_time_of_one_round_by_hand() -> None:
         stop={"rounds": 1},
     )
     result = fedsim.run(scenario)
-    bits = 8 * (2 + 4 + 10 * 8) + 120  # ten float64 values as a Dense payload, and a header
+    bits = 8 * (2 + 4 + 10 * 8) + 152  # ten float64 values as a Dense payload, and a header
     download, upload = bits / 20e3, bits / 10e3
     compute = (4 * 442 * 10) / 1e6
     (row,) = result.summary.to_dict("records")
@@ -92,7 +92,7 @@ def test_silence_by_deadline_costs_time_and_no_bits() -> None:
     assert deadline.rounds["beacons"].sum() == 0
     sends = beacon.events[beacon.events["event"] == "send"]
     said = sends[sends["message"] == "beacon"]
-    assert set(said["header_bits"] + said["transport_bits"]) == {120 + 60 * 8, 120 + 66 * 8}
+    assert set(said["header_bits"] + said["transport_bits"]) == {152 + 60 * 8, 152 + 66 * 8}
     spared = (said["header_bits"] + said["transport_bits"]).sum()  # an empty packet each
     assert beacon.rounds["bits_up"].sum() - deadline.rounds["bits_up"].sum() == spared
     quiet = deadline.rounds["transmissions"] < 5

@@ -225,8 +225,8 @@ def test_a_run_that_has_failed_is_refused(tmp_path: Path) -> None:
 def test_a_log_of_an_older_version_is_refused(tmp_path: Path) -> None:
     (run,) = fedsim.run(small(rounds=3), out=tmp_path / "before").runs
     text = (run / MANIFEST).read_text()
-    (run / MANIFEST).write_text(text.replace('"schema_version": 4', '"schema_version": 3'))
-    with pytest.raises(DataError, match="is of schema version 3, and 4 is read"):
+    (run / MANIFEST).write_text(text.replace('"schema_version": 5', '"schema_version": 4'))
+    with pytest.raises(DataError, match="is of schema version 4, and 5 is read"):
         fedsim.reprice(tmp_path / "before", [WIFI], tmp_path / "priced")
 
 

@@ -18,7 +18,15 @@ from fedsim.errors import AuditError, DataError, RunError
 from fedsim.ports import SERVER
 from fedsim.record.book import Book
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
-from fedsim.record.manifest import EVENTS, FILES, SEAL, check_files, made_with, read_manifest
+from fedsim.record.manifest import (
+    COMPUTING,
+    EVENTS,
+    FILES,
+    SEAL,
+    check_files,
+    made_with,
+    read_manifest,
+)
 from fedsim.record.schema import Event
 from fedsim.scenario import dump
 from fedsim.sim.world import World
@@ -111,7 +119,8 @@ def is_finished(job: Job, out: Path) -> bool:
 
 
 def _made(job: Ready) -> dict[str, Any]:
-    return made_with(job.seed, job.variant.fingerprint, made_by(job))
+    made = made_with(job.seed, job.variant.fingerprint, made_by(job))
+    return {**made, COMPUTING: dict(job.computing)}
 
 
 def written(job: Ready) -> str:

@@ -49,7 +49,7 @@ class Free:
 
     def gradient(self, w: Array) -> Work:
         """Describe the work."""
-        return Work(nothing, (w,), 1e6)
+        return Work(nothing, None, (w,), 1e6)
 
 
 FREE: Any = Free()

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from fedsim.algorithms import Algorithm, Concern, Setting
 from fedsim.building.closing import closing
+from fedsim.building.evaluation import Evaluation, evaluation
 from fedsim.building.feasibility import check_deadline
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
@@ -52,6 +53,7 @@ class Builder:
         self.plan = plan
         self._files = Files(plan.folder)
         self._key = ""
+        self._evaluation: Evaluation
         self._problem: Problem
         self._drawn = False
 
@@ -100,8 +102,10 @@ class Builder:
             policy = participation(scenario.participation, rows)
             check_sizes(scenario.participation, len(members), findings)
             check_deadline(scenario, fleet, members, solved.problem.losses, findings)
-            measured = observers(scenario, solved.problem, findings)
-            job = Job(variant, seed, *solved, groups, members, fleet, links, policy, measured)
+            looked_at = self._evaluation
+            measured = observers(scenario, looked_at.problem, findings)
+            found = policy, measured, looked_at
+            job = Job(variant, seed, *solved, groups, members, fleet, links, *found)
             closes = closing(scenario, fleet, policy, findings, lambda: slowest(job).patience)
             findings.settle()
             return replace(job, participation=closes)
@@ -132,6 +136,7 @@ class Builder:
             with drawing() as drawn:
                 self._problem = _problem(spec, clients, seed, self.plan.folder)
                 self._drawn = drawn()
+            self._evaluation = evaluation(self._problem)
             self._key = key
         return self._problem
 

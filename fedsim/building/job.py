@@ -1,6 +1,6 @@
 """A job: one run, ready to start."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import isfinite, nan
@@ -9,6 +9,7 @@ from typing import Any
 
 from fedsim.algorithms import Algorithm, Concern
 from fedsim.algorithms.base import resolved
+from fedsim.building.evaluation import Evaluation
 from fedsim.building.fleet import Make
 from fedsim.building.packing import packer
 from fedsim.building.policies import silence_policy, stop_rules
@@ -43,6 +44,7 @@ class Job:
         participation: who is asked.
         observers: what is evaluated every round beside the objective.
         concerns: the conditions of the method's theory that do not hold.
+        evaluation: who evaluates the clients' work, and the problem as observers take it.
         drawn: whether a random number was drawn for the problem or the method.
     """
 
@@ -58,6 +60,7 @@ class Job:
     topology: Topology | None
     participation: Participation
     observers: tuple[Observer, ...]
+    evaluation: Evaluation
     drawn: bool = False
 
     @property
@@ -101,13 +104,18 @@ class Job:
     @property
     def _start(self) -> float | None:
         """The objective at the model that the run begins with, if it is a number."""
-        value = self.problem.value(self.setup.initial, self.algorithm.objective)
+        value = self.evaluation.value(self.setup.initial, self.algorithm.objective)
         return value if isfinite(value) else None
 
     @property
     def _reference(self) -> dict[str, Any]:
         keys = "value", "method", "residual"
         return {key: getattr(self.reference, key) for key in keys}
+
+    @property
+    def computing(self) -> Mapping[str, Any]:
+        """What was chosen of how its numbers are computed, for the manifest."""
+        return self.evaluation.evaluator.choice
 
     @property
     def facts(self) -> dict[str, Sequence[object]]:
@@ -136,7 +144,7 @@ class Job:
         """Everything that the world is made of."""
         scenario = self.scenario
         wire = scenario.wire
-        fleet = zip(self.members, self.problem.oracles, strict=True)
+        fleet = zip(self.members, self.evaluation.problem.oracles, strict=True)
         return Setup(
             algorithm=self.algorithm,
             fleet=[
@@ -146,7 +154,7 @@ class Job:
             initial=scenario.problem.start.draw(self.problem, stream(self.seed, "initial model")),
             smoothness=lambda: self.problem.client_smoothness,
             weights=self.problem.weights,
-            evaluate=partial(self.problem.value, objective=self.algorithm.objective),
+            evaluate=partial(self.evaluation.value, objective=self.algorithm.objective),
             optimum=self.reference.value if self.reference else nan,
             measures=self.observers,
             packer_up=partial(
@@ -173,6 +181,7 @@ class Job:
             silence=silence_policy(scenario.silence),
             participation=self.participation,
             stop=stop_rules(scenario.stop),
+            evaluator=self.evaluation.evaluator,
         )
 
 

@@ -43,6 +43,11 @@ class Ready(Protocol):
         ...
 
     @property
+    def computing(self) -> Mapping[str, Any]:
+        """What was chosen of how its numbers are computed, for its manifest."""
+        ...
+
+    @property
     def facts(self) -> Mapping[str, Sequence[object]]:
         """What each client is, for the client table."""
         ...

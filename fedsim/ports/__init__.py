@@ -24,7 +24,7 @@ from fedsim.ports.messages import (
     Structure,
     node_name,
 )
-from fedsim.ports.work import Oracle, Work
+from fedsim.ports.work import Basis, Oracle, Work, alike
 from fedsim.ports.worlds import Client, Server
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "SILENCE",
     "SPARSE",
     "Array",
+    "Basis",
     "Beacon",
     "Client",
     "ClientId",
@@ -48,5 +49,6 @@ __all__ = [
     "Silence",
     "Structure",
     "Work",
+    "alike",
     "node_name",
 ]

@@ -7,36 +7,85 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from fedsim.ports.messages import Array
+from fedsim.ports.messages import Array, ClientId
 
 if TYPE_CHECKING:
     Sparse: TypeAlias = Any  # stubs have no type for it
 else:
     Sparse = csr_array
 
+Basis: TypeAlias = NDArray[np.generic] | Sparse
+"""Numbers of coordinates, shape (k,); or columns, (d, k), an array or compressed sparse rows."""
+
 
 class Work(NamedTuple):
     """A description of numeric work: what to evaluate, and what it costs.
 
-    The kernel is a pure function of its arguments, so a world may evaluate it whenever it
-    likes between the virtual start and the virtual finish, and wherever it likes.
+    The kernel is a pure function at the level of a module, and everything else is data, so
+    work can be sent anywhere: a world may have it evaluated whenever it likes between the
+    virtual start and the virtual finish, wherever it likes, and together with the work of
+    other clients. It is equal to work that says the same, arrays to the bit.
 
     Attributes:
-        kernel: the function to evaluate.
-        arguments: its positional arguments.
+        kernel: `kernel(loss, *arguments)` with the client's loss f_m; of nobody's loss,
+            `kernel(*arguments)`.
+        client: whose loss it is about; None for work on no client's loss.
+        arguments: what the kernel takes beside the loss.
         operations: floating-point operations, which set virtual time and energy.
         samples: how many samples it passes over, which set them on a device that counts
             cycles per sample.
+        bases: f_m is taken as a function of the coefficients of the first basis, that in turn
+            of those of the next one, and so on; of the model itself where there is none.
     """
 
     kernel: Callable[..., Array]
+    client: ClientId | None
     arguments: tuple[Any, ...]
     operations: float
     samples: float = 0.0
+    bases: tuple[Basis, ...] = ()
 
     def plus(self, operations: float) -> "Work":
         """Return this work with so many operations more, of what is done with its result."""
         return self._replace(operations=self.operations + operations)
+
+    def __eq__(self, other: object) -> bool:
+        """Say whether other work says the same."""
+        return isinstance(other, Work) and alike(tuple(self), tuple(other))
+
+    def __ne__(self, other: object) -> bool:
+        """Say whether other work says anything else."""
+        return not self == other
+
+    def __hash__(self) -> int:
+        """Return a hash of all but the arrays."""
+        return hash((self.kernel, self.client, self.operations, self.samples))
+
+
+def alike(one: Any, other: Any) -> bool:  # noqa: ANN401 - arguments may be anything
+    """Say whether two arguments of work are the same, arrays by shape, type and every bit.
+
+    >>> alike((1, np.array([0.0, np.nan])), (1, np.array([0.0, np.nan])))
+    True
+    >>> alike(np.array([0.0]), np.array([-0.0]))
+    False
+    """
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(alike(a, b) for a, b in zip(one, other, strict=True))
+    if isinstance(one, np.ndarray):
+        same: bool = one.shape == other.shape and one.dtype == other.dtype
+        return same and one.tobytes() == other.tobytes()
+    if isinstance(one, csr_array):
+        return alike(_parts(one), _parts(other))
+    return bool(one == other)
+
+
+def _parts(matrix: Sparse) -> tuple[Any, ...]:
+    return matrix.shape, matrix.data, matrix.indices, matrix.indptr
 
 
 class Oracle(Protocol):
@@ -94,7 +143,7 @@ class Oracle(Protocol):
         """Describe a full Newton step from `w`, shape (d,); for the squared loss, the minimiser."""
         ...
 
-    def restricted(self, basis: NDArray[np.generic] | Sparse) -> "Oracle":
+    def restricted(self, basis: Basis) -> "Oracle":
         """Return f_m as a function of the coefficients of a basis.
 
         Args:

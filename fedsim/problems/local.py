@@ -1,6 +1,8 @@
 """A client's own loss on its own samples."""
 
-from functools import cached_property
+from copy import copy
+from functools import cached_property, partial
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,16 +10,15 @@ from numpy.typing import NDArray
 from fedsim.ports import Array
 from fedsim.problems.features import Features, entries
 from fedsim.problems.losses import Loss, State
+from fedsim.problems.memory import Memory
 from fedsim.problems.spectrum import largest_eigenvalue
 
 
 class LocalLoss:
     """A loss joined with the samples of one client: f_m.
 
-    The forward pass at the last model asked for is kept, because an observer asks for the
-    value where the gradient was just taken. What is kept goes by the model's content, so it
-    does not matter which of the two is asked first, whether the arrays are one object, or
-    what becomes of them later; neither result depends on what was asked before.
+    It is a function and remembers nothing: who evaluates it more than once at one model takes
+    one that is `remembering`.
 
     Args:
         loss: the mathematics.
@@ -29,13 +30,21 @@ class LocalLoss:
         loss: the mathematics.
         arranged: the samples as the loss arranged them.
         outputs: targets a row.
+        memory: that of who evaluates it; None where there is none.
     """
+
+    memory: Memory | None = None
 
     def __init__(self, loss: Loss, X: Features, targets: Array, total: int | None = None) -> None:
         self.loss = loss
         self.outputs = 1 if targets.ndim == 1 else int(targets.shape[1])
         self.arranged = loss.arrange(X, targets, total or X.shape[0])
-        self._memo: tuple[bytes, State] = (b"", ())
+
+    def remembering(self) -> Self:
+        """Return the same loss with a memory of its own, for one who evaluates it."""
+        same = copy(self)
+        same.memory = Memory()
+        return same
 
     @property
     def rows(self) -> int:
@@ -57,13 +66,19 @@ class LocalLoss:
         """The shape that the flat model is read in."""
         return self.loss.shape(self.features, self.outputs)
 
+    def forward(self, w: Array) -> State:
+        """Return what value and derivatives at `w` have in common."""
+        if self.memory is None:
+            return self.loss.forward(self.arranged, w)
+        return self.memory.forward(w, partial(self.loss.forward, self.arranged))
+
     def value(self, w: Array) -> float:
         """Return f_m(w) for `w` of shape (d,)."""
-        return self.loss.value(self.arranged, w, self._forward(w))
+        return self.loss.value(self.arranged, w, self.forward(w))
 
     def gradient(self, w: Array) -> Array:
         """Return a (sub)gradient of f_m at `w`, shape (d,), as an array of its own."""
-        return self.loss.gradient(self.arranged, w, self._forward(w))
+        return self.loss.gradient(self.arranged, w, self.forward(w))
 
     def minibatch_gradient(self, w: Array, rows: NDArray[np.intp]) -> Array:
         """Return the stochastic gradient of these rows at `w`, shape (d,).
@@ -91,7 +106,7 @@ class LocalLoss:
         Raises:
             DataError: the loss does not provide one.
         """
-        return self.loss.hessian(self.arranged, w, self._forward(w))
+        return self.loss.hessian(self.arranged, w, self.forward(w))
 
     def initial(self, rng: np.random.Generator) -> Array:
         """Return a model to start from, shape (d,)."""
@@ -120,13 +135,3 @@ class LocalLoss:
         """
         c, A = self.majorant
         return largest_eigenvalue([c], [A]) + self.loss.l2
-
-    def _forward(self, w: Array) -> State:
-        """Return the forward state at `w`, from memory when it was asked for last."""
-        key = w.tobytes()
-        last, state = self._memo
-        if key != last:
-            state = self.loss.forward(self.arranged, w)
-            # One assignment, so that threads find either the old pair or the new one.
-            self._memo = (key, state)
-        return state

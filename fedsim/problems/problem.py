@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Literal, Self
@@ -104,7 +104,11 @@ class Problem:
     @cached_property
     def oracles(self) -> tuple[LossOracle, ...]:
         """The clients' losses as priced work, in the order of the fleet."""
-        return tuple(LossOracle(loss) for loss in self.losses)
+        return tuple(LossOracle(loss, client) for client, loss in enumerate(self.losses))
+
+    def remembering(self) -> Self:
+        """Return the same problem for one who asks for value and derivatives at one model."""
+        return replace(self, losses=tuple(loss.remembering() for loss in self.losses))
 
     def coefficients(self, objective: Objective) -> Array:
         """Return what each f_m is weighted with in the objective, shape (M,)."""
@@ -123,7 +127,10 @@ class Problem:
 
     def smooth_value(self, w: Array, objective: Objective) -> float:
         """Return the objective at `w` without the penalty, summed without rounding."""
-        values = [loss.value(w) for loss in self.losses]
+        return self.total([loss.value(w) for loss in self.losses], objective)
+
+    def total(self, values: Sequence[float], objective: Objective) -> float:
+        """Return the objective without the penalty, of what the f_m are of each client."""
         if objective == "mean":
             values = [float(p) * value for p, value in zip(self.weights, values, strict=True)]
         try:

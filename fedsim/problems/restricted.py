@@ -4,7 +4,7 @@ Methods that look for few coefficients (matching pursuit, debiasing on a support
 f_m(B c) over c. For a linear loss X B is formed once, and then d no longer matters.
 """
 
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 
 import numpy as np
@@ -12,38 +12,44 @@ from numpy.typing import NDArray
 from scipy.linalg import lstsq
 
 from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.ports import Array, Basis
 from fedsim.problems.bases import Columns, Coordinates, Span
-from fedsim.problems.features import Features, Sparse, entries, longest_row
+from fedsim.problems.features import Features, entries, longest_row
 from fedsim.problems.local import LocalLoss
 from fedsim.problems.losses import LeastSquares, LinearLoss
+from fedsim.problems.memory import Memory
 
 
 class Restriction(LocalLoss):
     """f_m as a function of the coefficients c, shape (k,), of a basis B: w = B c.
 
+    It remembers if the whole loss does.
+
     Attributes:
+        basis: what B was made of.
         span: the basis.
         forming_operations: what it costs to make, once: 2 n d k for X B, nothing where
             columns of X are picked or nothing is formed.
     """
 
+    basis: Basis
     span: Span
     forming_operations: float
 
-    def __init__(self, whole: LocalLoss, span: Span, forming_operations: float) -> None:
+    def __init__(
+        self, whole: LocalLoss, basis: Basis, span: Span, forming_operations: float
+    ) -> None:
         self.loss, self.outputs, self.arranged = whole.loss, whole.outputs, whole.arranged
-        # No model is one byte long; the model of no coefficients is an empty one.
-        self._memo = (b"-", ())
-        self.span, self.forming_operations = span, forming_operations
+        self.memory = None if whole.memory is None else Memory()
+        self.basis, self.span, self.forming_operations = basis, span, forming_operations
 
 
 class Formed(Restriction):
     """A linear loss on the rows of X B: a gradient costs 4 n k."""
 
-    def __init__(self, whole: LocalLoss, span: Span) -> None:
+    def __init__(self, whole: LocalLoss, basis: Basis, span: Span) -> None:
         rows = whole.arranged
-        super().__init__(whole, span, span.operations * rows.X.shape[0] * _share(rows.X))
+        super().__init__(whole, basis, span, span.operations * rows.X.shape[0] * _share(rows.X))
         formed = span.features(rows.X)
         # What it costs to know is spent only where it is read: not by least squares.
         reach = inf if isinstance(whole.loss, LeastSquares) else longest_row(formed)
@@ -57,9 +63,9 @@ class Embedded(Restriction):
         whole: the loss itself.
     """
 
-    def __init__(self, whole: LocalLoss, span: Span, coefficients: int) -> None:
-        super().__init__(whole, span, 0.0)
-        self.whole, self._length = whole, coefficients
+    def __init__(self, whole: LocalLoss, basis: Basis, span: Span) -> None:
+        super().__init__(whole, basis, span, 0.0)
+        self.whole, self._length = whole, int(basis.shape[-1])
 
     @property
     def dimension(self) -> int:
@@ -120,7 +126,7 @@ class Embedded(Restriction):
         return self.whole.smoothness * self.span.norm**2
 
 
-def restricted(loss: LocalLoss, basis: NDArray[np.generic] | Sparse) -> Restriction:
+def restricted(loss: LocalLoss, basis: Basis) -> Restriction:
     """Return f_m as a function of the coefficients c of a basis, w = B c; penalties are of w.
 
     Args:
@@ -131,22 +137,26 @@ def restricted(loss: LocalLoss, basis: NDArray[np.generic] | Sparse) -> Restrict
     Raises:
         ValueError: the basis is neither.
     """
-    own = loss.loss
+    if loss.memory is None:
+        return _restriction(loss, basis)
+    return loss.memory.part(basis, partial(_restriction, loss, basis))
+
+
+def _restriction(loss: LocalLoss, basis: Basis) -> Restriction:
+    linear = isinstance(loss.loss, LinearLoss)
+    basis = basis.copy()  # whatever becomes of it later
     if basis.ndim == 1 and basis.dtype.kind in "iu":
         picked = Coordinates(basis.astype(np.intp), loss.dimension)
-        if isinstance(own, LinearLoss):
-            return Formed(loss, picked)
-        return Embedded(loss, picked, len(basis))
+        return (Formed if linear else Embedded)(loss, basis, picked)
     if basis.ndim != 2 or basis.shape[0] != loss.dimension:
         raise ValueError(
             f"a basis is integers of shape (k,) or a matrix of shape ({loss.dimension}, k); "
             f"seen {basis.dtype} of shape {basis.shape}"
         )
-    columns = Columns(basis.astype(np.float64))
+    columns = Columns(basis.astype(np.float64, copy=False))
     # Of coefficients in a skew basis l1 and l2 would be other functions than of the model.
-    if isinstance(own, LinearLoss) and not (own.l1 or own.l2):
-        return Formed(loss, columns)
-    return Embedded(loss, columns, basis.shape[1])
+    plain = isinstance(loss.loss, LinearLoss) and not (loss.loss.l1 or loss.loss.l2)
+    return (Formed if plain else Embedded)(loss, basis, columns)
 
 
 def newton(loss: LocalLoss, w: Array) -> Array:

@@ -23,6 +23,9 @@ MANIFEST = "manifest.json"
 MADE_FROM = "scenario"
 """The key of the hash of a run's scenario without its seed, which all seeds of a variant share."""
 
+COMPUTING = "computing"
+"""The key of how the numbers of a run were computed: who evaluated its work."""
+
 PRICED_FROM = "repriced_from"
 """The key of what a run is of that was not made but priced again."""
 

@@ -82,6 +82,11 @@ class Repricing:
         }
 
     @property
+    def computing(self) -> Mapping[str, Any]:
+        """Nothing is chosen: its numbers are those of the run that it is priced from."""
+        return {}
+
+    @property
     def facts(self) -> Mapping[str, Sequence[object]]:
         """What each client is, for the client table."""
         return facts_of(self.groups, self.members, self.original.samples)

@@ -119,7 +119,8 @@ class Reenactment:
         if task is None:
             raise self._refuse("is asked, and was not asked then", client.round, client.id)
         for work in range(tasks.begin[task], tasks.end[task]):
-            await client.compute(Work(_nothing, (), tasks.operations[work], tasks.samples[work]))
+            price = tasks.operations[work], tasks.samples[work]
+            await client.compute(Work(_nothing, None, (), *price))
         label = tasks.message[task]
         return said(label, tasks.bits[task]) if label else SILENCE
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.computing import Evaluator
 from fedsim.ports import SERVER, SILENCE, Array, ClientId, Message, Oracle, Silence, Work
 from fedsim.protocol.client import ClientEnd
 from fedsim.protocol.envelope import BEACON, Envelope
@@ -16,7 +17,6 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.evaluator import Evaluator
 from fedsim.sim.network.transport import Network
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply
@@ -192,6 +192,7 @@ class SimClient:
             try:
                 await finished
             except asyncio.CancelledError:
+                self._evaluator.withdraw(ticket)
                 self.processor.release(self._calendar.now, begin, end)
                 self._charge(max(self._calendar.now - begin, 0.0))
                 raise

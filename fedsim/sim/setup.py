@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from fedsim.computing import Evaluator, OneByOne
 from fedsim.physics.availability import ALWAYS, Availability
 from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel
@@ -16,7 +17,6 @@ from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import Handler, TakeBack
-from fedsim.sim.evaluator import Evaluator, SerialEvaluator
 
 
 class Method(Protocol):
@@ -103,7 +103,7 @@ class Setup:
     participation: Participation = field(default_factory=Participation)
     stop: StopRules = field(default_factory=StopRules)
     weights: Array | None = None
-    evaluator: Evaluator = field(default_factory=SerialEvaluator)
+    evaluator: Evaluator = field(default_factory=OneByOne)
 
     @property
     def shares(self) -> Array:

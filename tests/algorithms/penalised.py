@@ -14,6 +14,7 @@ from fedsim.problems import Penalty, Problem, Samples
 from fedsim.problems.losses import Squared, TraceRegression
 from fedsim.streams import stream
 from tests.algorithms.local_loops import CLASSES, FEATURES, Local, local
+from tests.works import evaluated
 
 Prox = Callable[[Array, float], Array]
 Project = Callable[[Array, float], Array]
@@ -136,13 +137,14 @@ class LinkClient(Node):
 
     def __init__(self, number: int, problem: Problem, method: Algorithm, initial: Array) -> None:
         self.id, self.round = number, 0
+        self._losses = problem.losses
         self.oracle, self.rng = problem.oracles[number], stream(1, "client", number)
         self.state = method.memory(initial)
         self.operations: list[float] = []
 
     async def compute(self, work: Work) -> Array:
         self.operations.append(work.operations)
-        return work.kernel(*work.arguments)
+        return evaluated(work, *self._losses)
 
 
 class Over(Exception):

@@ -20,6 +20,7 @@ from tests.algorithms.harness import trajectory
 from tests.algorithms.packing import Seen, run, scenario
 from tests.algorithms.reference import Gradients
 from tests.algorithms.test_censored import PROBLEMS, ROUNDS, WORKERS
+from tests.works import evaluated
 
 Compress = Callable[[Array], Array]
 FULL_PRECISION = {"values": "float64"}
@@ -217,5 +218,5 @@ def client_of(row: dict[str, Any]) -> int:
 
 def gradient_of(seen: Seen, client: int, w: Array) -> Array:
     """Return a client's gradient: of its own loss, which tests/problems checks."""
-    work = seen.job.problem.oracles[client].gradient(w)
-    return work.kernel(*work.arguments)
+    problem = seen.job.problem
+    return evaluated(problem.oracles[client].gradient(w), *problem.losses)

@@ -21,6 +21,7 @@ from fedsim.ports import Array, Client, Work
 from fedsim.problems import LocalLoss, Logistic, LossOracle, Squared
 from tests.algorithms.harness import trajectory
 from tests.algorithms.unequal import unequal
+from tests.works import evaluated
 
 RNG = np.random.default_rng(5)
 X, NOISE = RNG.standard_normal((40, 3)), RNG.standard_normal(40)
@@ -41,6 +42,7 @@ class Asked(LossOracle):
 
     def __init__(self, loss: LocalLoss) -> None:
         super().__init__(loss)
+        self.loss = loss
         self.steps: list[Array] = []
         self.values: list[Array] = []
         self.gradients: list[Array] = []
@@ -61,15 +63,15 @@ class Asked(LossOracle):
 class Computer:
     """A client that computes, and nothing else."""
 
-    def __init__(self) -> None:
-        self.rng = np.random.default_rng(3)
+    def __init__(self, loss: LocalLoss) -> None:
+        self.loss, self.rng = loss, np.random.default_rng(3)
 
     async def compute(self, work: Work) -> Array:
-        return work.kernel(*work.arguments)
+        return evaluated(work, self.loss)
 
 
-def solved(solver: Solver, oracle: LossOracle, start: Array) -> Array:
-    client = cast("Client", Computer())
+def solved(solver: Solver, oracle: Asked, start: Array) -> Array:
+    client = cast("Client", Computer(oracle.loss))
     return asyncio.run(solver.minimise(client, oracle, start))
 
 

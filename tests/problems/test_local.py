@@ -1,4 +1,4 @@
-"""A client's own loss: what it remembers must never show in what it returns."""
+"""A client's own loss: what who evaluates it remembers must never show in what it returns."""
 
 import pickle
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fedsim.ports import Array
 from fedsim.problems import Logistic, Loss, LossOracle, Squared
 from fedsim.problems.losses import Rows, State
+from tests.works import evaluated
 
 from .examples import LOSSES, local, named, samples
 
@@ -39,7 +40,7 @@ def passes() -> Sequence[int]:
 def test_value_and_gradient_at_one_model_share_a_forward_pass(
     order: str, passes: Sequence[int]
 ) -> None:
-    f, w = local(Counted(), DATA), np.ones(5)
+    f, w = local(Counted(), DATA).remembering(), np.ones(5)
     calls = [f.value, f.gradient] if order == "value first" else [f.gradient, f.value]
     for call in calls:
         call(w.copy())  # an equal array, but another object
@@ -48,12 +49,20 @@ def test_value_and_gradient_at_one_model_share_a_forward_pass(
     assert len(passes) == 2
 
 
+def test_a_loss_itself_remembers_nothing(passes: Sequence[int]) -> None:
+    f, w = local(Counted(), DATA), np.ones(5)
+    f.remembering().value(w)
+    f.value(w)
+    f.gradient(w)
+    assert len(passes) == 3
+
+
 @each_loss
 @given(calls=st.lists(st.tuples(st.sampled_from(["value", "gradient"]), st.integers(0, 2))))
 def test_results_do_not_depend_on_what_was_asked_before(
     loss: Loss, calls: list[tuple[str, int]]
 ) -> None:
-    f = local(loss, DATA)
+    f = local(loss, DATA).remembering()
     points = np.random.default_rng(5).standard_normal((3, f.dimension))
     for name, point in calls:
         fresh = getattr(local(loss, DATA), name)(points[point])
@@ -62,7 +71,7 @@ def test_results_do_not_depend_on_what_was_asked_before(
 
 @each_loss
 def test_a_model_changed_in_place_is_another_model(loss: Loss) -> None:
-    f = local(loss, DATA)
+    f = local(loss, DATA).remembering()
     w = np.ones(f.dimension)
     before = f.value(w)
     w *= 0.5
@@ -73,7 +82,7 @@ def test_a_model_changed_in_place_is_another_model(loss: Loss) -> None:
 
 @each_loss
 def test_a_gradient_belongs_to_who_asked_for_it(loss: Loss) -> None:
-    f = local(loss, DATA)
+    f = local(loss, DATA).remembering()
     w = np.full(f.dimension, 0.3)
     first = f.gradient(w)
     kept, value = first.copy(), f.value(w)
@@ -120,14 +129,14 @@ def test_the_oracle_describes_the_gradient_and_its_price(loss: Loss) -> None:
     f = local(loss, DATA)
     w = np.full(f.dimension, 0.1)
     work = LossOracle(f).gradient(w)
-    assert np.array_equal(work.kernel(*work.arguments), f.gradient(w))
+    assert np.array_equal(evaluated(work, f), f.gradient(w))
     assert work.operations == f.gradient_operations > 0
 
 
 def test_work_can_be_sent_to_another_process() -> None:
     f, w = local(Logistic(), DATA), np.ones(5)
     work = pickle.loads(pickle.dumps(LossOracle(f).gradient(w)))  # noqa: S301 - our own bytes
-    assert np.array_equal(work.kernel(*work.arguments), f.gradient(w))
+    assert np.array_equal(evaluated(work, f), f.gradient(w))
 
 
 @pytest.mark.parametrize("shape", [(50, 4), (4, 50), (1, 1)])

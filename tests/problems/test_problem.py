@@ -18,6 +18,7 @@ from fedsim.problems import (
     spectrum,
 )
 from fedsim.problems.spectrum import largest_eigenvalue
+from tests.works import evaluated
 
 from .examples import LINEAR, LOSSES, differences, local, named, samples
 
@@ -166,7 +167,7 @@ def test_oracles_are_those_of_the_clients(loss: Loss) -> None:
     w = np.full(problem.dimension, 0.1)
     for oracle, own in zip(problem.oracles, problem.losses, strict=True):
         work = oracle.gradient(w)
-        assert np.array_equal(work.kernel(*work.arguments), own.gradient(w))
+        assert np.array_equal(evaluated(work, *problem.losses), own.gradient(w))
 
 
 def test_labels_are_mapped_over_all_clients_together() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.computing import OneByOne
 from fedsim.physics.devices import DeviceModel
 from fedsim.ports import Array, Message, Work
 from fedsim.protocol.stopping import StopRules
@@ -35,9 +36,9 @@ HUNGRY = DeviceModel(speed=2.0, active=7.0, idle=3.0)
 ONE_ROUND = StopRules(rounds=1)
 
 
-def one_round(handle: Handler, device: DeviceModel = SLOW, clients: int = 1) -> Run:
+def one_round(handle: Handler, device: DeviceModel = SLOW, clients: int = 1, **parts: Any) -> Run:
     members = fleet(*[(device, IDEAL)] * clients)
-    return play(setup(rounds, handle, members, stop=ONE_ROUND))
+    return play(setup(rounds, handle, members, stop=ONE_ROUND, **parts))
 
 
 def spans(run: Run, client: int = 0) -> list[tuple[float, float]]:
@@ -69,7 +70,7 @@ def test_the_result_comes_at_the_virtual_finish_and_is_evaluated_no_later() -> N
             seen.append("evaluated")
             return np.array([a + b])
 
-        result = await client.compute(Work(kernel, (1.0, 2.0), 4.0))
+        result = await client.compute(Work(kernel, None, (1.0, 2.0), 4.0))
         seen.extend([client.now, *result])
         return answered()
 
@@ -88,6 +89,9 @@ def test_an_evaluator_is_told_at_the_start_and_asked_at_the_finish() -> None:
         def result(self, ticket: float) -> Array:
             told.append(("result", ticket))
             return np.array([ticket])
+
+        def withdraw(self, ticket: float) -> None:
+            raise AssertionError("nothing was broken off")
 
     members = fleet((SLOW, IDEAL), (SLOW, IDEAL))
 
@@ -118,6 +122,27 @@ def test_work_that_is_cancelled_is_charged_up_to_that_moment() -> None:
     run = one_round(handle, HUNGRY)
     assert spans(run) == [(0.0, 1.5), (1.5, 3.5)]
     assert [row["joules"] for row in run.of("compute")] == [6.0, 8.0]
+
+
+def test_an_evaluator_is_told_of_work_that_is_broken_off_and_not_asked_for_it() -> None:
+    told = list[tuple[str, float]]()
+
+    class Noting(OneByOne):
+        def result(self, ticket: Work) -> Array:
+            told.append(("result", ticket.operations))
+            return super().result(ticket)
+
+        def withdraw(self, ticket: Work) -> None:
+            told.append(("withdraw", ticket.operations))
+
+    async def handle(client: SimClient, message: Message) -> Message:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.compute(work(100.0)), 1.5)
+        await client.compute(work(4.0))
+        return answered()
+
+    one_round(handle, evaluator=Noting())
+    assert told == [("withdraw", 100.0), ("result", 4.0)]
 
 
 def test_work_that_ends_at_its_deadline_has_met_it() -> None:

@@ -76,7 +76,11 @@ def answered(bits: int = 8, value: float = 0.0) -> Answer:
 
 def work(seconds: float, value: float = 0.0) -> Work:
     """Work that takes a slow device so long and results in `value`."""
-    return Work(lambda: np.array([value]), (), seconds)
+    return Work(_same, None, (value,), seconds)
+
+
+def _same(value: float) -> Array:
+    return np.array([value])
 
 
 class NoLoss:

@@ -64,7 +64,7 @@ class Composite:
             return None
         l1 = penalty.weight if isinstance(penalty, L1) else 0.0
         l1 = penalty.l1 if isinstance(penalty, ElasticNet) else l1
-        return cls(problem, objective, own + l1, own, penalty.strong_convexity)
+        return cls(problem.remembering(), objective, own + l1, own, penalty.strong_convexity)
 
     def smooth(self, w: Array) -> tuple[float, Array]:
         """Return F(w) and its gradient, shape (d,)."""

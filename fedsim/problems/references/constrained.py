@@ -29,7 +29,7 @@ def constrained_optimum(problem: Problem, tolerance: float) -> Reference | None:
     smooth = isinstance(problem.penalty, NoPenalty) and not getattr(problem.loss, "l1", 0.0)
     if not problem.loss.constrained or not smooth or problem.dimension > NEWTON_LIMIT:
         return None
-    program = _Program(problem, tolerance)
+    program = _Program(problem.remembering(), tolerance)
     name = f"{problem.fingerprint}-mean-constrained-{tolerance!r}"
     dimension = problem.dimension
     return Task(name, dimension, program.value, program.residual, program.solve).result()

@@ -1,0 +1,44 @@
+"""The evaluator that is the reference for all others: it does one thing after the other."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedsim.ports import Array, Work
+from fedsim.problems.local import LocalLoss
+from fedsim.problems.restricted import restricted
+
+
+class OneByOne:
+    """Evaluates one piece of work after the other, when its result is due.
+
+    Args:
+        losses: of the clients in the order of the fleet; none where no work is about them.
+
+    Attributes:
+        losses: the same, with a memory of what was computed last.
+    """
+
+    choice: Mapping[str, Any] = {"evaluator": "one-by-one"}
+
+    def __init__(self, losses: Sequence[LocalLoss] = ()) -> None:
+        self.losses = tuple(loss.remembering() for loss in losses)
+
+    def submit(self, work: Work) -> Work:
+        """See `Evaluator.submit`: the ticket is the work itself."""
+        return work
+
+    def result(self, ticket: Work) -> Array:
+        """See `Evaluator.result`."""
+        if ticket.client is None:
+            return ticket.kernel(*ticket.arguments)
+        loss = self.losses[ticket.client]
+        for basis in ticket.bases:
+            loss = restricted(loss, basis)
+        return ticket.kernel(loss, *ticket.arguments)
+
+    def withdraw(self, ticket: Work) -> None:
+        """See `Evaluator.withdraw`: nothing was begun."""
+
+    def values(self, w: Array) -> list[float]:
+        """See `Evaluator.values`."""
+        return [loss.value(w) for loss in self.losses]

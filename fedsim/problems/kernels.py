@@ -1,0 +1,56 @@
+"""What is evaluated of a client's loss: pure functions of the loss and of what they are given.
+
+A kernel is known by its name, so whoever evaluates many clients' work with one kernel can tell
+that it may be done as one product.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.ports import Array
+from fedsim.problems.curvature import strong_convexity as known_strong_convexity
+from fedsim.problems.local import LocalLoss
+from fedsim.problems.restricted import newton as newton_step
+
+Drawn = NDArray[np.intp] | None
+"""The numbers of the samples of a minibatch, shape (b,); None for all samples."""
+
+
+def value(loss: LocalLoss, w: Array) -> Array:
+    """Return f_m(w), shape ()."""
+    return np.array(loss.value(w))
+
+
+def gradient(loss: LocalLoss, w: Array) -> Array:
+    """Return a (sub)gradient of f_m at `w`, shape (d,)."""
+    return loss.gradient(w)
+
+
+def minibatch_gradient(loss: LocalLoss, w: Array, drawn: Drawn) -> Array:
+    """Return the stochastic gradient of the samples that are drawn at `w`, shape (d,)."""
+    return loss.gradient(w) if drawn is None else loss.minibatch_gradient(w, drawn)
+
+
+def minibatch_change(loss: LocalLoss, w: Array, old: Array, drawn: Drawn) -> Array:
+    """Return a stochastic gradient at `w` less that of the same samples at `old`, shape (d,)."""
+    return minibatch_gradient(loss, w, drawn) - minibatch_gradient(loss, old, drawn)
+
+
+def strong_convexity(loss: LocalLoss) -> Array:
+    """Return a mu for which f_m is known to be mu-strongly convex, shape ()."""
+    return np.array(known_strong_convexity(loss))
+
+
+def constraint(loss: LocalLoss, w: Array) -> Array:
+    """Return g_m(w), shape ()."""
+    return np.array(loss.constraint(w))
+
+
+def constraint_gradient(loss: LocalLoss, w: Array) -> Array:
+    """Return the gradient of g_m at `w`, shape (d,)."""
+    return loss.constraint_gradient(w)
+
+
+def newton(loss: LocalLoss, w: Array) -> Array:
+    """Return where a full Newton step leads from `w`, shape (d,)."""
+    return newton_step(loss, w)

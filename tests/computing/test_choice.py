@@ -1,0 +1,41 @@
+"""Who evaluates is chosen in one place, written into the manifest, and part of what a run is."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.building.evaluation import evaluation
+from fedsim.computing import OneByOne
+from fedsim.problems import Objective, Problem, Squared
+from fedsim.problems.penalties import L1
+from fedsim.record.folder import read_json
+from tests.problems.examples import samples
+from tests.runs import small
+
+
+def test_the_manifest_says_who_evaluated(tmp_path: Path) -> None:
+    (run,) = fedsim.run(small(stop={"rounds": 2}), out=tmp_path).runs
+    assert read_json(run / "manifest.json")["computing"] == {"evaluator": "one-by-one"}
+
+
+def test_a_run_that_another_evaluator_has_made_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run,) = fedsim.run(small(stop={"rounds": 2}), out=tmp_path).runs
+    before = (run / "manifest.json").stat().st_mtime_ns
+    fedsim.run(small(stop={"rounds": 2}), out=tmp_path)
+    assert (run / "manifest.json").stat().st_mtime_ns == before
+    monkeypatch.setattr(OneByOne, "choice", {"evaluator": "another"})
+    fedsim.run(small(stop={"rounds": 2}), out=tmp_path)
+    assert read_json(run / "manifest.json")["computing"] == {"evaluator": "another"}
+
+
+@pytest.mark.parametrize("objective", ["sum", "mean"])
+def test_what_is_looked_at_is_the_objective(objective: Objective) -> None:
+    data = samples(rows=30, features=4)
+    parts = [data.take(np.arange(10)), data.take(np.arange(10, 30))]
+    problem = Problem.of(Squared(l2=0.1), parts, L1(weight=0.3))
+    w = np.linspace(-1, 1, 4)
+    assert evaluation(problem).value(w, objective) == problem.value(w, objective)

@@ -96,17 +96,17 @@ class Builder:
         solved = self._solved(scenario, seed, findings)
         groups = scenario.fleet or _ideal(solved)
         around = surroundings(scenario, groups, self._files, self.plan.folder, findings)
-        members, fleet, links = around
         if solved:
-            rows = [loss.rows for loss in solved.problem.losses]
-            policy = participation(scenario.participation, rows)
-            check_sizes(scenario.participation, len(members), findings)
-            check_deadline(scenario, fleet, members, solved.problem.losses, findings)
+            losses = solved.problem.losses
+            policy = participation(scenario.participation, [loss.rows for loss in losses])
+            check_sizes(scenario.participation, len(around.members), findings)
+            check_deadline(scenario, around.makes, around.members, losses, findings)
             looked_at = self._evaluation
             measured = observers(scenario, looked_at.problem, findings)
-            found = policy, measured, looked_at
-            job = Job(variant, seed, *solved, groups, members, fleet, links, *found)
-            closes = closing(scenario, fleet, policy, findings, lambda: slowest(job).patience)
+            job = Job(variant, seed, *solved, groups, around, policy, measured, looked_at)
+            closes = closing(
+                scenario, around.makes, policy, findings, lambda: slowest(job).patience
+            )
             findings.settle()
             return replace(job, participation=closes)
         raise ScenarioError(findings.faults)

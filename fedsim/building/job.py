@@ -9,12 +9,11 @@ from typing import Any
 
 from fedsim.algorithms import Algorithm, Concern
 from fedsim.algorithms.base import resolved
+from fedsim.building.assembly import Numerics, assemble
 from fedsim.building.evaluation import Evaluation
-from fedsim.building.fleet import Make
 from fedsim.building.packing import packer
-from fedsim.building.policies import silence_policy, stop_rules
+from fedsim.building.surroundings import Surroundings
 from fedsim.errors import DataError
-from fedsim.physics.topology import Topology
 from fedsim.ports import SERVER
 from fedsim.problems import Observer, Problem, Reference
 from fedsim.protocol.participation import Participation
@@ -24,7 +23,6 @@ from fedsim.record.parts import Parts
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.sim.setup import Setup
 from fedsim.streams import stream
-from fedsim.wire import HEADER_BITS
 
 
 @dataclass(frozen=True)
@@ -38,9 +36,7 @@ class Job:
         algorithm: configured for the problem.
         reference: the optimum; None where none is known.
         groups: the groups of the fleet; one of ideal clients where none was written.
-        members: the number of the group that each client belongs to.
-        makes: the models of the groups.
-        topology: the links between clients and server; None only where a graph is wrong.
+        around: the fleet and the network.
         participation: who is asked.
         observers: what is evaluated every round beside the objective.
         concerns: the conditions of the method's theory that do not hold.
@@ -55,13 +51,16 @@ class Job:
     reference: Reference | None
     concerns: tuple[Concern, ...]
     groups: tuple[Group, ...]
-    members: tuple[int, ...]
-    makes: tuple[Make, ...]
-    topology: Topology | None
+    around: Surroundings
     participation: Participation
     observers: tuple[Observer, ...]
     evaluation: Evaluation
     drawn: bool = False
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The number of the group that each client belongs to."""
+        return self.around.members
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -142,45 +141,24 @@ class Job:
     @cached_property
     def setup(self) -> Setup:
         """Everything that the world is made of."""
-        scenario = self.scenario
-        wire = scenario.wire
-        fleet = zip(self.members, self.evaluation.problem.oracles, strict=True)
-        return Setup(
-            algorithm=self.algorithm,
-            fleet=[
-                self.makes[number].member(client, oracle, self.seed)
-                for client, (number, oracle) in enumerate(fleet)
-            ],
-            initial=scenario.problem.start.draw(self.problem, stream(self.seed, "initial model")),
-            smoothness=lambda: self.problem.client_smoothness,
-            weights=self.problem.weights,
-            evaluate=partial(self.evaluation.value, objective=self.algorithm.objective),
+        return assemble(self.scenario, self.seed, self.around, self.participation, self._numerics())
+
+    def _numerics(self) -> Numerics:
+        scenario, problem, method = self.scenario, self.problem, self.algorithm
+        wire, seed = scenario.wire, self.seed
+        return Numerics(
+            algorithm=method,
+            oracles=self.evaluation.problem.oracles,
+            initial=scenario.problem.start.draw(problem, stream(seed, "initial model")),
+            smoothness=lambda: problem.client_smoothness,
+            weights=problem.weights,
+            evaluate=partial(self.evaluation.value, objective=method.objective),
             optimum=self.reference.value if self.reference else nan,
             measures=self.observers,
             packer_up=partial(
-                packer,
-                wire.up,
-                wire.values,
-                self.seed,
-                meanings=self.algorithm.up,
-                unbiased=self.algorithm.unbiased,
+                packer, wire.up, wire.values, seed, meanings=method.up, unbiased=method.unbiased
             ),
-            packer_down=partial(
-                packer,
-                wire.down,
-                wire.values,
-                self.seed,
-                SERVER,
-                meanings=self.algorithm.down,
-            ),
-            header_bits=HEADER_BITS,
-            rng=partial(stream, self.seed),
-            topology=self.topology,
-            sharing=scenario.network.model,
-            cells=scenario.network.broadcast == "cell",
-            silence=silence_policy(scenario.silence),
-            participation=self.participation,
-            stop=stop_rules(scenario.stop),
+            packer_down=partial(packer, wire.down, wire.values, seed, SERVER, meanings=method.down),
             evaluator=self.evaluation.evaluator,
         )
 

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedsim.building.assembly import Numerics, assemble
 from fedsim.building.closing import closing
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
 from fedsim.building.job import facts_of
-from fedsim.building.policies import check_sizes, participation, silence_policy, stop_rules
+from fedsim.building.policies import check_sizes, participation
 from fedsim.building.surroundings import Surroundings, surroundings
 from fedsim.errors import RepricingError
 from fedsim.ports import Array, ClientId, Packer, node_name
@@ -28,8 +28,6 @@ from fedsim.repricing.tape import Tape
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.specs import Stop
 from fedsim.sim.setup import Setup
-from fedsim.streams import stream
-from fedsim.wire import HEADER_BITS
 
 
 @dataclass(frozen=True)
@@ -102,32 +100,22 @@ class Repricing:
     @property
     def setup(self) -> Setup:
         """Everything that its world is made of."""
-        scenario, around = self.variant.scenario, self.around
         method = Reenactment(self.tape, self.original.summary["looks"], self._refusal)
         nobody: Any = None  # no loss: nothing is computed
         reference = self.original.summary["reference"]
-        return Setup(
+        played = Numerics(
             algorithm=method,
-            fleet=[
-                around.makes[number].member(client, nobody, self.seed)
-                for client, number in enumerate(around.members)
-            ],
+            oracles=[nobody] * len(self.members),
             initial=np.zeros(0),
             smoothness=_unknown,
+            weights=None,
             evaluate=method.evaluate,
             optimum=nan if reference is None else reference["value"],
             measures=[method.observe],
             packer_up=_no_packer,
             packer_down=_no_packer,
-            header_bits=HEADER_BITS,
-            rng=partial(stream, self.seed),
-            topology=around.topology,
-            sharing=scenario.network.model,
-            cells=scenario.network.broadcast == "cell",
-            silence=silence_policy(scenario.silence),
-            participation=self.policy,
-            stop=stop_rules(scenario.stop),
         )
+        return assemble(self.variant.scenario, self.seed, self.around, self.policy, played)
 
     def _refusal(self, text: str, number: int, client: ClientId | None) -> RepricingError:
         """Return the error of a world that does not follow the tape."""

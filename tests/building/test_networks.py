@@ -16,7 +16,7 @@ from tests.building.plans import found, job, plan
 
 
 def built(folder: Path, **network: Any) -> Topology:
-    made = job(folder, network=network).topology
+    made = job(folder, network=network).around.topology
     assert made is not None
     return made
 

@@ -1,0 +1,86 @@
+"""Assembly: a world's `Setup` from what a scenario says of it and what happens in it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from fedsim.building.policies import silence_policy, stop_rules
+from fedsim.building.surroundings import Surroundings
+from fedsim.computing import Evaluator, OneByOne
+from fedsim.ports import Array, ClientId, Oracle, Packer
+from fedsim.scenario import Scenario
+from fedsim.sim.participation import Participation
+from fedsim.sim.setup import Method, Setup
+from fedsim.streams import stream
+from fedsim.wire import HEADER_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class Numerics:
+    """What is computed in a world, whatever the fleet and the network; as `Setup` has it.
+
+    Attributes:
+        algorithm: configured, or what takes its place.
+        oracles: the clients' losses, in order.
+        initial, smoothness, weights: of the problem.
+        evaluate, optimum, measures: what is said of a model.
+        packer_up, packer_down: make the packers of the clients and of the server.
+        evaluator: who does the work.
+    """
+
+    algorithm: Method
+    oracles: Sequence[Oracle]
+    initial: Array
+    smoothness: Callable[[], Array]
+    weights: Array | None
+    evaluate: Callable[[Array], float]
+    optimum: float
+    measures: Sequence[Callable[[Array], Mapping[str, float]]]
+    packer_up: Callable[[ClientId, str], Packer]
+    packer_down: Callable[[str], Packer]
+    evaluator: Evaluator = field(default_factory=OneByOne)
+
+
+def assemble(
+    scenario: Scenario,
+    seed: int,
+    around: Surroundings,
+    policy: Participation,
+    numerics: Numerics,
+) -> Setup:
+    """Return everything that a world is made of.
+
+    Args:
+        scenario: what was written.
+        seed: of all random streams.
+        around: the fleet and the network that were built of it.
+        policy: who is asked, and when a round closes.
+        numerics: what is computed.
+    """
+    fleet = [
+        around.makes[number].member(client, oracle, seed)
+        for client, (number, oracle) in enumerate(
+            zip(around.members, numerics.oracles, strict=True)
+        )
+    ]
+    return Setup(
+        algorithm=numerics.algorithm,
+        fleet=fleet,
+        initial=numerics.initial,
+        smoothness=numerics.smoothness,
+        weights=numerics.weights,
+        evaluate=numerics.evaluate,
+        optimum=numerics.optimum,
+        measures=numerics.measures,
+        packer_up=numerics.packer_up,
+        packer_down=numerics.packer_down,
+        evaluator=numerics.evaluator,
+        header_bits=HEADER_BITS,
+        rng=partial(stream, seed),
+        topology=around.topology,
+        sharing=scenario.network.model,
+        cells=scenario.network.broadcast == "cell",
+        silence=silence_policy(scenario.silence),
+        participation=policy,
+        stop=stop_rules(scenario.stop),
+    )

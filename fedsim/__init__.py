@@ -28,8 +28,9 @@ if TYPE_CHECKING:
         ScenarioError,
         TheoryWarning,
     )
+    from fedsim.record.result import Result
     from fedsim.repricing import reprice
-    from fedsim.running import Result, run
+    from fedsim.running import run
     from fedsim.scenario import Scenario, load
 
 __version__ = "0.1.0"
@@ -57,7 +58,7 @@ __all__ = [
 
 _HOMES = {
     "reprice": "fedsim.repricing",
-    "Result": "fedsim.running",
+    "Result": "fedsim.record.result",
     "run": "fedsim.running",
     "Scenario": "fedsim.scenario",
     "load": "fedsim.scenario",

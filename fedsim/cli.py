@@ -17,13 +17,15 @@ from fedsim import analysis, describe, report
 from fedsim.blocks.wording import unknown
 from fedsim.building import Builder, missing_data
 from fedsim.errors import DataError
-from fedsim.notes import foreseen, marked, once
+from fedsim.foreseen import foreseen
 from fedsim.outlook import job_table
 from fedsim.probe import opening
 from fedsim.problems import ENTRIES, fetch
+from fedsim.record.notes import marked, once
+from fedsim.record.result import Result
 from fedsim.repricing import reprice
 from fedsim.repricing.table import price_table
-from fedsim.running import Result, run
+from fedsim.running import run
 from fedsim.scenario import Plan, load, schema
 from fedsim.scenario.registries import catalogue
 from fedsim.study import check_place, study_of

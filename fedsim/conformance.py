@@ -18,7 +18,8 @@ import pandas as pd
 from fedsim.blocks.renamed import renamed
 from fedsim.blocks.spec import Spec
 from fedsim.errors import FedsimError, ScenarioError
-from fedsim.running import Result, run
+from fedsim.record.result import Result
+from fedsim.running import run
 
 Blocks = Mapping[str, Any]
 

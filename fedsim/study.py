@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.errors import DataError
-from fedsim.notes import RUNS, Note
+from fedsim.record.notes import RUNS, Note
 from fedsim.record.read import run_folders
 from fedsim.record.scenarios import differing, parsed, read_text, told
 from fedsim.record.studies import Study, study_in

@@ -3,10 +3,8 @@
 from collections.abc import Iterator
 from math import inf
 
+from fedsim.record.notes import RISEN
 from fedsim.scenario import Scenario
-
-RISEN = "objective"
-"""The key of the note that a run has ended above where it began."""
 
 _ROUNDING = 1e-9  # relative
 

@@ -13,8 +13,8 @@ import fedsim
 from fedsim.analysis import Comparison, gather
 from fedsim.cli import app
 from fedsim.errors import DataError
-from fedsim.notes import RUNS, Note
 from fedsim.record.folder import SUMMARY
+from fedsim.record.notes import RUNS, Note
 from tests.runs import files, small
 
 VARIANTS = {"gd": {"algorithm": {"kind": "gd", "step_size": "1/L"}}}

@@ -28,10 +28,11 @@ from fedsim.blocks.renamed import renamed
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, Fault, FedsimError, RepricingError
 from fedsim.execution import Watch, ending, execute, unwatched
-from fedsim.notes import RUNS, Note, Tell, untold
 from fedsim.record.folder import RunFolder, read_json
 from fedsim.record.lock import held
 from fedsim.record.manifest import PRICED_FROM
+from fedsim.record.notes import RUNS, Note, Tell, untold
+from fedsim.record.result import Result
 from fedsim.record.studies import STUDY, Study, study_in
 from fedsim.record.writing import write_whole
 from fedsim.repricing.conditions import refusals
@@ -39,7 +40,6 @@ from fedsim.repricing.original import Original
 from fedsim.repricing.proof import prove
 from fedsim.repricing.rebuilding import Repricing, rebuilt
 from fedsim.repricing.tape import read_tape
-from fedsim.running import Result
 from fedsim.scenario import Variant
 from fedsim.study import check_place
 

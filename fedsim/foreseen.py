@@ -1,65 +1,13 @@
-"""Notes: what a scenario says that has no effect, or not the one that its words suggest.
+"""What can be noted of a scenario before anything runs; see `fedsim.record.notes`."""
 
-They are no errors, and no conditions of a theory. `fedsim check` and `fedsim run` print them alike,
-before anything runs where that can be known; `Result.notes` holds them.
-"""
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import BaseModel
 
 from fedsim.algorithms.local import GrowingBatch
 from fedsim.building import Job
 from fedsim.probe import ROUNDS, Opening, opening
-from fedsim.verdict import RISEN
-
-RUNS = "runs"
-"""The key of what is said of the runs that a folder has from before."""
-
-
-class Note(NamedTuple):
-    """A note.
-
-    Attributes:
-        about: the variant, or the run.
-        key: of the scenario, a figure, or `RUNS`.
-        text: a sentence.
-    """
-
-    about: str
-    key: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.about}: {self.key}: {self.text}"
-
-
-Tell = Callable[[Note], None]
-"""Told of every note as it is known."""
-
-
-def untold(note: Note) -> None:
-    """Nobody is told."""
-
-
-def marked(labels: Mapping[str, str], notes: Sequence[Note]) -> dict[str, str]:
-    """Return the labels of variants, with a word at those of which a run has ended badly."""
-    risen = {note.about.split(", seed")[0] for note in notes if note.key == RISEN}
-    return {name: label + " (rose)" * (name in risen) for name, label in labels.items()}
-
-
-def once(notes: Sequence[Note]) -> list[Note]:
-    """Return the notes of runs, of several seeds that have one alike the first."""
-    alike: dict[tuple[str, str], list[Note]] = {}
-    for note in notes:
-        alike.setdefault((note.about.split(", seed")[0], note.key), []).append(note)
-    return [
-        first._replace(text=f"{first.text} ({len(more)} more of its seeds alike)")
-        if more
-        else first
-        for first, *more in alike.values()
-    ]
+from fedsim.record.notes import Note
 
 
 def foreseen(jobs: Sequence[Job], openings: Mapping[str, Opening] | None = None) -> Iterator[Note]:

@@ -8,8 +8,8 @@ from fedsim.building.policies import silence_policy, stop_rules
 from fedsim.building.surroundings import Surroundings
 from fedsim.computing import Evaluator, OneByOne
 from fedsim.ports import Array, ClientId, Oracle, Packer
+from fedsim.protocol.participation import Participation
 from fedsim.scenario import Scenario
-from fedsim.sim.participation import Participation
 from fedsim.sim.setup import Method, Setup
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS

@@ -36,8 +36,8 @@ class Numerics:
     evaluate: Callable[[Array], float]
     optimum: float
     measures: Sequence[Callable[[Array], Mapping[str, float]]]
-    packer_up: Callable[[ClientId, str], Packer]
-    packer_down: Callable[[str], Packer]
+    packer_up: Callable[[ClientId, str, int], Packer]
+    packer_down: Callable[[str, int], Packer]
     evaluator: Evaluator = field(default_factory=OneByOne)
 
 

@@ -29,7 +29,7 @@ class Verdict(Enum):
     """What becomes of a reply.
 
     COUNTED: it belongs to the open exchange.
-    CLOSED: it does, and with it the exchange is closed.
+    CLOSED: it does, and it is the one that closes it.
     BEYOND: an asynchronous server's buffer is full; it waits for the next exchange.
     KEPT: it is late, and counts for the next exchange.
     DROPPED: it is late, and counts for nothing.
@@ -167,7 +167,7 @@ class ServerEnd:
         exchange.reported += 1
         exchange.waiting.discard(client)
         if not exchange.waiting or exchange.overdue or exchange.reported >= exchange.goal:
-            return Verdict.CLOSED if exchange.look() else Verdict.COUNTED
+            return Verdict.CLOSED if not exchange.over and exchange.look() else Verdict.COUNTED
         return Verdict.COUNTED
 
     def _overtaken(self, client: ClientId, envelope: Envelope) -> Verdict:

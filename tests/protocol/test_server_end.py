@@ -1,0 +1,284 @@
+"""The server's end against a model that keeps whole histories and counts them anew each time."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import ceil, inf
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim.ports import ClientId
+from fedsim.protocol.envelope import BEACON, Envelope
+from fedsim.protocol.errors import LocalProtocolError, RemoteProtocolError
+from fedsim.protocol.participation import Participation
+from fedsim.protocol.selection import Selection
+from fedsim.protocol.server import ServerEnd, Verdict
+from fedsim.protocol.silence import SilencePolicy
+from tests.sim.worlds import answered, asked
+
+CLIENTS = 4
+
+
+class Everybody:
+    """A roll of those who can always take part."""
+
+    calm = True
+
+    def obstacle(self, client: ClientId) -> str:
+        return ""
+
+    def turns_up(self, client: ClientId) -> bool:
+        return True
+
+
+def server_end(
+    policy: Participation = Participation(),  # noqa: B008 - frozen
+    silence: SilencePolicy = SilencePolicy(),  # noqa: B008 - frozen
+) -> ServerEnd:
+    clients = range(CLIENTS)
+    selection = Selection(policy, Everybody(), clients, np.random.default_rng(1))
+    return ServerEnd(clients, selection, policy, silence, 16)
+
+
+@dataclass
+class History:
+    """All that has happened to one exchange.
+
+    Attributes:
+        asked: whom it waits for.
+        carried: reports that the buffer held when it was opened.
+        facts: in order: the client that was heard, ~client for one that has gone, "overdue" or
+            "give up".
+    """
+
+    asked: frozenset[ClientId]
+    carried: int = 0
+    facts: list[Any] = field(default_factory=list)
+
+    @property
+    def reports(self) -> int:
+        """How many have reported, before and after it has ended."""
+        return self.carried + sum(isinstance(fact, int) and fact >= 0 for fact in self.facts)
+
+    def ended(self, policy: Participation) -> str:
+        """Return how it has ended, by going through its facts; empty while it has not."""
+        overdue, heard, gone = False, self.carried, set[ClientId]()
+        if not self.asked:
+            return "closed"
+        for fact in self.facts:
+            if fact == "give up":
+                return "given up"
+            if fact == "overdue":
+                overdue = True
+            elif fact >= 0:
+                heard += 1
+                gone.add(fact)
+            else:
+                gone.add(~fact)
+            if self._enough(heard, policy, overdue=overdue) or gone >= self.asked:
+                return "closed"
+        return ""
+
+    def _enough(self, heard: int, policy: Participation, *, overdue: bool) -> bool:
+        """Say whether so many reports are enough, by what the policy's fields say."""
+        size = len(self.asked)
+        if overdue:
+            return heard >= ceil((policy.quorum or 0) * size - 1e-9)
+        if policy.buffer:
+            return heard >= policy.buffer
+        if policy.count and policy.over > 1:
+            return heard >= min(policy.count, size)
+        if policy.quorum is not None and policy.deadline == inf:
+            return heard >= ceil(policy.quorum * size - 1e-9)
+        return False
+
+
+POLICIES = st.one_of(
+    st.just(Participation()),
+    st.builds(Participation, quorum=st.sampled_from([0.25, 0.5, 1.0]), keep_late=st.booleans()),
+    st.builds(
+        Participation,
+        quorum=st.sampled_from([None, 0.5]),
+        deadline=st.just(5.0),
+        keep_late=st.booleans(),
+    ),
+    st.builds(Participation, count=st.integers(1, 3), over=st.just(2.0)),
+    *[st.builds(Participation, buffer=st.integers(1, 4))] * 3,
+)
+
+
+class Both:
+    """A server's end, and what it should be, through the same events."""
+
+    def __init__(self, policy: Participation, *, keep: bool) -> None:
+        self.policy, self.keeps = policy, keep and policy.keep_late
+        self.end = server_end(policy, SilencePolicy(keep_late=keep))
+        self.now: History | None = None
+        self.number, self.round, self.carried = 0, 1, 0
+        self.owed: list[tuple[ClientId, int, int]] = []  # who owes a reply to which exchange
+        self.busy: set[ClientId] = set()
+        self.kept: list[tuple[ClientId, int]] = []
+        self.counted: list[tuple[ClientId, int]] = []
+        self.beyond: list[tuple[ClientId, int, bool]] = []
+
+    @property
+    def over(self) -> str:
+        return "" if self.now is None else self.now.ended(self.policy)
+
+    def ask(self, number: int) -> None:
+        if self.now is not None:
+            return
+        wanted = {client for client in range(CLIENTS) if number >> client & 1}
+        cohort = sorted(wanted - self.busy)
+        post = self.end.open(asked(), cohort)
+        assert [list(clients) for _, clients in post] == ([cohort] if cohort else [])
+        assert all(envelope.round == self.round for envelope, _ in post)
+        self.number += 1
+        self.owed += [(client, self.number, self.round) for client in cohort]
+        if self.policy.buffer:
+            self.busy |= set(cohort)
+        waits = self.busy if self.policy.buffer else set(cohort)
+        self.now, self.carried = History(frozenset(waits), self.carried), 0
+        while self.beyond and not self.over:
+            client, said_in, says = self.beyond.pop(0)
+            self._count(client, said_in, says=says)
+
+    def ask_all(self, _: int) -> None:
+        self.ask(2**CLIENTS - 1)
+
+    def _count(self, client: ClientId, number: int, *, says: bool) -> None:
+        assert self.now is not None
+        self.now.facts.append(client)
+        self.busy.discard(client)
+        if says:
+            self.counted.append((client, number))
+
+    def hear(self, which: int) -> None:
+        if not self.owed:
+            return
+        client, exchange, number = self.owed.pop(which % len(self.owed))
+        says = which % 3 > 0
+        message = answered() if says else BEACON
+        verdict = self.end.heard(client, Envelope(message, number, exchange, 16))
+        asynchronous = self.policy.buffer > 0
+        if self.now is not None and asynchronous and self.over:
+            assert verdict is Verdict.BEYOND
+            self.beyond.append((client, number, says))
+        elif self.now is not None and (asynchronous or exchange == self.number):
+            was_over = self.over
+            self._count(client, number, says=says)
+            closes = self.over and not was_over
+            assert verdict is (Verdict.CLOSED if closes else Verdict.COUNTED)
+        else:
+            self.busy.discard(client)
+            self._late(client, number, verdict, says=says)
+
+    def _late(self, client: ClientId, number: int, verdict: Verdict, *, says: bool) -> None:
+        kept = self.keeps and says
+        assert verdict is (Verdict.KEPT if kept else Verdict.DROPPED)
+        if kept:
+            self.kept.append((client, number))
+
+    def lose(self, number: int) -> None:
+        # What it has on its way is lost with it, but for what has arrived.
+        client = number % CLIENTS
+        self.owed = [owed for owed in self.owed if owed[0] != client]
+        if self.now is not None and not self.over:
+            self.now.facts.append(~client)
+        self.busy.discard(client)
+        over = self.end.gone(client)
+        assert over == (self.now is not None and bool(self.over))
+
+    def wait(self, number: int) -> None:
+        if self.now is None:
+            return
+        patient = number % 2 > 0
+        if not self.over:
+            self.now.facts.append("overdue" if patient else "give up")
+        over = self.end.overdue() if patient else self.end.give_up()
+        assert over == bool(self.over)
+
+    def take(self, _: int) -> None:
+        if self.over == "closed":
+            heard = [(reply.client, reply.round) for reply in self.end.replies()]
+            assert heard == sorted(self.kept + self.counted)
+            self.now, self.kept, self.counted = None, [], []
+        elif self.over == "given up":
+            self._abandon()
+        elif self.now is None:
+            self.end.round += 1
+            self.round += 1
+
+    def _abandon(self) -> None:
+        assert self.now is not None
+        late = [(reply.client, reply.round, verdict) for reply, verdict in self.end.abandon()]
+        if self.policy.buffer:
+            assert late == []
+            self.carried = self.now.reports
+            self.busy, self.kept = set(), self.kept + self.counted
+        else:
+            verdict = Verdict.KEPT if self.keeps else Verdict.DROPPED
+            assert late == [(*reply, verdict) for reply in self.counted]
+            self.kept += self.counted if self.keeps else []
+        self.now, self.counted = None, []
+        self.round += 1
+
+    def check(self) -> None:
+        assert self.end.over == (self.now is None or bool(self.over))
+        assert self.end.given_up == (self.over == "given up")
+        assert self.end.round == self.round
+
+
+EVENTS = [Both.ask_all, Both.ask, *[Both.hear] * 4, Both.lose, Both.wait, Both.take, Both.take]
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    POLICIES,
+    st.booleans(),
+    st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 63)), min_size=30, max_size=60),
+)
+def test_it_is_a_model_that_counts_whole_histories(
+    policy: Participation, keep: bool, events: list[tuple[Callable[[Both, int], None], int]]
+) -> None:
+    both = Both(policy, keep=keep)
+    for event, number in events:
+        event(both, number)
+        both.check()
+
+
+def opened(policy: Participation, cohort: Sequence[ClientId]) -> ServerEnd:
+    end = server_end(policy)
+    end.open(asked(), cohort)
+    return end
+
+
+def test_a_message_of_its_own_for_each_is_an_envelope_for_each() -> None:
+    messages = {client: asked(8 * client, float(client)) for client in (3, 1)}
+    post = server_end().open(messages, [1, 3])
+    assert [(list(to), envelope.message) for envelope, to in post] == [
+        ([1], messages[1]),
+        ([3], messages[3]),
+    ]
+
+
+def test_whose_fault_it_is_stands_in_the_error() -> None:
+    end = opened(Participation(), [0, 1])
+    with pytest.raises(LocalProtocolError, match="an exchange is under way"):
+        end.open(asked(), [2])
+    with pytest.raises(RemoteProtocolError, match="client 1 answers exchange 7"):
+        end.heard(1, Envelope(answered(), 1, 7, 16))
+    with pytest.raises(LocalProtocolError, match="no exchange"):
+        server_end().replies()
+
+
+def test_who_is_missing_is_said_in_words() -> None:
+    end = opened(Participation(quorum=1.0), [0, 1, 3])
+    end.heard(1, Envelope(answered(), 1, 1, 16))
+    missing = "1 of 3 have reported, 3 are needed; missing: client-0, client-3"
+    assert end.progress == missing
+    end.break_off()
+    assert end.stuck == f"the server waits in round 1: {missing}"

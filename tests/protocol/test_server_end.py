@@ -19,19 +19,9 @@ from fedsim.protocol.server import ServerEnd, Verdict
 from fedsim.protocol.silence import SilencePolicy
 from tests.sim.worlds import answered, asked
 
+from .ends import Everybody
+
 CLIENTS = 4
-
-
-class Everybody:
-    """A roll of those who can always take part."""
-
-    calm = True
-
-    def obstacle(self, client: ClientId) -> str:
-        return ""
-
-    def turns_up(self, client: ClientId) -> bool:
-        return True
 
 
 def server_end(

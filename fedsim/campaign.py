@@ -8,6 +8,7 @@ from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 
+from fedsim.blocks.plugins import dumped
 from fedsim.building import Builder
 from fedsim.execution import Watch, ending, execute, is_finished
 from fedsim.record.folder import RunFolder
@@ -80,7 +81,7 @@ class Campaign:
         """
         if jobs < 1:
             raise ValueError(f"at least 1 job is needed; seen {jobs}")
-        pickled = pickle.dumps(self)
+        pickled = dumped(self)
         pool: AbstractContextManager[Executor] = (
             workers(jobs, watch) if executor is None else nullcontext(executor)
         )

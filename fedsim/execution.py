@@ -1,7 +1,5 @@
 """One run: a job is executed in its folder, or found to have been executed already."""
 
-import inspect
-import os
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from hashlib import sha256
@@ -12,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from fedsim.blocks.own import own_code
 from fedsim.building import Job
 from fedsim.building.ready import Ready
 from fedsim.errors import AuditError, DataError, RunError
@@ -130,14 +129,10 @@ def written(job: Ready) -> str:
 
 
 def made_by(job: Ready) -> str:
-    """Return a hash of the code that makes a run: fedsim's, and the method's and loss's modules."""
+    """Return a hash of the code that makes a run: fedsim's, and that of blocks of one's own."""
     digest = sha256(_own_code().encode())
-    scenario = job.variant.scenario
-    for part in (scenario.algorithm, scenario.problem.loss):
-        try:
-            digest.update(Path(inspect.getfile(type(part))).read_bytes())
-        except (OSError, TypeError):  # typed in where no file keeps it, so it may change
-            digest.update(os.urandom(32))
+    for text in own_code(job.variant.scenario):
+        digest.update(text)
     return digest.hexdigest()
 
 

@@ -1,7 +1,9 @@
 """The catalogue that a scenario is read with: built in, handed over, installed."""
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 from fedsim.blocks.installed import imported, installed
@@ -115,11 +117,17 @@ class Catalogue:
 
 def _both(model: type[Spec], other: type[Spec], name: str, registry: AnyRegistry) -> str:
     """Say that two classes are of one name."""
-    whose = "fedsim's own" if other in registry.built_in else "another"
+    whose = f"fedsim's own {other.__name__}" if other in registry.built_in else _said(other)
     return (
-        f"{model.__name__} cannot be used as {registry.one}: its {registry.key} '{name}' is"
-        f" that of {whose} {other.__name__}; give it one of its own"
+        f"{_said(model)} cannot be used as {registry.one}: its {registry.key} '{name}' is that of"
+        f" {whose}; give it another"
     )
+
+
+def _said(model: type[Spec]) -> str:
+    """Name a class and the file that it is from."""
+    file = getattr(sys.modules.get(model.__module__), "__file__", None)
+    return f"{model.__name__} ({Path(file).name})" if file else model.__name__
 
 
 NOTHING_GIVEN = Catalogue()

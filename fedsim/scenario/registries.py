@@ -1,9 +1,12 @@
 """Every kind of block there is, and the catalogue that a scenario is read with."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.catalogue import AnyRegistry, Catalogue
+from fedsim.blocks.own import specs_in
+from fedsim.blocks.plugins import blocks_of
 from fedsim.blocks.spec import Spec
 from fedsim.problems import LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
 from fedsim.scenario.availability import AVAILABILITY
@@ -59,16 +62,10 @@ def _made_in_python(source: object) -> Iterator[type[Spec]]:
             yield type(each)
 
 
-def specs_in(value: object) -> Iterator[Spec]:
-    """Yield every block in a value, the outer ones first."""
-    inner: Iterable[object] = ()
-    match value:
-        case Spec():
-            yield value
-            inner = (getattr(value, name) for name in type(value).model_fields)
-        case Mapping():
-            inner = value.values()
-        case list() | tuple():
-            inner = value
-    for each in inner:
-        yield from specs_in(each)
+def blocks_in(plugins: Iterable[Path]) -> list[type[Spec]]:
+    """Return the blocks in Python files of a user's own, which are run.
+
+    Raises:
+        BlockError: a file cannot be used, or holds no block.
+    """
+    return blocks_of(plugins, REGISTRIES)

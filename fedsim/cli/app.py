@@ -1,0 +1,10 @@
+"""The command `fedsim`, to which the other modules here add what it can do."""
+
+import typer
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Simulate federated optimisation over a network: scenario in, event log and tables out.",
+)

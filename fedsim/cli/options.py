@@ -1,0 +1,33 @@
+"""What several commands take: arguments and options."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="a scenario in YAML")]
+Places = Annotated[
+    list[Path], typer.Argument(metavar="DIR...", help="what `fedsim run` has written, or a part")
+]
+Place = Annotated[
+    Path, typer.Argument(metavar="DIR", help="what `fedsim run` has written, or a part")
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option("--target", metavar="COLUMN=NUMBER", help="what to reach, such as gap=1e-5"),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="replace a value: algorithm.censor=0.2"),
+]
+Out = Annotated[
+    Path | None, typer.Option(help="where the run folders go; runs/NAME where not given")
+]
+Jobs = Annotated[int, typer.Option(min=1, help="how many runs go on at once, in processes")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="make again what is there already")]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugin", metavar="PLUGIN", help="a Python file with blocks of your own; it is run"
+    ),
+]

@@ -1,0 +1,68 @@
+"""Commands that read what runs have written."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from fedsim import analysis, report
+from fedsim.cli.app import app
+from fedsim.cli.options import Place, Places, Targets
+from fedsim.terminal import err as _err
+from fedsim.terminal import errors as _errors
+from fedsim.terminal import out as _out
+
+
+@app.command()
+def compare(
+    places: Places,
+    targets: Targets = None,
+    against: Annotated[
+        str | None, typer.Option(help="the variant that the others are compared with")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="of the intervals")] = 0.95,
+    out: Annotated[
+        Path | None, typer.Option(help="where files go; comparison in the first DIR if not given")
+    ] = None,
+) -> None:
+    """Compare what variants have cost to reach a target, and say how sure that is."""
+    out = out or places[0] / "comparison"
+    with _errors():
+        comparison = analysis.Comparison.of(places, targets or (), against, confidence)
+        for table in comparison.tables():
+            _out.print(table)
+        for text in comparison.notes:
+            _err.print(escape(text), style="yellow")
+        comparison.write(out)
+    _out.print(f"tables and figures in {escape(str(out))}")
+
+
+@app.command("report")
+def report_command(
+    place: Place,
+    targets: Targets = None,
+    out: Annotated[
+        Path | None, typer.Option(help="the file to write; report.html in DIR where not given")
+    ] = None,
+) -> None:
+    """Write one HTML page that tells a study; it opens without a network."""
+    with _errors():
+        page = report.write(place, out, targets or ())
+    _out.print(f"report in {escape(str(page))}")
+
+
+@app.command()
+def trace(
+    place: Place,
+    rounds: Annotated[
+        str | None, typer.Option(metavar="FIRST:LAST", help="these rounds alone, such as 10:20")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="a file or folder; trace.json beside each log if not given")
+    ] = None,
+) -> None:
+    """Write what every client was doing as a trace, to be opened at https://ui.perfetto.dev."""
+    with _errors():
+        for file, count in analysis.write_traces(place, out, rounds):
+            _out.print(f"{count:,} events in {escape(str(file))}")

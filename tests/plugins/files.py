@@ -1,0 +1,92 @@
+"""Plugins as a user writes them, and the scenarios that name what is in them."""
+
+COMPRESSOR = '''\
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedsim.wire import Compressor, Contract, Sparse
+
+
+class EveryOther(Compressor):
+    """Every k-th coordinate, from a random one on, times k."""
+
+    kind: Literal["every-other"] = "every-other"
+    source: ClassVar[str] = "nobody"
+    law: ClassVar[str] = "unbiased, omega = k - 1"
+    stride: int = 2
+
+    def compress(self, vector, rng, form):
+        kept = np.arange(rng.integers(self.stride), vector.size, self.stride)
+        return Sparse.at(kept, vector * self.stride, form)
+
+    def contract(self, dimension):
+        return Contract("unbiased", self.stride - 1)
+'''
+
+SPLIT = '''\
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedsim.problems.splits.base import SizedSplit, grouped
+
+
+class Dealt(SizedSplit):
+    """Row after row, as cards are dealt."""
+
+    kind: Literal["round-robin"] = "round-robin"
+    source: ClassVar[str] = "nobody"
+
+    def assign(self, samples, clients, rng):
+        count = self.count(samples.rows, clients)
+        return grouped(np.arange(samples.rows) % count, count)
+'''
+
+LOSS = '''\
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedsim.problems import LinearLoss
+
+
+class Huber(LinearLoss):
+    """Squared error that goes on as a line beyond `width`."""
+
+    kind: Literal["huber"] = "huber"
+    source: ClassVar[str] = "Huber, 1964"
+    steepest: ClassVar[float] = 1.0
+    scale: Literal["sum", "mean"] = "mean"
+    width: float = 20.0
+
+    def forward(self, rows, w):
+        return (rows.X @ w - rows.t,)
+
+    def total(self, state):
+        size, width = np.abs(state[0]), self.width
+        return float(np.where(size <= width, size**2 / 2, width * (size - width / 2)).sum())
+
+    def slopes(self, state):
+        return np.clip(state[0], -self.width, self.width)
+
+    def curvatures(self, state):
+        return np.asarray(np.abs(state[0]) <= self.width, dtype=np.float64)
+'''
+
+SCENARIO = """\
+problem:
+  loss: {kind: squared, scale: sum, l2: 1}
+  data: {kind: sklearn, name: diabetes, preprocess: [standardise]}
+algorithm: {kind: gd, step_size: 0.1/L}
+fleet:
+  - {count: 3, device: phone-mid, radio: lte}
+stop: {rounds: 10}
+"""
+
+NAMED = {
+    "compressor": (COMPRESSOR, "wire.up.compressor={kind: every-other, stride: 3}"),
+    "split": (SPLIT, "problem.split.kind=round-robin"),
+    "loss": (LOSS, "problem.loss.kind=huber"),
+}
+"""What a plugin adds -> its text, and how a scenario names it."""

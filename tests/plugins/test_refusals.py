@@ -1,0 +1,112 @@
+"""What cannot be used as a plugin, or in one: one readable error, and nothing has run."""
+
+from pathlib import Path
+
+import pytest
+
+from .files import COMPRESSOR, SPLIT
+from .test_commands import invoke, scenario, written
+
+__all__ = ["scenario"]
+
+WITHOUT = {
+    "contract": COMPRESSOR.partition("    def contract")[0],
+    "compress": COMPRESSOR.replace("def compress(", "def squeeze("),
+    "law": COMPRESSOR.replace("    law: ", "    _law: "),
+    "source": COMPRESSOR.replace("    source: ", "    _source: "),
+    "kind": COMPRESSOR.replace('kind: Literal["every-other"] = "every-other"', 'kind: str = "x"'),
+}
+LACKS = {
+    "contract": "has no `contract`. It must return the class and the constant for the worst vector",
+    "compress": "has no `compress`. It must return what is sent; its `values` are what arrives",
+    "law": "has no `law`. It must say its class and constant, for people to read",
+    "source": "has no `source`. It must say the paper it is from, for people to read",
+    "kind": "has no `kind` of its own by which a scenario could name it. It must have a line such"
+    ' as kind: Literal["every-other"] = "every-other"',
+}
+WRONG = {
+    "def f(:\n": "line 1: SyntaxError",
+    "import no_such_module\n": "line 1: ModuleNotFoundError: No module named 'no_such_module'",
+    "x = 1\nclass Mine(Compresor): pass\n": "line 2: NameError: name 'Compresor' is not defined",
+    "def f():\n    return 1 / 0\nf()\n": "line 2: ZeroDivisionError",
+    "import sys\nsys.exit(3)\n": "line 2: SystemExit: 3",
+    "\0": "cannot be used",
+    "x = 1\n": "holds no block: none of its classes is a subclass of any of Algorithm, Loss",
+    "from fedsim.wire import TopK\n": "holds no block",
+    COMPRESSOR.replace("every-other", "top-k"): "'top-k' is that of fedsim's own TopK",
+    COMPRESSOR.replace("(self, dimension)", "(self)"): "`contract` takes (self), but is called with"
+    " (self, dimension)",
+}
+
+
+def refused(*command: str | Path) -> str:
+    """Return what a command says that is refused, in one block, without a traceback."""
+    result = invoke(*command)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+    assert not result.stdout
+    return " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("part", LACKS)
+def test_a_block_that_lacks_a_part_is_refused_with_what_it_is_for(
+    part: str, scenario: Path, tmp_path: Path
+) -> None:
+    mine, out = written(tmp_path, WITHOUT[part]), tmp_path / "out"
+    said = refused("run", scenario, "--out", out, "--plugin", mine)
+    assert f"EveryOther cannot be used as a compressor: it {LACKS[part]}" in said
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_file_that_cannot_be_used(text: str, scenario: Path, tmp_path: Path) -> None:
+    mine, out = written(tmp_path, text), tmp_path / "out"
+    said = refused("run", scenario, "--out", out, "--plugin", mine)
+    assert WRONG[text] in said
+    assert not out.exists()
+
+
+def test_the_line_that_failed_is_shown(scenario: Path, tmp_path: Path) -> None:
+    said = refused("check", scenario, "--plugin", written(tmp_path, "x = 1\nclass A(Nobody): x\n"))
+    assert said.endswith("class A(Nobody): x")
+
+
+@pytest.mark.parametrize("command", [["check", "small.yaml"], ["list"], ["schema"]])
+def test_a_file_that_is_not_there(
+    command: list[str], scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = refused(*command, "--plugin", "nowhere.py")
+    assert said == "the plugin nowhere.py cannot be read: No such file or directory"
+    assert "Is a directory" in refused(*command, "--plugin", tmp_path)
+
+
+def test_two_files_with_one_name(scenario: Path, tmp_path: Path) -> None:
+    one = written(tmp_path, SPLIT, "one.py")
+    two = written(tmp_path, SPLIT.replace("Dealt", "Cards"), "two.py")
+    said = refused("check", scenario, "--plugin", one, "--plugin", two)
+    assert (
+        "Cards (two.py) cannot be used as a split: its kind 'round-robin' is that of Dealt" in said
+    )
+    assert "(one.py)" in said
+
+
+def test_every_block_that_cannot_be_used_is_named_at_once(scenario: Path, tmp_path: Path) -> None:
+    both = f"{WITHOUT['law']}\n\n{SPLIT.replace('def assign', 'def deal')}"
+    said = refused("check", scenario, "--plugin", written(tmp_path, both))
+    assert "EveryOther cannot be used as a compressor" in said
+    assert "Dealt cannot be used as a split" in said
+    assert "has no `assign`" in said
+
+
+def test_what_is_only_there_for_others_and_what_is_private_is_no_block(
+    scenario: Path, tmp_path: Path
+) -> None:
+    base = SPLIT.replace('    kind: Literal["round-robin"] = "round-robin"\n', "").replace(
+        "Dealt", "Cards"
+    )
+    child = '\n\nclass Dealt(Cards):\n    kind: Literal["round-robin"] = "round-robin"\n'
+    private = SPLIT.replace("Dealt", "_Hidden")
+    mine = written(tmp_path, f"{base}{child}\n\n{private}")
+    result = invoke("check", scenario, "--set", "problem.split.kind=round-robin", "--plugin", mine)
+    assert result.exit_code == 0, result.output

@@ -12,8 +12,9 @@ from fedsim.blocks.catalogue import NOTHING_GIVEN, Catalogue, Failed
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.building import Job
+from fedsim.physics.radios import LORA, RADIOS
 from fedsim.ports import Array
-from fedsim.scenario import DEVICES, LORA, RADIOS, Preset
+from fedsim.scenario import DEVICES, Preset
 from fedsim.scenario.registries import REGISTRIES
 
 _FEW_CLIENTS = 8

@@ -12,8 +12,9 @@ from typer.testing import CliRunner, Result
 from fedsim import describe
 from fedsim.algorithms import ALGORITHMS
 from fedsim.cli import app, runs
+from fedsim.physics.radios import RADIOS
 from fedsim.problems import LOSSES, SOURCES, SPLITS
-from fedsim.scenario import DEVICES, RADIOS, load
+from fedsim.scenario import DEVICES, load
 from fedsim.wire import COMPRESSORS
 
 SCENARIO = """\

@@ -16,10 +16,11 @@ import fedsim
 from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.registry import kinds_of
 from fedsim.cli import app
+from fedsim.physics.radios import LORA, RADIOS
 from fedsim.problems import LOSSES, SOURCES, SPLITS
 from fedsim.record.rounds import COLUMNS
 from fedsim.record.schema import ARROW_SCHEMA, EVENT_NAMES
-from fedsim.scenario import DEVICES, LORA, RADIOS, load, schema
+from fedsim.scenario import DEVICES, load, schema
 from fedsim.wire import COMPRESSORS
 from tests.conftest import ROOT
 

@@ -21,7 +21,7 @@ import simpy
 
 from fedsim.algorithms.censored import GradientDescent, Innovation, Iterate
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.radios import RadioModel
+from fedsim.physics.radios import Radio
 from fedsim.physics.topology import Topology, star
 from fedsim.ports import Array, Client, Server, Work
 from fedsim.protocol.stopping import StopRules
@@ -89,10 +89,19 @@ def bare_timeouts(count: int) -> None:
 
 def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
     """Run CLIENTS x rounds client-rounds, event log included."""
-    fleet = [
-        Member(DEVICE, RadioModel(1e6 + i, 2e6 + i, 0.01, 1e-7, 1e-7, 1.0), FREE)
+    radios = [
+        Radio.in_si(
+            kind="custom",
+            up=1e6 + i,
+            down=2e6 + i,
+            latency=0.01,
+            energy_up=1e-7,
+            energy_down=1e-7,
+            base=1.0,
+        )
         for i in range(CLIENTS)
     ]
+    fleet = [Member(DEVICE, radio, radio.rates({}), FREE) for radio in radios]
     setup = Setup(
         algorithm=Echo(step_size=1.0),
         fleet=fleet,

@@ -24,6 +24,7 @@ from typing import Literal
 
 import numpy as np
 
+from fedsim.physics.radios import Constant
 from fedsim.physics.topology import Topology, star, tree
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.courses import Sharing, courses, delay
@@ -125,8 +126,8 @@ def by_fedsim(one: Platform, model: Sharing) -> list[float]:
     up, down = courses(
         calendar,
         one.topology,
-        one.rates[: one.clients],
-        one.rates[one.clients :],
+        [Constant(rate) for rate in one.rates[: one.clients]],
+        [Constant(rate) for rate in one.rates[one.clients :]],
         model=model,
         radio_latency=one.latency,
     )

@@ -3,11 +3,13 @@
 import re
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from math import isnan
 from typing import Any
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from fedsim.blocks.spec import IN_SI
 from fedsim.blocks.units import ARITHMETIC, divides_bit, factor, noun
 from fedsim.blocks.wording import shown
 
@@ -96,8 +98,19 @@ class Quantity:
         with localcontext(ARITHMETIC):
             return float(Decimal(number) * size)
 
-    def _within(self, text: str, value: float) -> float:
+    def _read(self, value: object, info: ValidationInfo) -> float:
+        """Return the value in base units, which code may give as a number."""
+        bare = info.context is IN_SI and not isinstance(value, bool)
+        if not (bare and isinstance(value, int | float)):
+            return self.parse(value)
+        if value == float("inf") and self.word:
+            return float("inf")
+        return self._within(value, float(value))
+
+    def _within(self, text: object, value: float) -> float:
         """Return the value unless it is out of bounds."""
+        if isnan(value):
+            raise self._refusal(text, "", " as a number")
         if not self.signed and (value < 0 or (value == 0 and self.positive)):
             raise self._refusal(text, "", " above 0" if self.positive else " of 0 or more")
         if value > self.most:
@@ -125,11 +138,11 @@ class Quantity:
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Validate by `parse`; write by `format` in JSON, and so in YAML."""
+        """Validate by `parse`, or take code's numbers; write by `format` in JSON and YAML."""
         written = core_schema.plain_serializer_function_ser_schema(
             self.format, return_schema=core_schema.str_schema(), when_used="json-unless-none"
         )
-        return core_schema.no_info_plain_validator_function(self.parse, serialization=written)
+        return core_schema.with_info_plain_validator_function(self._read, serialization=written)
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler

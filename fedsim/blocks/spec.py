@@ -1,6 +1,11 @@
 """The base of everything a user writes down: frozen, closed pydantic models."""
 
+from typing import Any, Final, Self
+
 from pydantic import BaseModel, ConfigDict
+
+IN_SI: Final = object()
+"""The context of a validation in which quantities are numbers in SI units."""
 
 
 class Spec(BaseModel):
@@ -13,3 +18,14 @@ class Spec(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
     )
+
+    @classmethod
+    def in_si(cls, **values: Any) -> Self:
+        """Return a block whose quantities are given as numbers in SI units, as code has them.
+
+        A text with its unit, as a file has it, is a quantity all the same.
+
+        Raises:
+            ValidationError: a ValueError; a value is none that a file could have.
+        """
+        return cls.model_validate(values, context=IN_SI)

@@ -46,7 +46,7 @@ def closing(
 def _lose(make: Make, scenario: Scenario) -> bool:
     """Say whether a message of a group can be lost for good."""
     cell = scenario.network.broadcast == "cell"
-    return make.radio.loss is not None and (make.radio.tries is not None or cell)
+    return make.radio.loss.mean > 0 and (make.radio.most_tries is not None or cell)
 
 
 def _surely_closes(scenario: Scenario, policy: Participation) -> bool:
@@ -78,7 +78,7 @@ def _refuse(
             "nothing would close a round that waits for it; add participation.deadline,"
             " participation.give_up, or a quorum that can do without one client"
         )
-    if make.radio.tries is not None:
+    if make.radio.most_tries is not None:
         tries = f"{make.radio.tries} {'try' if make.radio.tries == 1 else 'tries'}"
         text = f"{lost}, after {tries}, and {way_out}, or use tries: unlimited"
         findings.add(f"fleet.{make.group}.radio.tries", text)

@@ -7,7 +7,7 @@ from operator import itemgetter
 from fedsim.building.findings import Findings
 from fedsim.building.fleet import Make
 from fedsim.problems import LocalLoss
-from fedsim.scenario import DeadlineSilence, Radio, Scenario
+from fedsim.scenario import DeadlineSilence, Scenario
 from fedsim.scenario.participation import Rounds
 
 FLICKER = 0.01
@@ -58,10 +58,10 @@ def deadline(scenario: Scenario) -> tuple[str, float]:
 def check_supplies(makes: Sequence[Make], findings: Findings) -> None:
     """Find batteries that would have to give a finite energy in no time."""
     for make in makes:
-        radio = make.radio
-        costs = {"up": (radio.up, radio.energy_up), "down": (radio.down, radio.energy_down)}
-        for way, (rate, energy) in costs.items():
-            if make.battery is not None and rate == inf and energy > 0:
+        rates, draw = make.rates, make.radio.draw
+        costs = {"up": (rates.up, draw.energy_up), "down": (rates.down, draw.energy_down)}
+        for way, (law, energy) in costs.items():
+            if make.battery is not None and law.constant == inf and energy > 0:
                 text = (
                     f'seen "unlimited" with {energy * 1e9:g} nJ/bit, which {make.name} would draw'
                     ' from its battery in no time; give a rate, such as "5 Mbit/s"'
@@ -105,9 +105,10 @@ def check_cells(scenario: Scenario, makes: Sequence[Make], findings: Findings) -
     if scenario.network.broadcast != "cell":
         return
     for make in makes:
-        if isinstance(make.spec.radio, Radio) and make.spec.radio.down_trace is not None:
+        if make.rates.down.signal is not None:
             text = (
                 f"clients of {make.name} follow a trace each, so a broadcast that all of them hear"
                 " has no one rate; use network.broadcast: unicast, or a constant rate"
             )
-            findings.add(f"fleet.{make.group}.radio.down_trace", text)
+            key = ".down_trace" if "down_trace" in make.radio.traces else ""
+            findings.add(f"fleet.{make.group}.radio{key}", text)

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedsim.physics.availability import Intervals, read_intervals
+from fedsim.physics.radios.traces import CsvTrace, Trace
 from fedsim.physics.signals import Steps
 from fedsim.physics.traces import read_csv, read_mahimahi, read_power
-from fedsim.scenario import Trace
-from fedsim.scenario.traces import CsvTrace
 
 T = TypeVar("T")
 

@@ -6,16 +6,15 @@ from functools import cached_property
 
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
-from fedsim.building.radios import radio_model
 from fedsim.physics.availability import ALWAYS, NEVER, Availability, Bernoulli, Markov
 from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel, Slowdown
-from fedsim.physics.radios import RadioModel, Rate
+from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.signals import Constant, Signal, Steps
 from fedsim.physics.slowdowns import Lognormal, ShiftedExponential
 from fedsim.ports import ClientId, Oracle
 from fedsim.scenario import Availability as AvailabilitySpec
-from fedsim.scenario import Charging, Device, Group, Radio
+from fedsim.scenario import Charging, Device, Group
 from fedsim.scenario.availability import (
     BernoulliAvailability,
     IntervalAvailability,
@@ -37,7 +36,9 @@ class Make:
     Attributes:
         group: its number in the fleet.
         spec: what was written.
-        device, radio, battery: models; the traces in them start at their beginning.
+        device, battery: models.
+        signals: what the traces of its radio say, by their keys.
+        rates: of its radio. All traces start at their beginning.
         availability: for all clients, or by their numbers.
         least: the factor on its time that no task is faster than.
     """
@@ -45,10 +46,16 @@ class Make:
     group: int
     spec: Group
     device: DeviceModel
-    radio: RadioModel
+    signals: Mapping[str, Steps]
+    rates: Rates
     battery: BatteryModel | None
     availability: Availability | Mapping[ClientId, Availability]
     least: float = 1.0
+
+    @property
+    def radio(self) -> RadioLaw:
+        """Its radio."""
+        return self.spec.radio
 
     @property
     def name(self) -> str:
@@ -61,40 +68,36 @@ class Make:
 
     def member(self, client: ClientId, oracle: Oracle, seed: int) -> Member:
         """Return one client; where its traces start is drawn from its stream "trace"."""
-        radio, battery, availability = self.radio, self.battery, self.availability
+        rates, battery, availability = self.rates, self.battery, self.availability
         if any(self._shifts):
-            radio, battery = self._shifted(client, seed)
+            rates, battery = self._shifted(client, seed)
         if isinstance(availability, Mapping):
             availability = availability.get(client, NEVER)
-        return Member(self.device, radio, oracle, battery, availability, self.group)
+        return Member(self.device, self.radio, rates, oracle, battery, availability, self.group)
 
     @cached_property
-    def _shifts(self) -> tuple[bool, bool, bool]:
-        """Whether the traces up, down and of the charger start anywhere."""
-        radio, battery = self.spec.radio, self.spec.battery
-        traces = (radio.up_trace, radio.down_trace) if isinstance(radio, Radio) else (None, None)
-        charging = battery.charging if battery else None
-        up, down, power = (
-            getattr(each, "shift", "none") == "random" for each in (*traces, charging)
-        )
-        return up, down, power
+    def _shifts(self) -> tuple[frozenset[str], bool]:
+        """Which traces of the radio start anywhere, and whether that of the charger does."""
+        shifted = [key for key, each in self.radio.traces.items() if each.shift == "random"]
+        charging = self.spec.battery.charging if self.spec.battery else None
+        return frozenset(shifted), getattr(charging, "shift", "none") == "random"
 
-    def _shifted(self, client: ClientId, seed: int) -> tuple[RadioModel, BatteryModel | None]:
-        """Return radio and battery of a client whose traces start anywhere.
+    def _shifted(self, client: ClientId, seed: int) -> tuple[Rates, BatteryModel | None]:
+        """Return rates and battery of a client whose traces start anywhere.
 
-        The two directions start at the same share of their patterns, so that two traces of
+        All traces of a radio start at the same share of their patterns, so that two traces of
         one drive stay together.
         """
         drive, sky = stream(seed, "trace", client).random(2).tolist()
-        up, down, power = self._shifts
-        radio = replace(
-            self.radio,
-            up=_started(self.radio.up, drive) if up else self.radio.up,
-            down=_started(self.radio.down, drive) if down else self.radio.down,
-        )
+        keys, power = self._shifts
+        signals = {
+            key: _from(signal, drive) if key in keys else signal
+            for key, signal in self.signals.items()
+        }
+        rates = self.radio.rates(signals) if keys else self.rates
         if self.battery is None or not power:
-            return radio, self.battery
-        return radio, replace(self.battery, source=_from(self.battery.source, sky))
+            return rates, self.battery
+        return rates, replace(self.battery, source=_from(self.battery.source, sky))
 
 
 def makes(groups: Sequence[Group], files: Files, findings: Findings) -> tuple[Make, ...]:
@@ -107,15 +110,43 @@ def makes(groups: Sequence[Group], files: Files, findings: Findings) -> tuple[Ma
 
 def _make(number: int, group: Group, files: Files, findings: Findings, key: str) -> Make:
     slowdown = _slowdown(group.device)
+    signals = _signals(group.radio, files, findings, f"{key}.radio")
     return Make(
         number,
         group,
         _device(group.device, slowdown),
-        radio_model(group.radio, files, findings, f"{key}.radio"),
+        signals,
+        group.radio.rates(signals),
         _battery(group, files, findings, f"{key}.battery.charging.path"),
         _availability(group.availability, files, findings, f"{key}.availability.path"),
         slowdown.least if slowdown else 1.0,
     )
+
+
+def _signals(radio: RadioLaw, files: Files, findings: Findings, key: str) -> dict[str, Steps]:
+    """Return what the traces of a radio say; what is wrong with one is found at its key."""
+    signals: dict[str, Steps] = {}
+    for name, trace in radio.traces.items():
+        place = f"{key}.{name}"
+        with findings.at(place):
+            signals[name] = files.rate(trace)
+            _check_traffic(signals[name], findings, place)
+    return signals
+
+
+def _check_traffic(trace: Steps, findings: Findings, key: str) -> None:
+    """A rate that is zero from some time on carries what is sent then nowhere."""
+    if trace.average > 0:
+        return
+    if trace.peak > 0:
+        last = float(trace.times[-1])
+        text = (
+            f"the trace ends at 0 Mbit/s after {last:g} s and does not repeat, so that nothing is"
+            " ever delivered after that; use repeat: true, or end it above 0"
+        )
+    else:
+        text = "the trace has no traffic: its rate is 0 Mbit/s at all times; give another file"
+    findings.add(key, text)
 
 
 def _device(spec: Device, slowdown: Slowdown | None) -> DeviceModel:
@@ -191,10 +222,6 @@ def _availability(
             with findings.at(key):
                 found = files.intervals(spec.path)
     return found
-
-
-def _started(rate: Rate, share: float) -> Rate:
-    return _from(rate, share) if isinstance(rate, Steps) else rate
 
 
 def _from(signal: Signal, share: float) -> Signal:

@@ -15,9 +15,7 @@ import numpy as np
 from fedsim.algorithms import Algorithm, FedGradMP
 from fedsim.building.fleet import Make
 from fedsim.building.job import Job
-from fedsim.physics.channels import Shannon
-from fedsim.physics.lora import LoRa
-from fedsim.physics.radios import RadioModel, Rate
+from fedsim.physics.radios.rates import over
 from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Route, Topology
 from fedsim.problems import LocalLoss
@@ -28,9 +26,6 @@ GIVE_UP = 600.0
 
 MANY = 10
 """How many times over the slowest client's best round is waited for."""
-
-SHADOW = 2
-"""Behind a shadow of how many standard deviations a link of `Shannon`'s law is looked at."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +57,7 @@ def slowest(job: Job) -> Slowest:
     members, makes, topology = job.around
     initial = np.zeros(job.problem.dimension)
     bits = Dense.of(initial, job.scenario.wire.values).bits + HEADER_BITS
-    alone = [_on_air(make.radio, bits) for make in makes]
+    alone = [_on_air(make, bits) for make in makes]
     busy = (
         [0.0] * len(members)
         if topology is None
@@ -71,7 +66,7 @@ def slowest(job: Job) -> Slowest:
     spans = [
         _work(job.algorithm, loss, makes[number])
         + alone[number]
-        + shared * _transmissions(makes[number].radio)
+        + shared * makes[number].radio.transmissions
         for number, loss, shared in zip(members, job.problem.losses, busy, strict=True)
     ]
     last = int(np.argmax(spans))
@@ -95,34 +90,18 @@ def _work(algorithm: Algorithm, loss: LocalLoss, make: Make) -> float:
     return make.device.nominal(loss.gradient_operations * samples / loss.rows, samples)
 
 
-def _on_air(radio: RadioModel, bits: int) -> float:
+def _on_air(make: Make, bits: int) -> float:
     """Return the seconds in which a client's own radio takes a message in, and sends one."""
-    ways = sum(_way(rate, radio, bits) for rate in (radio.down, radio.up))
-    waits = 2 * (radio.latency + radio.promotion_time)
-    return ways * _transmissions(radio) + waits
+    radio = make.radio
+    framed = bits + radio.packaging.bits(bits)
+    ways = sum(law.seconds(bits, framed) for law in (make.rates.down, make.rates.up))
+    waits = 2 * (radio.latency + radio.connection.promotion_time)
+    return ways * radio.transmissions + waits
 
 
-def _way(rate: Rate, radio: RadioModel, bits: int) -> float:
-    if isinstance(rate, LoRa):
-        span = rate.span(bits)
-        return span.elapsed + span.rest
-    return _over(_usual(rate), bits + radio.framing.bits(bits))
-
-
-def _usual(rate: float | Signal | Shannon) -> float:
-    """Return the rate in the long run; under fading that of a bad place, bit/s."""
-    if isinstance(rate, Shannon):
-        return rate.rate(1.0, SHADOW * rate.shadowing_db)
-    return float(rate) if isinstance(rate, int | float) else rate.average
-
-
-def _transmissions(radio: RadioModel) -> float:
-    """Return how often a packet is sent, on average."""
-    return 1.0 if radio.loss is None else radio.loss.expected_transmissions(radio.tries)
-
-
-def _over(rate: float, bits: float) -> float:
-    return bits / rate if rate else inf
+def _usual(capacity: float | Signal) -> float:
+    """Return what a link carries in the long run, bit/s."""
+    return float(capacity) if isinstance(capacity, int | float) else capacity.average
 
 
 def _shared(topology: Topology, bits: int, asked: int | None) -> list[float]:
@@ -130,7 +109,7 @@ def _shared(topology: Topology, bits: int, asked: int | None) -> list[float]:
     most = len(topology.up) if asked is None else asked
     users = Counter(link for route in (*topology.up, *topology.down) for link in route.links)
     spans = {
-        link: _over(_usual(topology.links[link].capacity), min(count, most) * bits)
+        link: over(_usual(topology.links[link].capacity), min(count, most) * bits)
         for link, count in users.items()
     }
 

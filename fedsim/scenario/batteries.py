@@ -10,7 +10,7 @@ from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import Fraction, Leak, Power, Share, TimeOfDay, WattHours
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
-from fedsim.scenario.traces import Shift, check_shift
+from fedsim.physics.radios.traces import Shift, check_shift
 
 
 class NoCharging(Spec):

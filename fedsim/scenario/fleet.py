@@ -8,11 +8,10 @@ from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
-from fedsim.blocks.quantities import UNLIMITED
 from fedsim.blocks.spec import Spec
+from fedsim.physics.radios import AnyRadio
 from fedsim.scenario.availability import AnyAvailability
 from fedsim.scenario.batteries import Battery, percent
-from fedsim.scenario.channels import AnyRadio
 from fedsim.scenario.devices import Device
 
 
@@ -37,7 +36,7 @@ class Group(Spec):
     @property
     def loses(self) -> bool:
         """Whether a message of these clients, or to them, may be lost for good."""
-        return self.radio.loss.kind != "none" and self.radio.tries != UNLIMITED
+        return self.radio.loss.mean > 0 and self.radio.most_tries is not None
 
     @property
     def may_miss(self) -> bool:

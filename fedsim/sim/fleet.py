@@ -6,14 +6,12 @@ from functools import partial
 
 import numpy as np
 
-from fedsim.physics.radios import limit
 from fedsim.physics.topology import Route, star
 from fedsim.ports import Array, ClientId
 from fedsim.record.ledger import NO_STORES, Stores
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.carriers import carrier
 from fedsim.sim.network.cells import CellNetwork
 from fedsim.sim.network.courses import Course, courses, delay
 from fedsim.sim.network.lanes import Lane
@@ -24,7 +22,7 @@ from fedsim.sim.power.radio import Radio
 from fedsim.sim.power.rest import RestMeter
 from fedsim.sim.power.supply import Supply
 from fedsim.sim.presence import Presence
-from fedsim.sim.setup import Setup
+from fedsim.sim.setup import Member, Setup
 
 
 class Fleet:
@@ -56,12 +54,16 @@ class Fleet:
             )
         self.processors = [Processor(member.device, calendar, supply) for member, supply in members]
         self.radios = [
-            CellularRadio(member.radio, client, supply, calendar, log, traffic)
-            if member.radio.stateful
-            else Radio(member.radio, supply)
-            for client, (member, supply) in enumerate(members)
+            self._radio(client, member, supply) for client, (member, supply) in enumerate(members)
         ]
         self.up, self.down = self._lanes(setup)
+
+    def _radio(self, client: ClientId, member: Member, supply: Supply | None) -> Radio:
+        law, continuous = member.radio, all(rate.continuous for rate in member.rates)
+        if not law.connection.stateful:
+            return Radio(law, supply, continuous=continuous)
+        live = self._calendar, self._log, self._traffic
+        return CellularRadio(law, client, supply, *live, continuous=continuous)
 
     def _supply(self, setup: Setup, client: ClientId, idle: float) -> Supply | None:
         model = setup.fleet[client].battery
@@ -77,8 +79,8 @@ class Fleet:
         up, down = courses(
             self._calendar,
             topology,
-            [limit(member.radio.up) for member in fleet],
-            [limit(member.radio.down) for member in fleet],
+            [member.rates.up for member in fleet],
+            [member.rates.down for member in fleet],
             model=setup.sharing,
             radio_latency=[member.radio.latency for member in fleet],
             watched=self._watched(setup),
@@ -94,16 +96,18 @@ class Fleet:
     def _lane(
         self, setup: Setup, client: ClientId, course: Course, route: Route, *, up: bool
     ) -> Lane:
-        radio = self.radios[client]
-        model, way = radio.model, "up" if up else "down"
+        radio, rates = self.radios[client], setup.fleet[client].rates
+        law, loss, way = radio.law, radio.law.loss, "up" if up else "down"
+        rate = rates.up if up else rates.down
         return Lane(
             client,
             radio,
             course,
             # Both directions draw from a stream of one name: shadow and fading are the place's.
-            carrier(model.up if up else model.down, partial(setup.rng, "channel", client)),
-            None if model.loss is None else model.loss.process(setup.rng("loss", client, way)),
-            delay(model.latency + route.latency, setup.sharing),
+            rate,
+            rate.carrier(partial(setup.rng, "channel", client)),
+            loss.process(setup.rng("loss", client, way)) if loss.mean else None,
+            delay(law.latency + route.latency, setup.sharing),
             up=up,
             mortal=not self.presence.immortal(client),
         )

@@ -10,7 +10,7 @@ from fedsim.computing import Evaluator, OneByOne
 from fedsim.physics.availability import ALWAYS, Availability
 from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.radios import RadioModel
+from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.topology import Topology
 from fedsim.ports import Array, ClientId, Oracle, Packer
 from fedsim.protocol.participation import Participation
@@ -44,7 +44,8 @@ class Member:
     """One client of the fleet, and the loss that lies on it.
 
     Attributes:
-        device, radio: its models.
+        device, radio: what it is made of.
+        rates: of its radio; its traces start where they do for this client.
         oracle: its loss.
         battery: None on mains.
         availability: when it can be reached.
@@ -52,7 +53,8 @@ class Member:
     """
 
     device: DeviceModel
-    radio: RadioModel
+    radio: RadioLaw
+    rates: Rates
     oracle: Oracle
     battery: BatteryModel | None = None
     availability: Availability = ALWAYS

@@ -177,7 +177,7 @@ def test_a_battery_gives_no_energy_in_no_time(tmp_path: Path) -> None:
 
 
 def test_a_lora_frame_carries_its_mac_bytes_beside_the_message(tmp_path: Path) -> None:
-    framing = job(tmp_path, fleet=group(count=2, radio="lora-sf7")).setup.fleet[0].radio.framing
+    framing = job(tmp_path, fleet=group(count=2, radio="lora-sf7")).setup.fleet[0].radio.packaging
     assert (framing.packets(8 * 222), framing.bits(8 * 222)) == (1, 8 * 13)
     assert (framing.packets(8 * 223), framing.bits(8 * 223)) == (2, 2 * 8 * 13)
 

@@ -1,5 +1,6 @@
 """Groups become models: the figures of devices and radios."""
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -7,14 +8,14 @@ import numpy as np
 import pytest
 
 from fedsim.physics.availability import ALWAYS
-from fedsim.physics.channels import Shannon
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.lora import LoRa
-from fedsim.physics.loss import GilbertElliott, Independent
+from fedsim.physics.packet_loss import NoLoss
 from fedsim.physics.packets import NONE
-from fedsim.physics.radios import RadioModel
+from fedsim.physics.radios import Constant, LoRa, Rates, Shannon
+from fedsim.physics.radios.base import NO_DRAW
 from fedsim.sim.setup import Member
 from tests.building.plans import group, job
+from tests.physics.losses import GilbertElliott, Independent
 
 
 def members(folder: Path, **changes: Any) -> list[Member]:
@@ -25,15 +26,24 @@ def device(folder: Path, block: Any) -> DeviceModel:
     return members(folder, device=block)[0].device
 
 
-def radio(folder: Path, block: Any) -> RadioModel:
+def radio(folder: Path, block: Any) -> Any:
     return members(folder, radio=block)[0].radio
+
+
+def rates(folder: Path, block: Any) -> Rates:
+    return members(folder, radio=block)[0].rates
 
 
 def test_an_ideal_fleet_is_what_a_scenario_without_one_has(tmp_path: Path) -> None:
     split = {"kind": "contiguous", "clients": 3}
     built = job(tmp_path, fleet=[], problem=PROBLEM | {"split": split})
     assert [member.device for member in built.setup.fleet] == [DeviceModel()] * 3
-    assert [member.radio for member in built.setup.fleet] == [RadioModel()] * 3
+    assert [member.rates for member in built.setup.fleet] == [
+        Rates(Constant(inf), Constant(inf))
+    ] * 3
+    nothing = NO_DRAW.model_dump()
+    for member in built.setup.fleet:
+        assert member.radio.draw.model_dump(include=set(nothing)) == nothing
     assert {member.availability for member in built.setup.fleet} == {ALWAYS}
 
 
@@ -91,12 +101,13 @@ def test_a_slowdown_is_drawn(
 
 def test_a_cellular_radio_has_its_states_and_framing(tmp_path: Path) -> None:
     model = radio(tmp_path, "lte")
-    assert (model.up, model.down, model.latency) == (6e6, 13e6, 0.03)
+    assert rates(tmp_path, "lte") == (Constant(6e6), Constant(13e6))
+    assert model.latency == 0.03
     assert (model.energy_up, model.base) == (438.39e-9, 1.28804)
     assert (model.promotion_power, model.promotion_time) == (1.211, 0.26)
     assert (model.tail_power, model.tail_time) == (1.06, 11.6)
-    assert model.framing.bits(8 * 1440) == 8 * 60
-    assert (model.loss, model.tries) == (None, None)
+    assert model.packaging.bits(8 * 1440) == 8 * 60
+    assert (model.loss, model.most_tries) == (NoLoss(), None)
 
 
 def test_a_radio_of_states_draws_while_its_direction_is_busy(tmp_path: Path) -> None:
@@ -105,15 +116,17 @@ def test_a_radio_of_states_draws_while_its_direction_is_busy(tmp_path: Path) -> 
 
 
 def test_the_ideal_radio_has_no_framing(tmp_path: Path) -> None:
-    assert radio(tmp_path, "ideal").framing == NONE
+    assert radio(tmp_path, "ideal").packaging == NONE
 
 
 def test_lora_has_its_time_on_air_both_ways(tmp_path: Path) -> None:
-    model = radio(tmp_path, {"kind": "lora-sf12", "duty": "10 %"})
-    assert model.up == model.down == LoRa(spreading=12, duty=0.1)
-    assert isinstance(model.up, LoRa)
-    assert model.up.airtime(51 + 13) == pytest.approx(2.79, abs=0.005)
-    assert (model.send, model.receive, model.latency) == (0.092, 0.037, 1.0)
+    block = {"kind": "lora-sf12", "duty": "10 %"}
+    up, down = rates(tmp_path, block)
+    assert up == down == LoRa(spreading=12, duty=0.1)
+    assert isinstance(up, LoRa)
+    assert up.airtime(51 + 13) == pytest.approx(2.79, abs=0.005)
+    model = radio(tmp_path, block)
+    assert (model.draw.send, model.draw.receive, model.latency) == (0.092, 0.037, 1.0)
 
 
 SHANNON = {
@@ -128,20 +141,21 @@ SHANNON = {
 
 
 def test_a_shannon_link_is_stronger_down(tmp_path: Path) -> None:
-    model = radio(tmp_path, SHANNON)
-    assert isinstance(model.up, Shannon)
-    assert isinstance(model.down, Shannon)
+    up, down = rates(tmp_path, SHANNON)
+    assert isinstance(up, Shannon)
+    assert isinstance(down, Shannon)
     signal, noise = 10 ** (-12.81), 10 ** (-17.4) * 1e-3 * 1e6
-    assert model.up.rate(1.0) == pytest.approx(1e6 * np.log2(1 + 0.01 * signal / noise))
-    assert model.down.mean_snr() == pytest.approx(100 * model.up.mean_snr())
-    assert (model.send, model.receive) == (0.01, 0)
-    assert radio(tmp_path, SHANNON | {"send": "2 W"}).send == 2.0
+    assert up.rate(1.0) == pytest.approx(1e6 * np.log2(1 + 0.01 * signal / noise))
+    assert down.mean_snr() == pytest.approx(100 * up.mean_snr())
+    draw = radio(tmp_path, SHANNON).draw
+    assert (draw.send, draw.receive) == (0.01, 0)
+    assert radio(tmp_path, SHANNON | {"send": "2 W"}).draw.send == 2.0
 
 
 def test_a_first_order_radio_pays_by_the_distance(tmp_path: Path) -> None:
     block = {"kind": "first-order", "distance": "50 m", "up": "2 Mbit/s", "down": "1 Mbit/s"}
-    model = radio(tmp_path, block)
-    assert (model.up, model.down) == (2e6, 1e6)
+    assert rates(tmp_path, block) == (Constant(2e6), Constant(1e6))
+    model = radio(tmp_path, block).draw
     assert model.energy_up == pytest.approx(50e-9 + 100e-12 * 2500)
     assert model.energy_down == pytest.approx(50e-9)
 
@@ -149,10 +163,10 @@ def test_a_first_order_radio_pays_by_the_distance(tmp_path: Path) -> None:
 def test_loss_and_tries(tmp_path: Path) -> None:
     burst = {"kind": "gilbert-elliott", "p": "1 %", "r": "20 %", "h": "10 %"}
     lossy = radio(tmp_path, {"kind": "wifi", "loss": burst})
-    assert (lossy.loss, lossy.tries) == (GilbertElliott(0.01, 0.2, 0.1, 1.0), None)
+    assert (lossy.loss, lossy.most_tries) == (GilbertElliott(0.01, 0.2, 0.1, 1.0), None)
     rate = {"kind": "independent", "rate": "5 %"}
     quorum = {"kind": "full", "quorum": "50 %"}
     fleet = group(radio={"kind": "lora-sf7", "loss": rate, "tries": 3})
     member = job(tmp_path, fleet=fleet, participation=quorum).setup.fleet[0]
-    assert (member.radio.loss, member.radio.tries) == (Independent(0.05), 3)
-    assert radio(tmp_path, {"kind": "wifi", "loss": rate | {"rate": "0 %"}}).loss is None
+    assert (member.radio.loss, member.radio.most_tries) == (Independent(0.05), 3)
+    assert radio(tmp_path, {"kind": "wifi", "loss": rate | {"rate": "0 %"}}).loss.mean == 0

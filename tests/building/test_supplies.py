@@ -106,7 +106,7 @@ def shifts(folder: Path, clients: int, seed: int = 1, **trace: Any) -> list[tupl
     }
     found = []
     for member in job(folder, seed=seed, fleet=group(count=clients, radio=block)).setup.fleet:
-        up, down = member.radio.up, member.radio.down
+        up, down = (rate.signal for rate in member.rates)
         assert isinstance(up, Steps)
         assert isinstance(down, Steps)
         found.append((up.offset / up.period, down.offset / down.period))
@@ -116,10 +116,10 @@ def shifts(folder: Path, clients: int, seed: int = 1, **trace: Any) -> list[tupl
 def test_traces_take_the_place_of_the_rates(tmp_path: Path) -> None:
     assert shifts(tmp_path, 2) == [(0, 0), (0, 0)]
     block = {"kind": "wifi", "up_trace": {"kind": "csv", "path": "a.csv"}}
-    model = members(tmp_path, radio=block)[0].radio
-    assert isinstance(model.up, Steps)
-    assert [model.up.at(t) for t in (1, 3, 7)] == [1e7, 0, 4e6]
-    assert (model.down, model.energy_up) == (30e6, 283.17e-9)
+    member = members(tmp_path, radio=block)[0]
+    assert isinstance(member.rates.up.signal, Steps)
+    assert [member.rates.up.signal.at(t) for t in (1, 3, 7)] == [1e7, 0, 4e6]
+    assert (member.rates.down.constant, member.radio.draw.energy_up) == (30e6, 283.17e-9)
 
 
 def test_a_random_shift_is_the_clients_own_and_keeps_two_traces_together(tmp_path: Path) -> None:

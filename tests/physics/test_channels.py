@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import exp1
 
-from fedsim.physics.channels import Shannon, first_order
+from fedsim.physics.radios import FirstOrderRadio, Shannon
 from fedsim.streams import stream
 
 CELL = Shannon(bandwidth=10e6, power=0.2, distance=1000.0)
@@ -111,11 +111,15 @@ def test_both_directions_of_one_stream_fade_together() -> None:
 
 
 def test_first_order_energies() -> None:
-    up, down = first_order(100.0)
+    def energies(**figures: float) -> tuple[float, float]:
+        draw = FirstOrderRadio.in_si(up=1.0, down=1.0, **figures).draw
+        return draw.energy_up, draw.energy_down
+
+    up, down = energies(distance=100.0)
     assert up == pytest.approx(1.05e-6)
     assert down == 50e-9
-    assert first_order(0.0) == (50e-9, 50e-9)
-    assert first_order(10.0, electronics=0.0, amplifier=2.0) == (200.0, 0.0)
+    assert energies(distance=1e-20) == (50e-9, 50e-9)
+    assert energies(distance=10.0, electronics=0.0, amplifier=2.0) == (200.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.physics.lora import EU868_PAYLOAD, LoRa
+from fedsim.physics.radios.lora import EU868_PAYLOAD, LoRa
 
 MODEMS = st.builds(
     LoRa,

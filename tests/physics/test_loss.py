@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from fedsim.physics.loss import GilbertElliott, Independent, LossModel, Outcome, repeat
+from fedsim.physics.packet_loss import (
+    GilbertElliottLoss,
+    IndependentLoss,
+    Outcome,
+    PacketLoss,
+    repeat,
+)
+from tests.physics.losses import GilbertElliott, Independent
 
 BURSTS = GilbertElliott(p=0.01, r=0.1)
 FADES = GilbertElliott(p=0.02, r=0.2, h=0.4, k=0.95)
@@ -19,16 +26,16 @@ CHAINS = st.builds(GilbertElliott, PROBABILITIES, PROBABILITIES, PROBABILITIES, 
 LAWS = st.one_of(st.builds(Independent, st.floats(0, 0.99)), CHAINS)
 
 
-def one_by_one(model: LossModel, packets: int, seed: int) -> np.ndarray:
+def one_by_one(model: PacketLoss, packets: int, seed: int) -> np.ndarray:
     """Return which packets are lost, asked for one at a time."""
     process = model.process(np.random.default_rng(seed))
     return np.array([process.losses(1) for _ in range(packets)])
 
 
-def variance_of_mean(model: LossModel, packets: int) -> float:
+def variance_of_mean(model: PacketLoss, packets: int) -> float:
     """Return the variance of the share lost among many packets, correlations included."""
     bernoulli = model.mean * (1 - model.mean)
-    if not isinstance(model, GilbertElliott):
+    if not isinstance(model, GilbertElliottLoss):
         return bernoulli / packets
     # Covariance at lag n: (difference of loss in the two states)^2 pi (1-pi) (1-p-r)^n.
     pi, memory = model.bad_share, 1 - model.p - model.r
@@ -38,7 +45,7 @@ def variance_of_mean(model: LossModel, packets: int) -> float:
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.parametrize("at_once", [10**6, 997])
-def test_the_share_lost_is_the_mean(model: LossModel, at_once: int) -> None:
+def test_the_share_lost_is_the_mean(model: PacketLoss, at_once: int) -> None:
     process = model.process(np.random.default_rng(11))
     calls = 10**6 // at_once
     lost = sum(process.losses(at_once) for _ in range(calls))
@@ -86,7 +93,7 @@ def test_one_by_one_or_at_once_losses_come_alike_bunched() -> None:
 
 
 @given(LAWS, st.integers(0, 10**6), st.integers(0, 2**32))
-def test_no_more_are_lost_than_are_sent(model: LossModel, packets: int, seed: int) -> None:
+def test_no_more_are_lost_than_are_sent(model: PacketLoss, packets: int, seed: int) -> None:
     process = model.process(np.random.default_rng(seed))
     for _ in range(3):
         assert 0 <= process.losses(packets) <= packets
@@ -94,7 +101,7 @@ def test_no_more_are_lost_than_are_sent(model: LossModel, packets: int, seed: in
 
 @given(CHAINS, st.lists(st.integers(0, 1000), max_size=20), st.integers(0, 2**32))
 def test_where_the_states_are_certain_the_chain_shows(
-    chain: GilbertElliott, sizes: list[int], seed: int
+    chain: GilbertElliottLoss, sizes: list[int], seed: int
 ) -> None:
     """With h = 1 and k = 1 nothing is lost, with h = 0 and k = 0 everything."""
     for passing, share in ((1.0, 0), (0.0, 1)):
@@ -133,7 +140,7 @@ def test_repeats_are_as_many_as_the_closed_form_says(p: float, tries: int | None
 
 @given(LAWS, st.integers(0, 500), st.integers(1, 6), st.integers(0, 2**32))
 def test_no_packet_is_sent_more_often_than_allowed(
-    model: LossModel, packets: int, tries: int, seed: int
+    model: PacketLoss, packets: int, tries: int, seed: int
 ) -> None:
     outcome = repeat(model.process(np.random.default_rng(seed)), packets, tries)
     assert 0 <= outcome.lost <= packets
@@ -161,14 +168,12 @@ def test_a_dead_link_loses_everything_after_all_its_tries() -> None:
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
 def test_what_is_no_probability_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match=f"seen {value}"):
-        Independent(value)
-    for place in range(4):
-        chances = [0.5] * 4
-        chances[place] = value
+        IndependentLoss.in_si(rate=value)
+    for name in "prhk":
         with pytest.raises(ValueError, match=f"seen {value}"):
-            GilbertElliott(*chances)
+            GilbertElliottLoss.in_si(**(dict.fromkeys("prhk", 0.5) | {name: value}))
 
 
 def test_a_chain_that_never_moves_has_no_stationary_state() -> None:
-    with pytest.raises(ValueError, match="p and r are both 0"):
-        GilbertElliott(0.0, 0.0)
+    with pytest.raises(ValueError, match="above 0"):
+        GilbertElliottLoss.in_si(p=0.0, r=0.0)

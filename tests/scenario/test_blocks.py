@@ -6,17 +6,16 @@ import pytest
 
 from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Spec
+from fedsim.physics.packet_loss import PACKET_LOSSES
+from fedsim.physics.radios import LORA, RADIO_KINDS
+from fedsim.physics.radios.traces import TRACES
 from fedsim.scenario import (
     AVAILABILITY,
     CHARGING,
-    LORA,
     NETWORKS,
-    PACKET_LOSSES,
     PARTICIPATION,
-    RADIO_KINDS,
     SILENCES,
     SLOWDOWNS,
-    TRACES,
     dump,
     load,
     schema,

@@ -6,13 +6,13 @@ import pytest
 from pydantic import ValidationError
 
 from fedsim.algorithms import CensoredHeavyBall, GradientDescent
+from fedsim.physics.radios import Radio
 from fedsim.problems import Contiguous, Logistic
 from fedsim.scenario import (
     BeaconSilence,
     DeadlineSilence,
     FullParticipation,
     Plan,
-    Radio,
     Scenario,
     StarNetwork,
     load,

@@ -13,13 +13,12 @@ from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks import installed
 from fedsim.blocks.registry import kinds_of
 from fedsim.errors import BlockError
+from fedsim.physics.radios import LORA, RADIOS
 from fedsim.problems import LOSSES, SOURCES, SPLITS
 from fedsim.scenario import (
     AVAILABILITY,
     DEVICES,
-    LORA,
     PARTICIPATION,
-    RADIOS,
     SILENCES,
     Scenario,
     dump,

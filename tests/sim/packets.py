@@ -2,14 +2,13 @@
 
 import numpy as np
 
-from fedsim.physics.loss import LossModel
 from fedsim.physics.packets import Framing
 
 FRAMING = Framing(4, 16)
 """Packets of 16 bytes, 12 of them the message's: 96 bits carry 128."""
 
 
-class Scripted(LossModel):
+class Scripted:
     """A law of loss, and its own process: so many packets are lost, transmission by transmission.
 
     Attributes:

@@ -10,11 +10,11 @@ from typing import Any
 from fedsim.physics.availability import ALWAYS, Availability, Intervals
 from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.radios import RadioModel
 from fedsim.ports import Message, Silence
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member
+from tests.sim.radios import RadioModel, client_of
 
 from .worlds import IDEAL, NO_LOSS, SLOW, Run, answered, asked, play, setup, work
 
@@ -42,7 +42,7 @@ def member(
     radio: RadioModel = IDEAL,
     group: int = 0,
 ) -> Member:
-    return Member(device, radio, NO_LOSS, store, availability, group)
+    return client_of(device, radio, NO_LOSS, store, availability, group)
 
 
 def online(*edges: float) -> Intervals:

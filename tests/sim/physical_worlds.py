@@ -11,12 +11,9 @@ from hypothesis.strategies import SearchStrategy
 
 from fedsim.physics.availability import ALWAYS, Bernoulli, Markov
 from fedsim.physics.batteries import BatteryModel
-from fedsim.physics.channels import Shannon
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.lora import LoRa
-from fedsim.physics.loss import GilbertElliott, Independent
 from fedsim.physics.packets import NONE, Framing
-from fedsim.physics.radios import RadioModel
+from fedsim.physics.radios import LoRa, Shannon
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Discipline, star, tree
 from fedsim.ports import SILENCE, Message, Silence
@@ -26,6 +23,8 @@ from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
+from tests.physics.losses import GilbertElliott, Independent
+from tests.sim.radios import RadioModel, client_of
 
 from .physical import online
 from .worlds import NO_LOSS, Run, answered, asked, setup, work
@@ -160,7 +159,7 @@ def worlds(
         radios = st.one_of(constant, stateful, unlimited, spread, faded)
         radios = radios if cells else st.one_of(radios, traced)
     member = st.builds(
-        Member,
+        client_of,
         device=devices,
         radio=radios,
         oracle=st.just(NO_LOSS),
@@ -189,7 +188,7 @@ def worlds(
 
 
 def reframed(member: Member, framing: Framing) -> Member:
-    return replace(member, radio=replace(member.radio, framing=framing))
+    return replace(member, radio=member.radio.model_copy(update={"framing": framing}))
 
 
 def weighted(policy: Participation, clients: int) -> Participation:

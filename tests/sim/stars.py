@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from fedsim.physics.radios import RadioModel
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.envelope import Envelope
 from fedsim.record.log import EventLog, Rows
@@ -13,6 +12,7 @@ from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
+from tests.sim.radios import RadioModel
 
 from .links import ServerLink
 from .worlds import SLOW, answered, fleet, setup

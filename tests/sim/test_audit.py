@@ -8,7 +8,6 @@ import pytest
 
 from fedsim.errors import AuditError
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.radios import RadioModel
 from fedsim.ports import SILENCE, Message, Silence
 from fedsim.protocol.stopping import StopRules
 from fedsim.record.ledger import Ledger, Meters
@@ -16,6 +15,7 @@ from fedsim.record.log import Rows
 from fedsim.record.schema import Event
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
+from tests.sim.radios import RadioModel
 
 from .links import ServerLink
 from .worlds import IDEAL, SLOW, Run, answered, asked, deadline, fleet, play, rounds, setup, work

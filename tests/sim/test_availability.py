@@ -4,12 +4,12 @@ import asyncio
 from math import inf
 
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.radios import RadioModel
 from fedsim.ports import Message
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
+from tests.sim.radios import RadioModel
 
 from .physical import gathered, member, online, spans, tired, told
 from .worlds import answered, asked, echo, play, rounds, setup, work, working

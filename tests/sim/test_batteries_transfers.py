@@ -6,13 +6,13 @@ from math import inf
 import pytest
 
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.radios import RadioModel
 from fedsim.physics.signals import Steps
 from fedsim.physics.topology import Discipline, star
 from fedsim.ports import Message
 from fedsim.protocol.envelope import Envelope
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
+from tests.sim.radios import RadioModel
 
 from .links import ServerLink
 from .physical import battery, gathered, member, spans, told

@@ -5,14 +5,14 @@ from math import inf
 
 import pytest
 
-from fedsim.physics.lora import LoRa
 from fedsim.physics.packets import Framing
-from fedsim.physics.radios import RadioModel
+from fedsim.physics.radios import LoRa
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
 from fedsim.protocol.participation import Participation
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
+from tests.sim.radios import RadioModel
 
 from .cells import BITS, broadcast
 from .links import ServerLink

@@ -4,10 +4,10 @@ import asyncio
 from math import inf
 from typing import Any
 
-from fedsim.physics.radios import RadioModel
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import StopRules
 from fedsim.sim.server import SimServer
+from tests.sim.radios import RadioModel
 
 from .cells import BITS, broadcast
 from .physical import member, online, spans, told

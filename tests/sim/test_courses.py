@@ -22,6 +22,7 @@ from fedsim.sim.network.courses import (
     courses,
     delay,
 )
+from tests.sim.radios import law
 
 Rate = float | Signal
 TRACE = Steps([0, 1], [2.0, 4.0], period=2)
@@ -59,7 +60,13 @@ class Courses:
         self.told: list[tuple[float, int, bool, float]] = []
         downs = downs or [inf] * len(ups)
         self.up, self.down = courses(
-            self.env, topology, ups, downs, watched=watched, changed=self._tell, **model
+            self.env,
+            topology,
+            list(map(law, ups)),
+            list(map(law, downs)),
+            watched=watched,
+            changed=self._tell,
+            **model,
         )
 
     def _tell(self, client: int, up: bool, rate: float) -> None:

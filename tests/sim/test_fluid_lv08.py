@@ -11,6 +11,7 @@ from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Topology, routed, star
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.courses import courses, delay
+from tests.sim.radios import law
 
 MEGABIT, KILOBYTE = 1e6, 8e3
 
@@ -37,8 +38,8 @@ def spans(
     ups, downs = courses(
         calendar,
         topology,
-        [radios[0]] * clients,
-        [radios[1]] * clients,
+        [law(radios[0])] * clients,
+        [law(radios[1])] * clients,
         model="lv08",
         radio_latency=[latency] * clients,
     )

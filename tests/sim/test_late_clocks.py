@@ -14,7 +14,6 @@ import fedsim
 from fedsim.errors import AuditError
 from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.radios import RadioModel
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
 from fedsim.protocol.silence import SilencePolicy
@@ -23,6 +22,7 @@ from fedsim.sim.power.radio import Radio
 from fedsim.sim.power.supply import Part
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member
+from tests.sim.radios import RadioModel, client_of
 
 from .worlds import NO_LOSS, answered, asked, play, setup, work
 
@@ -73,7 +73,7 @@ def test_batteries_lose_what_the_log_says_however_late_it_is(
 ) -> None:
     battery = BatteryModel(1e6, initial=0.5, discharge_efficiency=0.8)
     idle, active = device.idle + radio.idle, device.active + radio.idle
-    member = Member(replace(device, idle=idle, active=active), radio, NO_LOSS, battery)
+    member = client_of(replace(device, idle=idle, active=active), radio, NO_LOSS, battery)
     run = play(late_world(member, late, bits, operations))
     assert run.error is None
     meters = run.world.meters()
@@ -95,7 +95,7 @@ def test_what_a_client_that_is_off_for_long_draws_is_what_it_drew_while_on() -> 
     async def serve(server: SimServer) -> None:
         await asyncio.sleep(1e7)
 
-    run = play(setup(serve, members=[Member(device, RadioModel(), NO_LOSS, battery)]))
+    run = play(setup(serve, members=[client_of(device, RadioModel(), NO_LOSS, battery)]))
     assert run.error is None
     stores = run.world.meters().stores
     assert stores.depletions[0] > 1000
@@ -106,7 +106,7 @@ def test_a_battery_fed_with_other_powers_than_are_metered_fails_the_audit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     radio = RadioModel(1e6, 1e6, energy_up=1e-6, base=1.0)
-    member = Member(DeviceModel(inf, 0.0, 0.0), radio, NO_LOSS, BatteryModel(1e3))
+    member = client_of(DeviceModel(inf, 0.0, 0.0), radio, NO_LOSS, BatteryModel(1e3))
     right = Radio.feed
 
     def wrong(self: Radio) -> None:

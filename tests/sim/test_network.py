@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from fedsim.physics.radios import RadioModel
+from tests.sim.radios import RadioModel
 
 from .links import ServerLink
 from .stars import Network, Sent, Span

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.physics.radios import RadioModel, limit
-from fedsim.sim.network.limits import peak
 from fedsim.sim.power.radio import Radio
 
 from .links import ServerLink
+from .radios import RadioModel, peak
 from .stars import Network, Sent, Span
 
 CLIENTS = 3
@@ -104,7 +103,7 @@ def test_an_open_server_leaves_every_radio_at_its_own_rate(
 ) -> None:
     _, spans = carried(sent, models, ServerLink())
     for span in spans:
-        rate = peak(limit(models[span.client].up if span.up else models[span.client].down))
+        rate = peak(models[span.client].up if span.up else models[span.client].down)
         assert span.end - span.begin == pytest.approx(span.bits / rate, rel=1e-9, abs=1e-12)
 
 
@@ -119,9 +118,9 @@ def test_a_radio_spends_the_integral_of_its_power(
         least = most = model.base * length_of_union(mine)
         for span in mine:
             per_bit, rate, capacity = (
-                (model.energy_up, peak(limit(model.up)), link.uplink)
+                (model.energy_up, peak(model.up), link.uplink)
                 if span.up
-                else (model.energy_down, peak(limit(model.down)), link.downlink)
+                else (model.energy_down, peak(model.down), link.downlink)
             )
             reach = rate * (span.end - span.begin) if span.end > span.begin else 0.0
             passed = span.bits if span.arrived else min(reach, span.bits)

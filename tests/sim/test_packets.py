@@ -4,11 +4,11 @@ from math import inf
 
 import pytest
 
-from fedsim.physics.radios import RadioModel
 from fedsim.ports import SILENCE, Message, Silence
 from fedsim.protocol.participation import Participation
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
+from tests.sim.radios import RadioModel
 
 from .packets import FRAMING, Scripted
 from .physical import battery, gathered, member, spans, told

@@ -4,16 +4,15 @@ from math import inf
 
 import pytest
 
-from fedsim.physics.channels import Shannon
-from fedsim.physics.lora import LoRa
 from fedsim.physics.packets import Framing
-from fedsim.physics.radios import RadioModel
+from fedsim.physics.radios import LoRa, Shannon
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
 from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.streams import stream
+from tests.sim.radios import RadioModel
 
 from .links import ServerLink
 from .physical import battery, gathered, member, online, spans

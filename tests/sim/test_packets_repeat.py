@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedsim.physics.loss import GilbertElliott, Independent, LossModel
+from fedsim.physics.packet_loss import PacketLoss
 from fedsim.physics.packets import Framing
-from fedsim.physics.radios import RadioModel
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import StopRules
 from fedsim.sim.server import SimServer
+from tests.physics.losses import GilbertElliott, Independent
+from tests.sim.radios import RadioModel
 
 from .physical import member
 from .worlds import Run, answered, asked, fleet, play, rounds, setup
@@ -18,7 +19,7 @@ PACKET = Framing(0, 12)  # 96 bits a packet
 CLIENTS = 40
 
 
-def messages(loss: LossModel, tries: int | None, bits: int, many: int) -> Run:
+def messages(loss: PacketLoss, tries: int | None, bits: int, many: int) -> Run:
     """Let every client send so many messages of so many bits over a lossy uplink."""
 
     async def handle(client: object, message: object) -> object:

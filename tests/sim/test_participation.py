@@ -10,13 +10,13 @@ from scipy import stats
 
 from fedsim.physics.availability import NEVER
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.loss import Independent
-from fedsim.physics.radios import RadioModel
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stopping import StopRules
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member
+from tests.physics.losses import Independent
+from tests.sim.radios import RadioModel
 
 from .physical import battery, member, told
 from .worlds import Run, asked, echo, play, rounds, setup, working

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.physics.radios import RadioModel
 from fedsim.ports import Array
 from fedsim.sim.setup import Member, Setup
+from tests.sim.radios import RadioModel
 
 from .physical_worlds import deaths, powers, some, stateful, states, worlds
 from .worlds import Row, Run, play
@@ -57,6 +57,7 @@ def profile(run: Run, made: Setup, client: int) -> Profile:
     """Return the power of a client whose radio draws by its state alone."""
     member, rows = made.fleet[client], mine(run, client)
     device, radio = member.device, member.radio
+    connection, draw = radio.connection, radio.draw
     spans = {event: lived(rows, event) for event in ("compute", "promotion", "tail", "receive")}
     spans["send"] = uplinks(rows)
     off = deaths(run, made, client)
@@ -65,13 +66,13 @@ def profile(run: Run, made: Setup, client: int) -> Profile:
     edges = np.array(sorted(t for t in times if t <= run.t))
     watts = {
         "compute": device.active - device.idle,
-        "promotion": radio.promotion_power,
-        "tail": radio.tail_power,
-        "send": radio.send,
-        "receive": radio.receive,
+        "promotion": connection.promotion_power,
+        "tail": connection.tail_power,
+        "send": draw.send,
+        "receive": draw.receive,
     }
     extra = np.array([watts[event] * on(edges, spans[event]) for event in watts]).sum(axis=0)
-    extra += radio.base * (on(edges, spans["send"] + spans["receive"]) > 0)
+    extra += draw.base * (on(edges, spans["send"] + spans["receive"]) > 0)
     return Profile(edges, extra, (device.idle + radio.idle) * (on(edges, off) == 0))
 
 
@@ -194,17 +195,17 @@ def test_every_message_costs_its_time_and_its_bits(made: Setup) -> None:
     run = play(made)
     again = {(row["t"], row["node"], row["peer"]): row for row in run.of("retransmit")}
     for client, member in enumerate(made.fleet):
-        radio, name = member.radio, f"client-{client}"
+        draw, name = member.radio.draw, f"client-{client}"
         for row in run.of("send", node=name):
             more = again.get((row["t"], name, "server"), NOTHING)
             bits, span = size(row) + more["transport_bits"], row["duration"] + more["duration"]
-            cost = radio.send * span + radio.energy_up * bits
+            cost = draw.send * span + draw.energy_up * bits
             paid = row["joules"] + more["joules"]
             if row["detail"] in {None, "lost"}:
                 assert paid == pytest.approx(cost, rel=1e-9, abs=1e-9)
             else:  # broken off
-                assert radio.send * span - 1e-9 <= paid <= cost + 1e-9
+                assert draw.send * span - 1e-9 <= paid <= cost + 1e-9
         for row in run.of("receive", node=name, detail=None):
             bits = size(row) + again.get((row["t"], "server", name), NOTHING)["transport_bits"]
-            cost = radio.receive * row["duration"] + radio.energy_down * bits
+            cost = draw.receive * row["duration"] + draw.energy_down * bits
             assert row["joules"] == pytest.approx(cost, rel=1e-9, abs=1e-9)

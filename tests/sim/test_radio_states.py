@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.physics.radios import RadioModel
 from fedsim.ports import Message
 from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
+from tests.sim.radios import RadioModel
 
 from .worlds import SLOW, Run, answered, asked, fleet, play, setup, work
 

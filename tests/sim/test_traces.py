@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.radios import RadioModel
 from fedsim.ports import SILENCE, Message, Silence
 from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
+from tests.sim.radios import RadioModel
 
 from .links import ServerLink
 from .program import trace

@@ -10,11 +10,11 @@ import pytest
 
 from fedsim.errors import Diverged
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.radios import RadioModel
 from fedsim.ports import Message
 from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
+from tests.sim.radios import RadioModel
 
 from .worlds import (
     IDEAL,

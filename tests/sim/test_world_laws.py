@@ -11,16 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.radios import RadioModel, limit
 from fedsim.ports import SERVER, SILENCE, Message, Silence
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
-from fedsim.sim.network.limits import peak
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
 
 from .links import ServerLink
+from .radios import RadioModel, client_of
 from .worlds import IDEAL, NO_LOSS, Row, Run, answered, asked, play, setup, work
 
 devices = st.builds(
@@ -40,7 +39,7 @@ radios = st.builds(
     energy_down=powers,
     base=powers,
 )
-members = st.builds(Member, device=devices, radio=radios, oracle=st.just(NO_LOSS))
+members = st.builds(client_of, device=devices, radio=radios, oracle=st.just(NO_LOSS))
 silences = st.one_of(
     st.just(SilencePolicy()),
     st.builds(
@@ -194,9 +193,9 @@ def test_a_round_over_open_links_lasts_as_long_as_its_slowest_client(
     run = play(setup(serve, handle, fleet, header_bits=20, server=link, stop=stop))
     slowest = max(
         2 * (member.radio.latency + 0.25)
-        + 120 / peak(limit(member.radio.down))
+        + 120 / member.rates.down.peak
         + operations[n] / member.device.speed
-        + (bits[n] + 20) / peak(limit(member.radio.up))
+        + (bits[n] + 20) / member.rates.up.peak
         for n, member in enumerate(fleet)
     )
     assert run.times("round") == pytest.approx([slowest, 2 * slowest, 3 * slowest], rel=1e-9)
@@ -207,7 +206,7 @@ def test_a_round_over_open_links_lasts_as_long_as_its_slowest_client(
 def test_in_an_ideal_world_no_time_passes_and_everything_happens_in_order(
     clients: int, seed: int, silence: SilencePolicy
 ) -> None:
-    fleet = [Member(DeviceModel(), IDEAL, NO_LOSS)] * clients
+    fleet = [client_of(DeviceModel(), IDEAL, NO_LOSS)] * clients
     silence = replace(silence, after=0.0) if silence.after < inf else silence
     run = play(setup(choosy, moody, fleet, seed=seed, silence=silence, stop=StopRules(rounds=4)))
     assert {row["t"] for row in run.rows} == {0.0}

@@ -16,7 +16,6 @@ import numpy as np
 
 from fedsim.errors import RunError
 from fedsim.physics.devices import DeviceModel
-from fedsim.physics.radios import RadioModel
 from fedsim.ports import DENSE, Array, Message, Payload, Structure, Work
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.record.book import Book
@@ -28,6 +27,7 @@ from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.world import World
 from fedsim.streams import stream
+from tests.sim.radios import RadioModel, client_of
 
 from .links import ServerLink
 
@@ -146,7 +146,7 @@ def working(seconds: float) -> Handler:
 
 
 def fleet(*members: tuple[DeviceModel, RadioModel]) -> list[Member]:
-    return [Member(device, radio, NO_LOSS) for device, radio in members]
+    return [client_of(device, radio, NO_LOSS) for device, radio in members]
 
 
 @dataclass

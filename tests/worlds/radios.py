@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fedsim.scenario.radio_presets import LORA, RADIOS
+from fedsim.physics.radios.presets import LORA, RADIOS
 
 from .dice import Block, Dice
 

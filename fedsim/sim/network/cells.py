@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import nan
+from operator import itemgetter
 
 from fedsim.physics.packets import Framing
 from fedsim.ports import SERVER, ClientId
@@ -11,7 +12,6 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.carriers import Terms
 from fedsim.sim.network.courses import Transfer
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, LOST
@@ -22,17 +22,6 @@ DOWN = False
 
 Follow = Callable[[ClientId, Sequence[Lane]], None]
 """Told whose rate all of these lanes follow from now on."""
-
-
-def _rate(terms: Terms) -> float:
-    """Return a rate that does not change while a message is under way.
-
-    Raises:
-        TypeError: it follows a trace; listeners whose rates vary have no slowest one.
-    """
-    if isinstance(terms.cap, int | float):
-        return terms.cap
-    raise TypeError("a cell's broadcast needs constant rates, and one of its radios has a trace")
 
 
 class Cell:
@@ -71,6 +60,9 @@ class CellNetwork(Network):
         log, traffic: where messages are written down and charged.
         groups: the cell of each client.
         follow: see `Follow`.
+
+    Raises:
+        TypeError: a downlink follows a trace; listeners whose rates vary have no slowest one.
     """
 
     def __init__(
@@ -83,13 +75,13 @@ class CellNetwork(Network):
         groups: Sequence[int],
         follow: Follow,
     ) -> None:
+        if any(lane.signal is not None for lane in down):
+            raise TypeError("a cell's broadcast needs constant rates, and a radio has a trace")
         super().__init__(calendar, up, down, log, traffic)
         self._log = log
         self._groups = groups
         self._follow = follow
-        self._cells = {
-            group: Cell(lane.radio.model.framing) for group, lane in zip(groups, down, strict=True)
-        }
+        self._cells = {group: Cell(lane.packets) for group, lane in zip(groups, down, strict=True)}
 
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
         """Take a message for some clients; it is charged once for every cell they are in."""
@@ -126,8 +118,8 @@ class CellNetwork(Network):
         first = lanes[0]
         bits = cell.framed(envelope)
         terms = [lane.carrier.terms(envelope.bits, bits, envelope.round) for lane in lanes]
-        slowest = min(terms, key=_rate)
-        rate = _rate(slowest)
+        slowest = min(terms, key=itemgetter(0))
+        rate = slowest.cap
         cell.rest = slowest.rest
         cell.transfer = first.course.start(bits, rate, self._end, cell)
         self._follow(first.client, lanes)
@@ -154,7 +146,7 @@ class CellNetwork(Network):
 
     @staticmethod
     def _misses(lane: Lane, envelope: Envelope) -> bool:
-        packets = lane.radio.model.framing.packets(envelope.bits)
+        packets = lane.packets.packets(envelope.bits)
         return lane.process is not None and lane.process.losses(packets) > 0
 
     def _listen(self, cell: Cell, lane: Lane, why: str, heard: list[Lane]) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
+from fedsim.physics.radios import RateLaw
+from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar, Timer
@@ -44,12 +46,19 @@ class Course(Protocol):
 
     open: bool
 
-    def start(self, bits: float, cap: Rate, finished: Callable[[T], None], token: T) -> Transfer:
+    def start(
+        self,
+        bits: float,
+        cap: Any,  # noqa: ANN401 - the lane's rate law, by which its course was chosen, says which
+        finished: Callable[[T], None],
+        token: T,
+    ) -> Transfer:
         """Let bits flow from now on.
 
         Args:
             bits: how many.
-            cap: the radio's rate for this message, bit/s; at most what it was said to reach.
+            cap: the radio's rate for this message, bit/s, at most what it was said to reach; a
+                signal where the rate law follows one.
             finished: called with the token when the last bit has passed.
             token: whatever the caller wants to be told.
         """
@@ -69,33 +78,58 @@ def delay(latency: float, sharing: Sharing = "fluid") -> float:
 class Passage:
     """A transfer that nothing holds up: one timer, and no more."""
 
-    __slots__ = ("_began", "_bits", "_calendar", "_cap", "_end", "_timer")
+    __slots__ = ("_began", "_bits", "_calendar", "_end", "_rate", "_timer")
 
     def __init__(
         self,
         calendar: Calendar,
         bits: float,
-        cap: Rate,
+        rate: float,
         finished: Callable[[Any], None],
         token: object,
     ) -> None:
         self._calendar = calendar
         self._bits = bits
-        self._cap = cap
+        self._rate = rate
         self._began = now = calendar._now
-        if isinstance(cap, int | float):
-            self._end = now + bits / cap if bits else now
-        else:
-            self._end = cap.when(now, bits)
+        self._end = now + bits / rate if bits else now
         self._timer: Timer = calendar.at(self._end, finished, token)
 
     def passed(self, now: float) -> float:
         """Return the bits that have passed by the time `now`."""
-        if now >= self._end:
-            return self._bits
-        if isinstance(self._cap, int | float):
-            return self._cap * (now - self._began)
-        return self._cap.integral(self._began, now)
+        return self._bits if now >= self._end else self._rate * (now - self._began)
+
+    def stop(self) -> None:
+        """Break it off."""
+        now = self._calendar._now
+        if now < self._end:
+            self._bits, self._end = self.passed(now), now
+        self._timer.cancel()
+
+
+class TracedPassage:
+    """The same where the rate follows a trace."""
+
+    __slots__ = ("_began", "_bits", "_calendar", "_end", "_rate", "_timer")
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        bits: float,
+        rate: Signal,
+        finished: Callable[[Any], None],
+        token: object,
+    ) -> None:
+        self._calendar = calendar
+        self._bits = bits
+        self._rate = rate
+        self._began = now = calendar._now
+        self._end = rate.when(now, bits)
+        self._timer: Timer = calendar.at(self._end, finished, token)
+
+    def passed(self, now: float) -> float:
+        """Return the bits that have passed by the time `now`."""
+        return self._bits if now >= self._end else self._rate.integral(self._began, now)
 
     def stop(self) -> None:
         """Break it off."""
@@ -106,24 +140,45 @@ class Passage:
 
 
 class OpenCourse:
-    """Nothing but the radio limits a message.
-
-    Where somebody watches, a rate that follows a trace is told as it changes; a constant one
-    is known to whoever starts the message.
-    """
+    """Nothing but the radio limits a message, at a rate that is known to whoever starts it."""
 
     open = True
 
-    def __init__(self, calendar: Calendar, fluid: Fluid, changed: Changed | None) -> None:
+    def __init__(self, calendar: Calendar) -> None:
         self._calendar = calendar
+
+    def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Passage:
+        """See `Course.start`."""
+        return Passage(self._calendar, bits, cap, finished, token)
+
+
+class TracedCourse:
+    """The same at a rate that follows a trace, while nobody watches."""
+
+    open = True
+
+    def __init__(self, calendar: Calendar) -> None:
+        self._calendar = calendar
+
+    def start(
+        self, bits: float, cap: Signal, finished: Callable[[T], None], token: T
+    ) -> TracedPassage:
+        """See `Course.start`."""
+        return TracedPassage(self._calendar, bits, cap, finished, token)
+
+
+class WatchedCourse:
+    """The same where somebody is told of the rate as it changes."""
+
+    open = True
+
+    def __init__(self, fluid: Fluid, changed: Changed) -> None:
         self._fluid = fluid
         self._path = fluid.path(())
         self._changed = changed
 
-    def start(self, bits: float, cap: Rate, finished: Callable[[T], None], token: T) -> Transfer:
+    def start(self, bits: float, cap: Signal, finished: Callable[[T], None], token: T) -> Transfer:
         """See `Course.start`."""
-        if self._changed is None or isinstance(cap, int | float):
-            return Passage(self._calendar, bits, cap, finished, token)
         return self._fluid.add(self._path, bits, cap, finished, token, self._changed)
 
 
@@ -158,8 +213,8 @@ class FluidCourse:
 def courses(
     calendar: Calendar,
     topology: Topology,
-    caps_up: Sequence[Rate],
-    caps_down: Sequence[Rate],
+    up: Sequence[RateLaw],
+    down: Sequence[RateLaw],
     *,
     model: Sharing = "fluid",
     radio_latency: Sequence[float] = (),
@@ -176,16 +231,15 @@ def courses(
     Args:
         calendar: the time.
         topology: links and routes.
-        caps_up: by client: the rate of its radio, or the largest that it can have for any
-            message, bit/s; a signal where messages follow one.
-        caps_down: the same for its downlink.
+        up: by client: the rate of its radio.
+        down: the same for its downlink.
         model: of the network.
         radio_latency: by client, one way, s; only LV08 asks for it.
         watched: by client: whether changes of its rates are to be told.
         changed: who is told, at the end of the instant, with 0 at the end of a message. What
             runs at a constant rate on an open course is not told.
     """
-    fluid, lanes = Fluid(calendar), ways(topology, caps_up, caps_down, watched)
+    fluid, lanes = Fluid(calendar), ways(topology, up, down, watched)
     told = [_told(lane, changed) for lane in lanes]
     if model == "lv08":
         paths = lv08.paths(fluid, topology, lanes, radio_latency)
@@ -196,7 +250,7 @@ def courses(
     else:
         chooser = _Chooser(calendar, fluid, topology, lanes)
         made = [chooser.course(number, tell) for number, tell in enumerate(told)]
-    return made[: len(caps_up)], made[len(caps_up) :]
+    return made[: len(up)], made[len(up) :]
 
 
 def _told(lane: Way, changed: RateChanged | None) -> Changed | None:
@@ -217,6 +271,7 @@ class _Chooser:
         self._fluid = fluid
         self._links = topology.links
         self._plan = Plan(topology, lanes)
+        self._lanes = lanes
         self._fair: dict[int, FairLink] = {}
         self._fluid_links: dict[int, Link] = {}
 
@@ -224,11 +279,18 @@ class _Chooser:
         """Return the cheapest exact course of a lane."""
         kept = self._plan.links(lane)
         if not kept:
-            return OpenCourse(self._calendar, self._fluid, changed)
+            return self._open(lane, changed)
         if self._plan.simple(lane):
             return FairCourse(self._fair_link(kept[0]))
         path = self._fluid.path([self._fluid_link(link) for link in kept])
         return FluidCourse(self._fluid, path, 1.0, changed)
+
+    def _open(self, lane: int, changed: Changed | None) -> Course:
+        if self._lanes[lane].rate.signal is None:
+            return OpenCourse(self._calendar)
+        if changed is None:
+            return TracedCourse(self._calendar)
+        return WatchedCourse(self._fluid, changed)
 
     def _fair_link(self, number: int) -> FairLink:
         if number not in self._fair:

@@ -4,11 +4,10 @@ from collections import deque
 from collections.abc import Callable
 from math import inf
 
-from fedsim.physics.loss import LossProcess, repeat
-from fedsim.physics.signals import Signal
+from fedsim.physics.packet_loss import LossProcess, repeat
+from fedsim.physics.radios import Carrier, RateLaw
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.envelope import Envelope
-from fedsim.sim.network.carriers import Carrier
 from fedsim.sim.network.courses import Course, Transfer
 from fedsim.sim.power.radio import Radio
 
@@ -22,6 +21,9 @@ class Lane:
     Attributes:
         sender, receiver: its ends.
         cap: the rate of every message where it is always the same, else None.
+        signal: what the rate follows while a message is under way, if anything.
+        packets: how messages are cut up.
+        framing: the same where it adds something, else None.
         plain: whether a message needs nothing but its latency and its course.
         quick: whether not even a course, but one timer.
         instant: whether it needs not even that, for taking no time at all.
@@ -49,6 +51,7 @@ class Lane:
         "free_at",
         "instant",
         "latency",
+        "packets",
         "plain",
         "process",
         "queue",
@@ -58,6 +61,7 @@ class Lane:
         "receiver",
         "rest",
         "sender",
+        "signal",
         "transfer",
         "turn",
         "up",
@@ -68,6 +72,7 @@ class Lane:
         client: ClientId,
         radio: Radio,
         course: Course,
+        rate: RateLaw,
         carrier: Carrier,
         process: LossProcess | None,
         latency: float,
@@ -82,11 +87,11 @@ class Lane:
         self.course = course
         self.carrier = carrier
         self.process = process
-        rate = radio.model.up if up else radio.model.down
-        self.cap = rate if isinstance(rate, int | float) else None
+        self.cap = rate.constant
+        self.signal = rate.signal
         self.latency = latency
-        framing = radio.model.framing
-        self.framing = framing if framing.overhead else None
+        self.packets = packets = radio.law.packaging
+        self.framing = packets if packets.overhead else None
         self.plain = self.cap is not None and process is None and radio.detached
         self.quick = self.plain and course.open and not mortal
         self.instant = self.quick and self.cap == inf and self.latency == 0.0
@@ -111,26 +116,29 @@ class Lane:
         envelope = self.current
         if self.process is None or envelope is None:
             return
-        packets = self.radio.model.framing.packets(envelope.bits)
+        packets = self.packets.packets(envelope.bits)
         if not packets:  # a message without a bit cannot be lost
             return
-        outcome = repeat(self.process, packets, self.radio.model.tries)
+        outcome = repeat(self.process, packets, self.radio.law.most_tries)
         # Which of its packets were repeated is not drawn: they count with the mean size.
         bits = envelope.bits + self.framing_bits
         self.again_bits = -(-bits * outcome.repeated // packets)
         self.doomed = outcome.lost > 0
 
-    def start(
-        self, finished: Callable[["Lane"], None], round_number: int
-    ) -> tuple[float | Signal, float]:
-        """Let the bits of the current message flow; return their cap and share on the air."""
+    def start(self, finished: Callable[["Lane"], None], round_number: int) -> tuple[float, float]:
+        """Let the bits of the current message flow; return their rate and share on the air.
+
+        The rate is 0 where whatever sets it tells the radio of it.
+        """
         envelope = self.current
         if envelope is None:  # pragma: no cover - there is one start for every message
             raise RuntimeError("a lane without a message was started")
         framed = envelope.bits + self.framing_bits
         cap, share, self.rest = self.carrier.terms(envelope.bits, framed, round_number)
-        self.transfer = self.course.start(framed + self.again_bits, cap, finished, self)
-        return cap, share
+        follows, bits = cap if self.signal is None else self.signal, framed + self.again_bits
+        self.transfer = self.course.start(bits, follows, finished, self)
+        told = self.signal is not None or not self.course.open
+        return 0.0 if told else cap, share
 
     def passed(self, now: float) -> float:
         """Return the bits of the current message that have passed by now."""

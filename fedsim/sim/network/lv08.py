@@ -69,7 +69,7 @@ def paths(
         fluid.link(scaled(link.capacity, BANDWIDTH_FACTOR), plan.discipline(n), plan.users(n))
         for n, link in enumerate(topology.links)
     ]
-    radios = [fluid.link(scaled(lane.cap, BANDWIDTH_FACTOR)) for lane in lanes]
+    radios = [fluid.link(scaled(lane.rate.limit, BANDWIDTH_FACTOR)) for lane in lanes]
     used = [
         (radio, *[links[link] for link in lane.route.links])
         for radio, lane in zip(radios, lanes, strict=True)
@@ -78,7 +78,7 @@ def paths(
     for number, lane in enumerate(lanes):
         usage = round_trip(used[number], used[(number + clients) % len(lanes)])
         latency = lane.route.latency + radio_latency[lane.client]
-        rates = [lane.cap, *[topology.links[link].capacity for link in lane.route.links]]
+        rates = [lane.rate.limit, *[topology.links[link].capacity for link in lane.route.links]]
         importance = weight(latency, [nominal(rate) for rate in rates])
         limit = BANDWIDTH_FACTOR * most(latency)
         result.append(fluid.path([*usage], [*usage.values()], importance, limit))

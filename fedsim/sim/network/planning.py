@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fedsim.physics.radios import RateLaw
 from fedsim.physics.topology import Discipline, Route, Topology
 from fedsim.ports import ClientId
-from fedsim.sim.network.limits import Rate, peak
 
 
 class Way(NamedTuple):
@@ -14,29 +14,29 @@ class Way(NamedTuple):
     Attributes:
         client: whose.
         up: whether it leads to the server.
-        cap: the radio's rate, or the largest that it can have.
+        rate: the radio's.
         route: the way that its messages take.
         watched: whether changes of its rates are to be told.
     """
 
     client: ClientId
     up: bool
-    cap: Rate
+    rate: RateLaw
     route: Route
     watched: bool
 
 
 def ways(
     topology: Topology,
-    caps_up: Sequence[Rate],
-    caps_down: Sequence[Rate],
+    up: Sequence[RateLaw],
+    down: Sequence[RateLaw],
     watched: Sequence[bool],
 ) -> list[Way]:
     """Return the uplinks by client, and then the downlinks."""
-    clients = range(len(caps_up))
+    clients = range(len(up))
     return [
-        Way(client, up, caps[client], routes[client], bool(watched) and watched[client])
-        for up, caps, routes in ((True, caps_up, topology.up), (False, caps_down, topology.down))
+        Way(client, to_server, rates[client], routes[client], bool(watched) and watched[client])
+        for to_server, rates, routes in ((True, up, topology.up), (False, down, topology.down))
         for client in clients
     ]
 
@@ -54,12 +54,12 @@ class Plan:
         self._users = [0] * len(topology.links)
         for lane in lanes:
             for link in lane.route.links:
-                self._wanted[link] += peak(lane.cap)
+                self._wanted[link] += lane.rate.peak
                 self._users[link] += 1
         self._kept = [self._binding(lane) for lane in lanes]
         self._simple = [self._alike(link) for link in range(len(topology.links))]
         for lane, kept in zip(lanes, self._kept, strict=True):
-            plain = len(kept) == 1 and not lane.watched and isinstance(lane.cap, int | float)
+            plain = len(kept) == 1 and not lane.watched and lane.rate.signal is None
             if not plain:
                 for link in kept:
                     self._simple[link] = False
@@ -82,7 +82,7 @@ class Plan:
         return len(kept) == 1 and self._simple[kept[0]]
 
     def _binding(self, lane: Way) -> tuple[int, ...]:
-        return tuple([link for link in lane.route.links if self._binds(link, peak(lane.cap))])
+        return tuple([link for link in lane.route.links if self._binds(link, lane.rate.peak)])
 
     def _binds(self, link: int, fastest: float) -> bool:
         """Return whether a link can ever hold up a lane that is as fast as this."""

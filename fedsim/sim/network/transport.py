@@ -125,9 +125,8 @@ class Network:
                 self._traffic.bits_up += lane.again_bits
             else:
                 self._traffic.bits_down += lane.again_bits
-        cap, share = lane.start(self._arrive, lane.current.round if lane.current else 0)
+        rate, share = lane.start(self._arrive, lane.current.round if lane.current else 0)
         if not lane.radio.detached:
-            rate = cap if lane.course.open and isinstance(cap, int | float) else 0.0
             lane.radio.begin(lane.up, rate, share)
 
     def _arrive_plainly(self, lane: Lane) -> None:

@@ -3,7 +3,7 @@
 from enum import IntEnum
 from math import inf, nan
 
-from fedsim.physics.radios import RadioModel
+from fedsim.physics.radios import RadioLaw
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
@@ -36,20 +36,24 @@ class CellularRadio(Radio):
         "_node",
         "_round",
         "_state",
+        "_states",
         "_traffic",
         "_turn",
     )
 
     def __init__(
         self,
-        model: RadioModel,
+        law: RadioLaw,
         node: int,
         supply: Supply | None,
         calendar: Calendar,
         log: EventLog,
         traffic: Traffic,
+        *,
+        continuous: bool = True,
     ) -> None:
-        super().__init__(model, supply)
+        super().__init__(law, supply, continuous=continuous)
+        self._states = law.connection
         self._node = node
         self._calendar = calendar
         self._log = log
@@ -67,7 +71,7 @@ class CellularRadio(Radio):
             return now
         if self._state is State.IDLE:
             self._state = State.PROMOTING
-            self._at = now + self.model.promotion_time
+            self._at = now + self._states.promotion_time
             self._turn += 1
             self._calendar.call(self._at, self._promoted, self._turn)
             self.feed()
@@ -75,7 +79,7 @@ class CellularRadio(Radio):
 
     def _promoted(self, turn: int) -> None:
         if turn == self._turn:
-            self._log_state(Event.PROMOTION, self._at - self.model.promotion_time)
+            self._log_state(Event.PROMOTION, self._at - self._states.promotion_time)
             self._book()
             self._state = State.CONNECTED
             self._connect()
@@ -85,7 +89,7 @@ class CellularRadio(Radio):
         self._at = self._calendar.now
         if not self._armed:
             self._armed = True
-            self._await_expiry(self._at + self.model.tail_time)
+            self._await_expiry(self._at + self._states.tail_time)
         self.feed()
 
     def _await_expiry(self, due: float) -> None:
@@ -99,7 +103,7 @@ class CellularRadio(Radio):
         self._armed = False
         if min(self.began) < inf:
             return  # the end of that will arm it again
-        due = self._at + self.model.tail_time
+        due = self._at + self._states.tail_time
         if self._calendar.now < due:
             self._armed = True
             self._await_expiry(due)
@@ -123,13 +127,13 @@ class CellularRadio(Radio):
                 self._connect()
             elif not self._armed:  # it waited for bits that will not come: the tail goes on
                 self._armed = True
-                due = max(self._at + self.model.tail_time, self._calendar.now)
+                due = max(self._at + self._states.tail_time, self._calendar.now)
                 self._await_expiry(due)
 
     def off(self) -> None:
         """Go idle now."""
         if self._state is State.PROMOTING:
-            self._log_state(Event.PROMOTION, self._at - self.model.promotion_time)
+            self._log_state(Event.PROMOTION, self._at - self._states.promotion_time)
         elif self._state is State.CONNECTED and not any(self._flowing):
             self._log_state(Event.TAIL, self._at)
         self._state = State.IDLE
@@ -160,8 +164,8 @@ class CellularRadio(Radio):
     @property
     def _state_power(self) -> float:
         if self._state is State.PROMOTING:
-            return self.model.promotion_power
-        return self.model.tail_power if self._state is State.CONNECTED else 0.0
+            return self._states.promotion_power
+        return self._states.tail_power if self._state is State.CONNECTED else 0.0
 
     @property
     def power(self) -> float:

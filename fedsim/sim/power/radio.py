@@ -2,8 +2,7 @@
 
 from math import inf
 
-from fedsim.physics.lora import LoRa
-from fedsim.physics.radios import RadioModel
+from fedsim.physics.radios import RadioLaw
 from fedsim.sim.power.supply import Part, Supply
 
 
@@ -15,6 +14,7 @@ class Radio:
     power however the two directions overlap.
 
     Attributes:
+        law: what it is.
         began: since when bits flow down, and up; may be to come; infinite while none do.
         joules: spent so far beyond idle power.
         supply: the battery, if any, that is told of every change of the power.
@@ -22,6 +22,7 @@ class Radio:
     """
 
     __slots__ = (
+        "_base",
         "_by_state",
         "_energy",
         "_flowing",
@@ -32,20 +33,23 @@ class Radio:
         "began",
         "detached",
         "joules",
-        "model",
+        "law",
         "supply",
     )
 
-    def __init__(self, model: RadioModel, supply: Supply | None = None) -> None:
-        self.model = model
+    def __init__(
+        self, law: RadioLaw, supply: Supply | None = None, *, continuous: bool = True
+    ) -> None:
+        self.law = law
         self.supply = supply
-        spread = isinstance(model.up, LoRa) or isinstance(model.down, LoRa)  # not always on the air
-        self.detached = supply is None and not model.stateful and not spread
+        self.detached = supply is None and not law.connection.stateful and continuous
         self.began = [inf, inf]
         self.joules = 0.0
-        self._energy = model.energy_down, model.energy_up
-        self._watts = model.receive, model.send
-        self._by_state = model.receive > 0 or model.send > 0
+        draw = law.draw
+        self._base = draw.base
+        self._energy = draw.energy_down, draw.energy_up
+        self._watts = draw.receive, draw.send
+        self._by_state = draw.receive > 0 or draw.send > 0
         self._shares = [1.0, 1.0]
         self._rates = [0.0, 0.0]
         self._flowing = [False, False]
@@ -87,7 +91,7 @@ class Radio:
         if self._by_state and own < now:
             joules += self._watts[up] * self._shares[up] * (now - own)
         if on < now:
-            joules += self.model.base * (now - on)
+            joules += self._base * (now - on)
         self._paid_until = now
         began[up] = inf
         self.joules += joules
@@ -110,7 +114,7 @@ class Radio:
     @property
     def power(self) -> float:
         """What it draws now beyond idle power, W."""
-        watts = self.model.base if any(self._flowing) else 0.0
+        watts = self._base if any(self._flowing) else 0.0
         for up, flows in enumerate(self._flowing):
             if flows:
                 watts += self._watts[up] * self._shares[up] + self._energy[up] * self._rates[up]

@@ -1,7 +1,21 @@
 """LoRa: time on air, frames, and the silence that a duty cycle asks for."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.presets import Preset, Presettable
+from fedsim.blocks.quantities import Hertz, Seconds, Share, Watts
+from fedsim.physics.packets import Framing
+from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, RadioLaw
+from fedsim.physics.radios.presets import LORA
+from fedsim.physics.radios.rates import RateLaw, Rates, Terms
+from fedsim.physics.signals import Signal
 
 EU868_PAYLOAD = {7: 222, 8: 222, 9: 115, 10: 51, 11: 51, 12: 51}
 """The most bytes of payload in a frame, by spreading factor: LoRaWAN Regional Parameters,
@@ -32,7 +46,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class LoRa:
+class LoRa(RateLaw):
     """A LoRa modem that cuts messages into frames and keeps to a duty cycle.
 
     Time on air is from Semtech's AN1200.13, "LoRa Modem Designer's Guide", 2013; the limit
@@ -137,3 +151,74 @@ class LoRa:
             rest=last * (1 / self.duty - 1),
             framing_bits=8 * self.mac * frames,
         )
+
+    @property
+    def continuous(self) -> bool:
+        """No: there are silences between frames."""
+        return False
+
+    def seconds(self, bits: int, framed: int) -> float:  # noqa: ARG002 - frames have their own
+        """Return how long a message takes, with the silence after it, s."""
+        span = self.span(bits)
+        return span.elapsed + span.rest
+
+    def carrier(self, rng: Callable[[], np.random.Generator]) -> "Frames":  # noqa: ARG002
+        """Return a carrier: nothing is drawn."""
+        return Frames(self)
+
+
+class Frames:
+    """Frames on the air, with silences between them where a duty cycle binds."""
+
+    __slots__ = ("_law",)
+
+    def __init__(self, law: LoRa) -> None:
+        self._law = law
+
+    def terms(self, bits: int, framed: int, round_number: int) -> Terms:  # noqa: ARG002
+        """Return the terms of a message."""
+        if not bits:
+            return Terms(inf)
+        span = self._law.span(bits)
+        return Terms(framed / span.elapsed, span.on_air / span.elapsed, span.rest)
+
+
+class LoRaRadio(Presettable, RadioLaw):
+    """A LoRa modem: every frame takes its time on air, and then keeps the duty cycle.
+
+    Semtech, SX1276 data sheet, section 4.1.1.7. A message is cut into frames of the largest
+    payload that EU868 allows at its spreading factor, each with 13 bytes of MAC.
+    """
+
+    presets: ClassVar[Mapping[str, Preset]] = LORA
+    customs: ClassVar[tuple[str, ...]] = ()
+
+    kind: str = Field(description="the preset to start from")
+    spreading: int = Field(ge=7, le=12, description="the spreading factor, SF7 to SF12")
+    bandwidth: Hertz = as_written("125 kHz", "of the channel")
+    coding: int = Field(default=1, ge=1, le=4, description="CR: the code rate is 4/(4 + CR)")
+    duty: Share = as_written("1 %", "the share of time that it may be on the air")
+    latency: Seconds = as_written("1 s", LATENCY)
+    send: Watts = as_written("92 mW", "power while it sends")
+    receive: Watts = as_written("37 mW", "power while it receives")
+
+    @property
+    def law(self) -> LoRa:
+        """The modem, of either direction."""
+        return LoRa(
+            spreading=self.spreading, bandwidth=self.bandwidth, coding=self.coding, duty=self.duty
+        )
+
+    @property
+    def draw(self) -> Draw:
+        """What its states draw."""
+        return NO_DRAW.model_copy(update={"send": self.send, "receive": self.receive})
+
+    @property
+    def packaging(self) -> Framing:
+        """Its frames."""
+        return Framing(self.law.mac, self.law.mac + self.law.frame_payload)
+
+    def rates(self, signals: Mapping[str, Signal]) -> Rates:  # noqa: ARG002 - no traces
+        """Return the modem both ways."""
+        return Rates(self.law, self.law)

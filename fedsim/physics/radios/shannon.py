@@ -1,16 +1,38 @@
-"""Channels: what distance, noise and fading leave of a radio signal."""
+"""Shannon's limit: what distance, noise and fading leave of a radio signal."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from math import log, log1p, log2
+from typing import Literal
 
 import numpy as np
+from pydantic import Field
+
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.quantities import (
+    Decibels,
+    Efficiency,
+    Hertz,
+    Metres,
+    NoiseDensity,
+    Power,
+    Seconds,
+    Share,
+    Watts,
+)
+from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, PacketRadio
+from fedsim.physics.radios.rates import RateLaw, Rates, Terms, over
+from fedsim.physics.signals import Signal
+
+SHADOW = 2
+"""Behind a shadow of how many standard deviations a link is that stands for the others."""
 
 _FAINT = 1e-6
 """A signal-to-noise ratio below which its logarithm is computed as that of little more than 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shannon:
+class Shannon(RateLaw):
     """A link at the Shannon limit: rate = alpha B log2(1 + p g h / (N0 B)), capped.
 
     The path loss of 128.1 + 37.6 log10(d/km) dB and a shadowing of 8 dB are the macro cell
@@ -70,9 +92,17 @@ class Shannon:
         efficiency = self.attenuation * (log2(1 + snr) if snr > _FAINT else log1p(snr) / log(2))
         return min(efficiency, self.efficiency_cap) * self.bandwidth
 
+    def seconds(self, bits: int, framed: int) -> float:  # noqa: ARG002 - whatever the framing
+        """Return how long so many bits take in a bad place, under the mean of the fading, s."""
+        return over(self.rate(1.0, SHADOW * self.shadowing_db), framed)
+
     def drawn(self, rng: np.random.Generator) -> "Fading":
         """Return the channel of one client: its shadow is drawn now, once."""
         return Fading(self, float(rng.normal(0.0, self.shadowing_db)), rng)
+
+    def carrier(self, rng: Callable[[], np.random.Generator]) -> "Fading":
+        """Return the channel of one client."""
+        return self.drawn(rng())
 
 
 @dataclass(slots=True)
@@ -107,19 +137,46 @@ class Fading:
             self._round, self._rate = round_number, self.link.rate(gain, self.shadow_db)
         return self._rate
 
+    def terms(self, bits: int, framed: int, round_number: int) -> Terms:  # noqa: ARG002
+        """Return the terms of a message: the channel is drawn anew in every round."""
+        return Terms(self.rate(round_number))
 
-def first_order(
-    distance: float, electronics: float = 50e-9, amplifier: float = 100e-12
-) -> tuple[float, float]:
-    """Return the energy of a bit, sent and received, J: the first-order radio model.
 
-    E_tx(k, d) = k E_elec + k eps d^2 and E_rx(k) = k E_elec: Heinzelman, Chandrakasan,
-    Balakrishnan, "Energy-Efficient Communication Protocol for Wireless Microsensor
-    Networks", HICSS 2000, equations 1 and 2.
+class ShannonRadio(PacketRadio):
+    """A fading channel at Shannon's limit: rate = B log2(1 + p g h/(N0 B)).
 
-    Args:
-        distance: d, m.
-        electronics: E_elec, J/bit.
-        amplifier: eps, J/bit/m^2.
+    The path loss is 128.1 + 37.6 log10(d in km) dB, the shadowing normal in dB and drawn once,
+    the power gain h of Rayleigh fading exponential with mean 1 and drawn once a round.
     """
-    return electronics + amplifier * distance**2, electronics
+
+    kind: Literal["shannon"] = Field(default="shannon", description="the limit of a fading channel")
+    bandwidth: Hertz = Field(description="B, of each direction")
+    power: Power = Field(description="p, what the client radiates")
+    server_power: Power = Field(description="p, what the server radiates")
+    distance: Metres = Field(description="d, from the client to the server")
+    shadowing: Decibels = as_written("8 dB", "standard deviation of the shadowing")
+    noise: NoiseDensity = as_written("-174 dBm/Hz", "N0, the noise density")
+    attenuation: Share = as_written("100 %", "what a real modem reaches of the limit")
+    most: Efficiency = as_written("4.4 bit/s/Hz", "what modulation and coding reach at best")
+    latency: Seconds = as_written("0 s", LATENCY)
+    send: Watts | None = as_written(None, "power while it sends; what it radiates, where null")
+    receive: Watts = as_written("0 W", "power while it receives")
+
+    @property
+    def draw(self) -> Draw:
+        """What its states draw."""
+        send = self.power if self.send is None else self.send
+        return NO_DRAW.model_copy(update={"send": send, "receive": self.receive})
+
+    def rates(self, signals: Mapping[str, Signal]) -> Rates:  # noqa: ARG002 - no traces
+        """Return the two links; what is radiated makes the difference."""
+        up = Shannon(
+            bandwidth=self.bandwidth,
+            power=self.power,
+            distance=self.distance,
+            shadowing_db=self.shadowing,
+            noise_dbm_hz=self.noise,
+            efficiency_cap=self.most,
+            attenuation=self.attenuation,
+        )
+        return Rates(up, replace(up, power=self.server_power))

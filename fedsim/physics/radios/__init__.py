@@ -1,0 +1,49 @@
+"""Radios: their blocks, which are the laws that they follow."""
+
+from typing import Annotated
+
+from fedsim.blocks.presets import OneNamed, Preset, names_of
+from fedsim.blocks.registry import Registry
+from fedsim.physics.radios.base import Connection, Draw, PacketRadio, RadioLaw
+from fedsim.physics.radios.first_order import FirstOrderRadio
+from fedsim.physics.radios.linear import Radio
+from fedsim.physics.radios.lora import LoRa, LoRaRadio
+from fedsim.physics.radios.presets import LORA, RADIOS
+from fedsim.physics.radios.rates import Carrier, Constant, RateLaw, Rates, Terms, Traced
+from fedsim.physics.radios.shannon import Shannon, ShannonRadio
+
+RADIO_KINDS: Registry[RadioLaw] = Registry(
+    "radio",
+    (Radio, LoRaRadio, ShannonRadio, FirstOrderRadio),
+    RadioLaw,
+    title="radio kinds",
+    names=names_of,
+)
+"""The classes that read a radio's block."""
+
+AnyRadio = Annotated[RadioLaw, OneNamed(RADIO_KINDS)]
+"""A field that takes one of them, or the name of a preset."""
+
+__all__ = [
+    "LORA",
+    "RADIOS",
+    "RADIO_KINDS",
+    "AnyRadio",
+    "Carrier",
+    "Connection",
+    "Constant",
+    "Draw",
+    "FirstOrderRadio",
+    "LoRa",
+    "LoRaRadio",
+    "PacketRadio",
+    "Preset",
+    "Radio",
+    "RadioLaw",
+    "RateLaw",
+    "Rates",
+    "Shannon",
+    "ShannonRadio",
+    "Terms",
+    "Traced",
+]

@@ -1,0 +1,136 @@
+"""What every radio is: a block of a scenario, and the law that a client's radio follows."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from fedsim.blocks.choice import failure
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.quantities import UNLIMITED, Bytes, JoulesPerBit, Seconds, Watts
+from fedsim.blocks.spec import Spec
+from fedsim.physics.packet_loss import AnyPacketLoss
+from fedsim.physics.packets import NONE, Framing
+from fedsim.physics.radios.rates import Rates
+from fedsim.physics.radios.traces import Trace
+from fedsim.physics.signals import Signal
+
+
+class Draw(Spec):
+    """What a radio draws while it transfers, beyond its idle power.
+
+    P = base + send + receive + energy_up * up rate + energy_down * down rate: `base` flows
+    while anything is transferred, `send` and `receive` while their direction is busy, and the
+    rates are those of the moment (1 mW per Mbit/s is 1 nJ per bit).
+    """
+
+    energy_up: JoulesPerBit = as_written("0 J/bit", "energy of a bit that is sent")
+    energy_down: JoulesPerBit = as_written("0 J/bit", "energy of a bit that is received")
+    base: Watts = as_written("0 W", "power while it transfers, whatever the rate")
+    send: Watts = as_written("0 W", "further power while it sends")
+    receive: Watts = as_written("0 W", "further power while it receives")
+
+
+class Connection(Spec):
+    """The states of a cellular radio beyond busy and idle.
+
+    Huang et al., "A Close Examination of Performance and Power Characteristics of 4G LTE
+    Networks", MobiSys 2012. An idle radio is promoted first, and bits wait. Then it is
+    connected: while no bits flow it draws `tail_power`, and once they have not for
+    `tail_time`, it is idle again.
+    """
+
+    promotion_power: Watts = as_written("0 W", "power while an idle radio gets ready")
+    promotion_time: Seconds = as_written("0 s", "how long an idle radio takes to get ready")
+    tail_power: Watts = as_written("0 W", "power once nothing is transferred, until it is idle")
+    tail_time: Seconds = as_written("0 s", "from the last bit until it is idle")
+
+    @property
+    def stateful(self) -> bool:
+        """Whether there are such states."""
+        return self.promotion_time > 0 or self.tail_time > 0
+
+
+LATENCY = "one-way delay, half of the round-trip time"
+
+NO_DRAW = Draw()
+ALWAYS_READY = Connection()
+
+Tries = Annotated[int, Field(ge=1)] | Literal["unlimited"]
+"""How often a packet is sent at most."""
+
+
+class RadioLaw(Spec):
+    """A client's radio. A radio of one's own is a subclass with its `kind` and its `rates`.
+
+    One that also inherits `Draw` or `Connection` has their keys, and draws what they say.
+    """
+
+    kind: str
+    latency: Seconds = Field(description=LATENCY)
+    idle: Watts = as_written("0 W", "power whenever the client is on")
+    loss: AnyPacketLoss = as_written({"kind": "none"}, "how packets are lost")
+    tries: Tries = as_written(
+        UNLIMITED, 'how often a packet is sent at most; "unlimited" loses none for good'
+    )
+
+    @abstractmethod
+    def rates(self, signals: Mapping[str, Signal]) -> Rates:
+        """Return the rate laws of its two directions.
+
+        Args:
+            signals: what its `traces` say, by the same keys.
+        """
+
+    @property
+    def traces(self) -> Mapping[str, Trace]:
+        """The traces that it follows, by their keys in the block."""
+        return {}
+
+    @property
+    def draw(self) -> Draw:
+        """What it draws while it transfers."""
+        return self if isinstance(self, Draw) else NO_DRAW
+
+    @property
+    def connection(self) -> Connection:
+        """Its states beyond busy and idle."""
+        return self if isinstance(self, Connection) else ALWAYS_READY
+
+    @property
+    def packaging(self) -> Framing:
+        """How a message is cut into packets, and what that adds."""
+        return NONE
+
+    @property
+    def most_tries(self) -> int | None:
+        """How often a packet is sent at most; None for as often as it takes."""
+        return None if self.tries == UNLIMITED else int(self.tries)
+
+    @property
+    def transmissions(self) -> float:
+        """How often a packet is sent, on average."""
+        return self.loss.expected_transmissions(self.most_tries)
+
+
+class PacketRadio(RadioLaw):
+    """A radio whose transport frames packets."""
+
+    framing: Bytes = as_written("0 B", "what the transport adds to every packet")
+    packet: Bytes = as_written("1500 B", "the largest packet, framing included")
+
+    @property
+    def packaging(self) -> Framing:
+        """How a message is cut into packets, and what that adds."""
+        return Framing(int(self.framing), int(self.packet))
+
+    @model_validator(mode="after")
+    def _packets_carry_something(self) -> Self:
+        if self.packet <= self.framing:
+            text = (
+                f'seen "{self.packet:g} B" with {self.framing:g} B of framing in it, which leaves'
+                f" no room; give {self.framing + 1:g} B or more"
+            )
+            raise failure(("packet", text, self.packet))
+        return self

@@ -1,0 +1,50 @@
+"""Radios of constant rate or of a trace, with linear power and the states of a cellular one."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import Field
+
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.presets import Preset, Presettable
+from fedsim.blocks.quantities import JoulesPerBit, Rate, Watts
+from fedsim.physics.radios.base import Connection, Draw, PacketRadio
+from fedsim.physics.radios.presets import RADIOS
+from fedsim.physics.radios.rates import Constant, RateLaw, Rates, Traced
+from fedsim.physics.radios.traces import AnyTrace, Trace
+from fedsim.physics.signals import Signal
+
+
+class Radio(Draw, Connection, Presettable, PacketRadio):
+    """A client's radio: linear power, `base + energy_up * up + energy_down * down`.
+
+    Here up and down are the rates of the moment, so that a bit costs the same at any rate
+    and time costs `base`. A radio of constant state powers has `send` and `receive` instead.
+    Before the first byte after a pause it is promoted; after the last one it has a tail.
+    """
+
+    presets: ClassVar[Mapping[str, Preset]] = RADIOS
+
+    up: Rate = Field(description="rate from the client to the server")
+    down: Rate = Field(description="rate from the server to the client")
+    energy_up: JoulesPerBit = Field(description="energy of a bit that is sent")
+    energy_down: JoulesPerBit = Field(description="energy of a bit that is received")
+    base: Watts = Field(description="power while it transfers, whatever the rate")
+    up_trace: AnyTrace | None = as_written(None, "the rate follows a file, in place of up")
+    down_trace: AnyTrace | None = as_written(None, "the rate follows a file, in place of down")
+
+    @property
+    def traces(self) -> Mapping[str, Trace]:
+        """The traces that it follows, by their keys in the block."""
+        both = {"up_trace": self.up_trace, "down_trace": self.down_trace}
+        return {key: trace for key, trace in both.items() if trace is not None}
+
+    def rates(self, signals: Mapping[str, Signal]) -> Rates:
+        """Return the two rates, or what takes their places."""
+        return Rates(
+            _law(self.up, signals.get("up_trace")), _law(self.down, signals.get("down_trace"))
+        )
+
+
+def _law(rate: float, signal: Signal | None) -> RateLaw:
+    return Constant(rate) if signal is None else Traced(signal)

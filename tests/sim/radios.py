@@ -1,0 +1,94 @@
+"""A radio for tests, in SI units: any two rate laws, and what else radios have."""
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any, Literal
+
+from fedsim.physics.availability import ALWAYS, Availability
+from fedsim.physics.batteries import BatteryModel
+from fedsim.physics.devices import DeviceModel
+from fedsim.physics.packet_loss import NoLoss
+from fedsim.physics.packets import NONE, Framing
+from fedsim.physics.radios import Connection, Constant, Draw, RadioLaw, RateLaw, Rates, Traced
+from fedsim.physics.signals import Signal
+from fedsim.ports import Oracle
+from fedsim.sim.setup import Member
+
+Rate = float | Signal | RateLaw
+
+
+class RadioModel(Draw, Connection, RadioLaw):
+    """A radio of two rates, each a number in bit/s, a signal, or a law of its own.
+
+    Its figures may be smaller than what a file can say.
+    """
+
+    kind: Literal["test"] = "test"
+    up: Any = inf
+    down: Any = inf
+    latency: float = 0.0
+    idle: float = 0.0
+    energy_up: float = 0.0
+    energy_down: float = 0.0
+    base: float = 0.0
+    send: float = 0.0
+    receive: float = 0.0
+    promotion_power: float = 0.0
+    promotion_time: float = 0.0
+    tail_power: float = 0.0
+    tail_time: float = 0.0
+    framing: Any = NONE
+    loss: Any = NoLoss()
+    tries: Any = None
+
+    def __init__(
+        self,
+        up: Rate = inf,
+        down: Rate = inf,
+        latency: float = 0.0,
+        energy_up: float = 0.0,
+        energy_down: float = 0.0,
+        base: float = 0.0,
+        **rest: Any,
+    ) -> None:
+        figures = {"latency": latency, "energy_up": energy_up, "energy_down": energy_down}
+        given = {"up": up, "down": down, "base": base, **figures, **rest}
+        if given.get("loss", "") is None:
+            del given["loss"]
+        self.__pydantic_validator__.validate_python(given, self_instance=self)
+
+    def rates(self, signals: Mapping[str, Signal]) -> Rates:
+        return Rates(law(self.up), law(self.down))
+
+    @property
+    def packaging(self) -> Framing:
+        framing: Framing = self.framing
+        return framing
+
+    @property
+    def most_tries(self) -> int | None:
+        tries: int | None = self.tries
+        return tries
+
+
+def law(rate: Rate) -> RateLaw:
+    """Return the law of a rate, whatever it is given as."""
+    if isinstance(rate, RateLaw):
+        return rate
+    return Constant(float(rate)) if isinstance(rate, int | float) else Traced(rate)
+
+
+def peak(rate: Rate) -> float:
+    return law(rate).peak
+
+
+def client_of(
+    device: DeviceModel,
+    radio: RadioLaw,
+    oracle: Oracle,
+    battery: BatteryModel | None = None,
+    availability: Availability = ALWAYS,
+    group: int = 0,
+) -> Member:
+    """Return a member of a fleet whose radio follows no file."""
+    return Member(device, radio, radio.rates({}), oracle, battery, availability, group)

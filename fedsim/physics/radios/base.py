@@ -2,7 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from inspect import get_annotations
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -74,6 +75,15 @@ class RadioLaw(Spec):
     tries: Tries = as_written(
         UNLIMITED, 'how often a packet is sent at most; "unlimited" loses none for good'
     )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **rest: Any) -> None:
+        """List the keys as people read them: the kind, what is its own, what radios share."""
+        declared = [name for each in cls.__mro__ for name in get_annotations(each)]
+        fields = cls.__pydantic_fields__
+        named = dict.fromkeys(("kind", *declared))
+        cls.__pydantic_fields__ = {name: fields[name] for name in named if name in fields}
+        cls.model_rebuild(force=True)
 
     @abstractmethod
     def rates(self, signals: Mapping[str, Signal]) -> Rates:

@@ -77,7 +77,9 @@ class Registry(Generic[Block_co]):
 
     def takes(self, value: object) -> bool:
         """Say whether something made in Python is one of its blocks."""
-        return isinstance(value, self.base or self.built_in)
+        return isinstance(value, self.built_in) or (
+            self.base is not None and isinstance(value, self.base)
+        )
 
     def admits(self, model: type) -> bool:
         """Say whether a class is meant to be one of its blocks."""

@@ -1,6 +1,7 @@
 """Policies: silence, participation and the end of a run."""
 
 from collections.abc import Sequence
+from functools import partial
 from math import floor, inf
 
 import numpy as np
@@ -14,7 +15,6 @@ from fedsim.scenario import (
     BeaconSilence,
     Silence,
     Stop,
-    WeightedParticipation,
 )
 from fedsim.scenario import Participation as ParticipationSpec
 from fedsim.scenario.conflicts import too_many, wanted
@@ -44,13 +44,14 @@ def participation(spec: ParticipationSpec, rows: Sequence[int]) -> Participation
             concurrency=spec.concurrency,
             give_up=inf if spec.give_up is None else spec.give_up,
         )
-    count, over = None, 1.0
+    count, over, order = None, 1.0, None
     if isinstance(spec, Sample):
+        order = partial(spec.order, np.array(rows, float))
         count = spec.count or max(1, floor((spec.share or 1.0) * len(rows) + 0.5))
         over = spec.over
     return Participation(
         count=count,
-        weights=np.array(rows, float) if isinstance(spec, WeightedParticipation) else None,
+        order=order,
         over=over,
         deadline=inf if spec.deadline is None else spec.deadline,
         quorum=spec.quorum,

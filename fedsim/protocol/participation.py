@@ -1,9 +1,23 @@
 """Participation: how many are asked in a round, and when the round closes."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 
+import numpy as np
+
 from fedsim.ports import Array
+
+Order = Callable[[int, np.random.Generator], Sequence[int]]
+"""Draws the order in which clients are asked, as far as they can take part: each client once,
+given how many draws there were before and the stream of the draws."""
+
+
+def by_weight(weights: Array, number: int, rng: np.random.Generator) -> list[int]:  # noqa: ARG001
+    """Draw an order in which the next client is drawn in proportion to its weight, shape (M,)."""
+    # Efraimidis and Spirakis 2006: the order of Exp(1)/w is that of weighted draws.
+    keys = rng.standard_exponential(len(weights)) / weights
+    return list[int](np.argsort(keys, kind="stable").tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,8 +26,7 @@ class Participation:
 
     Attributes:
         count: k, how many replies a round is after; None for those of all.
-        weights: the probability of a client to be drawn is proportional to its weight, drawn
-            without replacement, shape (M,); None for a uniform draw.
+        order: draws the order in which so many are taken; None for a uniform draw.
         over: over-selection: this times k are asked, and the round closes with the k-th
             reply (Bonawitz et al., "Towards Federated Learning at Scale", MLSys 2019).
         deadline: the round closes so long after its broadcast, s.
@@ -33,7 +46,7 @@ class Participation:
     """
 
     count: int | None = None
-    weights: Array | None = None
+    order: Order | None = None
     over: float = 1.0
     deadline: float = inf
     quorum: float | None = None

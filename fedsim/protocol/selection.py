@@ -59,6 +59,7 @@ class Selection:
         self._roll = roll
         self._clients = clients
         self._rng = rng
+        self._number = 0  # of draws
         self._draws = policy.count is not None or policy.concurrency is not None
 
     def cohort(self, to: Sequence[ClientId] | None, busy: Set[ClientId]) -> Cohort | None:
@@ -101,8 +102,7 @@ class Selection:
             return to
         if not self._draws:
             return self._clients
-        if self._policy.weights is None:
+        self._number += 1
+        if self._policy.order is None:
             return list[ClientId](self._rng.permutation(len(self._clients)).tolist())
-        # Efraimidis and Spirakis 2006: the order of Exp(1)/w is that of weighted draws.
-        keys = self._rng.standard_exponential(len(self._clients)) / self._policy.weights
-        return list[ClientId](np.argsort(keys, kind="stable").tolist())
+        return self._policy.order(self._number - 1, self._rng)

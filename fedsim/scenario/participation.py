@@ -1,7 +1,12 @@
 """Participation: who is asked in a round, and when the round closes."""
 
+# ruff: noqa: ARG002 - an order may need less than its base hands over
+
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
@@ -9,6 +14,8 @@ from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import Duration, Fraction, Share
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
+from fedsim.ports import Array
+from fedsim.protocol.participation import by_weight
 
 _LEAST = "clients whose battery holds less are skipped"
 _GIVE_UP = (
@@ -47,7 +54,7 @@ class FullParticipation(Rounds):
 
 
 class Sample(Rounds):
-    """What sampling has: how many are wanted, and how many more are asked."""
+    """What sampling has: how many are wanted, how many more are asked, and in which order."""
 
     count: int | None = Field(default=None, ge=1, description="how many clients a round")
     share: Share | None = as_written(None, "how many, as a share of all, in place of count")
@@ -63,11 +70,27 @@ class Sample(Rounds):
             raise failure(("share", "seen beside count; give one of the two", self.share))
         return self
 
+    @abstractmethod
+    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Sequence[int]:
+        """Return all clients, from 0, in the order in which they are taken until enough are asked.
+
+        Who cannot take part at the time is passed over.
+
+        Args:
+            samples: how many each client has, shape (M,).
+            number: how many draws there were before.
+            rng: the stream of the draws.
+        """
+
 
 class UniformParticipation(Sample):
     """A sample without replacement, every client as likely as any other."""
 
     kind: Literal["uniform"] = Field(default="uniform", description="a sample of all clients")
+
+    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Sequence[int]:
+        """Return a random permutation."""
+        return list[int](rng.permutation(len(samples)).tolist())
 
 
 class WeightedParticipation(Sample):
@@ -75,6 +98,10 @@ class WeightedParticipation(Sample):
 
     kind: Literal["weighted"] = Field(default="weighted", description="a weighted sample")
     by: Literal["samples"] = Field(default="samples", description="what a client weighs")
+
+    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Sequence[int]:
+        """Return an order in which the next client is drawn in proportion to its samples."""
+        return by_weight(samples, number, rng)
 
 
 class AsynchronousParticipation(Spec):
@@ -109,6 +136,7 @@ PARTICIPATION: Registry[Spec] = Registry(
         WeightedParticipation,
         AsynchronousParticipation,
     ),
+    Sample,
     plural="participation",
 )
 """The kinds of participation."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.protocol.participation import Participation
+from fedsim.protocol.participation import Participation, by_weight
 from tests.building.plans import found, group, job
 
 
@@ -32,14 +32,21 @@ def test_a_share_is_the_nearest_number_of_clients(
     block = {"kind": "uniform", "share": f"{share} %"}
     built = job(tmp_path, fleet=group(count=clients), participation=block)
     assert built.setup.participation.count == count
-    assert built.setup.participation.weights is None
+    order = built.setup.participation.order
+    assert order is not None
+    assert (
+        order(0, np.random.default_rng(1)) == np.random.default_rng(1).permutation(clients).tolist()
+    )
 
 
 def test_a_weighted_sample_weighs_samples(tmp_path: Path) -> None:
     built = job(tmp_path, participation={"kind": "weighted", "count": 3, "over": 1.3})
     made = built.setup.participation
-    assert made.weights is not None
-    assert np.array_equal(made.weights, [loss.rows for loss in built.problem.losses])
+    rows = np.array([float(loss.rows) for loss in built.problem.losses])
+    assert made.order is not None
+    for draw in range(20):
+        one, other = (np.random.default_rng(draw) for _ in "ab")
+        assert made.order(draw, one) == by_weight(rows, draw, other)
     assert (made.count, made.over, made.asked) == (3, 1.3, 4)
 
 

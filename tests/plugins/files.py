@@ -74,6 +74,22 @@ class Huber(LinearLoss):
         return np.asarray(np.abs(state[0]) <= self.width, dtype=np.float64)
 '''
 
+SELECTION = '''\
+from typing import Literal
+
+from fedsim.scenario.participation import Sample
+
+
+class RoundRobin(Sample):
+    """The next few clients, round after round."""
+
+    kind: Literal["by-turns"] = "by-turns"
+
+    def order(self, samples, number, rng):
+        first, clients = number * (self.count or 1), len(samples)
+        return [(first + one) % clients for one in range(clients)]
+'''
+
 SCENARIO = """\
 problem:
   loss: {kind: squared, scale: sum, l2: 1}
@@ -87,6 +103,7 @@ stop: {rounds: 10}
 NAMED = {
     "compressor": (COMPRESSOR, "wire.up.compressor={kind: every-other, stride: 3}"),
     "split": (SPLIT, "problem.split.kind=round-robin"),
+    "selection": (SELECTION, "participation={kind: by-turns, count: 2}"),
     "loss": (LOSS, "problem.loss.kind=huber"),
 }
 """What a plugin adds -> its text, and how a scenario names it."""

@@ -15,7 +15,7 @@ from fedsim.problems import Split
 from fedsim.record.manifest import read_manifest
 from fedsim.scenario.registries import blocks_in
 
-from .files import COMPRESSOR, LOSS, NAMED, SCENARIO, SPLIT
+from .files import COMPRESSOR, LOSS, NAMED, SCENARIO, SELECTION, SPLIT
 
 ADDED = "\n\n".join(text for text, _ in NAMED.values())
 
@@ -65,9 +65,18 @@ def test_a_dealt_split_is_what_the_file_says(scenario: Path, tmp_path: Path) -> 
     assert clients["samples"].tolist() == [148, 147, 147]
 
 
+def test_those_who_are_asked_are_those_that_the_file_says(scenario: Path, tmp_path: Path) -> None:
+    mine, out = written(tmp_path, SELECTION), tmp_path / "out"
+    invoke("run", scenario, "--out", out, "--set", NAMED["selection"][1], "--plugin", mine)
+    events = pd.read_parquet(out / "base/seed-1/events.parquet")
+    asked = events[events["event"] == "sampled"].groupby("round")["node"].agg(set).tolist()
+    turns = [{f"client-{(2 * number + one) % 3}" for one in (0, 1)} for number in range(10)]
+    assert asked == turns
+
+
 def test_several_files_and_several_blocks_a_file(scenario: Path, tmp_path: Path) -> None:
     one = written(tmp_path, COMPRESSOR, "one.py")
-    two = written(tmp_path, f"{SPLIT}\n\n{LOSS}", "two.py")
+    two = written(tmp_path, f"{SPLIT}\n\n{LOSS}\n\n{SELECTION}", "two.py")
     sets = [word for _, override in NAMED.values() for word in ("--set", override)]
     result = invoke("check", scenario, *sets, "--plugin", one, "--plugin", two)
     assert result.exit_code == 0, result.output

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -17,7 +18,7 @@ from fedsim.physics.radios import LoRa, Shannon
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Discipline, star, tree
 from fedsim.ports import SILENCE, Message, Silence
-from fedsim.protocol.participation import Participation
+from fedsim.protocol.participation import Participation, by_weight
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
@@ -192,7 +193,7 @@ def reframed(member: Member, framing: Framing) -> Member:
 
 
 def weighted(policy: Participation, clients: int) -> Participation:
-    return replace(policy, weights=np.arange(1.0, clients + 1))
+    return replace(policy, order=partial(by_weight, np.arange(1.0, clients + 1)))
 
 
 def absences(run: Run, made: Setup, client: int) -> list[tuple[float, float]]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations, permutations
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import stats
 
 from fedsim.physics.availability import NEVER
 from fedsim.physics.devices import DeviceModel
-from fedsim.protocol.participation import Participation
+from fedsim.protocol.participation import Participation, by_weight
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stopping import StopRules
 from fedsim.sim.server import SimServer
@@ -89,14 +90,14 @@ def test_every_client_of_a_sample_is_drawn_once_and_asked() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_a_weighted_sample_is_drawn_client_by_client_in_proportion(size: int) -> None:
     weights = [1.0, 2.0, 3.0, 6.0]
-    policy = Participation(count=size, weights=np.array(weights))
+    policy = Participation(count=size, order=partial(by_weight, np.array(weights)))
     check_drawn(cohorts(drawn(policy, 1200, [member()] * 4)), successive(weights, size))
 
 
 def test_those_who_are_away_leave_their_places_to_the_others_in_proportion() -> None:
     weights = [1.0, 5.0, 2.0, 3.0]
     members = [member(), member(None, NEVER), member(), member()]
-    policy = Participation(count=2, weights=np.array(weights))
+    policy = Participation(count=2, order=partial(by_weight, np.array(weights)))
     run = drawn(policy, 800, members)
     chances = successive([weights[0], weights[2], weights[3]], 2)
     check_drawn(
@@ -144,8 +145,12 @@ def test_the_draw_of_cohorts_is_the_same_whatever_else_is_random() -> None:
 
 
 def test_only_the_ratios_of_weights_matter() -> None:
-    same = drawn(Participation(count=2, weights=np.full(6, 4.0)), 40, [member()] * 6)
-    again = drawn(Participation(count=2, weights=np.full(6, 0.25)), 40, [member()] * 6)
+    same = drawn(
+        Participation(count=2, order=partial(by_weight, np.full(6, 4.0))), 40, [member()] * 6
+    )
+    again = drawn(
+        Participation(count=2, order=partial(by_weight, np.full(6, 0.25))), 40, [member()] * 6
+    )
     assert cohorts(same) == cohorts(again)
 
 

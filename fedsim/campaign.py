@@ -11,6 +11,7 @@ from pathlib import Path
 from fedsim.blocks.plugins import dumped
 from fedsim.building import Builder
 from fedsim.execution import Watch, ending, execute, is_finished
+from fedsim.protocol.carriage import Carry
 from fedsim.record.folder import RunFolder
 from fedsim.scenario import Plan
 from fedsim.workers import postponed, telling, workers
@@ -24,11 +25,13 @@ class Campaign:
         plan: the variants and their seeds.
         out: where the run folders go.
         fresh: whether what is there already is made anew.
+        carry: how messages go from node to node.
     """
 
     plan: Plan
     out: Path
     fresh: bool = False
+    carry: Carry = "values"
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -101,7 +104,7 @@ class Campaign:
 def _opened(pickled: bytes) -> tuple[Campaign, Builder]:
     """Return the campaign that this process works for, and its builder."""
     campaign: Campaign = pickle.loads(pickled)  # noqa: S301 - of our own making
-    return campaign, Builder(campaign.plan)
+    return campaign, Builder(campaign.plan, campaign.carry)
 
 
 def _make(pickled: bytes, number: int, seed: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, get_args
 
 from fedsim.blocks.renamed import renamed
 from fedsim.blocks.spec import Spec
@@ -15,6 +15,7 @@ from fedsim.campaign import Campaign
 from fedsim.errors import TheoryWarning
 from fedsim.execution import Watch, unwatched
 from fedsim.foreseen import foreseen
+from fedsim.protocol.carriage import Carry
 from fedsim.record.lock import held
 from fedsim.record.notes import Tell, untold
 from fedsim.record.result import Result
@@ -33,6 +34,7 @@ def run(
     jobs: int = 1,
     executor: Executor | None = None,
     fresh: bool = False,
+    carry: Carry = "values",
     tell: Tell = untold,
 ) -> Result:
     """Run every variant of a scenario under every seed.
@@ -53,6 +55,9 @@ def run(
         jobs: how many runs go on at once, in processes of their own where more than one.
         executor: where they go on instead, such as that of a cluster; it is not shut down.
         fresh: make all runs anew.
+        carry: "bytes" lets every message go through its encoding, as it would go on the air: its
+            receiver gets what it decodes. "values" hands over what that would be, which is faster.
+            The logs are the same; a run that is there already is kept, whichever way it was made.
         tell: told of what the scenario says without effect, and of what becomes of runs that
             `out` has from an earlier state of it, before anything runs.
 
@@ -63,16 +68,18 @@ def run(
             another file, or of another name where either was made in Python.
         OccupiedError: somebody else is writing into `out`; nothing has run then.
         OutputError: something cannot be written.
-        ValueError: there are fewer than 1 jobs.
+        ValueError: there are fewer than 1 jobs, or messages are to go in a way that is not known.
 
     Warns:
         TheoryWarning: a condition of a method's theory does not hold.
     """
+    if carry not in get_args(Carry):
+        raise ValueError(f"carry is one of {', '.join(get_args(Carry))}; seen {carry!r}")
     plan = load(source, overrides=overrides, blocks=blocks)
     study = study_of(plan)
     if out is not None and not fresh:
         check_place(study, Path(out))
-    builder = Builder(plan)
+    builder = Builder(plan, carry)
     checked = builder.check()
     for job in checked:
         _warn(job)
@@ -82,7 +89,7 @@ def run(
         tell(note)
     if out is None:
         temporary = TemporaryDirectory(prefix="fedsim-", ignore_cleanup_errors=True)
-        campaign = Campaign(plan, Path(temporary.name), fresh=fresh)
+        campaign = Campaign(plan, Path(temporary.name), fresh=fresh, carry=carry)
         try:
             study.write(campaign.out)
             runs = campaign.make_all(builder, jobs, executor, watch)
@@ -95,7 +102,7 @@ def run(
     with held(Path(out)):
         if not fresh:
             check_place(study, Path(out))  # as somebody else may have left it since
-        campaign = Campaign(plan, Path(out), fresh=fresh)
+        campaign = Campaign(plan, Path(out), fresh=fresh, carry=carry)
         study.write(campaign.out)
         runs = campaign.make_all(builder, jobs, executor, watch)
         return Result(campaign.out, runs, said)

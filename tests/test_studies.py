@@ -277,7 +277,7 @@ def test_the_clear_day_is_the_formula_that_the_scenario_names() -> None:
 # -- honest bits -----------------------------------------------------------------------
 
 FEATURES, KEPT = 100, 10
-HEADER = 15
+HEADER = 19
 FRAMING = {"lte": 60, "wifi": 66, "nb-iot": 40}
 
 

@@ -8,7 +8,7 @@ from fedsim.algorithms.averaging import (
     FedProx,
 )
 from fedsim.algorithms.balls import CFedDA, MCFedDA
-from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
+from fedsim.algorithms.base import Algorithm, Concern, Setting
 from fedsim.algorithms.censored import (
     CensoredHeavyBall,
     GradientDescent,
@@ -30,6 +30,7 @@ from fedsim.algorithms.pp_marina import PPMarina
 from fedsim.algorithms.sending import SendsModels
 from fedsim.algorithms.signs import SignSGD
 from fedsim.algorithms.stale_switching import StaleFedSGM
+from fedsim.algorithms.step_sizes import StepSize
 from fedsim.algorithms.switching import FedSGM
 from fedsim.algorithms.thresholding import DistributedIHT, FedHT, FedIterHT
 from fedsim.blocks.registry import Registry

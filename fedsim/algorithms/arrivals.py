@@ -57,6 +57,7 @@ class FedAsync(LocalUpdates):
     """FedAsync: the server mixes every model that arrives into its own, old ones less."""
 
     kind: Literal["fedasync"] = "fedasync"
+    messages: ClassVar[tuple[type[Message], ...]] = (Model, LocalModel)
     source: ClassVar[str] = "Xie, Koyejo, Gupta: Asynchronous Federated Optimization, 2019"
     asynchronous: ClassVar[bool] = True
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}

@@ -79,6 +79,8 @@ def local_step_concern(eta: float, curvature: float, called: str) -> Iterator[Co
 class LocalUpdates(LocalSteps):
     """A method whose clients send what their local steps amount to."""
 
+    messages: ClassVar[tuple[type[Message], ...]] = (Model, Update)
+
     epochs: PositiveInt | None = Field(
         default=None,
         description="instead of local_steps: as many as make so many passes over the client's "
@@ -169,6 +171,7 @@ class FedNova(LocalUpdates):
     """FedNova: the mean of mean steps, so that who takes more steps does not count for more."""
 
     kind: Literal["fednova"] = "fednova"
+    messages: ClassVar[tuple[type[Message], ...]] = (Model, NormalisedUpdate)
     source: ClassVar[str] = (
         "Wang et al.: Tackling the Objective Inconsistency Problem in Heterogeneous Federated"
         " Optimization, NeurIPS 2020"

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -93,6 +93,8 @@ class Phase(NamedTuple):
 
 class InBalls(StronglyConvex):
     """Dual averaging in balls: C-FedDA in one phase, MC-FedDA in several."""
+
+    messages: ClassVar[tuple[type[Message], ...]] = (Dual, CountedDual, StagedDual, Gradients)
 
     _phases: tuple[Phase, ...] = PrivateAttr(default=())
 

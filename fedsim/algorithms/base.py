@@ -1,87 +1,21 @@
 """What every algorithm is: a frozen block of hyperparameters with two coroutines."""
 
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import BeforeValidator, WithJsonSchema
 
+from fedsim.algorithms.messages import check
+from fedsim.algorithms.step_sizes import resolved
 from fedsim.blocks.spec import Spec
-from fedsim.errors import DataError, ParameterError
+from fedsim.errors import DataError
 from fedsim.ports import Array, Client, Meaning, Message, Server, Silence
 from fedsim.problems import NoPenalty, Problem, Reference, Regulariser, optimum
 from fedsim.problems.features import Features
 from fedsim.wire import Contract
-
-_FACTOR = r"(?P<factor>([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
-_RELATIVE = re.compile(rf"^\s*{_FACTOR}\s*/\s*(?P<constant>L|L_max)\s*$")
-
-
-def _step_size(value: object) -> object:
-    """Accept a positive number, or a multiple of 1/L or 1/L_max as text."""
-    if isinstance(value, str):
-        match = _RELATIVE.match(value)
-        if match and 0 < float(match["factor"]) < float("inf"):
-            return value.strip()
-    elif (
-        isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
-    ):
-        return float(value)
-    raise ValueError(
-        'a step size is a number above 0, or a multiple of 1/L or 1/L_max as text, such as "1/L" '
-        'or "0.5/L_max"'
-    )
-
-
-StepSize = Annotated[
-    float | str,
-    BeforeValidator(_step_size),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "number", "exclusiveMinimum": 0},
-                {"type": "string", "pattern": _RELATIVE.pattern},
-            ]
-        }
-    ),
-]
-"""A step size: a positive number, "c/L" with L the smoothness constant of the whole objective, or
-"c/L_max" with the largest of those of the clients' losses."""
-
-
-def resolved(
-    step_size: float | str, constants: Mapping[str, Callable[[], float]], key: str = "step_size"
-) -> float:
-    """Return a step size as a number.
-
-    Args:
-        step_size: as `StepSize` has validated it.
-        constants: what returns L and L_max, by these names; called only where it is asked for.
-        key: of the step size within the `algorithm` block.
-
-    Raises:
-        DataError: there is no such constant.
-        ParameterError: it is zero, or so small that the step has no end.
-    """
-    if not isinstance(step_size, str):
-        return step_size
-    match = _RELATIVE.match(step_size)
-    assert match is not None, "validated by StepSize"  # noqa: S101
-    factor, name = float(match["factor"]), match["constant"]
-    constant = constants[name]()
-    if constant and isfinite(factor / constant):
-        return factor / constant
-    flat = "features that are zero, and no l2, make a flat loss" if not constant else "too small"
-    raise ParameterError(
-        key,
-        f"seen {step_size}, but the smoothness constant {name} is {constant:g} ({flat}); give the "
-        "step size as a number",
-    )
 
 
 def _none() -> Array:
@@ -179,6 +113,10 @@ class Algorithm(Spec):
     downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
     """What those of the server mean."""
 
+    messages: ClassVar[tuple[type[Message], ...]] = ()
+    """The classes of messages that the server and the clients send, which are numbered on the wire
+    by their place here; where there are none, what `handle` is annotated with."""
+
     asks_all: ClassVar[bool] = True
     """Whether the server tells every client of the cohort every time."""
 
@@ -199,6 +137,12 @@ class Algorithm(Spec):
     """Why the method needs rounds, where it cannot run under an asynchronous server."""
 
     kind: str
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse a class whose messages are not those that it speaks of."""
+        super().__pydantic_init_subclass__(**kwargs)
+        check(cls)
 
     @property
     def up(self) -> Mapping[str, Meaning]:

@@ -22,8 +22,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.algorithms import censored_theory
-from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
+from fedsim.algorithms.base import Algorithm, Concern, Setting
 from fedsim.algorithms.remedies import EXCESS, at_most, concern
+from fedsim.algorithms.step_sizes import StepSize
 from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Reply, Server, Silence
 
 CHB = "Chen, Blum, Sadler: Heavy Ball Momentum for Communication-Efficient Distributed Learning"
@@ -78,6 +79,7 @@ class GradientDescent(Algorithm):
     """Gradient descent: every worker transmits its innovation in every round."""
 
     kind: Literal["gd"] = "gd"
+    messages: ClassVar[tuple[type[Message], ...]] = (Iterate, Innovation)
     objective: ClassVar[Literal["sum", "mean"]] = "sum"
     source: ClassVar[str] = CHB
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}

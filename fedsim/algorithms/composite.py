@@ -140,6 +140,7 @@ class FedMid(ServerRate):
     """
 
     kind: Literal["fedmid"] = "fedmid"
+    messages: ClassVar[tuple[type[Message], ...]] = (Model, Step)
 
     server_prox: bool = Field(
         default=True, description="whether the server takes a prox, too, as the paper has it"
@@ -168,6 +169,7 @@ class FedDualAvg(ServerRate):
     """FedDualAvg: federated dual averaging, where dual states are averaged and not models."""
 
     kind: Literal["fed-dual-avg"] = "fed-dual-avg"
+    messages: ClassVar[tuple[type[Message], ...]] = (Dual, CountedDual, Step)
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:
         """Yield that a rate is another than the theorems of the paper take."""

@@ -17,8 +17,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
+from fedsim.algorithms.base import Algorithm, Concern, Setting
 from fedsim.algorithms.remedies import long_step
+from fedsim.algorithms.step_sizes import StepSize
 from fedsim.ports import Array, Client, Message, Payload, Server
 
 
@@ -40,6 +41,7 @@ class CompressedDescent(Algorithm):
     """Compressed gradient descent (DCGD): every client sends its gradient, compressed."""
 
     kind: Literal["dcgd"] = "dcgd"
+    messages: ClassVar[tuple[type[Message], ...]] = (Model, Gradient)
     objective: ClassVar[Literal["sum", "mean"]] = "sum"
     source: ClassVar[str] = (
         "Khirirat, Feyzmahdavian, Johansson: Distributed Learning with Compressed Gradients, 2018"

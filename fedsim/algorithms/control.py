@@ -60,6 +60,7 @@ class Scaffold(LocalSteps):
     """SCAFFOLD: local steps corrected by the difference of the server's control and their own."""
 
     kind: Literal["scaffold"] = "scaffold"
+    messages: ClassVar[tuple[type[Message], ...]] = (Controlled, ControlledUpdate)
     source: ClassVar[str] = "Karimireddy et al.: SCAFFOLD, ICML 2020, algorithm 1, option II"
     uplink: ClassVar[Mapping[str, Meaning]] = {
         "x": Meaning.INCREMENT,

@@ -24,7 +24,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
+from fedsim.algorithms.base import Algorithm, Concern, Setting
 from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.error_feedback import Difference
 from fedsim.algorithms.local import (
@@ -35,7 +35,8 @@ from fedsim.algorithms.local import (
     stochastic_gradient,
 )
 from fedsim.algorithms.remedies import EXCESS, at_most, concern, long_step
-from fedsim.ports import Array, Client, Meaning, Server
+from fedsim.algorithms.step_sizes import StepSize
+from fedsim.ports import Array, Client, Meaning, Message, Server
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class Diana(Algorithm):
     """DIANA: clients send compressed differences to a shift that learns their gradients."""
 
     kind: Literal["diana"] = "diana"
+    messages: ClassVar[tuple[type[Message], ...]] = (Model, Difference)
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = (
         "Mishchenko, Gorbunov, Takac, Richtarik: Distributed Learning with Compressed Gradient"

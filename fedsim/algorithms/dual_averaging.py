@@ -112,6 +112,7 @@ class FastFedDA(StronglyConvex):
     """
 
     kind: Literal["fast-fedda"] = "fast-fedda"
+    messages: ClassVar[tuple[type[Message], ...]] = (Dual, CountedDual, Sums, Combined)
 
     combined: bool = Field(
         default=False,

@@ -23,10 +23,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
+from fedsim.algorithms.base import Algorithm, Concern, Setting
 from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.local import shares
 from fedsim.algorithms.remedies import long_step
+from fedsim.algorithms.step_sizes import StepSize
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 
@@ -61,6 +62,7 @@ class EF21(Algorithm):
     """EF21: clients send the compressed difference to what the server holds of their gradients."""
 
     kind: Literal["ef21"] = "ef21"
+    messages: ClassVar[tuple[type[Message], ...]] = (Model, Difference, FullDifference)
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = "Richtarik, Sokolov, Fatkhullin: EF21, NeurIPS 2021, algorithm 2"
     uplink: ClassVar[Mapping[str, Meaning]] = {

@@ -57,6 +57,7 @@ class FedCom(LocalSteps):
     """FedCOM: compressed sums of local gradients, and a step size of the server's own."""
 
     kind: Literal["fedcom"] = "fedcom"
+    messages: ClassVar[tuple[type[Message], ...]] = (Model, Progress)
     source: ClassVar[str] = f"{SOURCE}, algorithm 1"
     unbiased: ClassVar[bool] = True
 
@@ -134,6 +135,7 @@ class FedComGate(FedCom):
     """FedCOMGATE: FedCOM whose clients correct their steps by how they differ from the mean."""
 
     kind: Literal["fedcomgate"] = "fedcomgate"  # type: ignore[assignment]  # each has its own name
+    messages: ClassVar[tuple[type[Message], ...]] = (Tracked, Progress)
     source: ClassVar[str] = f"{SOURCE}, algorithm 2"
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.ESTIMATE}
     downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE, "delta": Meaning.EXACT}

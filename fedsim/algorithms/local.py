@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Algorithm, StepSize
+from fedsim.algorithms.base import Algorithm
+from fedsim.algorithms.step_sizes import StepSize
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Array, Client, Reply, Server, Work
 

@@ -25,11 +25,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
+from fedsim.algorithms.base import Algorithm, Concern, Setting
 from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.error_feedback import Difference, FullDifference
 from fedsim.algorithms.local import shares
 from fedsim.algorithms.remedies import long_step
+from fedsim.algorithms.step_sizes import StepSize
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
@@ -70,6 +71,7 @@ class Marina(Algorithm):
     """MARINA: compressed differences of gradients, and full ones now and then, by a coin."""
 
     kind: Literal["marina"] = "marina"
+    messages: ClassVar[tuple[type[Message], ...]] = (Model, FullRound, Difference, FullDifference)
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = (
         "Gorbunov, Burlachenko, Li, Richtarik: MARINA: Faster Non-Convex Distributed Learning with"

@@ -35,7 +35,7 @@ from fedsim.algorithms.atoms import Atoms, Columnwise
 from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.dictionaries import AnyDictionary, Identity
 from fedsim.algorithms.local import LocalGradients
-from fedsim.algorithms.sending import SendsModels
+from fedsim.algorithms.sending import Change, SendsModels
 from fedsim.algorithms.solvers import AnySolver, Exact
 from fedsim.algorithms.thresholding import check_sparsity
 from fedsim.ports import SPARSE, Array, Client, Message, Payload, Server
@@ -60,6 +60,7 @@ class FedGradMP(SendsModels, LocalGradients):
     """Federated gradient matching pursuit (FedGradMP)."""
 
     kind: Literal["fedgradmp"] = "fedgradmp"
+    messages: ClassVar[tuple[type[Message], ...]] = (Coefficients, Estimate, Change)
     source: ClassVar[str] = (
         "Jeong, Needell, Qin: Federated Gradient Matching Pursuit, IEEE Trans. Inf. Theory 2024"
     )

@@ -26,11 +26,12 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
+from fedsim.algorithms.base import Algorithm, Concern, Setting
 from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.local import mean, of_this_round, shares
 from fedsim.algorithms.marina import FullRound
 from fedsim.algorithms.remedies import long_step
+from fedsim.algorithms.step_sizes import StepSize
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Reply, Server
 
 
@@ -53,6 +54,7 @@ class PPMarina(Algorithm):
     """PP-MARINA: compressed differences of a sample, and full gradients of all now and then."""
 
     kind: Literal["pp-marina"] = "pp-marina"
+    messages: ClassVar[tuple[type[Message], ...]] = (FullRound, Pair, Gradient, GradientDifference)
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = (
         "Gorbunov, Burlachenko, Li, Richtarik: MARINA: Faster Non-Convex Distributed Learning with"

@@ -24,9 +24,10 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Algorithm, Setting, StepSize
+from fedsim.algorithms.base import Algorithm, Setting
 from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.local import Batch, GrowingBatch, of_this_round, stochastic_gradient
+from fedsim.algorithms.step_sizes import StepSize
 from fedsim.errors import ParameterError
 from fedsim.ports import SIGNS, Array, Client, Meaning, Message, Payload, Server
 
@@ -62,6 +63,7 @@ class SignSGD(Algorithm):
     """signSGD with majority vote: clients send signs, and are told the signs of the sum."""
 
     kind: Literal["signsgd"] = "signsgd"
+    messages: ClassVar[tuple[type[Message], ...]] = (Model, Vote, Ballot)
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = (
         "Bernstein, Wang, Azizzadenesheli, Anandkumar: signSGD, ICML 2018, algorithm 3"

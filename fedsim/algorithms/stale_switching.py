@@ -50,6 +50,12 @@ class StaleFedSGM(FedSGM):
     """FedSGM that switches by the last constraint it knows: one exchange a round, or none."""
 
     kind: Literal["fedsgm-stale"] = "fedsgm-stale"  # type: ignore[assignment]
+    messages: ClassVar[tuple[type[Message], ...]] = (
+        Model,
+        KnownConstraint,
+        Constraint,
+        ConstrainedProgress,
+    )
     synchronous: ClassVar[str] = ""
 
     async def serve(self, server: Server) -> None:

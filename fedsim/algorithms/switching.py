@@ -31,10 +31,11 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from fedsim.algorithms import switching_theory
 from fedsim.algorithms.averages import Average
-from fedsim.algorithms.base import Algorithm, Concern, Setting, StepSize
+from fedsim.algorithms.base import Algorithm, Concern, Setting
 from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.local import mean, of_this_round
 from fedsim.algorithms.remedies import concern
+from fedsim.algorithms.step_sizes import StepSize
 from fedsim.algorithms.switching_theory import Constants, Theorem
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Message, Payload, Reply, Server
@@ -77,6 +78,7 @@ class FedSGM(Algorithm):
     """FedSGM: local steps on the objective or on the constraint, as all clients together stand."""
 
     kind: Literal["fedsgm"] = "fedsgm"
+    messages: ClassVar[tuple[type[Message], ...]] = (Model, MeanConstraint, Constraint, Progress)
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
     source: ClassVar[str] = (
         "Upadhyay, Moon, Hashemi: Switching Gradient Methods for Constrained Federated"

@@ -31,7 +31,7 @@ from fedsim.algorithms import thresholding_theory
 from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.local import LocalSteps
 from fedsim.algorithms.remedies import concern
-from fedsim.algorithms.sending import SendsModels
+from fedsim.algorithms.sending import Change, SendsModels
 from fedsim.errors import ParameterError
 from fedsim.ports import DENSE, SPARSE, Array, Client, Message, Payload, Server, Structure
 from fedsim.problems import Problem, Reference, sparse_optimum
@@ -61,6 +61,7 @@ class FedHT(SendsModels, LocalSteps):
     """Fed-HT: clients take local steps, and the server thresholds the mean of their models."""
 
     kind: Literal["fed-ht"] = "fed-ht"
+    messages: ClassVar[tuple[type[Message], ...]] = (Model, LocalModel, Change)
     source: ClassVar[str] = TONG
     known: ClassVar[Structure] = DENSE
     """What a client knows of the model it sends."""

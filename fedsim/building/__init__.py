@@ -15,6 +15,7 @@ from scipy.sparse import csr_array, vstack
 from threadpoolctl import threadpool_limits
 
 from fedsim.algorithms import Algorithm, Concern, Setting
+from fedsim.building.carrying import carriage_of
 from fedsim.building.closing import closing
 from fedsim.building.evaluation import Evaluation, evaluation
 from fedsim.building.feasibility import check_deadline
@@ -33,6 +34,7 @@ from fedsim.problems.curvature import convex
 from fedsim.problems.data import Catalogue
 from fedsim.problems.features import Features
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
+from fedsim.protocol.carriage import Carry
 from fedsim.scenario import (
     Group,
     Plan,
@@ -47,10 +49,16 @@ __all__ = ["Builder", "Job", "missing_data"]
 
 
 class Builder:
-    """Builds the jobs of a plan."""
+    """Builds the jobs of a plan.
 
-    def __init__(self, plan: Plan) -> None:
+    Args:
+        plan: the variants and their seeds.
+        carry: how messages go from node to node, which no log tells.
+    """
+
+    def __init__(self, plan: Plan, carry: Carry = "values") -> None:
         self.plan = plan
+        self._carry = carry
         self._files = Files(plan.folder)
         self._key = ""
         self._evaluation: Evaluation
@@ -95,6 +103,7 @@ class Builder:
         check_counts(scenario, findings)
         solved = self._solved(scenario, seed, findings)
         groups = scenario.fleet or _ideal(solved)
+        carriage = carriage_of(scenario.algorithm, self._carry, findings)
         around = surroundings(scenario, groups, self._files, self.plan.folder, findings)
         if solved:
             losses = solved.problem.losses
@@ -108,7 +117,7 @@ class Builder:
                 scenario, around.makes, policy, findings, lambda: slowest(job).patience
             )
             findings.settle()
-            return replace(job, participation=closes)
+            return replace(job, participation=closes, carriage=carriage)
         raise ScenarioError(findings.faults)
 
     def _solved(self, scenario: Scenario, seed: int, findings: Findings) -> "_Solved | None":

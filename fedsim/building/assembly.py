@@ -8,6 +8,7 @@ from fedsim.building.policies import silence_policy, stop_rules
 from fedsim.building.surroundings import Surroundings
 from fedsim.computing import Evaluator, OneByOne
 from fedsim.ports import Array, ClientId, Oracle, Packer
+from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.participation import Participation
 from fedsim.scenario import Scenario
 from fedsim.sim.setup import Method, Setup
@@ -26,6 +27,7 @@ class Numerics:
         evaluate, optimum, measures: what is said of a model.
         packer_up, packer_down: make the packers of the clients and of the server.
         evaluator: who does the work.
+        carriage: how messages are carried.
     """
 
     algorithm: Method
@@ -39,6 +41,7 @@ class Numerics:
     packer_up: Callable[[ClientId, str, int], Packer]
     packer_down: Callable[[str, int], Packer]
     evaluator: Evaluator = field(default_factory=OneByOne)
+    carriage: Carriage = VALUES
 
 
 def assemble(
@@ -75,6 +78,7 @@ def assemble(
         packer_up=numerics.packer_up,
         packer_down=numerics.packer_down,
         evaluator=numerics.evaluator,
+        carriage=numerics.carriage,
         header_bits=HEADER_BITS,
         rng=partial(stream, seed),
         topology=around.topology,

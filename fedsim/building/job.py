@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.algorithms import Algorithm, Concern
-from fedsim.algorithms.base import resolved
+from fedsim.algorithms.step_sizes import resolved
 from fedsim.building.assembly import Numerics, assemble
 from fedsim.building.evaluation import Evaluation
 from fedsim.building.packing import packer
@@ -16,6 +16,7 @@ from fedsim.building.surroundings import Surroundings
 from fedsim.errors import DataError
 from fedsim.ports import SERVER
 from fedsim.problems import Observer, Problem, Reference
+from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.participation import Participation
 from fedsim.record.folder import MODELS
 from fedsim.record.models import ModelTable
@@ -42,6 +43,7 @@ class Job:
         concerns: the conditions of the method's theory that do not hold.
         evaluation: who evaluates the clients' work, and the problem as observers take it.
         drawn: whether a random number was drawn for the problem or the method.
+        carriage: how messages go from node to node, which no log tells.
     """
 
     variant: Variant
@@ -56,6 +58,7 @@ class Job:
     observers: tuple[Observer, ...]
     evaluation: Evaluation
     drawn: bool = False
+    carriage: Carriage = VALUES
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -160,6 +163,7 @@ class Job:
             ),
             packer_down=partial(packer, wire.down, wire.values, seed, SERVER, meanings=method.down),
             evaluator=self.evaluation.evaluator,
+            carriage=self.carriage,
         )
 
 

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from fedsim.protocol.carriage import Carry
+
 File = Annotated[Path, typer.Argument(metavar="FILE", help="a scenario in YAML")]
 Places = Annotated[
     list[Path], typer.Argument(metavar="DIR...", help="what `fedsim run` has written, or a part")
@@ -30,4 +32,7 @@ Plugins = Annotated[
     typer.Option(
         "--plugin", metavar="PLUGIN", help="a Python file with blocks of your own; it is run"
     ),
+]
+HowCarried = Annotated[
+    Carry, typer.Option("--carry", help="how messages go; as bytes, all are encoded and decoded")
 ]

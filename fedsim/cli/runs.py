@@ -10,7 +10,7 @@ from rich.markup import escape
 from fedsim import analysis, describe
 from fedsim.building import Builder, missing_data
 from fedsim.cli.app import app
-from fedsim.cli.options import File, Fresh, Jobs, Out, Overrides, Place, Plugins
+from fedsim.cli.options import File, Fresh, HowCarried, Jobs, Out, Overrides, Place, Plugins
 from fedsim.foreseen import foreseen
 from fedsim.outlook import job_table
 from fedsim.probe import opening
@@ -40,6 +40,7 @@ def run_command(
     jobs: Jobs = 1,
     fresh: Fresh = False,  # noqa: FBT002 - a flag
     plugins: Plugins = None,
+    carry: HowCarried = "values",
 ) -> None:
     """Run a scenario: all variants, all seeds; end with a table and a figure.
 
@@ -63,6 +64,7 @@ def run_command(
                 watch=watch,
                 jobs=jobs,
                 fresh=fresh,
+                carry=carry,
                 tell=_remark,
             )
         _report(plan, result)

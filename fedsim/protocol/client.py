@@ -1,6 +1,7 @@
 """The client's end: what is asked, what is answered, and how silence is told."""
 
 from fedsim.ports import SILENCE, ClientId, Message, Payload, Silence
+from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.envelope import BEACON, Envelope
 from fedsim.protocol.packing import Packing
 
@@ -13,6 +14,7 @@ class ClientEnd:
         packing: what packs its messages.
         beacons: whether silence is told by an empty message.
         header_bits: in front of every message.
+        carriage: how messages are carried.
 
     Attributes:
         round: of the message that is being answered; 0 before the first one.
@@ -20,7 +22,13 @@ class ClientEnd:
     """
 
     def __init__(
-        self, client: ClientId, packing: Packing, *, beacons: bool, header_bits: int
+        self,
+        client: ClientId,
+        packing: Packing,
+        *,
+        beacons: bool,
+        header_bits: int,
+        carriage: Carriage = VALUES,
     ) -> None:
         self.id = client
         self.round = 0
@@ -28,6 +36,7 @@ class ClientEnd:
         self._packing = packing
         self._beacons = beacons
         self._header_bits = header_bits
+        self._carriage = carriage
 
     def open(self, envelope: Envelope) -> Message:
         """Take an envelope that has arrived; return what it says."""
@@ -41,12 +50,16 @@ class ClientEnd:
             TypeError: the reply is neither a message nor `SILENCE`.
         """
         if isinstance(reply, Message):
-            return Envelope(reply, asked.round, asked.exchange, self._header_bits)
+            return self._sealed(reply, asked)
         if reply is not SILENCE:
             raise TypeError(f"a handler returns a Message or SILENCE, not {reply!r}")
         if not self._beacons:
             return None
-        return Envelope(BEACON, asked.round, asked.exchange, self._header_bits)
+        return self._sealed(BEACON, asked)
+
+    def _sealed(self, reply: Message, asked: Envelope) -> Envelope:
+        envelope = Envelope(reply, asked.round, asked.exchange, self._header_bits)
+        return self._carriage.seal(envelope, self.id)
 
     def take_back(self, message: Message) -> None:
         """Forget a message that is known to be lost, as if it had never been packed."""

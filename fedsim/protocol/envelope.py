@@ -14,10 +14,20 @@ class Envelope:
         round: the round it belongs to.
         exchange: the number of the exchange that it opens or answers.
         payload_bits, header_bits, bits: what is charged, and the sum.
+        data: the message as bytes, where it goes as such.
         word: the number of what is said, for a world that keeps a log; -1 where none does.
     """
 
-    __slots__ = ("bits", "exchange", "header_bits", "message", "payload_bits", "round", "word")
+    __slots__ = (
+        "bits",
+        "data",
+        "exchange",
+        "header_bits",
+        "message",
+        "payload_bits",
+        "round",
+        "word",
+    )
 
     def __init__(
         self, message: Message, round_number: int, exchange: int, header_bits: int, word: int = -1
@@ -29,6 +39,7 @@ class Envelope:
         self.header_bits = header_bits
         self.bits = self.payload_bits + header_bits
         self.word = word
+        self.data = b""
 
     def saying(self, message: Message) -> "Envelope":
         """Return the envelope with its message as a receiver has read it."""

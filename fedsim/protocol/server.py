@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from operator import itemgetter
 
-from fedsim.ports import ClientId, Message, Reply
+from fedsim.ports import SERVER, ClientId, Message, Reply
+from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.envelope import BEACON, Envelope
 from fedsim.protocol.errors import LocalProtocolError, RemoteProtocolError
 from fedsim.protocol.exchange import Exchange, Phase
@@ -51,6 +52,7 @@ class ServerEnd:
         policy: when a round closes.
         silence: how clients keep quiet.
         header_bits: in front of every message.
+        carriage: how messages are carried.
 
     Attributes:
         round: the current round, from 1.
@@ -67,6 +69,7 @@ class ServerEnd:
         policy: Participation,
         silence: SilencePolicy,
         header_bits: int,
+        carriage: Carriage = VALUES,
     ) -> None:
         self.clients = clients
         self.round = 1
@@ -78,6 +81,7 @@ class ServerEnd:
         self._asynchronous = policy.buffer > 0
         self._keeps_late = silence.keep_late and policy.keep_late
         self._header_bits = header_bits
+        self._carriage = carriage
         self._exchanges = 0
         self._broken_off: Exchange | None = None
         self._busy: set[ClientId] = set()  # of an asynchronous server: who works already
@@ -141,7 +145,8 @@ class ServerEnd:
         return waiting
 
     def _seal(self, message: Message) -> Envelope:
-        return Envelope(message, self.round, self._exchanges, self._header_bits)
+        envelope = Envelope(message, self.round, self._exchanges, self._header_bits)
+        return self._carriage.seal(envelope, SERVER)
 
     # -- facts -------------------------------------------------------------------------
 

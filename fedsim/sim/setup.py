@@ -13,6 +13,7 @@ from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.topology import Topology
 from fedsim.ports import Array, ClientId, Oracle, Packer
+from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stopping import StopRules
@@ -85,6 +86,7 @@ class Setup:
         participation: who is asked, and when a round closes.
         stop: when the run ends.
         evaluator: who does the numeric work.
+        carriage: how messages are carried.
     """
 
     algorithm: Method
@@ -106,6 +108,7 @@ class Setup:
     stop: StopRules = field(default_factory=StopRules)
     weights: Array | None = None
     evaluator: Evaluator = field(default_factory=OneByOne)
+    carriage: Carriage = VALUES
 
     @property
     def shares(self) -> Array:

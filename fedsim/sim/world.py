@@ -6,7 +6,6 @@ from math import inf, isfinite, nan
 
 from fedsim.errors import Clash, Deadlock, Diverged
 from fedsim.ports import SERVER, Array, ClientId, Message
-from fedsim.protocol.carriage import Values
 from fedsim.protocol.client import ClientEnd
 from fedsim.protocol.packing import Packing
 from fedsim.protocol.selection import Selection
@@ -55,7 +54,7 @@ class World:
         self._network = fleet.network(setup)
         self._server = self._make_server(setup)
         self._clients = [self._make_client(setup, number) for number in range(len(setup.fleet))]
-        carriage = Values()
+        carriage = setup.carriage
         self._network.connect(
             carriage.to_server(self._server.receive),
             [carriage.to_client(client.receive) for client in self._clients],
@@ -87,7 +86,8 @@ class World:
         clients, policy = range(len(setup.fleet)), setup.participation
         rng = setup.rng("cohort", 0)
         selection = Selection(policy, self._fleet.presence, clients, rng)
-        return ServerEnd(clients, selection, policy, setup.silence, setup.header_bits)
+        silence, header = setup.silence, setup.header_bits
+        return ServerEnd(clients, selection, policy, silence, header, setup.carriage)
 
     def _make_client(self, setup: Setup, number: int) -> SimClient:
         end = ClientEnd(
@@ -95,6 +95,7 @@ class World:
             Packing(partial(setup.packer_up, number)),
             beacons=setup.silence.beacon,
             header_bits=setup.header_bits,
+            carriage=setup.carriage,
         )
         return SimClient(
             end,

@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 
 from fedsim.errors import DecodeError
-from fedsim.ports import SERVER, Noted
+from fedsim.ports import SERVER, Noted, Payload
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads import PAYLOADS, Empty, Encodable, Update
 from fedsim.wire.reader import Reader
@@ -61,21 +61,22 @@ class Header:
     length: int
 
 
-def encode(payload: Sent | Noted) -> bytes:
+def encode(payload: Payload) -> bytes:
     """Write one payload; what its sender has noted of it is not written.
 
     Raises:
         TypeError: it has no encoding.
     """
     while isinstance(payload, Noted):
-        payload = cast("Sent | Noted", payload.sent)
+        payload = payload.sent
     if isinstance(payload, Empty):
         return b""
     if isinstance(payload, Update):
         return bytes([Update.kind << 4 | payload.number]) + encode(payload.sent)
     if not hasattr(payload, "body"):
         raise TypeError(f"a payload of the class {type(payload).__name__} has no encoding")
-    return bytes([_first(payload.kind, payload.format)]) + payload.body()
+    known = cast("Encodable", payload)
+    return bytes([_first(known.kind, known.format)]) + known.body()
 
 
 def decode(data: bytes) -> Sent:
@@ -97,7 +98,7 @@ def decode(data: bytes) -> Sent:
 
 
 def encode_message(
-    payloads: Sequence[Sent | Noted],
+    payloads: Sequence[Payload],
     *,
     message_type: int,
     sender: int,

@@ -15,7 +15,6 @@ from fedsim.scenario import load
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World
-from fedsim.wire import Update, decode, encode
 
 CLIENTS = 4
 PROBLEM: dict[str, Any] = {
@@ -91,35 +90,6 @@ class Watched:
         gone = {id(payload) for payload in self.taken}
         pairs = zip(self.vectors, self.payloads, strict=True)
         return [(vector, payload) for vector, payload in pairs if id(payload) not in gone]
-
-
-@dataclass(frozen=True, eq=False)
-class Arrived:
-    """A payload that was bytes on its way: its values are what the bytes decode to."""
-
-    values: Array
-    bits: int
-    packed: Payload
-
-
-class Bytewise:
-    """A packer whose payloads go over the wire as bytes."""
-
-    def __init__(self, packer: Packer) -> None:
-        self._packer = packer
-        self._held: Any = 0.0
-
-    def pack(self, vector: Array, structure: Structure = DENSE) -> Arrived:
-        payload = self._packer.pack(vector, structure)
-        data = encode(payload)  # type: ignore[arg-type]
-        values = decode(data).values
-        if isinstance(payload, Update):  # the receiver adds it to what it holds
-            values = self._held = self._held + values
-        return Arrived(values, 8 * len(data), payload)
-
-    def take_back(self, payload: Payload) -> None:
-        assert isinstance(payload, Arrived)
-        self._packer.take_back(payload.packed)
 
 
 class Listening:
@@ -207,18 +177,17 @@ class Seen:
 def run(blocks: dict[str, Any], folder: Path, *, bytewise: bool = False, seed: int = 1) -> Seen:
     """Run a scenario to its end, and audit it."""
     plan = load(blocks)
-    job = Builder(plan).build(plan.variants[0], seed)
-    wired = Bytewise if bytewise else (lambda packer: packer)
+    job = Builder(plan, "bytes" if bytewise else "values").build(plan.variants[0], seed)
     setup, up = job.setup, dict[ClientId, Watched]()
 
     def packer_up(client: ClientId, field: str, number: int) -> Watched:
-        made = Watched(wired(setup.packer_up(client, field, number)))
+        made = Watched(setup.packer_up(client, field, number))
         return made if field else up.setdefault(client, made)
 
     def packer_down(field: str, number: int) -> Watched:
-        return Watched(wired(setup.packer_down(field, number))) if field else seen.down
+        return Watched(setup.packer_down(field, number)) if field else seen.down
 
-    seen = Seen(job, Listening(setup.algorithm), up, Watched(wired(setup.packer_down("", 0))), [])
+    seen = Seen(job, Listening(setup.algorithm), up, Watched(setup.packer_down("", 0)), [])
 
     def evaluate(model: Array) -> float:
         seen.models.append(model.copy())

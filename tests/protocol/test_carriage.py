@@ -1,0 +1,285 @@
+"""A world that sends bytes: what it logs, what it refuses, and whose a receiver's state is."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import fedsim
+from fedsim.algorithms import Algorithm, StepSize
+from fedsim.algorithms.compressed import CompressedDescent, Gradient, Model
+from fedsim.algorithms.messages import registered
+from fedsim.cli import app
+from fedsim.errors import DecodeError
+from fedsim.ports import SERVER, Array, Beacon, Client, Message, Payload, Server
+from fedsim.protocol.carriage import VALUES, Bytes, Values
+from fedsim.protocol.envelope import BEACON, Envelope
+from fedsim.protocol.errors import LocalProtocolError
+from fedsim.protocol.packing import Unpacking
+from fedsim.record.manifest import EVENTS, read_manifest
+from fedsim.wire import HEADER_BITS, Dense, Sparse, Update, ValueFormat, encode_message
+from tests import methods
+from tests.algorithms.packing import COMPRESSORS, link, run, scenario
+from tests.protocol.bytewise import jobs, play
+from tests.runs import small
+from tests.sim.test_packing import LOSSLESS, WORLDS
+
+F32 = ValueFormat.FLOAT32
+
+
+@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
+@pytest.mark.parametrize("method", methods.METHODS)
+def test_bytes_and_values_log_the_same(method: str, tmp_path: Path) -> None:
+    """With every compressor, both ways where the method takes it, under the strongest feedback."""
+    played = []
+    for kind in COMPRESSORS:
+        job = jobs(method, kind)
+        if job is None:
+            continue
+        assert isinstance(job.setup.carriage, Bytes)
+        came = play(job.setup, tmp_path / kind / "bytes")
+        due = play(replace(job.setup, carriage=VALUES), tmp_path / kind / "values")
+        assert came.sha256 == due.sha256, kind
+        assert np.array_equal(came.models, due.models), kind
+        played.append(kind)
+    assert played == (["identity"] if method == "signsgd" else list(COMPRESSORS))
+
+
+@pytest.mark.parametrize("world", LOSSLESS)
+def test_a_client_s_update_that_is_taken_back_was_never_added(world: str, tmp_path: Path) -> None:
+    wire = {"up": link("rand-k", "ef21")}
+    blocks = scenario(wire=wire, stop={"rounds": 30}, **WORLDS[world])
+    plain = run(blocks, tmp_path / "plain")
+    wired = run(blocks, tmp_path / "wired", bytewise=True)
+    assert plain.sha256 == wired.sha256
+    assert np.array_equal(plain.models, wired.models)
+
+
+def test_nothing_of_a_sender_reaches_a_receiver_but_bytes(tmp_path: Path) -> None:
+    wire = {"up": link("top-k", "ef21"), "down": link("identity", "ef21")}
+    seen = run(scenario(wire=wire), tmp_path, bytewise=True)
+    sent = [payload for packer in (*seen.up.values(), seen.down) for payload in packer.payloads]
+    owned = {id(payload) for payload in sent} | {id(payload.values) for payload in sent}
+    for replies in seen.method.replies:
+        for reply in replies:
+            assert id(reply.message.g) not in owned
+            assert not np.shares_memory(reply.message.g.values, sent[-1].values)
+            assert reply.message.g.note is None
+    assert not {id(told) for heard in seen.method.told.values() for told in heard} & owned
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Message):
+    w: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Told(Message):
+    g: Payload
+
+
+class Descent(Algorithm):
+    """A method of a user's own, which leaves its messages to the annotations of `handle`."""
+
+    kind: Literal["descent"] = "descent"
+    objective: ClassVar[Literal["sum", "mean"]] = "sum"
+    source: ClassVar[str] = "a user"
+    step_size: StepSize
+
+    async def serve(self, server: Server) -> None:
+        w = server.initial
+        while True:
+            replies = await server.exchange(Asked(server.pack(w)))
+            server.commit(w)
+            w = w - float(self.step_size) * sum(reply.message.g.values for reply in replies)
+
+    async def handle(self, client: Client, message: Asked) -> Told:
+        return Told(client.pack(await client.compute(client.oracle.gradient(message.w.values))))
+
+
+class Untold(Descent):
+    """One whose annotations say nothing."""
+
+    kind: Literal["untold"] = "untold"  # type: ignore[assignment]
+
+    async def handle(self, client: Client, message: Any) -> Any:
+        return await super().handle(client, message)
+
+
+class Forgetful(Descent):
+    """One that sends what it has not registered."""
+
+    kind: Literal["forgetful"] = "forgetful"  # type: ignore[assignment]
+    messages: ClassVar[tuple[type[Message], ...]] = (Asked,)
+
+    async def handle(self, client: Client, message: Any) -> Any:
+        return await super().handle(client, message)
+
+
+def own(kind: str, carry: Any = "values", out: Path | None = None) -> fedsim.Result:
+    algorithm = {"kind": kind, "step_size": "0.5/L"}
+    made = small(algorithm=algorithm, stop={"rounds": 4})
+    return fedsim.run(made, blocks=[Descent, Untold, Forgetful], carry=carry, out=out)
+
+
+def log_of(result: fedsim.Result) -> str:
+    (folder,) = result.runs
+    return str(read_manifest(folder)[EVENTS]["sha256"])
+
+
+def test_a_method_s_messages_are_what_its_handler_is_annotated_with() -> None:
+    assert registered(Descent) == (Asked, Told)
+    assert registered(CompressedDescent) == (Model, Gradient)
+    assert log_of(own("descent")) == log_of(own("descent", "bytes"))
+
+
+def test_a_method_that_does_not_tell_its_messages_runs_with_values_only() -> None:
+    assert own("untold").summary["status"].tolist() == ["done"]
+    with pytest.raises(fedsim.ScenarioError, match="Untold does not say which messages") as caught:
+        own("untold", "bytes")
+    assert "messages: ClassVar = (Model, Gradient)" in str(caught.value)
+
+
+@pytest.mark.parametrize("carry", ["values", "bytes"])
+def test_a_message_that_is_not_registered_is_refused_when_it_is_sent(carry: str) -> None:
+    with pytest.raises(LocalProtocolError, match="sends Told, and its `messages` are Asked; add"):
+        own("forgetful", carry)
+
+
+def test_a_class_that_speaks_of_other_messages_is_refused_when_it_is_made() -> None:
+    def make(*given: Any) -> type[Algorithm]:
+        class Wrong(Descent):
+            """A method."""
+
+            messages: ClassVar[tuple[type[Message], ...]] = given
+
+        return Wrong
+
+    assert make(Told, Asked).messages == (Told, Asked)
+    with pytest.raises(TypeError, match=r"Wrong.handle speaks of Told, and `messages` has Asked"):
+        make(Asked)
+    with pytest.raises(TypeError, match="has Asked twice"):
+        make(Asked, Told, Asked)
+    for stranger in (int, "Asked", Beacon):
+        with pytest.raises(TypeError, match="no message of a method"):
+            make(Asked, Told, stranger)
+
+
+def test_every_built_in_method_has_registered_its_messages() -> None:
+    for kind in methods.METHODS:
+        assert methods.the_class(kind).messages, kind
+
+
+# -- what arrives ----------------------------------------------------------------------
+
+
+def said(*payloads: Any, kind: int = 2, sender: int = 3) -> bytes:
+    return encode_message(payloads, message_type=kind, sender=sender, round_number=7, exchange=9)
+
+
+CARRIAGE = Bytes((Asked, Told))
+VECTOR = Dense.of(np.arange(3.0), F32)
+
+
+def test_a_header_tells_what_a_reply_answers() -> None:
+    came = CARRIAGE.read(said(VECTOR), 3, Unpacking())
+    assert (came.round, came.exchange, came.bits) == (7, 9, HEADER_BITS + VECTOR.bits)
+    assert isinstance(came.message, Told)
+    assert came.message.g.values.tolist() == [0.0, 1.0, 2.0]
+    assert CARRIAGE.read(said(kind=0), 3, Unpacking()).message is BEACON
+
+
+@pytest.mark.parametrize(("data", "named"), [
+    (said(VECTOR, kind=3), "no message has the number 3, only 0 to 2"),
+    (said(VECTOR, sender=2), "node 3 sends a message in the name of node 2"),
+    (said(), "a told has 1 payloads, and 0 came"),
+    (said(VECTOR, VECTOR), "a told has 1 payloads, and 2 came"),
+    (said(VECTOR, kind=0), "a beacon has 0 payloads, and 1 came"),
+    (said(VECTOR)[:18], "19 bytes"),
+])  # fmt: skip
+def test_what_no_sender_of_the_method_would_write_is_refused(data: bytes, named: str) -> None:
+    with pytest.raises(DecodeError, match=named):
+        CARRIAGE.read(data, 3, Unpacking())
+
+
+def test_an_update_of_another_shape_changes_nothing() -> None:
+    unpacking = Unpacking()
+    CARRIAGE.read(said(Update(VECTOR)), 3, unpacking)
+    with pytest.raises(DecodeError, match=r"an update of shape \(2,\) to what is held in shape"):
+        CARRIAGE.read(said(Update(Dense.of(np.ones(2), F32))), 3, unpacking)
+    came: Any = CARRIAGE.read(said(Update(VECTOR)), 3, unpacking).message
+    assert came.g.values.tolist() == [0.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("carriage", [CARRIAGE, Values((Asked, Told)), VALUES])
+def test_what_is_held_is_held_of_each_sender_and_of_each_vector(carriage: Any) -> None:
+    unpacking = Unpacking()
+
+    def heard(sender: int, number: int, *values: float) -> list[float]:
+        update = Update(Sparse.of(np.array(values), F32), number)
+        envelope = carriage.seal(Envelope(Told(update), 1, 1, HEADER_BITS), sender)
+        held: list[float] = carriage.open(envelope, sender, unpacking).message.g.values.tolist()
+        return held
+
+    assert heard(0, 0, 1, 0) == [1, 0]
+    assert heard(1, 0, 0, 5) == [0, 5]
+    assert heard(0, 1, 7, 7) == [7, 7]
+    assert heard(0, 0, 1, 1) == [2, 1]
+    assert heard(SERVER, 0, 3, 0) == [3, 0]
+
+
+@pytest.mark.parametrize("carriage", [VALUES, CARRIAGE])
+def test_a_sender_s_own_idea_of_what_is_held_does_not_matter(carriage: Any) -> None:
+    update = Update(VECTOR, 0, np.full(3, 100.0), "a note")
+    envelope = carriage.seal(Envelope(Told(update), 1, 1, HEADER_BITS), 0)
+    came = carriage.open(envelope, 0, Unpacking()).message.g
+    assert came.values.tolist() == [0.0, 1.0, 2.0]
+    assert came.note is None
+
+
+@dataclass(frozen=True, eq=False)
+class Fraud:
+    """A payload that is longer than it says."""
+
+    kind: ClassVar[int] = 1
+    format: ClassVar[ValueFormat] = F32
+    values: Array
+    bits: int = 8
+
+    def body(self) -> bytes:
+        return VECTOR.body()
+
+
+@dataclass(frozen=True, eq=False)
+class Foreign:
+    """A payload that has no encoding."""
+
+    values: Array
+    bits: int = 8
+
+
+def test_a_payload_that_does_not_go_as_it_says_is_refused() -> None:
+    envelope = Envelope(Told(Fraud(VECTOR.values)), 1, 1, HEADER_BITS)
+    with pytest.raises(LocalProtocolError, match=r"a told of 8 bits is encoded in \d+"):
+        CARRIAGE.seal(envelope, 0)
+    with pytest.raises(TypeError, match="a payload of the class Foreign has no encoding"):
+        CARRIAGE.seal(Envelope(Told(Foreign(VECTOR.values)), 1, 1, HEADER_BITS), 0)
+
+
+def test_the_command_line_carries_bytes_and_logs_the_same(tmp_path: Path) -> None:
+    logs = set()
+    for carry in ("values", "bytes"):
+        out = tmp_path / carry
+        parts = ["scenarios/quickstart.yaml", "--set", "stop.rounds=3", "--set", "variants={}"]
+        result = CliRunner().invoke(app, ["run", *parts, "--carry", carry, "--out", str(out)])
+        assert result.exit_code == 0, result.output
+        logs.add(read_manifest(out / "base/seed-1")[EVENTS]["sha256"])
+    assert len(logs) == 1
+    refused = CliRunner().invoke(app, ["run", "scenarios/quickstart.yaml", "--carry", "post"])
+    assert refused.exit_code == 2
+    assert "'values'" in refused.output
+    with pytest.raises(ValueError, match="carry is one of values, bytes; seen 'post'"):
+        fedsim.run(small(), carry="post")  # type: ignore[arg-type]

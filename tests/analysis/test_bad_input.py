@@ -118,7 +118,7 @@ def test_a_folder_of_an_older_version_is_one_line_of_every_reader(out: Path) -> 
     for folder in run_folders(out):  # as it was then: other keys, no seal
         says("manifest.json", schema_version=3)(folder)
         says("summary.json", looks=0)(folder)
-    said = "are of schema version 4, and 5 is read; make the run again with fedsim run"
+    said = "are of schema version 3, and 5 is read; make the run again with fedsim run"
     commands = ["compare"], ["compare", "--out", "new"], ["report"], ["trace"], ["reprice"]
     for command, *more in commands:
         result = CliRunner().invoke(app, [command, str(out), *more])
@@ -126,7 +126,7 @@ def test_a_folder_of_an_older_version_is_one_line_of_every_reader(out: Path) -> 
         (line,) = result.stderr.splitlines()
         one = f"the log in {out}/base/seed-1 {said}".replace("are of", "is of")
         assert line == (one if command in {"trace", "reprice"} else f"the 4 logs in {out} {said}")
-    with pytest.raises(VersionError, match="is of schema version 4"):
+    with pytest.raises(VersionError, match="is of schema version 3"):
         _ = fedsim.Result(out, tuple(run_folders(out))).summary
     says("manifest.json", schema_version=99)(out / "gd/seed-1")
     with pytest.raises(DataError) as caught:

@@ -31,7 +31,7 @@ from pydantic import Field, model_validator
 
 from fedsim.algorithms.averaging import LocalUpdates, Model, local_step_concern
 from fedsim.algorithms.base import Concern, Setting
-from fedsim.ports import Array, Client, Meaning, Message, Payload, Reply, Server
+from fedsim.ports import Client, Meaning, Message, Payload, Reply, Server
 
 _SHAPES: dict[str, dict[str, float]] = {
     "constant": {},
@@ -99,9 +99,10 @@ class FedAsync(LocalUpdates):
         given: float | None = getattr(self, name)
         return _SHAPES[self.staleness][name] if given is None else given
 
-    def direction(self, gradient: Array, w: Array, start: Array) -> Array:
-        """Return a stochastic gradient of f_i(w) + rho/2 |w - w_t|^2."""
-        return gradient + self.rho * (w - start)
+    @property
+    def pull(self) -> float:
+        """rho: local steps are those on f_i(w) + rho/2 |w - w_t|^2."""
+        return self.rho
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/(L_max + rho)."""

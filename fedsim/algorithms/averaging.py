@@ -27,7 +27,7 @@ import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
 from fedsim.algorithms.base import Concern, Setting
-from fedsim.algorithms.local import LocalSteps, batch_size, mean
+from fedsim.algorithms.local import LocalSteps, batch_size, local_steps, mean
 from fedsim.algorithms.remedies import long_step
 from fedsim.ports import Array, Client, Message, Payload, Server
 
@@ -100,23 +100,15 @@ class LocalUpdates(LocalSteps):
         rows = client.oracle.rows
         return self.epochs * ceil(rows / (batch_size(self.batch, client.round) or rows))
 
-    def direction(self, gradient: Array, w: Array, start: Array) -> Array:  # noqa: ARG002
-        """Return what a local step goes against, shape (d,).
-
-        Args:
-            gradient: a stochastic gradient of f_i at `w`.
-            w: where the client is.
-            start: the model it was sent.
-        """
-        return gradient
+    @property
+    def pull(self) -> float | None:
+        """mu, where local steps are those on f_i + mu/2 |. - w|^2, w the model that was sent."""
+        return None
 
     async def descended(self, client: Client, start: Array) -> Array:
         """Return w_i, where the client's local steps lead from the model it was sent."""
-        w = start
-        for _ in range(self.steps(client)):
-            gradient = await client.compute(self.gradient(client, w))
-            w = w - self.eta * self.direction(gradient, w, start)
-        return w
+        steps = self.steps(client)
+        return await local_steps(client, start, self.eta, steps, self.batch, self.pull)
 
     async def handle(self, client: Client, message: Model) -> Message:
         """Run a client: its local steps, and the update they make."""
@@ -157,9 +149,10 @@ class FedProx(FedAvg):
 
     mu: float = Field(default=0.01, ge=0, description="mu, the weight of |w - w_t|^2/2")
 
-    def direction(self, gradient: Array, w: Array, start: Array) -> Array:
-        """Return a stochastic gradient of h_i(w; w_t) = f_i(w) + mu/2 |w - w_t|^2."""
-        return gradient + self.mu * (w - start)
+    @property
+    def pull(self) -> float:
+        """mu: local steps are those on h_i(w; w_t) = f_i(w) + mu/2 |w - w_t|^2."""
+        return self.mu
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/(L_max + mu)."""

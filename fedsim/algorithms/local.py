@@ -58,6 +58,43 @@ def stochastic_gradient(client: Client, w: Array, batch: int | GrowingBatch | No
     return client.oracle.minibatch(w, batch_size(batch, client.round), client.rng)
 
 
+async def local_steps(
+    client: Client,
+    w: Array,
+    eta: float,
+    steps: int,
+    batch: int | GrowingBatch | None,
+    pull: float | None = None,
+) -> Array:
+    """Return where a client's stochastic gradient steps lead from `w`, shape (d,).
+
+    They are one piece of work that takes time and energy step by step. The minibatches are drawn
+    at once; if it is broken off, those of steps that never began are put back into the stream.
+
+    Args:
+        client: who takes them.
+        w: where they start, shape (d,).
+        eta: their length.
+        steps: how many, at least one.
+        batch: `batch_size` says of how many samples.
+        pull: mu, where the steps are those on f_m + mu/2 |. - w|^2.
+    """
+    oracle, rng, size = client.oracle, client.rng, batch_size(batch, client.round)
+    before, begun = rng.bit_generator.state, 0
+
+    def begin(number: int) -> None:
+        nonlocal begun
+        begun = number
+
+    drawn = oracle.draws(steps, size, rng)
+    try:
+        return await client.compute(oracle.sgd_steps(w, eta, drawn, pull), begin)
+    except BaseException:  # whatever broke it off goes on
+        rng.bit_generator.state = before
+        oracle.draws(begun, size, rng)
+        raise
+
+
 class LocalGradients(Algorithm):
     """A method whose clients take K stochastic gradients, one after the other, in every round."""
 

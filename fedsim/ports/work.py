@@ -31,11 +31,13 @@ class Work(NamedTuple):
             `kernel(*arguments)`.
         client: whose loss it is about; None for work on no client's loss.
         arguments: what the kernel takes beside the loss.
-        operations: floating-point operations, which set virtual time and energy.
-        samples: how many samples it passes over, which set them on a device that counts
+        operations: floating-point operations of a piece, which set virtual time and energy.
+        samples: how many samples a piece passes over, which set them on a device that counts
             cycles per sample.
         bases: f_m is taken as a function of the coefficients of the first basis, that in turn
             of those of the next one, and so on; of the model itself where there is none.
+        pieces: how many there are, charged one after the other. Their numbers are one result,
+            because nothing that the method would see can happen between them.
     """
 
     kernel: Callable[..., Array]
@@ -44,9 +46,13 @@ class Work(NamedTuple):
     operations: float
     samples: float = 0.0
     bases: tuple[Basis, ...] = ()
+    pieces: int = 1
 
     def plus(self, operations: float) -> "Work":
-        """Return this work with so many operations more, of what is done with its result."""
+        """Return this work with so many operations more, of what is done with its result.
+
+        Each piece takes them.
+        """
         return self._replace(operations=self.operations + operations)
 
     def __eq__(self, other: object) -> bool:
@@ -117,6 +123,29 @@ class Oracle(Protocol):
         """Describe what one stochastic gradient is at `w` more than at `old`, shape (d,).
 
         It costs two; the samples are drawn as for `minibatch`.
+        """
+        ...
+
+    def draws(
+        self, count: int, batch: int | None, rng: np.random.Generator
+    ) -> tuple[NDArray[np.intp] | None, ...]:
+        """Draw so many minibatches, each as for `minibatch`; None stands for all samples."""
+        ...
+
+    def sgd_steps(
+        self,
+        w: Array,
+        eta: float,
+        drawn: tuple[NDArray[np.intp] | None, ...],
+        pull: float | None = None,
+    ) -> Work:
+        """Describe stochastic gradient steps from `w`, shape (d,), a piece each.
+
+        Args:
+            w: shape (d,), where they start.
+            eta: their length.
+            drawn: the minibatch of each, as `draws` drew them; at least one, of equal sizes.
+            pull: mu, where the steps are those on f_m + mu/2 |. - w|^2.
         """
         ...
 

@@ -1,6 +1,6 @@
 """The world as an algorithm sees it: from the server, and from a client."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -127,6 +127,11 @@ class Client(Protocol):
         """Encode a vector as the scenario's uplink does; arguments as for `Server.pack`."""
         ...
 
-    async def compute(self, work: Work) -> Array:
-        """Charge the work's time and energy, and return its result at its virtual finish."""
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
+        """Charge the work's time and energy, and return its result at its virtual finish.
+
+        Args:
+            work: what to compute.
+            begun: told the number of each of its pieces, from 1, as that begins.
+        """
         ...

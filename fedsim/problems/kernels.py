@@ -36,6 +36,25 @@ def minibatch_change(loss: LocalLoss, w: Array, old: Array, drawn: Drawn) -> Arr
     return minibatch_gradient(loss, w, drawn) - minibatch_gradient(loss, old, drawn)
 
 
+def sgd_steps(
+    loss: LocalLoss, w: Array, eta: float, drawn: tuple[Drawn, ...], pull: float | None
+) -> Array:
+    """Return where stochastic gradient steps lead from `w`, shape (d,).
+
+    Args:
+        loss: f_m.
+        w: where they start, shape (d,).
+        eta: their length.
+        drawn: the minibatch of each.
+        pull: mu, where the steps are those on f_m + mu/2 |. - w|^2.
+    """
+    v = w
+    for rows in drawn:
+        g = minibatch_gradient(loss, v, rows)
+        v = v - eta * (g if pull is None else g + pull * (v - w))
+    return v
+
+
 def strong_convexity(loss: LocalLoss) -> Array:
     """Return a mu for which f_m is known to be mu-strongly convex, shape ()."""
     return np.array(known_strong_convexity(loss))

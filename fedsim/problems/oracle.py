@@ -68,6 +68,30 @@ class LossOracle:
         operations = 2 * count / rows * self._operations
         return self._work(kernels.minibatch_change, (w, old, drawn), operations, 2.0 * count)
 
+    def draws(
+        self, count: int, batch: int | None, rng: np.random.Generator
+    ) -> tuple[NDArray[np.intp] | None, ...]:
+        """Draw minibatches, each without replacement; None stands for all samples."""
+        return tuple(self._drawn(batch, rng) for _ in range(count))
+
+    def sgd_steps(
+        self,
+        w: Array,
+        eta: float,
+        drawn: tuple[NDArray[np.intp] | None, ...],
+        pull: float | None = None,
+    ) -> Work:
+        """Describe stochastic gradient steps from `w`; each piece costs a gradient of its samples.
+
+        What has not been paid for yet is paid for by all of them alike.
+        """
+        first = drawn[0]
+        count = self._samples if first is None else float(len(first))
+        operations = count / self.rows * self._operations
+        work = self._work(kernels.sgd_steps, (w, eta, drawn, pull), 0.0, count)
+        operations += work.operations / len(drawn)
+        return work._replace(operations=operations, pieces=len(drawn))
+
     def strong_convexity(self) -> Work:
         """Describe the evaluation of a mu for which f_m is mu-strongly convex, shape ()."""
         return self._work(kernels.strong_convexity, (), strong_convexity_operations(self._loss))

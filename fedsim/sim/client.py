@@ -175,28 +175,31 @@ class SimClient:
         else:
             self._inbox.append(envelope)
 
-    async def compute(self, work: Work) -> Array:
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
         """See `fedsim.ports.Client.compute`.
 
         Work that is cancelled is charged up to that moment.
         """
         if not 0.0 <= work.operations < inf:
             raise ValueError(f"work has a finite number of operations, not {work.operations}")
-        now = self._calendar._now
-        seconds = work.operations / self._speed if self._quick else self._duration(work)
-        begin, end = self.processor.reserve(now, seconds)
         ticket = self._evaluator.submit(work)
-        if end > now:
-            finished: asyncio.Future[None] = asyncio.Future(loop=self._loop)
-            self._calendar.call(end, _finish, finished)
-            try:
-                await finished
-            except asyncio.CancelledError:
-                self._evaluator.withdraw(ticket)
-                self.processor.release(self._calendar.now, begin, end)
-                self._charge(max(self._calendar.now - begin, 0.0))
-                raise
-        self._charge(end - begin, work.operations, work.samples)
+        for number in range(1, work.pieces + 1):
+            if begun is not None:
+                begun(number)
+            now = self._calendar._now
+            seconds = work.operations / self._speed if self._quick else self._duration(work)
+            begin, end = self.processor.reserve(now, seconds)
+            if end > now:
+                finished: asyncio.Future[None] = asyncio.Future(loop=self._loop)
+                self._calendar.call(end, _finish, finished)
+                try:
+                    await finished
+                except asyncio.CancelledError:
+                    self._evaluator.withdraw(ticket)
+                    self.processor.release(self._calendar.now, begin, end)
+                    self._charge(max(self._calendar.now - begin, 0.0))
+                    raise
+            self._charge(end - begin, work.operations, work.samples)
         return self._evaluator.result(ticket)
 
     def _duration(self, work: Work) -> float:

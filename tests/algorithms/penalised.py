@@ -142,7 +142,8 @@ class LinkClient(Node):
         self.state = method.memory(initial)
         self.operations: list[float] = []
 
-    async def compute(self, work: Work) -> Array:
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
+        assert begun is None, "the price of every piece would be noted once"
         self.operations.append(work.operations)
         return evaluated(work, *self._losses)
 

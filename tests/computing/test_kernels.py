@@ -63,6 +63,8 @@ def described(oracle: LossOracle, w: Array, loss: Loss, rng: np.random.Generator
         oracle.minibatch_change(w, 0.5 * w, 7, rng),
         oracle.minibatch_change(w, 0.5 * w, None, rng),
         oracle.strong_convexity(),
+        oracle.sgd_steps(w, 0.1, oracle.draws(3, 7, rng)),
+        oracle.sgd_steps(w, 0.1, oracle.draws(2, None, rng), 0.5),
     ]
     if type(loss).hessian is not Loss.hessian:
         made.append(oracle.newton(w))

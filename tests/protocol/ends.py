@@ -4,7 +4,7 @@ What feeds them is told by what they are given: how messages travel. There is no
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,7 +131,10 @@ class Client:
     def pack(self, vector: Array, structure: Structure = DENSE, field: str = "") -> Payload:
         return self.end.pack(vector, structure, field)
 
-    async def compute(self, work: Work) -> Array:
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
+        for number in range(1, work.pieces + 1):
+            if begun is not None:
+                begun(number)
         return self._evaluator.result(self._evaluator.submit(work))
 
     async def answer(self, envelope: Envelope) -> Envelope | None:

@@ -1,5 +1,6 @@
 """One run: a job is executed in its folder, or found to have been executed already."""
 
+import os
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from hashlib import sha256
@@ -10,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fedsim.blocks.own import own_code
+from fedsim.blocks.own import own_modules
 from fedsim.building import Job
 from fedsim.building.ready import Ready
 from fedsim.errors import AuditError, DataError, RunError
 from fedsim.ports import SERVER
+from fedsim.provenance import Sources, sources, versions
 from fedsim.record.book import Book
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
 from fedsim.record.manifest import (
@@ -129,19 +131,25 @@ def written(job: Ready) -> str:
 
 
 def made_by(job: Ready) -> str:
-    """Return a hash of the code that makes a run: fedsim's, and that of blocks of one's own."""
-    digest = sha256(_own_code().encode())
-    for text in own_code(job.variant.scenario):
-        digest.update(text)
+    """Return a hash of the code that makes a run: fedsim's, and that of blocks of one's own.
+
+    Fedsim's is what this module imports, at whatever distance; so what only shows results, or
+    reads a command, does not count. Of packages that such blocks import, the version counts.
+    Where no file keeps a block, as it was typed in, the hash is new every time.
+    """
+    own = _own_code()
+    try:
+        added = sources(own_modules(job.variant.scenario), own.modules)
+    except OSError:
+        return sha256(os.urandom(32)).hexdigest()
+    digest = sha256(f"{own.hash()} {added.hash()}".encode())
+    digest.update("\n".join(versions(added.packages - own.packages)).encode())
     return digest.hexdigest()
 
 
 @cache
-def _own_code() -> str:
-    digest = sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+def _own_code() -> Sources:
+    return sources({__name__: Path(__file__).read_bytes()})
 
 
 def beginning(job: Ready) -> Progress:

@@ -1,6 +1,5 @@
 """Blocks within a value, and the code of those that are not fedsim's."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 
 from fedsim.blocks.plugins import text_of
@@ -24,18 +23,15 @@ def specs_in(value: object) -> Iterator[Spec]:
         yield from specs_in(each)
 
 
-def own_code(value: object) -> Iterator[bytes]:
-    """Yield the text of each file, fedsim's own left out, whose classes are in a value.
+def own_modules(value: object) -> dict[str, bytes]:
+    """Return the texts of the modules, fedsim's own left out, whose classes are in a value.
 
-    Where no file keeps a class, as it was typed in, it is new every time: it may have changed.
+    Raises:
+        OSError: no file keeps a class, as it was typed in, or it cannot be read.
     """
     classes = dict.fromkeys(model for each in specs_in(value) for model in type(each).__mro__)
     mine = [model for model in classes if issubclass(model, Spec) and _is_own(model)]
-    for model in {model.__module__: model for model in mine}.values():
-        try:
-            yield text_of(model)
-        except OSError:
-            yield os.urandom(32)
+    return {model.__module__: text_of(model) for model in mine}
 
 
 def _is_own(model: type) -> bool:

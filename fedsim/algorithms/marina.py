@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from typing import ClassVar, Literal, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from pydantic import Field
@@ -32,7 +31,7 @@ from fedsim.algorithms.local import shares
 from fedsim.algorithms.remedies import long_step
 from fedsim.algorithms.step_sizes import StepSize
 from fedsim.errors import ParameterError
-from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
+from fedsim.ports import Array, Client, Meaning, Message, Noted, Payload, Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,7 @@ class FullRound(Message):
     w: Payload
 
 
+@dataclass(slots=True)
 class Estimate:
     """What a client of MARINA remembers.
 
@@ -50,21 +50,19 @@ class Estimate:
         gradient: the gradient that g_i estimates, shape (d,); 0 at first.
     """
 
-    __slots__ = ("_changes", "g", "gradient")
+    g: Array
+    gradient: Array
 
-    def __init__(self, d: int) -> None:
-        self.g = self.gradient = np.zeros(d)
-        self._changes: WeakKeyDictionary[Payload, Array] = WeakKeyDictionary()
-
-    def tell(self, d: Payload, gradient: Array) -> None:
-        """Take note of what was told when, and of what the server makes of it."""
-        self._changes[d] = gradient - self.gradient
+    def tell(self, d: Payload, gradient: Array) -> Noted:
+        """Take note of what is told; return it with what it has changed here."""
+        change = gradient - self.gradient
         self.g, self.gradient = self.g + d.values, gradient
+        return Noted(d, change)
 
-    def take_back(self, d: Payload) -> None:
+    def take_back(self, told: Noted) -> None:
         """Forget what the server was not told."""
-        self.g = self.g - d.values
-        self.gradient = self.gradient - self._changes.pop(d)
+        self.g = self.g - told.values
+        self.gradient = self.gradient - told.note
 
 
 class Marina(Algorithm):
@@ -133,7 +131,7 @@ class Marina(Algorithm):
 
     def memory(self, initial: Array) -> Estimate:
         """Return a client's memory: nothing told yet."""
-        return Estimate(initial.size)
+        return Estimate(np.zeros_like(initial), np.zeros_like(initial))
 
     async def serve(self, server: Server) -> None:
         """Run the server of MARINA."""
@@ -154,14 +152,13 @@ class Marina(Algorithm):
         gradient = await client.compute(client.oracle.gradient(message.w.values))
         estimate: Estimate = client.state
         if isinstance(message, FullRound):
-            answer: Difference | FullDifference = FullDifference(
-                client.pack(gradient - estimate.g, field="full")
-            )
-        else:
-            answer = Difference(client.pack(gradient - estimate.gradient))
-        estimate.tell(answer.d, gradient)
-        return answer
+            d = client.pack(gradient - estimate.g, field="full")
+            return FullDifference(estimate.tell(d, gradient))
+        d = client.pack(gradient - estimate.gradient)
+        return Difference(estimate.tell(d, gradient))
 
     def undelivered(self, client: Client, message: Difference | FullDifference) -> None:
         """Take back what the server will not hold."""
-        client.state.take_back(message.d)
+        told = message.d
+        assert isinstance(told, Noted), "as it was sent"  # noqa: S101
+        client.state.take_back(told)

@@ -58,7 +58,7 @@ class PowerSGD(Compressor):
 
     def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> LowRank:
         """Return the factors from a random start."""
-        return self.iterate(vector, self._start(vector.size, rng), form)
+        return self.iterate(vector, self.start(vector.size, rng), form)
 
     def contract(self, dimension: int) -> Contract:
         """Return: contractive, from a random start."""
@@ -67,19 +67,7 @@ class PowerSGD(Compressor):
 
     def sender(self) -> Sender:
         """Return a sender that starts from the factor it sent last."""
-        last: list[Array] = []
-
-        def compress(vector: Array, rng: np.random.Generator, form: ValueFormat) -> LowRank:
-            right = last.pop() if last else None
-            # A factor of another shape, of zeros, or not finite is no start.
-            usable = right is not None and right.shape[0] == self.shape(vector.size)[1]
-            if right is None or not usable or not np.isfinite(right).all() or not right.any():
-                right = self._start(vector.size, rng)
-            payload = self.iterate(vector, right, form)
-            last.append(payload.right)
-            return payload
-
-        return compress
+        return _WarmStart(self)
 
     def shape(self, dimension: int) -> tuple[int, int]:
         """Return m and n."""
@@ -95,7 +83,29 @@ class PowerSGD(Compressor):
             basis = form.round(np.linalg.qr(matrix @ right).Q)
             return LowRank.of(basis, matrix.T @ basis, vector.size, form)
 
-    def _start(self, dimension: int, rng: np.random.Generator) -> Array:
+    def start(self, dimension: int, rng: np.random.Generator) -> Array:
         """Return a random Q, shape (n, r)."""
         rows, columns = self.shape(dimension)
         return rng.standard_normal((columns, min(self.rank, rows, columns)))
+
+
+class _WarmStart:
+    """What one sender compresses with: it starts from the factor V that it has sent last."""
+
+    def __init__(self, compressor: PowerSGD) -> None:
+        self._compressor = compressor
+        self._last: Array | None = None
+
+    def __call__(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> LowRank:
+        """Return the factors of a vector."""
+        right, columns = self._last, self._compressor.shape(vector.size)[1]
+        # A factor of another shape, of zeros, or not finite is no start.
+        if right is None or right.shape[0] != columns or not _spans(right):
+            right = self._compressor.start(vector.size, rng)
+        payload = self._compressor.iterate(vector, right, form)
+        self._last = payload.right
+        return payload
+
+
+def _spans(right: Array) -> bool:
+    return bool(np.isfinite(right).all() and right.any())

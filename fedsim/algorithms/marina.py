@@ -41,7 +41,6 @@ class FullRound(Message):
     w: Payload
 
 
-@dataclass(slots=True)
 class Estimate:
     """What a client of MARINA remembers.
 
@@ -50,8 +49,10 @@ class Estimate:
         gradient: the gradient that g_i estimates, shape (d,); 0 at first.
     """
 
-    g: Array
-    gradient: Array
+    __slots__ = ("g", "gradient")
+
+    def __init__(self, d: int) -> None:
+        self.g = self.gradient = np.zeros(d)
 
     def tell(self, d: Payload, gradient: Array) -> Noted:
         """Take note of what is told; return it with what it has changed here."""
@@ -131,7 +132,7 @@ class Marina(Algorithm):
 
     def memory(self, initial: Array) -> Estimate:
         """Return a client's memory: nothing told yet."""
-        return Estimate(np.zeros_like(initial), np.zeros_like(initial))
+        return Estimate(initial.size)
 
     async def serve(self, server: Server) -> None:
         """Run the server of MARINA."""

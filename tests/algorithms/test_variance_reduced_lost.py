@@ -65,12 +65,12 @@ def test_what_is_taken_back_was_never_told(tells: list[tuple[int, int, bool]]) -
     lost = []
     for d, step, gone in tells:
         payload = Dense.of(np.array([float(d)]), ValueFormat.FLOAT64)
-        estimate.tell(payload, estimate.gradient + step)
+        told = estimate.tell(payload, estimate.gradient + step)
         if gone:
-            lost.append(payload)
+            lost.append(told)
         else:
             kept.tell(payload, kept.gradient + step)
-    for payload in lost[::-2] + lost[-2::-2]:
-        estimate.take_back(payload)
+    for told in lost[::-2] + lost[-2::-2]:
+        estimate.take_back(told)
     assert estimate.g == kept.g
     assert estimate.gradient == kept.gradient

@@ -27,6 +27,35 @@ Ways = dict[Any, tuple[Any, float]]
 """For every node that can be reached: the node before it, and the latency up to it."""
 
 
+class Paths:
+    """The best ways of a graph from any node to any other, found when they are asked for.
+
+    The ways from the node that was asked for last are kept: who speaks to several nodes mostly
+    does so at once.
+
+    Args:
+        neighbours: of every node, those that an edge leads to.
+        edges: these edges.
+    """
+
+    def __init__(self, neighbours: Mapping[Any, Iterable[Any]], edges: Edges) -> None:
+        self._neighbours = neighbours
+        self._edges = edges
+        self._source: object = None
+        self._ways = Ways()
+
+    def between(self, source: object, target: object) -> tuple[tuple[int, ...], float]:
+        """Return the links of the best way, in the order of travel, and its latency.
+
+        Raises:
+            KeyError: there is none.
+        """
+        if source != self._source:
+            self._ways = best_ways(source, self._neighbours, self._edges)
+            self._source = source
+        return way_to(target, self._ways, self._edges)
+
+
 def best_ways(source: object, neighbours: Mapping[Any, Iterable[Any]], edges: Edges) -> Ways:
     """Return the tree of best ways from a source (Dijkstra's algorithm).
 

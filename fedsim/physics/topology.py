@@ -1,23 +1,24 @@
-"""Topologies: the links between the server and the clients, and the routes over them.
+"""Topologies: the links between the server and the clients, and the routes between any two.
 
 A client's own radio is no part of it: it is a private cap at the client's end.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, isfinite
 from typing import Any, Literal, get_args
 
 import networkx as nx
 
 from fedsim.errors import DataError
-from fedsim.physics.routing import Edge, Edges, best_ways, way_to
+from fedsim.physics.routing import Edge, Edges, Paths, best_ways, way_to
 from fedsim.physics.signals import Signal
+from fedsim.ports import SERVER, ClientId, node_name
 
 Discipline = Literal["fair", "fifo", "slotted"]
 """How a link is shared: max-min fairly, one transfer at a time, or in fixed equal shares."""
 
-SERVER = "server"
+_SERVER = node_name(SERVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,7 @@ class Route:
     """A way through the network.
 
     Attributes:
-        links: indices into `Topology.links`, each once, in the order of travel. Links that
-            cannot hold anything up are left out.
+        links: indices into `Topology.links`, each once, in order; none that hold nothing up.
         latency: one way, s; the radio's is not in it.
     """
 
@@ -50,24 +50,36 @@ class Route:
     latency: float
 
 
+_HERE = Route((), 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """All links, and the two routes of every client.
+    """All links, the two routes of every client, and those between any two.
 
     Attributes:
         links: the links.
-        up: the way to the server, by client number.
-        down: the way from the server, by client number.
+        up: the way to the server, by client number; empty where there is no server.
+        down: the way from the server, by client number; empty alike.
+        paths: the ways of a graph; None where all lead by way of the server.
     """
 
     links: tuple[Link, ...]
     up: tuple[Route, ...]
     down: tuple[Route, ...]
+    paths: Paths | None = field(default=None, compare=False, repr=False)
 
+    def between(self, sender: ClientId, receiver: ClientId) -> Route:
+        """Return the way from one node to another, either of which may be the server.
 
-def client_name(client: int) -> str:
-    """Return the name of a client's node in a graph."""
-    return f"client-{client}"
+        In a star or a tree it is the way up to the server and down again; in a graph that of
+        least latency, which is found when it is asked for.
+        """
+        if self.paths is not None:
+            return Route(*self.paths.between(node_name(sender), node_name(receiver)))
+        there = _HERE if sender == SERVER else self.up[sender]
+        back = _HERE if receiver == SERVER else self.down[receiver]
+        return Route(there.links + back.links, there.latency + back.latency)
 
 
 class _Links:
@@ -152,7 +164,7 @@ def _block(total: int, blocks: int, number: int) -> int:
     return (number + 1) * total // blocks - number * total // blocks
 
 
-def routed(graph: "nx.Graph[Any]", clients: int) -> Topology:
+def routed(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -> Topology:
     """Return the links and the best routes of a graph.
 
     Its nodes are "server", "client-0", "client-1" and so on, and any routers. Attributes of
@@ -166,27 +178,33 @@ def routed(graph: "nx.Graph[Any]", clients: int) -> Topology:
     Args:
         graph: not a multigraph.
         clients: how many.
+        server: whether there has to be one; among peers there need not.
 
     Raises:
         DataError: under the key "network", where a node is missing, a client cannot reach
-            the server or be reached, or an attribute makes no sense.
+            the server (or, without one, client-0) or be reached, or an attribute makes no sense.
     """
     if graph.is_multigraph():
         raise DataError("network", "two edges between the same nodes: give one, of their sum")
-    if SERVER not in graph:
-        raise DataError("network", f'the graph has no node "{SERVER}"')
-    names = [client_name(client) for client in range(clients)]
+    if server and _SERVER not in graph:
+        raise DataError("network", f'the graph has no node "{_SERVER}"')
+    names = [node_name(client) for client in range(clients)]
     _complain([name for name in names if name not in graph], "has no node", "have no node")
     all_links, edges = _edges(graph)
     back = {(end, start): edge for (start, end), edge in edges.items()}
-    down = best_ways(SERVER, graph.adj, edges)
-    up = best_ways(SERVER, graph.pred if isinstance(graph, nx.DiGraph) else graph.adj, back)
+    centre = _SERVER if server else node_name(0)
+    down = best_ways(centre, graph.adj, edges)
+    up = best_ways(centre, graph.pred if isinstance(graph, nx.DiGraph) else graph.adj, back)
     lost = [name for name in names if name not in up or name not in down]
-    _complain(lost, "is not connected to the server", "are not connected to the server")
-    downs = [Route(*way_to(name, down, edges)) for name in names]
+    where = "the server" if server else centre
+    _complain(lost, f"is not connected to {where}", f"are not connected to {where}")
+    paths = Paths(graph.adj, edges)
+    if not server:
+        return Topology(tuple(all_links), (), (), paths)
+    downs = tuple([Route(*way_to(name, down, edges)) for name in names])
     backwards = [way_to(name, up, back) for name in names]
-    ups = [Route(links[::-1], latency) for links, latency in backwards]
-    return Topology(tuple(all_links), tuple(ups), tuple(downs))
+    ups = tuple([Route(links[::-1], latency) for links, latency in backwards])
+    return Topology(tuple(all_links), ups, downs, paths)
 
 
 def _complain(names: Sequence[str], one: str, many: str) -> None:

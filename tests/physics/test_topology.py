@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fedsim.errors import DataError
 from fedsim.physics.signals import Steps
 from fedsim.physics.topology import Link, Route, Topology, routed, star, tree
+from fedsim.ports import SERVER
 
 Edge = tuple[str, str, dict[str, Any]]
 
@@ -190,7 +191,43 @@ def test_routes_are_of_least_latency_and_then_of_fewest_hops(made: "nx.Graph[str
         nx.set_edge_attributes(weighted, exact, "cost")
         best = nx.shortest_path(weighted, *pair, weight="cost")
         assert len(nodes) == len(best)
+        assert found.between(*map(numbered, pair)).latency == route.latency
     assert routed(made, 3) == found
+
+
+def numbered(name: str) -> int:
+    return SERVER if name == "server" else int(name.removeprefix("client-"))
+
+
+@settings(max_examples=100, deadline=None)
+@given(_graphs(), st.integers(0, 2), st.integers(0, 2))
+def test_a_way_between_any_two_is_of_least_latency(
+    made: "nx.Graph[str]", sender: int, receiver: int
+) -> None:
+    made.remove_node("server")
+    ends = f"client-{sender}", f"client-{receiver}"
+    directed: nx.DiGraph[str] = nx.DiGraph(made)
+    clients = {f"client-{n}" for n in range(3)}
+    if not any(clients <= part for part in nx.strongly_connected_components(directed)):
+        with pytest.raises(DataError, match="connected to client-0"):
+            routed(made, 3, server=False)
+        return
+    found = routed(made, 3, server=False)
+    route = found.between(sender, receiver)
+    assert walk(found, route, ends[0])[-1] == ends[1]
+    assert route.latency == nx.shortest_path_length(made, *ends, weight="latency")
+    assert found.between(sender, receiver) == route
+    assert (found.up, found.down) == ((), ())
+
+
+def test_in_a_star_and_a_tree_the_way_between_two_leads_by_the_server() -> None:
+    made = tree(4, 2, rate=4.0, gateway_latency=0.25, uplink=9.0, downlink=8.0, latency=0.5)
+    route = made.between(0, 3)
+    assert names(made, route) == ["gateway-0.up", "server.up", "server.down", "gateway-1.down"]
+    assert route.latency == 1.5
+    assert made.between(0, SERVER) == made.up[0]
+    assert made.between(SERVER, 3) == made.down[3]
+    assert star(2, latency=0.5).between(0, 1) == Route((), 1.0)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ asks anew.
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from operator import itemgetter
 
 from fedsim.ports import SERVER, ClientId, Message, Reply
@@ -19,28 +18,12 @@ from fedsim.protocol.exchange import Exchange, Phase
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.selection import Cohort, Selection
 from fedsim.protocol.silence import SilencePolicy
+from fedsim.protocol.verdict import Verdict
 
 _by_client_and_round = itemgetter(0, 1)
 
 Post = Sequence[tuple[Envelope, Sequence[ClientId]]]
 """What is to be sent: each envelope with those whom it goes to."""
-
-
-class Verdict(Enum):
-    """What becomes of a reply.
-
-    COUNTED: it belongs to the open exchange.
-    CLOSED: it does, and it is the one that closes it.
-    BEYOND: an asynchronous server's buffer is full; it waits for the next exchange.
-    KEPT: it is late, and counts for the next exchange.
-    DROPPED: it is late, and counts for nothing.
-    """
-
-    COUNTED = "counted"
-    CLOSED = "closed"
-    BEYOND = "beyond the buffer"
-    KEPT = "kept for the next round"
-    DROPPED = "dropped"
 
 
 class ServerEnd:

@@ -10,8 +10,9 @@ from fedsim.ports import SERVER, Array, ClientId, Message, Reply
 from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.packing import Packing
 from fedsim.protocol.selection import Cohort
-from fedsim.protocol.server import Post, ServerEnd, Verdict
+from fedsim.protocol.server import Post, ServerEnd
 from fedsim.protocol.stopping import RunStopped
+from fedsim.protocol.verdict import Verdict
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event

@@ -15,8 +15,9 @@ from fedsim.protocol.envelope import BEACON, Envelope
 from fedsim.protocol.errors import LocalProtocolError, RemoteProtocolError
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.selection import Selection
-from fedsim.protocol.server import ServerEnd, Verdict
+from fedsim.protocol.server import ServerEnd
 from fedsim.protocol.silence import SilencePolicy
+from fedsim.protocol.verdict import Verdict
 from tests.sim.worlds import answered, asked
 
 from .ends import Everybody

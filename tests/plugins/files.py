@@ -16,9 +16,15 @@ class EveryOther(Compressor):
     law: ClassVar[str] = "unbiased, omega = k - 1"
     stride: int = 2
 
-    def compress(self, vector, rng, form):
-        kept = np.arange(rng.integers(self.stride), vector.size, self.stride)
+    def part(self, vector, start, form):
+        kept = np.arange(start, vector.size, self.stride)
         return Sparse.at(kept, vector * self.stride, form)
+
+    def compress(self, vector, rng, form):
+        return self.part(vector, rng.integers(self.stride), form)
+
+    def longest(self, vector, payload):
+        return max(self.part(vector, start, payload.format).bits for start in range(self.stride))
 
     def contract(self, dimension):
         return Contract("unbiased", self.stride - 1)

@@ -1,0 +1,49 @@
+"""The command that checks blocks of one's own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from fedsim.analysis import listing
+from fedsim.cli.app import app
+from fedsim.cli.options import Overrides
+from fedsim.conformance.files import check_blocks
+from fedsim.scenario import load
+from fedsim.scenario.registries import blocks_in
+from fedsim.terminal import errors as _errors
+from fedsim.terminal import out as _out
+from fedsim.terminal import theory as _theory
+
+_GOOD = ("kept", "done", "refused")
+
+
+@app.command("conformance")
+def conformance_command(
+    plugin: Annotated[
+        Path, typer.Argument(metavar="PLUGIN", help="a Python file with blocks of your own")
+    ],
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="a scenario that names them, with their parameters"),
+    ] = None,
+    overrides: Overrides = None,
+) -> None:
+    """Check blocks of your own: a compressor's contract, a loss's gradient, a method's worlds.
+
+    It ends with code 1 where a promise is broken.
+    """
+    broken = False
+    with _errors(), _theory():
+        blocks = blocks_in([plugin])
+        plan = None if file is None else load(file, overrides=overrides or (), blocks=blocks)
+        for title, found in check_blocks(blocks, plan):
+            if found is None:
+                _out.print(f"{escape(title)}: it has all its parts; nothing more is checked")
+                continue
+            heads = list(found.columns[:3])
+            rows = [[str(cell) for cell in row] for row in found[heads].itertuples(index=False)]
+            _out.print(listing(title, heads, rows))
+            broken = broken or not found["outcome"].isin(_GOOD).all()
+    raise typer.Exit(1 if broken else 0)

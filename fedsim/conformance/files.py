@@ -1,0 +1,87 @@
+"""The checks of all blocks of one's own, each by the kind of block that it is."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+from pydantic import ValidationError
+
+from fedsim.algorithms import Algorithm
+from fedsim.blocks.own import specs_in
+from fedsim.blocks.spec import Spec
+from fedsim.conformance.algorithms import check_algorithm
+from fedsim.conformance.compressors import check_compressor
+from fedsim.conformance.losses import check_loss
+from fedsim.errors import BlockError
+from fedsim.problems import Loss
+from fedsim.scenario import Plan, Scenario
+from fedsim.wire import Compressor
+
+_PROBLEM = {
+    "loss": {"kind": "squared", "scale": "sum", "l2": 1.0},
+    "data": {"kind": "sklearn", "name": "diabetes", "preprocess": ["standardise"]},
+    "split": {"kind": "iid"},
+}
+
+
+def check_blocks(
+    blocks: Sequence[type[Spec]], plan: Plan | None = None
+) -> Iterator[tuple[str, pd.DataFrame | None]]:
+    """Yield what every block is called, and the table of its checks; None where it has none.
+
+    Args:
+        blocks: classes of one's own.
+        plan: says with which parameters, and on which problem; where it does not name a block,
+            that is tried as it is by default, an algorithm on a small least-squares problem.
+
+    Raises:
+        BlockError: a block has parameters without a default, and no plan names it.
+        ScenarioError: an algorithm cannot be run on the problem at all.
+    """
+    scenarios = [variant.scenario for variant in plan.variants] if plan else []
+    for model in blocks:
+        named = [each for one in scenarios for each in specs_in(one) if type(each) is model]
+        for block in dict.fromkeys(named) or [_by_default(model)]:
+            within = next((one for one in scenarios if one.algorithm == block), None)
+            yield _title(block), _checked(block, within, blocks)
+
+
+def _checked(
+    block: Spec, within: Scenario | None, blocks: Sequence[type[Spec]]
+) -> pd.DataFrame | None:
+    match block:
+        case Compressor():
+            return check_compressor(block)
+        case Loss():
+            return check_loss(block)
+        case Algorithm():
+            return check_algorithm(_scenario(block, within), blocks)
+        case _:
+            return None
+
+
+def _scenario(method: Algorithm, within: Scenario | None) -> dict[str, Any]:
+    """Return the problem and the algorithm of a scenario, as they would be written."""
+    if within is None:
+        return {"problem": _PROBLEM, "algorithm": method.model_dump(mode="json")}
+    written = within.model_dump(mode="json")
+    return {key: written[key] for key in ("problem", "algorithm", "participation")}
+
+
+def _by_default(model: type[Spec]) -> Spec:
+    """Return a block with the parameters that it has by default; a step size is 0.1/L."""
+    step = {"step_size": "0.1/L"} if "step_size" in model.model_fields else {}
+    for parameters in ({}, step):
+        try:
+            return model.model_validate(parameters)
+        except ValidationError as error:
+            missing = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
+    raise BlockError(
+        f"{model.__name__} cannot be tried as it is, for it has no default of {missing}; give a"
+        " scenario that names it beside the file"
+    )
+
+
+def _title(block: Spec) -> str:
+    said = ", ".join(f"{key}: {value}" for key, value in block.model_dump(mode="json").items())
+    return f"{type(block).__name__} {{{said}}}"

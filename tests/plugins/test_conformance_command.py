@@ -1,0 +1,54 @@
+"""`fedsim conformance`: the checks of blocks from a file, with their parameters from a scenario."""
+
+from pathlib import Path
+
+from .files import COMPRESSOR, LOSS, SPLIT
+from .test_commands import invoke, scenario, written
+
+__all__ = ["scenario"]
+
+METHOD = '''\
+from typing import Literal
+
+from fedsim.algorithms import GradientDescent
+
+
+class Plain(GradientDescent):
+    """Gradient descent by another name."""
+
+    kind: Literal["plain"] = "plain"
+'''
+
+
+def test_blocks_that_keep_their_promises(tmp_path: Path) -> None:
+    result = invoke("conformance", written(tmp_path, f"{COMPRESSOR}\n\n{LOSS}\n\n{SPLIT}"))
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    for words in ("the contract holds kept", "the gradient is that of differences", "Dealt {kind"):
+        assert words in said
+
+
+def test_one_that_breaks_a_promise_ends_with_code_1(tmp_path: Path) -> None:
+    mine = written(tmp_path, COMPRESSOR.replace("vector * self.stride", "vector"))
+    result = invoke("conformance", mine)
+    assert result.exit_code == 1
+    assert "broken" in result.stdout
+    assert "Traceback" not in result.output
+
+
+def test_parameters_come_from_the_scenario(scenario: Path, tmp_path: Path) -> None:
+    mine = written(tmp_path, COMPRESSOR.replace("stride: int = 2", "stride: int"))
+    without = invoke("conformance", mine)
+    assert without.exit_code == 2
+    assert "has no default of stride" in " ".join(without.stderr.split())
+    named = "wire.up.compressor={kind: every-other, stride: 5}"
+    result = invoke("conformance", mine, scenario, "--set", named)
+    assert result.exit_code == 0, result.output
+    assert "stride: 5" in result.stdout
+
+
+def test_a_method_is_let_run_in_every_world(tmp_path: Path) -> None:
+    result = invoke("conformance", written(tmp_path, METHOD))
+    assert result.exit_code == 0, result.output
+    assert "messages lost for good" in result.stdout
+    assert "failed" not in result.stdout

@@ -93,6 +93,10 @@ class LocalUpdates(LocalSteps):
             raise ValueError("give either local_steps or epochs, not both")
         return self
 
+    def samples_per_round(self, rows: int) -> float:
+        """Return how many samples the local steps take."""
+        return super().samples_per_round(rows) if self.epochs is None else float(self.epochs * rows)
+
     def steps(self, client: Client) -> int:
         """Return tau_i, how many steps the client takes in this round."""
         if self.epochs is None:

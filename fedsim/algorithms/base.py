@@ -27,8 +27,7 @@ class Setting:
     """What an algorithm may know of its problem before the first round.
 
     Attributes:
-        clients: M, how many clients there are.
-        dimension: d, the length of the model.
+        clients, dimension: M, how many clients there are, and d, the length of the model.
         smoothness: returns L of the whole objective; raises `DataError` where it has none.
         client_smoothness: returns the L_m of the clients' losses, shape (M,); raises alike.
         shape: how the flat model is read: (d,), or the rows and columns of a matrix.
@@ -36,8 +35,7 @@ class Setting:
         constrained: whether the loss comes with a constraint g(w) <= 0.
         features: returns the features of all clients, shape (n, features), dense or sparse.
         rng: returns the stream of what is drawn once and known to all, by its purpose.
-        uplink: what the uplink's compressor promises, with feedback where there is some.
-        downlink: what the downlink's promises.
+        uplink, downlink: what the compressors promise, with feedback where there is some.
         asked: how many of the clients are asked in a round; None for all of them.
         quadratic: whether every client's loss is a quadratic, which one Newton step minimises.
         hessian: whether every client's loss provides its Hessian.
@@ -127,8 +125,7 @@ class Algorithm(Spec):
     """Whether the method needs a loss with a constraint g(w) <= 0."""
 
     unbiased: ClassVar[bool] = False
-    """Whether what arrives at the server must be right in the mean: what compresses the uplink
-    is unbiased or exact then, or increments are made good by feedback."""
+    """Whether the uplink must be right in the mean: unbiased, exact, or increments made good."""
 
     asynchronous: ClassVar[bool] = False
     """Whether the method needs an asynchronous server: one that reacts to arrivals."""
@@ -187,6 +184,10 @@ class Algorithm(Spec):
     def memory(self, initial: Array) -> Any:  # noqa: ANN401, ARG002 - each algorithm types its own
         """Return what a client remembers at the start; `initial` is the model all start from."""
         return None
+
+    def samples_per_round(self, rows: int) -> float:
+        """Return how many samples a client that has so many works on in a round, about."""
+        return float(rows)
 
     def undelivered(self, client: Client, message: Any) -> None:  # noqa: ANN401 - a hook
         """Take note, at the client, that a message it has sent is known to be lost.

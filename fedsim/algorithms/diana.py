@@ -30,6 +30,7 @@ from fedsim.algorithms.error_feedback import Difference
 from fedsim.algorithms.local import (
     Batch,
     GrowingBatch,
+    drawn,
     of_this_round,
     shares,
     stochastic_gradient,
@@ -75,6 +76,10 @@ class Diana(Algorithm):
     )
     momentum: float = Field(default=0.0, ge=0, lt=1, description="beta, weight of the last step")
     batch: GrowingBatch | PositiveInt | None = Batch
+
+    def samples_per_round(self, rows: int) -> float:
+        """Return how many samples a stochastic gradient takes."""
+        return float(drawn(self.batch, rows))
 
     def configured(self, setting: Setting) -> Self:
         """Return a copy with the step size and alpha as numbers."""

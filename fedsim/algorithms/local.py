@@ -53,6 +53,11 @@ def batch_size(batch: int | GrowingBatch | None, number: int) -> int | None:
     return ceil(min(grown, LARGEST))
 
 
+def drawn(batch: int | GrowingBatch | None, rows: int) -> int:
+    """Return how many samples a stochastic gradient takes of so many; all, where that grows."""
+    return min(batch, rows) if isinstance(batch, int) else rows
+
+
 def stochastic_gradient(client: Client, w: Array, batch: int | GrowingBatch | None) -> Work:
     """Describe a stochastic gradient of a client's loss at `w`; `batch_size` says of how many."""
     return client.oracle.minibatch(w, batch_size(batch, client.round), client.rng)
@@ -102,6 +107,10 @@ class LocalGradients(Algorithm):
 
     local_steps: int = Field(default=1, ge=1, description="K, local steps of a round")
     batch: GrowingBatch | PositiveInt | None = Batch
+
+    def samples_per_round(self, rows: int) -> float:
+        """Return how many samples the local steps take."""
+        return float(self.local_steps * drawn(self.batch, rows))
 
     def gradient(self, client: Client, w: Array) -> Work:
         """Describe a stochastic gradient of the client's loss at `w`."""

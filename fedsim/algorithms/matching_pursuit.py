@@ -120,6 +120,10 @@ class FedGradMP(SendsModels, LocalGradients):
         rows, columns = setting.shape
         return Columnwise(self.dictionary.atoms(replace(setting, dimension=rows)), columns)
 
+    def samples_per_round(self, rows: int) -> float:
+        """Return how many samples the fits of a round take."""
+        return self.local_steps * self.solver.samples(rows)
+
     def concerns(self, setting: Setting) -> Iterator[Concern]:
         """Yield that the accuracy of a client's solver cannot be told."""
         yield from self.solver.concerns(setting)

@@ -26,7 +26,13 @@ from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.base import Algorithm, Setting
 from fedsim.algorithms.compressed import Model
-from fedsim.algorithms.local import Batch, GrowingBatch, of_this_round, stochastic_gradient
+from fedsim.algorithms.local import (
+    Batch,
+    GrowingBatch,
+    drawn,
+    of_this_round,
+    stochastic_gradient,
+)
 from fedsim.algorithms.step_sizes import StepSize
 from fedsim.errors import ParameterError
 from fedsim.ports import SIGNS, Array, Client, Meaning, Message, Payload, Server
@@ -75,6 +81,10 @@ class SignSGD(Algorithm):
     step_size: StepSize = Field(description='delta: a number, or a multiple of 1/L ("1/L")')
     momentum: float = Field(default=0.0, ge=0, lt=1, description="beta of Signum; 0 for signSGD")
     batch: GrowingBatch | PositiveInt | None = Batch
+
+    def samples_per_round(self, rows: int) -> float:
+        """Return how many samples a stochastic gradient takes."""
+        return float(drawn(self.batch, rows))
 
     def configured(self, setting: Setting) -> Self:
         """Return a copy whose step size is a number.

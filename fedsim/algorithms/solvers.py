@@ -24,7 +24,6 @@ from fedsim.ports import Array, Client, Oracle
 
 HALVINGS = 30
 """How often a Newton step is halved at most until the loss does not grow."""
-
 ROUNDING = 1e-12
 """The growth of a loss, relative to it, that is put down to rounding."""
 
@@ -34,11 +33,7 @@ class Solver(Spec):
 
     kind: str
 
-    def configured(
-        self,
-        setting: Setting,  # noqa: ARG002 - for subclasses
-        smoothness: Callable[[], float],  # noqa: ARG002
-    ) -> Self:
+    def configured(self, setting: Setting, smoothness: Callable[[], float]) -> Self:  # noqa: ARG002
         """Return a copy that is ready to run.
 
         Args:
@@ -51,6 +46,10 @@ class Solver(Spec):
             DataError: there is no such L.
         """
         return self
+
+    def samples(self, rows: int) -> float:
+        """Return how many of so many samples a minimisation works on at most, about."""
+        return float(rows)
 
     def concerns(self, setting: Setting) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
         """Yield what of the solver's promise cannot be told on this problem."""
@@ -114,6 +113,10 @@ class Newton(Solver):
                 "gradient-descent, svrg or sgd",
             )
         return super().configured(setting, smoothness)
+
+    def samples(self, rows: int) -> float:
+        """See `Solver.samples`."""
+        return float(self.steps * rows)
 
     async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
         """Return nearly the minimiser; see `Solver.minimise`."""
@@ -182,6 +185,10 @@ class GradientDescent(_Certified):
     kind: Literal["gradient-descent"] = "gradient-descent"
     steps: PositiveInt = Field(default=100, description="steps at most")
 
+    def samples(self, rows: int) -> float:
+        """See `Solver.samples`."""
+        return float(self.steps * rows)
+
     async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
         """Return nearly the minimiser; see `Solver.minimise`."""
         allowed = await self.allowed(client, oracle)
@@ -211,6 +218,10 @@ class VarianceReduced(_Certified):
     epochs: PositiveInt = Field(default=10, description="full gradients at most")
     inner: PositiveInt = Field(default=20, description="steps after each of them")
 
+    def samples(self, rows: int) -> float:
+        """See `Solver.samples`."""
+        return float(self.epochs * (rows + self.inner * self.batch))
+
     async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
         """Return nearly the minimiser; see `Solver.minimise`."""
         allowed = await self.allowed(client, oracle)
@@ -231,6 +242,10 @@ class StochasticDescent(_Stepping):
     batch: PositiveInt = Field(default=10, description="samples of a stochastic gradient")
     steps: PositiveInt = Field(default=100, description="steps")
 
+    def samples(self, rows: int) -> float:  # noqa: ARG002 - as many as it draws
+        """See `Solver.samples`."""
+        return float(self.steps * self.batch)
+
     async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
         """Return nearly the minimiser; see `Solver.minimise`."""
         for _ in range(self.steps):
@@ -243,4 +258,3 @@ AnySolver = Annotated[
     Exact | Newton | GradientDescent | VarianceReduced | StochasticDescent,
     Field(discriminator="kind"),
 ]
-"""A solver's block."""

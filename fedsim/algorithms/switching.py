@@ -109,6 +109,10 @@ class FedSGM(Algorithm):
         default=None, description='what "theory" is computed from, and compared with'
     )
 
+    def samples_per_round(self, rows: int) -> float:
+        """Return how many samples the local steps take."""
+        return float(self.local_steps * rows)
+
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.theory is None and "theory" in (self.step_size, self.tolerance):

@@ -8,10 +8,9 @@ from fedsim.building.files import Files
 from fedsim.building.findings import Findings
 from fedsim.physics.availability import ALWAYS, NEVER, Availability, Bernoulli, Markov
 from fedsim.physics.batteries import BatteryModel
-from fedsim.physics.devices import DeviceModel, Slowdown
+from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.signals import Constant, Signal, Steps
-from fedsim.physics.slowdowns import Lognormal, ShiftedExponential
 from fedsim.ports import ClientId, Oracle
 from fedsim.scenario import Availability as AvailabilitySpec
 from fedsim.scenario import Charging, Device, Group
@@ -21,7 +20,6 @@ from fedsim.scenario.availability import (
     MarkovAvailability,
 )
 from fedsim.scenario.batteries import ConstantCharging, DailyCharging, HarvestCharging
-from fedsim.scenario.devices import LognormalSlowdown, ShiftedExponentialSlowdown
 from fedsim.sim.setup import Member
 from fedsim.streams import stream
 
@@ -40,7 +38,6 @@ class Make:
         signals: what the traces of its radio say, by their keys.
         rates: of its radio. All traces start at their beginning.
         availability: for all clients, or by their numbers.
-        least: the factor on its time that no task is faster than.
     """
 
     group: int
@@ -50,7 +47,6 @@ class Make:
     rates: Rates
     battery: BatteryModel | None
     availability: Availability | Mapping[ClientId, Availability]
-    least: float = 1.0
 
     @property
     def radio(self) -> RadioLaw:
@@ -64,7 +60,7 @@ class Make:
 
     def least_compute(self, operations: float, samples: float) -> float:
         """Return the seconds that a task takes at the very least."""
-        return self.least * self.device.nominal(operations, samples)
+        return self.spec.device.slowdown.least * self.device.nominal(operations, samples)
 
     def member(self, client: ClientId, oracle: Oracle, seed: int) -> Member:
         """Return one client; where its traces start is drawn from its stream "trace"."""
@@ -109,17 +105,15 @@ def makes(groups: Sequence[Group], files: Files, findings: Findings) -> tuple[Ma
 
 
 def _make(number: int, group: Group, files: Files, findings: Findings, key: str) -> Make:
-    slowdown = _slowdown(group.device)
     signals = _signals(group.radio, files, findings, f"{key}.radio")
     return Make(
         number,
         group,
-        _device(group.device, slowdown),
+        _device(group.device),
         signals,
         group.radio.rates(signals),
         _battery(group, files, findings, f"{key}.battery.charging.path"),
         _availability(group.availability, files, findings, f"{key}.availability.path"),
-        slowdown.least if slowdown else 1.0,
     )
 
 
@@ -149,22 +143,13 @@ def _check_traffic(trace: Steps, findings: Findings, key: str) -> None:
     findings.add(key, text)
 
 
-def _device(spec: Device, slowdown: Slowdown | None) -> DeviceModel:
+def _device(spec: Device) -> DeviceModel:
+    slowdown = spec.slowdown if spec.slowdown.drawn else None
     if spec.kappa is None or spec.frequency is None or spec.cycles_per_sample is None:
         return DeviceModel(spec.speed or 0.0, spec.active or 0.0, spec.idle, slowdown)
     model = DeviceModel.of_cycles(spec.cycles_per_sample, spec.frequency, spec.kappa, slowdown)
     # The paper's energy is that of the work; what else is drawn comes on top of it.
     return replace(model, active=model.active + spec.idle, idle=spec.idle)
-
-
-def _slowdown(spec: Device) -> Lognormal | ShiftedExponential | None:
-    match spec.slowdown:
-        case LognormalSlowdown(sigma=sigma):
-            return Lognormal(sigma)
-        case ShiftedExponentialSlowdown(shift=shift, rate=rate):
-            return ShiftedExponential(shift, rate)
-        case _:
-            return None
 
 
 def _battery(group: Group, files: Files, findings: Findings, key: str) -> BatteryModel | None:

@@ -12,7 +12,7 @@ from math import ceil, inf
 
 import numpy as np
 
-from fedsim.algorithms import Algorithm, FedGradMP
+from fedsim.algorithms import Algorithm
 from fedsim.building.fleet import Make
 from fedsim.building.job import Job
 from fedsim.physics.radios.rates import over
@@ -73,20 +73,9 @@ def slowest(job: Job) -> Slowest:
     return Slowest(makes[members[last]].name, spans[last])
 
 
-def _samples(algorithm: Algorithm, loss: LocalLoss) -> float:
-    """Return how many samples a client's work of one round passes over, about."""
-    if isinstance(algorithm, FedGradMP):
-        steps, batch = getattr(algorithm.solver, "steps", 1), getattr(algorithm.solver, "batch", 0)
-        return float(algorithm.local_steps * steps * (batch or loss.rows))
-    if getattr(algorithm, "epochs", None):
-        return float(algorithm.epochs * loss.rows)  # type: ignore[attr-defined]  # as just asked
-    steps, batch = getattr(algorithm, "local_steps", 1), getattr(algorithm, "batch", None)
-    return float(steps * (min(batch, loss.rows) if isinstance(batch, int) else loss.rows))
-
-
 def _work(algorithm: Algorithm, loss: LocalLoss, make: Make) -> float:
     """Return the seconds of that work: of gradients of so many samples."""
-    samples = _samples(algorithm, loss)
+    samples = algorithm.samples_per_round(loss.rows)
     return make.device.nominal(loss.gradient_operations * samples / loss.rows, samples)
 
 

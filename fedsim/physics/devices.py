@@ -2,17 +2,9 @@
 
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol, Self
+from typing import Self
 
-import numpy as np
-
-
-class Slowdown(Protocol):
-    """How much longer than its nominal time a task takes, drawn task by task."""
-
-    def draw(self, rng: np.random.Generator) -> float:
-        """Return the factor of one task, above 0."""
-        ...
+from fedsim.physics.slowdowns import Slowdown
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,67 +1,96 @@
-"""Slowdowns: by what factor a task takes longer than its nominal time."""
+"""Slowdowns: by what factor a task takes longer than its nominal time. The block is the law."""
 
-from dataclasses import dataclass
-from math import inf
+from abc import abstractmethod
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
+
+from fedsim.blocks.choice import OneOf
+from fedsim.blocks.registry import Registry
+from fedsim.blocks.spec import Spec
 
 
-@dataclass(frozen=True, slots=True)
-class Lognormal:
-    """A lognormal factor with median 1: tasks are as often faster as they are slower.
+class Slowdown(Spec):
+    """How much longer than its nominal time a task takes, drawn task by task."""
 
-    Attributes:
-        sigma: standard deviation of the factor's logarithm.
-
-    Raises:
-        ValueError: sigma is negative or not finite.
-    """
-
-    sigma: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.sigma < inf:
-            raise ValueError(f"sigma is finite and at least 0; seen {self.sigma}")
+    kind: str
 
     @property
     def least(self) -> float:
         """What no factor is below."""
-        return 0.0 if self.sigma else 1.0
+        return 0.0
+
+    @property
+    def drawn(self) -> bool:
+        """Whether there is something to draw: it is not 1 for ever."""
+        return True
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator) -> float:
+        """Return the factor of one task, above 0."""
+
+
+class NoSlowdown(Slowdown):
+    """Every task takes its nominal time."""
+
+    kind: Literal["none"] = Field(default="none", description="no task is slowed down")
+
+    @property
+    def least(self) -> float:
+        """One."""
+        return 1.0
+
+    @property
+    def drawn(self) -> bool:
+        """No."""
+        return False
+
+    def draw(self, rng: np.random.Generator) -> float:  # noqa: ARG002 - nothing is drawn
+        """Return one."""
+        return 1.0
+
+
+class LognormalSlowdown(Slowdown):
+    """Every task takes exp(sigma Z) times its nominal time, Z standard normal: median 1."""
+
+    kind: Literal["lognormal"] = Field(default="lognormal", description="by a lognormal factor")
+    sigma: float = Field(
+        gt=0, le=10, description="the standard deviation of the factor's logarithm"
+    )
 
     def draw(self, rng: np.random.Generator) -> float:
         """Return the factor of one task."""
         return float(rng.lognormal(0.0, self.sigma))
 
 
-@dataclass(frozen=True, slots=True)
-class ShiftedExponential:
-    """A factor a + Exp(1)/mu: a task of nominal time D takes at least a D.
+class ShiftedExponentialSlowdown(Slowdown):
+    """Every task takes a + E/mu times its nominal time, E exponential with mean 1.
 
-    So P(T <= t) = 1 - exp(-(mu/D) (t - a D)) for t >= a D: Lee et al., "Speeding Up
-    Distributed Machine Learning Using Codes", IEEE Trans. Inf. Theory 2018.
-
-    Attributes:
-        shift: a.
-        rate: mu.
-
-    Raises:
-        ValueError: the shift is negative or not finite, or the rate is not above 0.
+    Lee et al., "Speeding Up Distributed Machine Learning Using Codes", IEEE Trans. Inf.
+    Theory 2018: P(T <= t) = 1 - exp(-(mu/D)(t - a D)) for a task of nominal time D.
     """
 
-    shift: float
-    rate: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.shift < inf:
-            raise ValueError(f"shift is finite and at least 0; seen {self.shift}")
-        if not self.rate > 0:
-            raise ValueError(f"rate is above 0; seen {self.rate}")
+    kind: Literal["shifted-exponential"] = Field(
+        default="shifted-exponential", description="by a shifted exponential factor"
+    )
+    shift: float = Field(ge=0, le=1e24, description="a: the factor that no task is faster than")
+    rate: float = Field(ge=1e-24, description="mu: the mean factor is a + 1/mu")
 
     @property
     def least(self) -> float:
-        """What no factor is below."""
+        """What no factor is below: a."""
         return self.shift
 
     def draw(self, rng: np.random.Generator) -> float:
         """Return the factor of one task."""
         return self.shift + float(rng.standard_exponential()) / self.rate
+
+
+SLOWDOWNS: Registry[Slowdown] = Registry(
+    "slowdown", (NoSlowdown, LognormalSlowdown, ShiftedExponentialSlowdown), Slowdown
+)
+"""The kinds of slowdowns."""
+
+AnySlowdown = Annotated[Slowdown, OneOf(SLOWDOWNS)]
+"""A field that takes one of them."""

@@ -3,7 +3,7 @@
 from fedsim.blocks.presets import Preset
 from fedsim.scenario.availability import AVAILABILITY, Availability
 from fedsim.scenario.batteries import CHARGING, Battery, Charging
-from fedsim.scenario.devices import DEVICES, SLOWDOWNS, Device, Slowdown
+from fedsim.scenario.devices import DEVICES, Device
 from fedsim.scenario.fleet import Group
 from fedsim.scenario.network import (
     NETWORKS,
@@ -33,7 +33,6 @@ __all__ = [
     "NETWORKS",
     "PARTICIPATION",
     "SILENCES",
-    "SLOWDOWNS",
     "AsynchronousParticipation",
     "Availability",
     "Battery",
@@ -53,7 +52,6 @@ __all__ = [
     "Scenario",
     "ServerLink",
     "Silence",
-    "Slowdown",
     "StarNetwork",
     "Stop",
     "TreeNetwork",

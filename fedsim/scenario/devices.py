@@ -1,16 +1,15 @@
 """Devices: how fast a client computes, and what that costs."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.presets import Preset, Presettable
 from fedsim.blocks.quantities import Hertz, Speed, Stored, Watts
-from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Spec
+from fedsim.physics.slowdowns import AnySlowdown
 
 _TINY = "[meas] power: MLPerf Tiny; [est] speed"
 _HPL = "[meas] High-Performance Linpack on the board, power at its supply"
@@ -56,40 +55,6 @@ it uses: 1e4 to 3e4 cycles a sample, and up to 2 GHz.
 """
 
 
-class NoSlowdown(Spec):
-    """Every task takes its nominal time."""
-
-    kind: Literal["none"] = Field(default="none", description="no task is slowed down")
-
-
-class LognormalSlowdown(Spec):
-    """Every task takes exp(sigma Z) times its nominal time, Z standard normal: median 1."""
-
-    kind: Literal["lognormal"] = Field(default="lognormal", description="by a lognormal factor")
-    sigma: float = Field(
-        gt=0, le=10, description="the standard deviation of the factor's logarithm"
-    )
-
-
-class ShiftedExponentialSlowdown(Spec):
-    """Every task takes a + E/mu times its nominal time, E exponential with mean 1.
-
-    Lee et al., "Speeding Up Distributed Machine Learning Using Codes", IEEE Trans. Inf.
-    Theory 2018: P(T <= t) = 1 - exp(-(mu/D)(t - a D)) for a task of nominal time D.
-    """
-
-    kind: Literal["shifted-exponential"] = Field(
-        default="shifted-exponential", description="by a shifted exponential factor"
-    )
-    shift: float = Field(ge=0, le=1e24, description="a: the factor that no task is faster than")
-    rate: float = Field(ge=1e-24, description="mu: the mean factor is a + 1/mu")
-
-
-Slowdown = NoSlowdown | LognormalSlowdown | ShiftedExponentialSlowdown
-SLOWDOWNS: Registry[Spec] = Registry(
-    "slowdown", (NoSlowdown, LognormalSlowdown, ShiftedExponentialSlowdown)
-)
-
 _LINEAR = ("speed", "active")
 _CYCLES = ("kappa", "cycles_per_sample", "frequency")
 
@@ -118,7 +83,7 @@ class Device(Presettable):
         default=None, gt=0, le=1e24, description="processor cycles for every sample of a task"
     )
     frequency: Hertz | None = Field(default=None, description="processor cycles per second")
-    slowdown: Annotated[Slowdown, OneOf(SLOWDOWNS)] = as_written(
+    slowdown: AnySlowdown = as_written(
         {"kind": "none"}, "a factor on the time of every task, drawn task by task"
     )
 

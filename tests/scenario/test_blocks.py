@@ -9,13 +9,13 @@ from fedsim.blocks.spec import Spec
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import LORA, RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
+from fedsim.physics.slowdowns import SLOWDOWNS
 from fedsim.scenario import (
     AVAILABILITY,
     CHARGING,
     NETWORKS,
     PARTICIPATION,
     SILENCES,
-    SLOWDOWNS,
     dump,
     load,
     schema,

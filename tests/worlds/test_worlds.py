@@ -15,10 +15,11 @@ from fedsim.blocks.spec import Spec
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
+from fedsim.physics.slowdowns import SLOWDOWNS
 from fedsim.problems import LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
 from fedsim.scenario.availability import AVAILABILITY
 from fedsim.scenario.batteries import CHARGING
-from fedsim.scenario.devices import SLOWDOWNS, Device
+from fedsim.scenario.devices import Device
 from fedsim.scenario.participation import PARTICIPATION
 from fedsim.scenario.silence import SILENCES
 from fedsim.wire import COMPRESSORS, ValueFormat

@@ -17,11 +17,10 @@ from fedsim.sim.network.courses import (
     Course,
     FairCourse,
     FluidCourse,
-    OpenCourse,
-    Transfer,
     courses,
     delay,
 )
+from fedsim.sim.network.passages import OpenCourse, Transfer
 from tests.sim.radios import law
 
 Rate = float | Signal

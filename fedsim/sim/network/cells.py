@@ -12,9 +12,9 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.courses import Transfer
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, LOST
+from fedsim.sim.network.passages import Transfer
 from fedsim.sim.network.transport import Network
 
 DOWN = False

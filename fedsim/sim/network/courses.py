@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 from fedsim.physics.radios import RateLaw
-from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
-from fedsim.sim.engine.calendar import Calendar, Timer
+from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network import lv08
 from fedsim.sim.network.fair import FairLink
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.limits import Rate, peak, scaled
+from fedsim.sim.network.passages import OpenCourse, TracedCourse, Transfer, WatchedCourse
 from fedsim.sim.network.pipes import Changed, Link, Path
 from fedsim.sim.network.planning import Plan, Way, ways
 
@@ -22,18 +22,6 @@ Sharing = Literal["fluid", "lv08"]
 
 RateChanged = Callable[[ClientId, bool, float], None]
 """Called with a client, whether its bits flow up, and their rate from now on, bit/s."""
-
-
-class Transfer(Protocol):
-    """Bits that flow, or have flowed."""
-
-    def passed(self, now: float) -> float:
-        """Return the bits that have passed by the time `now`, the present or a recent one."""
-        ...
-
-    def stop(self) -> None:
-        """Break it off: no more bits pass from now on, and nobody is told that it is over."""
-        ...
 
 
 class Course(Protocol):
@@ -73,113 +61,6 @@ def delay(latency: float, sharing: Sharing = "fluid") -> float:
         sharing: the model of the network.
     """
     return lv08.LATENCY_FACTOR * latency if sharing == "lv08" else latency
-
-
-class Passage:
-    """A transfer that nothing holds up: one timer, and no more."""
-
-    __slots__ = ("_began", "_bits", "_calendar", "_end", "_rate", "_timer")
-
-    def __init__(
-        self,
-        calendar: Calendar,
-        bits: float,
-        rate: float,
-        finished: Callable[[Any], None],
-        token: object,
-    ) -> None:
-        self._calendar = calendar
-        self._bits = bits
-        self._rate = rate
-        self._began = now = calendar._now
-        self._end = now + bits / rate if bits else now
-        self._timer: Timer = calendar.at(self._end, finished, token)
-
-    def passed(self, now: float) -> float:
-        """Return the bits that have passed by the time `now`."""
-        return self._bits if now >= self._end else self._rate * (now - self._began)
-
-    def stop(self) -> None:
-        """Break it off."""
-        now = self._calendar._now
-        if now < self._end:
-            self._bits, self._end = self.passed(now), now
-        self._timer.cancel()
-
-
-class TracedPassage:
-    """The same where the rate follows a trace."""
-
-    __slots__ = ("_began", "_bits", "_calendar", "_end", "_rate", "_timer")
-
-    def __init__(
-        self,
-        calendar: Calendar,
-        bits: float,
-        rate: Signal,
-        finished: Callable[[Any], None],
-        token: object,
-    ) -> None:
-        self._calendar = calendar
-        self._bits = bits
-        self._rate = rate
-        self._began = now = calendar._now
-        self._end = rate.when(now, bits)
-        self._timer: Timer = calendar.at(self._end, finished, token)
-
-    def passed(self, now: float) -> float:
-        """Return the bits that have passed by the time `now`."""
-        return self._bits if now >= self._end else self._rate.integral(self._began, now)
-
-    def stop(self) -> None:
-        """Break it off."""
-        now = self._calendar._now
-        if now < self._end:
-            self._bits, self._end = self.passed(now), now
-        self._timer.cancel()
-
-
-class OpenCourse:
-    """Nothing but the radio limits a message, at a rate that is known to whoever starts it."""
-
-    open = True
-
-    def __init__(self, calendar: Calendar) -> None:
-        self._calendar = calendar
-
-    def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Passage:
-        """See `Course.start`."""
-        return Passage(self._calendar, bits, cap, finished, token)
-
-
-class TracedCourse:
-    """The same at a rate that follows a trace, while nobody watches."""
-
-    open = True
-
-    def __init__(self, calendar: Calendar) -> None:
-        self._calendar = calendar
-
-    def start(
-        self, bits: float, cap: Signal, finished: Callable[[T], None], token: T
-    ) -> TracedPassage:
-        """See `Course.start`."""
-        return TracedPassage(self._calendar, bits, cap, finished, token)
-
-
-class WatchedCourse:
-    """The same where somebody is told of the rate as it changes."""
-
-    open = True
-
-    def __init__(self, fluid: Fluid, changed: Changed) -> None:
-        self._fluid = fluid
-        self._path = fluid.path(())
-        self._changed = changed
-
-    def start(self, bits: float, cap: Signal, finished: Callable[[T], None], token: T) -> Transfer:
-        """See `Course.start`."""
-        return self._fluid.add(self._path, bits, cap, finished, token, self._changed)
 
 
 class FairCourse:

@@ -8,7 +8,8 @@ from fedsim.physics.packet_loss import LossProcess, repeat
 from fedsim.physics.radios import Carrier, RateLaw
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.envelope import Envelope
-from fedsim.sim.network.courses import Course, Transfer
+from fedsim.sim.network.courses import Course
+from fedsim.sim.network.passages import Transfer
 from fedsim.sim.power.radio import Radio
 
 Receive = Callable[[ClientId, Envelope], None]

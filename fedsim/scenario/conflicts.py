@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fedsim.algorithms import Algorithm, SendsModels
+from fedsim.algorithms import ALGORITHMS, Algorithm, SendsModels
 from fedsim.ports import Meaning
+from fedsim.problems import LOSSES
 from fedsim.scenario.closings import Conflict, closings
 from fedsim.scenario.feedback import compression
 from fedsim.scenario.observing import repeated
@@ -101,16 +102,17 @@ def _method(scenario: "Scenario") -> Iterator[Conflict]:
     """A method is for some problems and worlds, and not for others."""
     method, problem = scenario.algorithm, scenario.problem
     if problem.penalty.kind != "none" and not method.proximal:
+        proximal = ", ".join(kind for kind, model in ALGORITHMS.own.items() if model.proximal)
         text = (
             f"seen {problem.penalty.kind}, but {method.kind} does not handle a penalty beside the"
-            " loss; take a proximal method (fedmid, fed-dual-avg, fast-fedda, c-fedda, mc-fedda),"
-            " or put l1 and l2 into the loss"
+            f" loss; take a proximal method ({proximal}), or put l1 and l2 into the loss"
         )
         yield "problem.penalty.kind", text, problem.penalty.kind
     if method.constrained and not problem.loss.constrained:
+        losses = " or ".join(kind for kind, model in LOSSES.own.items() if model.constrained)
         text = (
             f"seen {problem.loss.kind}, but {method.kind} is for a loss with a constraint"
-            " g(w) <= 0: take neyman-pearson, or, without a constraint, fedcom"
+            f" g(w) <= 0: take {losses}, or, without a constraint, fedcom"
         )
         yield "problem.loss.kind", text, problem.loss.kind
     yield from _arrivals(scenario)

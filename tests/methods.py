@@ -56,6 +56,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "diana": {"step_size": "0.2/L"},
     "marina": {"step_size": "0.2/L"},
     "pp-marina": {"step_size": "0.2/L"},
+    "marina-p": {"step_size": "0.2/L"},
     "signsgd": {"step_size": 0.01},
 }
 """A block for every method."""

@@ -25,6 +25,7 @@ from fedsim.algorithms.error_feedback import EF21
 from fedsim.algorithms.gates import FedCom, FedComGate
 from fedsim.algorithms.lag import LagServer, LagWorker
 from fedsim.algorithms.marina import Marina
+from fedsim.algorithms.marina_p import MarinaP
 from fedsim.algorithms.matching_pursuit import FedGradMP
 from fedsim.algorithms.pp_marina import PPMarina
 from fedsim.algorithms.sending import SendsModels
@@ -71,6 +72,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         Diana,
         Marina,
         PPMarina,
+        MarinaP,
         SignSGD,
     ),
     Algorithm,
@@ -111,6 +113,7 @@ __all__ = [
     "LazyGradient",
     "MCFedDA",
     "Marina",
+    "MarinaP",
     "PPMarina",
     "Scaffold",
     "SendsModels",

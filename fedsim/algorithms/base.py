@@ -127,6 +127,9 @@ class Algorithm(Spec):
     unbiased: ClassVar[bool] = False
     """Whether the uplink must be right in the mean: unbiased, exact, or increments made good."""
 
+    unbiased_down: ClassVar[bool] = False
+    """The same of what arrives at the clients, and of what compresses the downlink."""
+
     asynchronous: ClassVar[bool] = False
     """Whether the method needs an asynchronous server: one that reacts to arrivals."""
 

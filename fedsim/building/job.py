@@ -161,7 +161,15 @@ class Job:
             packer_up=partial(
                 packer, wire.up, wire.values, seed, meanings=method.up, unbiased=method.unbiased
             ),
-            packer_down=partial(packer, wire.down, wire.values, seed, SERVER, meanings=method.down),
+            packer_down=partial(
+                packer,
+                wire.down,
+                wire.values,
+                seed,
+                SERVER,
+                meanings=method.down,
+                unbiased=method.unbiased_down,
+            ),
             evaluator=self.evaluation.evaluator,
             carriage=self.carriage,
         )

@@ -21,6 +21,7 @@ def packer(
     sender: ClientId,
     field: str = "",
     number: int = 0,
+    receiver: ClientId | None = None,
     *,
     meanings: Mapping[str, Meaning] = _UNSAID,
     unbiased: bool = False,
@@ -34,6 +35,7 @@ def packer(
         sender: the client, or the server.
         field: which of its vectors.
         number: of that field, in the order in which they were first packed.
+        receiver: the one that it is for, where each receiver has a packer of its own.
         meanings: what fields mean. What is exact is not compressed. Differences have their
             errors kept by the method: there, as under EF21, a compressor that is unbiased is
             made contractive.
@@ -45,7 +47,8 @@ def packer(
     kept = meaning is Meaning.DIFFERENCE and not unbiased
     make = Contractive if kept else PACKERS[spec.error_feedback]
     exact = isinstance(spec.compressor, Identity)
-    name = ("compressor", sender, field) if field else ("compressor", sender)
+    own = () if receiver is None else ("to", receiver)
+    name = ("compressor", sender, *own, *([field] if field else []))
     rng = _UNUSED if exact else stream(seed, *name)
     return make(spec.compressor, form, rng, in_full=spec.if_longer == "plain", number=number)
 

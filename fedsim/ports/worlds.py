@@ -1,6 +1,6 @@
 """The world as an algorithm sees it: from the server, and from a client."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,7 +47,13 @@ class Server(Protocol):
         """The number of the round that is open, from 1."""
         ...
 
-    def pack(self, vector: Array, structure: Structure = DENSE, field: str = "") -> Payload:
+    def pack(
+        self,
+        vector: Array,
+        structure: Structure = DENSE,
+        field: str = "",
+        to: ClientId | None = None,
+    ) -> Payload:
         """Encode a vector as the scenario's downlink does; `.values` is what will arrive.
 
         Args:
@@ -55,16 +61,22 @@ class Server(Protocol):
             structure: what is known of it.
             field: which of a message's vectors it is, where there are several: what error
                 feedback remembers, it remembers of each.
+            to: the one client that it goes to, where each is told something of its own: then
+                draws and memory of what compresses it are that client's.
         """
         ...
 
     async def exchange(
-        self, message: Message, *, to: Sequence[ClientId] | None = None
+        self,
+        message: Message | Mapping[ClientId, Message],
+        *,
+        to: Sequence[ClientId] | None = None,
     ) -> list[Reply]:
         """Open a round: send `message` to the cohort and gather until the round closes.
 
         Args:
-            message: what every client of the cohort is told.
+            message: what every client of the cohort is told; or one for each client, and only
+                those are asked who have one.
             to: the clients to ask; the whole cohort when not given.
 
         Returns:

@@ -9,22 +9,37 @@ from fedsim.wire import Update
 class Packing:
     """The packers of one sender; each is made when its field is first packed.
 
+    What goes to all and what goes to one receiver are fields of their own, also where they have
+    the same name: a receiver holds what it was told by either.
+
     Args:
-        make: returns the packer of a field, by its name and its number from 0.
+        make: returns the packer of a field, by its name and its number from 0; where it is
+            for one receiver alone, that is the third argument.
     """
 
-    __slots__ = ("_make", "_packers")
+    __slots__ = ("_make", "_numbers", "_packers")
 
-    def __init__(self, make: Callable[[str, int], Packer]) -> None:
+    def __init__(self, make: Callable[..., Packer]) -> None:
         self._make = make
-        self._packers: dict[str, Packer] = {}
+        self._numbers: dict[tuple[str, bool], int] = {}
+        self._packers: dict[tuple[str, ClientId | None], Packer] = {}
 
-    def pack(self, vector: Array, structure: Structure = DENSE, field: str = "") -> Payload:
-        """See `fedsim.ports.Client.pack`."""
-        packer = self._packers.get(field)
+    def pack(
+        self,
+        vector: Array,
+        structure: Structure = DENSE,
+        field: str = "",
+        to: ClientId | None = None,
+    ) -> Payload:
+        """See `fedsim.ports.Server.pack`."""
+        packer = self._packers.get((field, to))
         if packer is None:
-            packer = self._packers[field] = self._make(field, len(self._packers))
+            packer = self._packers[field, to] = self._made(field, to)
         return packer.pack(vector, structure)
+
+    def _made(self, field: str, to: ClientId | None) -> Packer:
+        number = self._numbers.setdefault((field, to is None), len(self._numbers))
+        return self._make(field, number) if to is None else self._make(field, number, to)
 
     def take_back(self, payload: Payload) -> None:
         """Let the packer that made a payload take it back; to the others it is a stranger."""

@@ -74,16 +74,26 @@ class ServerEnd:
 
     # -- whom to ask -------------------------------------------------------------------
 
-    def wanted(self, to: Sequence[ClientId] | None) -> Sequence[ClientId]:
-        """Return those of whom a cohort is made.
+    def addressed(
+        self, message: Message | Mapping[ClientId, Message], to: Sequence[ClientId] | None
+    ) -> Sequence[ClientId] | None:
+        """Return whom an exchange is for; None for whoever the policy draws among all.
+
+        Args:
+            message: for all, or one for each.
+            to: whom the method names; those who have a message where it names nobody.
 
         Raises:
-            ValueError: there is no such client.
+            ValueError: there is no such client, or no message for one of them.
         """
-        if to is None:
-            return self.clients
-        if strangers := [one for one in to if one not in self.clients]:
+        each = None if isinstance(message, Message) else message
+        if to is None and each is not None and len(each) != len(self.clients):
+            to = sorted(each)
+        named = self.clients if to is None else to
+        if strangers := [one for one in to or () if one not in self.clients]:
             raise ValueError(f"there are clients 0 to {len(self.clients) - 1}, not {strangers}")
+        if each is not None and (without := [one for one in named if one not in each]):
+            raise ValueError(f"there is no message for the clients {without}")
         return to
 
     def cohort(self, to: Sequence[ClientId] | None) -> Cohort | None:

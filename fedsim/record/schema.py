@@ -87,8 +87,9 @@ class Event(IntEnum):
     TAIL = 17
     """A radio was connected while no bits flowed."""
     EXCHANGE = 18
-    """The server turned to a cohort with a message; what follows, up to the next such row, is
-    of this exchange, but for what is late and for an asynchronous server."""
+    """The server turned to a cohort with a message, or with one for each where the row tells no
+    message; what follows, up to the next such row, is of this exchange, but for what is late and
+    for an asynchronous server."""
     ABANDONED = 19
     """A round was given up, since too few had reported: the model stays, and the next round asks
     anew; the detail says who was missing, the duration is the time since its broadcast."""

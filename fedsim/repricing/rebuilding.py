@@ -19,6 +19,7 @@ from fedsim.errors import RepricingError
 from fedsim.ports import Array, ClientId, Packer, node_name
 from fedsim.protocol.participation import Participation
 from fedsim.record.folder import MODELS
+from fedsim.record.manifest import COMPUTING
 from fedsim.record.models import Keeper
 from fedsim.record.parts import Parts
 from fedsim.repricing.known_models import KnownModels
@@ -81,8 +82,9 @@ class Repricing:
 
     @property
     def computing(self) -> Mapping[str, Any]:
-        """Nothing is chosen: its numbers are those of the run that it is priced from."""
-        return {}
+        """How its numbers came about: as those of the run that it is priced from."""
+        chosen: Mapping[str, Any] = self.original.manifest.get(COMPUTING, {})
+        return chosen
 
     @property
     def facts(self) -> Mapping[str, Sequence[object]]:

@@ -95,15 +95,16 @@ class Reenactment:
         if tape.reason != ENDED:
             text = f"the log ends after round {len(tape.commits)} ({tape.reason})"
             raise self._refuse(f"{text}, and this run would go on", server.round, None)
-        for exchange in range(tape.commits[-1] if tape.commits else 0, len(tape.exchanges.bits)):
+        for exchange in range(tape.commits[-1] if tape.commits else 0, len(tape.exchanges.one)):
             await self._exchange(server, exchange)
 
     async def _exchange(self, server: Server, number: int) -> None:
         exchanges, tasks = self._tape.exchanges, self._tape.tasks
         span = range(exchanges.first[number], exchanges.first[number + 1])
         self._due = {tasks.client[task]: task for task in span}
-        message = said(exchanges.message[number], exchanges.bits[number])
+        told = {tasks.client[task]: said(tasks.told[task], tasks.told_bits[task]) for task in span}
         to = None if exchanges.drawn[number] else list(self._due)
+        message = told[min(told)] if exchanges.one[number] else told
         replies = await server.exchange(message, to=to)
         if self._due or len(replies) != exchanges.said[number]:
             heard = {reply.client for reply in replies}

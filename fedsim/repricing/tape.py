@@ -33,15 +33,13 @@ class Exchanges:
     """The exchanges of a run, one entry each.
 
     Attributes:
-        message: the label of what the cohort was told.
-        bits: its payload.
+        one: whether one message went to the whole cohort, and not one to each.
         drawn: whether the policy has drawn the cohort.
         first: the number of the first task of each, and, at the end, of all tasks.
         said: how many of the cohort have said something.
     """
 
-    message: Sequence[str]
-    bits: Sequence[int]
+    one: Sequence[bool]
     drawn: Sequence[bool]
     first: Sequence[int]
     said: Sequence[int]
@@ -53,6 +51,8 @@ class Tasks:
 
     Attributes:
         client: who did it.
+        told: the label of what it was told.
+        told_bits: the payload of that.
         begin, end: the numbers of the first piece of work, and of the first of the next task.
         operations, samples: of all pieces of work.
         message: the label of the answer; empty where there was none.
@@ -60,6 +60,8 @@ class Tasks:
     """
 
     client: Sequence[int]
+    told: Sequence[str]
+    told_bits: Sequence[int]
     begin: Sequence[int]
     end: Sequence[int]
     operations: Sequence[float]
@@ -172,35 +174,38 @@ class _Rows:
         once = len(np.unique(asked)) == len(asked)
         if not (once and np.array_equal(asked, ends) and self._told_all(asked)):
             raise DataError("events", "not every client has answered each message that it was sent")
-        return self._exchanges(told, asked, answered), self._tasks(asked, heard, answered)
+        return self._exchanges(asked, answered), self._tasks(told, asked, heard, answered)
 
     def _told_all(self, asked: Numbers) -> bool:
         """Say whether somebody was told something in every exchange."""
         return np.array_equal(np.unique(asked // self._clients), np.arange(len(self.openings)))
 
-    def _exchanges(self, told: Numbers, asked: Numbers, answered: Numbers) -> Exchanges:
+    def _exchanges(self, asked: Numbers, answered: Numbers) -> Exchanges:
         count = len(self.openings)
         borders = np.arange(count + 1) * self._clients
         first = np.searchsorted(asked, borders)
         drawn = np.zeros(count + 1, dtype=bool)
         drawn[np.searchsorted(self.openings, self._at("sampled"))] = True
         return Exchanges(
-            self._events["message"].iloc[self.openings].tolist(),
-            self._events["payload_bits"].to_numpy()[told[first[:-1]]].tolist(),
+            self._events["message"].iloc[self.openings].notna().tolist(),
             drawn[:-1].tolist(),
             first.tolist(),
             np.diff(np.searchsorted(answered, borders)).tolist(),
         )
 
-    def _tasks(self, asked: Numbers, heard: Numbers, answered: Numbers) -> Tasks:
+    def _tasks(self, told: Numbers, asked: Numbers, heard: Numbers, answered: Numbers) -> Tasks:
+        labels = self._events["message"].astype(object).to_numpy()
+        payloads = self._events["payload_bits"].to_numpy()
         works, worked = self._by_key(self._at("compute"), self._node)
         spoke = np.searchsorted(asked, answered)
         message = np.full(len(asked), "", dtype=object)
-        message[spoke] = self._events["message"].astype(object).to_numpy()[heard]
+        message[spoke] = labels[heard]
         bits = np.zeros(len(asked), dtype=np.int64)
-        bits[spoke] = self._events["payload_bits"].to_numpy()[heard]
+        bits[spoke] = payloads[heard]
         return Tasks(
             (asked % self._clients).tolist(),
+            labels[told].tolist(),
+            payloads[told].tolist(),
             np.searchsorted(worked, asked).tolist(),
             np.searchsorted(worked, asked, side="right").tolist(),
             self._events["operations"].to_numpy()[works].tolist(),

@@ -31,7 +31,8 @@ def compression(scenario: "Scenario") -> Iterator[Conflict]:
         if reason := why_not(scenario, way, feedback):
             text = f'seen "{feedback}", but {reason}; use {" or ".join(_remedies(scenario, way))}'
             yield f"wire.{way}.error_feedback", text, feedback
-    yield from _biased(scenario)
+    for way in WAYS:
+        yield from _biased(scenario, way)
 
 
 def why_not(scenario: "Scenario", way: str, feedback: Feedback) -> str:
@@ -42,7 +43,7 @@ def why_not(scenario: "Scenario", way: str, feedback: Feedback) -> str:
     meanings = set((method.up if way == "up" else method.down).values()) - {Meaning.EXACT}
     if not meanings:
         return f"nothing compresses what {_sender(scenario, way)} sends, so there is no error"
-    if method.unbiased and meanings & {Meaning.DIFFERENCE, Meaning.ESTIMATE}:
+    if _unbiased(scenario, way) and meanings & {Meaning.DIFFERENCE, Meaning.ESTIMATE}:
         return (
             f"the theory of {method.kind} needs what arrives to be unbiased, and what feedback"
             " has added to it is not"
@@ -82,7 +83,7 @@ def _remedies(scenario: "Scenario", way: str) -> list[str]:
         other = method.model_copy(update={"sends": "differences"})
         if not why_not(scenario.model_copy(update={"algorithm": other}), way, seen):
             found.append("algorithm.sends: differences")
-    if not found or way == "down" or not _needs_unbiased(scenario):
+    if not found or not _needs_unbiased(scenario, way):
         found.append("error_feedback: none")
     return found
 
@@ -93,25 +94,31 @@ def _accepted(scenario: "Scenario", way: str) -> list[str]:
     return [f"error_feedback: {one}" for one in kinds if not why_not(scenario, way, one)]
 
 
-def _needs_unbiased(scenario: "Scenario") -> bool:
-    """Say whether the uplink's compressor is biased where a theory wants none that is."""
-    contract = scenario.wire.up.compressor.contract(2)
-    return scenario.algorithm.unbiased and contract.kind not in ("exact", "unbiased")
+def _unbiased(scenario: "Scenario", way: str) -> bool:
+    """Say whether the method's theory wants what arrives to be right in the mean."""
+    method = scenario.algorithm
+    return method.unbiased if way == "up" else method.unbiased_down
 
 
-def _biased(scenario: "Scenario") -> Iterator[Conflict]:
+def _needs_unbiased(scenario: "Scenario", way: str) -> bool:
+    """Say whether a link's compressor is biased where a theory wants none that is."""
+    contract = _link(scenario, way).compressor.contract(2)
+    return _unbiased(scenario, way) and contract.kind not in ("exact", "unbiased")
+
+
+def _biased(scenario: "Scenario", way: str) -> Iterator[Conflict]:
     """A theory asks for an unbiased compressor, or feedback makes increments good."""
-    method, link = scenario.algorithm, scenario.wire.up
+    method, link = scenario.algorithm, _link(scenario, way)
     compressor, feedback = link.compressor, link.error_feedback
-    good = _accepted(scenario, "up")
-    if not _needs_unbiased(scenario) or (good and feedback != "none"):
+    good = _accepted(scenario, way)
+    if not _needs_unbiased(scenario, way) or (good and feedback != "none"):
         return
     instead = f", or {' or '.join(good)}, which make increments good" if good else ""
     text = (
         f"seen {compressor.kind}, which is {compressor.law}; the theory of {method.kind} needs"
         f" an unbiased one: {UNBIASED}{instead}"
     )
-    yield "wire.up.compressor.kind", text, compressor.kind
+    yield f"wire.{way}.compressor.kind", text, compressor.kind
 
 
 def _unheard(scenario: "Scenario", way: str) -> str:

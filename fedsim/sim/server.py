@@ -97,13 +97,14 @@ class SimServer:
     ) -> list[Reply]:
         """See `fedsim.ports.Server.exchange`."""
         self._end.check_free()
+        to = self._end.addressed(message, to)
         while True:
             cohort = await self._cohort(to)
             post = self._end.open(message, cohort.clients)
             opened = self._calendar.now
             self._traffic.cohort += len(cohort.clients)
             try:
-                self._send(post)
+                self._send(post, "" if isinstance(message, Mapping) else message.label)
                 await self._finished()
             except BaseException:
                 self._end.break_off()
@@ -120,7 +121,7 @@ class SimServer:
         Raises:
             RunStopped: there never will be.
         """
-        wanted = self._end.wanted(to)
+        wanted = self.clients if to is None else to
         while wanted:
             cohort = self._end.cohort(to)
             if cohort is not None:
@@ -131,12 +132,19 @@ class SimServer:
             await self._presence.change()
         return Cohort(wanted)
 
-    def _send(self, post: Post) -> None:
-        """Write down that messages go to a cohort, and send them."""
-        now = self._calendar.now
+    def _send(self, post: Post, label: str) -> None:
+        """Write down that messages go to a cohort, and send them.
+
+        Args:
+            post: the messages; none for nobody.
+            label: of the one for all; empty where each has its own.
+        """
+        now, number = self._calendar.now, self._end.round
+        if post:
+            word = self._log.word(label)
+            self._log.append(now, 0.0, Event.EXCHANGE, SERVER, NO_PEER, number, word)
         for envelope, clients in post:
-            envelope.word = word = self._log.word(envelope.message.label)
-            self._log.append(now, 0.0, Event.EXCHANGE, SERVER, NO_PEER, envelope.round, word)
+            envelope.word = self._log.word(envelope.message.label)
             self._network.send_down(clients, envelope)
 
     async def _finished(self) -> None:

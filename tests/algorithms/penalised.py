@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from fedsim.algorithms import Algorithm, Setting
-from fedsim.ports import DENSE, Array, Message, Reply, Structure, Work
+from fedsim.ports import DENSE, Array, ClientId, Message, Reply, Structure, Work
 from fedsim.problems import Penalty, Problem, Samples
 from fedsim.problems.losses import Squared, TraceRegression
 from fedsim.streams import stream
@@ -128,7 +128,13 @@ class Node:
 
     now = 0.0
 
-    def pack(self, vector: Array, structure: Structure = DENSE, field: str = "") -> Packed:
+    def pack(
+        self,
+        vector: Array,
+        structure: Structure = DENSE,
+        field: str = "",
+        to: ClientId | None = None,
+    ) -> Packed:
         return Packed(np.array(vector))
 
 
@@ -168,7 +174,7 @@ class Link(Node):
         self.told: list[Message] = []
         self.nodes = [LinkClient(m, problem, self.method, self.initial) for m in self.clients]
 
-    async def exchange(self, message: Message, *, to: Any = None) -> list[Reply]:
+    async def exchange(self, message: Any, *, to: Any = None) -> list[Reply]:
         self.told.append(message)
         if self.round in self.deaf:
             return []

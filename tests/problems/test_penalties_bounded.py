@@ -6,7 +6,7 @@ from warnings import catch_warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, fsolve
 
@@ -86,15 +86,22 @@ def planted(norm: Kind, seed: int, weight: float, multiplier: float) -> Planted:
 @pytest.mark.parametrize("norm", NORMS)
 @settings(max_examples=40, deadline=None)
 @given(SEEDS, st.floats(0.01, 3), st.floats(0.01, 100))
+@example(5923, 3.0, 22.0)
+@example(5097, 1.0, 1.0)
 def test_a_planted_optimum_is_found(
     norm: Kind, seed: int, weight: float, multiplier: float
 ) -> None:
-    """To 1e-12 of the data, in models as vectors, as the methods use them."""
+    """In models as vectors, as the methods use them.
+
+    To 1e-12 of the data where there is a closed form. Iterations end where two points agree to
+    2e-14, of which the optimum may be further away: by as much as the kinks are nearly parallel.
+    """
+    near = 1e-12 if norm is L1 else 1e-11
     known = planted(norm, seed, weight, multiplier)
     h = Regulariser(norm(weight=2.0), SHAPE)
     w, centre = known.w.ravel(), known.centre.ravel()
     found = h.prox_in_ball(w, weight / 2, centre, known.radius)
-    assert np.abs(found.point - known.optimum.ravel()).max() <= 1e-12 * np.abs(w).max()
+    assert np.abs(found.point - known.optimum.ravel()).max() <= near * np.abs(w).max()
     assert h.norm(found.point - centre) <= known.radius * (1 + 1e-12) + 1e-14 * np.abs(w).max()
 
 

@@ -69,7 +69,8 @@ def test_no_point_of_the_ball_makes_an_acute_angle_with_the_step(
     # <W - P, U - P> <= 0 for all U in the ball: the largest <W - P, U> is radius x dual norm.
     P = project(W, radius)
     step = W - P
-    slack = 1e-11 * (np.abs(step) * (radius + norm(W))).sum() + 1e-12
+    rounding = 1e-14 * norm(W)  # of P, as of any matrix that is put together from its factors
+    slack = 1e-11 * (np.abs(step) * (radius + norm(W))).sum() + radius * rounding + 1e-12
     assert radius * dual(step) <= (step * P).sum() + slack
 
 

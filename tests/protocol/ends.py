@@ -98,7 +98,7 @@ class Server(ABC):
         *,
         to: Sequence[ClientId] | None = None,
     ) -> list[Reply]:
-        cohort = self.end.cohort(to)
+        cohort = self.end.cohort(self.end.addressed(message, to))
         assert cohort is not None
         await self.deliver(self.end.open(message, cohort.clients))
         return self.end.replies()

@@ -17,9 +17,10 @@ from .prices import FLEET, differing, small, unlike
 
 METHODS = (
     *("chb", "lag-ps", "chb-charge", "dcgd", "ef21", "marina", "fedavg", "scaffold"),
-    *("fedsgm", "fedgradmp", "mc-fedda"),
+    *("fedsgm", "fedgradmp", "mc-fedda", "marina-p"),
 )
-"""Silence, explicit cohorts, error feedback, local steps, two vectors, two exchanges, an end."""
+"""Silence, explicit cohorts, error feedback, local steps, two vectors, two exchanges, an end,
+a message for each."""
 
 OTHER_WORLD = (
     "fleet.0.radio=wifi",

@@ -1,0 +1,138 @@
+"""MARINA-P: every client holds a model of its own, and is told compressed steps of the server's.
+
+Gruntkowska, Tyurin, Richtarik, "Improving the Worst-Case Bidirectional Communication Complexity
+for Nonconvex Distributed Optimization under Function Similarity", NeurIPS 2024. It minimises
+f = sum_i p_i f_i (the paper: p_i = 1/n) with unbiased compressors Q_i of the downlink, drawn
+independently for each client:
+
+    x^{t+1} = x^t - gamma sum_i p_i grad f_i(w_i^t),
+    w_i^{t+1} = x^{t+1} with probability p, for all i at once,
+    w_i^{t+1} = w_i^t + Q_i(x^{t+1} - x^t) otherwise.
+
+So the server sends each client a message of its own, and now and then one for all. The first
+one says the model in full. Round t stands for x^t.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field
+
+from fedsim.algorithms.base import Algorithm, Concern, Setting
+from fedsim.algorithms.compressed import Gradient, Model
+from fedsim.algorithms.local import shares
+from fedsim.algorithms.remedies import long_step
+from fedsim.algorithms.step_sizes import StepSize
+from fedsim.errors import ParameterError
+from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Message):
+    """Server to one client: what the model is now more than it was, compressed for it alone."""
+
+    d: Payload
+
+
+@dataclass(slots=True)
+class Own:
+    """What a client remembers: its own model w_i, shape (d,)."""
+
+    w: Array
+
+
+class MarinaP(Algorithm):
+    """MARINA-P: compressed steps of the model, its own for each client; full models by a coin."""
+
+    kind: Literal["marina-p"] = "marina-p"
+    objective: ClassVar[Literal["sum", "mean"]] = "mean"
+    source: ClassVar[str] = (
+        "Gruntkowska, Tyurin, Richtarik: Improving the Worst-Case Bidirectional Communication"
+        " Complexity for Nonconvex Distributed Optimization under Function Similarity,"
+        " NeurIPS 2024, MARINA-P"
+    )
+    unbiased_down: ClassVar[bool] = True
+    downlink: ClassVar[Mapping[str, Meaning]] = {
+        "": Meaning.DIFFERENCE,
+        "full": Meaning.EXACT,
+    }
+    messages: ClassVar[tuple[type[Message], ...]] = (Model, Step, Gradient)
+    synchronous: ClassVar[str] = "one coin decides for all clients what they are told"
+
+    step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')
+    probability: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="p, of a round in full; 1/(1 + omega) of the downlink's compressor where it is"
+        " not given, which is k/d for rand-k",
+    )
+
+    def configured(self, setting: Setting) -> Self:
+        """Return a copy with the step size and p as numbers.
+
+        Raises:
+            ParameterError: only some of the clients are asked in a round.
+        """
+        if setting.asked is not None:
+            text = (
+                "seen with a sample of the clients, but marina-p tells each what has changed since"
+                " the round before, which all have to hear; use participation: {kind: full}"
+            )
+            raise ParameterError("kind", text)
+        ready = super().configured(setting)
+        if ready.probability is not None:
+            return ready
+        return ready.model_copy(update={"probability": 1 / (1 + setting.downlink.constant)})
+
+    def concerns(self, setting: Setting) -> Iterator[Concern]:
+        """Yield that the step is longer than what the errors of the clients' models allow.
+
+        With e_i = |w_i - x|^2, E e_i <= (1 - p) (e_i + omega |x^{t+1} - x^t|^2) from a round to
+        the next, and |sum_i p_i (grad f_i(w_i) - grad f_i(x))|^2 <= sum_i p_i L_i^2 e_i; so
+        f(x) + gamma/(2p) sum_i p_i L_i^2 e_i falls for the steps below.
+        """
+        omega, p, gamma = setting.downlink.constant, self._p, float(self.step_size)
+        squares = float(setting.shares @ setting.client_smoothness() ** 2)
+
+        def text(bound: float) -> str:
+            return (
+                f"seen {gamma:.4g}, but omega = {omega:.3g} and p = {p:.3g} take steps of at most"
+                f" 1/(L + sqrt((1 - p) omega/p sum p_i L_i^2)) = {bound:.4g} (the recursion of"
+                " Gruntkowska, Tyurin, Richtarik 2024, with the clients' shares)"
+            )
+
+        noise = sqrt((1 - p) / p * omega * squares)
+        return long_step(gamma, setting.smoothness() + noise, text)
+
+    @property
+    def _p(self) -> float:
+        return 1.0 if self.probability is None else self.probability
+
+    def memory(self, initial: Array) -> Own:
+        """Return a client's memory: the model that all start from."""
+        return Own(initial)
+
+    async def serve(self, server: Server) -> None:
+        """Run the server of MARINA-P."""
+        x, step, in_full = server.initial, 0 * server.initial, True
+        while True:
+            if in_full:
+                replies = await server.exchange(Model(server.pack(x, field="full")))
+            else:
+                steps = {i: Step(server.pack(step, to=i)) for i in server.clients}
+                replies = await server.exchange(steps)
+            server.commit(x)
+            step = -float(self.step_size) * shares(server, replies, "g")
+            x = x + step
+            in_full = bool(server.rng.random() < self._p)
+
+    async def handle(self, client: Client, message: Model | Step) -> Gradient:
+        """Run a client of MARINA-P."""
+        own: Own = client.state
+        w = message.w.values if isinstance(message, Model) else own.w + message.d.values
+        gradient = await client.compute(client.oracle.gradient(w))
+        own.w = w
+        return Gradient(client.pack(gradient))

@@ -1,0 +1,44 @@
+"""Every example of the documentation is a file that a scenario on the command line can use."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.conftest import ROOT
+
+from .test_commands import invoke, summary
+
+PAGE = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+FILES = dict(re.findall(r'^```\w+ title="(\S+)"\n(.*?)^```$', PAGE, re.DOTALL | re.MULTILINE))
+EXAMPLES = [name.removesuffix(".py") for name in FILES if name.endswith(".py")]
+
+
+def merged(whole: Any, said: Any) -> Any:
+    """Return a block with the keys of another laid on it; another kind begins anew."""
+    if not isinstance(whole, dict) or not isinstance(said, dict):
+        return said
+    if "kind" in said:
+        return {**said}
+    return {**whole, **{key: merged(whole.get(key), value) for key, value in said.items()}}
+
+
+def test_there_is_one_of_every_kind_of_block() -> None:
+    assert len(EXAMPLES) == 9
+    assert all(len(FILES[f"{name}.py"].splitlines()) <= 40 for name in EXAMPLES)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs(name: str, tmp_path: Path) -> None:
+    yaml = YAML(typ="safe", pure=True)
+    scenario = merged(yaml.load(FILES["scenario.yaml"]), yaml.load(FILES[f"{name}.yaml"]))
+    yaml.dump(scenario, tmp_path / "scenario.yaml")
+    mine = tmp_path / f"{name}.py"
+    mine.write_text(FILES[mine.name])
+    out = tmp_path / "out"
+    result = invoke("run", tmp_path / "scenario.yaml", "--out", out, "--plugin", mine)
+    assert result.exit_code == 0, result.output
+    assert summary(out)["status"] == "done"
+    assert summary(out)["rounds"] == 10

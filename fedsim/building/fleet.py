@@ -6,19 +6,13 @@ from functools import cached_property
 
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
-from fedsim.physics.availability import ALWAYS, NEVER, Availability, Bernoulli, Markov
+from fedsim.physics.availability import ALWAYS, NEVER, Availability, Presence
 from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.signals import Constant, Signal, Steps
 from fedsim.ports import ClientId, Oracle
-from fedsim.scenario import Availability as AvailabilitySpec
 from fedsim.scenario import Charging, Device, Group
-from fedsim.scenario.availability import (
-    BernoulliAvailability,
-    IntervalAvailability,
-    MarkovAvailability,
-)
 from fedsim.scenario.batteries import ConstantCharging, DailyCharging, HarvestCharging
 from fedsim.sim.setup import Member
 from fedsim.streams import stream
@@ -46,7 +40,7 @@ class Make:
     signals: Mapping[str, Steps]
     rates: Rates
     battery: BatteryModel | None
-    availability: Availability | Mapping[ClientId, Availability]
+    availability: Presence | Mapping[ClientId, Presence]
 
     @property
     def radio(self) -> RadioLaw:
@@ -195,18 +189,12 @@ def _daily(charging: DailyCharging) -> Steps:
 
 
 def _availability(
-    spec: AvailabilitySpec, files: Files, findings: Findings, key: str
-) -> Availability | Mapping[ClientId, Availability]:
-    found: Availability | Mapping[ClientId, Availability] = ALWAYS
-    match spec:
-        case BernoulliAvailability():
-            found = Bernoulli(spec.share)
-        case MarkovAvailability():
-            found = Markov(spec.on, spec.off, spec.amplitude, spec.phase, spec.period)
-        case IntervalAvailability():
-            with findings.at(key):
-                found = files.intervals(spec.path)
-    return found
+    law: Availability, files: Files, findings: Findings, key: str
+) -> Presence | Mapping[ClientId, Presence]:
+    found: Presence | Mapping[ClientId, Presence] = ALWAYS
+    with findings.at(key):
+        found = law.among(files.intervals)
+    return found  # noqa: RET504 - a file at fault leaves what it was
 
 
 def _from(signal: Signal, share: float) -> Signal:

@@ -1,98 +1,111 @@
-"""Availability: when a client is online.
+"""Availability: when a client is there at all. The block is the law.
 
 A timeline is the state at time 0 and the times at which it toggles, drawn as they are asked
 for.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import cos, inf, tau
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, ClassVar, Literal, Protocol
 
 import numpy as np
+from pydantic import Field
 
+from fedsim.blocks.choice import OneOf
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.quantities import Fraction, Hours, Period, Share
+from fedsim.blocks.registry import Registry
+from fedsim.blocks.spec import Spec
 from fedsim.physics.traces import read_table
 
 Timeline = tuple[bool, Iterator[float]]
 """Whether a client is online at time 0, and the rising times at which that toggles, s."""
 
 
-class Availability(Protocol):
-    """A law of when a client is online."""
+class Presence(Protocol):
+    """When one client is there: a block, or what a file says of it."""
+
+    @property
+    def always(self) -> bool:
+        """Whether it is there at all times and in all rounds."""
+        ...
+
+    @property
+    def chance(self) -> float:
+        """The probability of being there in a round; who picks a cohort draws."""
+        ...
 
     def timeline(self, rng: np.random.Generator) -> Timeline:
         """Return the timeline of one client, drawn from its stream."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Always:
-    """Never offline."""
+class Availability(Spec):
+    """A law of when clients are there. As it stands, none ever toggles."""
+
+    kind: str
+
+    @property
+    def always(self) -> bool:
+        """Whether clients are there at all times and in all rounds."""
+        return False
+
+    @property
+    def chance(self) -> float:
+        """The probability of being there in a round; who picks a cohort draws."""
+        return 1.0
 
     def timeline(self, rng: np.random.Generator) -> Timeline:  # noqa: ARG002 - nothing is drawn
-        """Return a timeline without an event."""
+        """Return the timeline of one client, drawn from its stream."""
         return True, iter(())
 
+    def among(self, read: "Reading") -> "Presence | Mapping[int, Presence]":  # noqa: ARG002
+        """Return what all clients follow, or each by its number; `read` reads a file of that."""
+        return self
 
-ALWAYS = Always()
+
+class AlwaysAvailable(Availability):
+    """Clients are there all the time."""
+
+    kind: Literal["always"] = Field(default="always", description="all the time")
+
+    @property
+    def always(self) -> bool:
+        """Yes."""
+        return True
 
 
-@dataclass(frozen=True, slots=True)
-class Bernoulli:
-    """There in a round with a probability, whatever it was in other rounds.
+ALWAYS = AlwaysAvailable()
 
-    Rounds have no times, so the timeline knows nothing of it: who picks a cohort draws.
 
-    Attributes:
-        share: the probability.
+class BernoulliAvailability(Availability):
+    """Clients are there in a round or not, each drawn for itself, round by round."""
 
-    Raises:
-        ValueError: it is not above 0 and at most 1.
+    kind: Literal["bernoulli"] = Field(default="bernoulli", description="round by round")
+    share: Share = Field(description="the probability of being there in a round")
+
+    @property
+    def chance(self) -> float:
+        """The share: rounds have no times, so a timeline knows nothing of it."""
+        return self.share
+
+
+class MarkovAvailability(Availability):
+    """Clients come and go: stays on-line and off-line are exponential.
+
+    With an amplitude they come on-line at lambda(t) = mean (1 + a cos(2 pi (t - phase)/period)):
+    most of them around the time `phase` of every day. At time 0 the state is stationary for the
+    mean rates.
     """
 
-    share: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share is above 0 and at most 1; seen {self.share}")
-
-    def timeline(self, rng: np.random.Generator) -> Timeline:  # noqa: ARG002 - rounds are drawn
-        """Return a timeline without an event."""
-        return True, iter(())
-
-
-@dataclass(frozen=True, slots=True)
-class Markov:
-    """Online and offline by turns, for exponential times.
-
-    With a daily cycle, a client offline comes online at the rate
-    (1 + a cos(2 pi (t - phase) / period)) / off: most of them around the time `phase` of
-    every day. At time 0 the state is stationary for the mean rates.
-
-    Attributes:
-        on: mean stay online, s.
-        off: mean stay offline where the rate has no cycle, s.
-        amplitude: a, 0 to 1.
-        phase: s.
-        period: s.
-
-    Raises:
-        ValueError: a value is outside its range.
-    """
-
-    on: float
-    off: float
-    amplitude: float = 0.0
-    phase: float = 0.0
-    period: float = 86400.0
-
-    def __post_init__(self) -> None:
-        for name in ("on", "off", "period"):
-            if not 0 < getattr(self, name) < inf:
-                raise ValueError(f"{name} is above 0 and finite; seen {getattr(self, name)}")
-        if not 0 <= self.amplitude <= 1:
-            raise ValueError(f"amplitude is 0 to 1; seen {self.amplitude}")
+    kind: Literal["markov"] = Field(default="markov", description="they come and go")
+    on: Period = Field(description="mean stay on-line")
+    off: Period = Field(description="mean stay off-line")
+    amplitude: Fraction = as_written("0 %", "a: how much the rate of coming on-line swings")
+    phase: Hours = as_written("0 h", "when that rate is highest, from midnight")
+    period: Period = as_written("24 h", "of that swing")
 
     def rate(self, t: float) -> float:
         """Return the rate at which a client that is offline comes online, 1/s."""
@@ -137,6 +150,8 @@ class Intervals:
 
     begins: tuple[float, ...]
     ends: tuple[float, ...]
+    always: ClassVar[bool] = False
+    chance: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         edges = [edge for pair in zip(self.begins, self.ends, strict=True) for edge in pair]
@@ -153,6 +168,35 @@ class Intervals:
 
 
 NEVER = Intervals((), ())
+
+Reading = Callable[[Path], Mapping[int, Intervals]]
+"""Reads when clients are there, by their numbers, from a file as `read_intervals` does."""
+
+
+class IntervalAvailability(Availability):
+    """Clients are there as a file says: columns client, start, end, in seconds.
+
+    Clients without a row are never there.
+    """
+
+    kind: Literal["intervals"] = Field(default="intervals", description="as a file says")
+    path: Path = Field(description="the CSV file, relative to that of the scenario")
+
+    def among(self, read: Reading) -> Mapping[int, Intervals]:
+        """Return what the file says, by client number."""
+        return read(self.path)
+
+
+AVAILABILITY: Registry[Availability] = Registry(
+    "availability",
+    (AlwaysAvailable, BernoulliAvailability, MarkovAvailability, IntervalAvailability),
+    Availability,
+    plural="availability",
+)
+"""The kinds of availability."""
+
+AnyAvailability = Annotated[Availability, OneOf(AVAILABILITY)]
+"""A field that takes one of them."""
 
 
 def read_intervals(path: Path) -> Mapping[int, Intervals]:

@@ -1,7 +1,6 @@
 """Scenarios: what the user writes, read from YAML into frozen specs with units resolved."""
 
 from fedsim.blocks.presets import Preset
-from fedsim.scenario.availability import AVAILABILITY, Availability
 from fedsim.scenario.batteries import CHARGING, Battery, Charging
 from fedsim.scenario.devices import DEVICES, Device
 from fedsim.scenario.fleet import Group
@@ -27,14 +26,12 @@ from fedsim.scenario.silence import SILENCES, BeaconSilence, DeadlineSilence, Si
 from fedsim.scenario.specs import Compression, ProblemSpec, Scenario, Stop, Wire
 
 __all__ = [
-    "AVAILABILITY",
     "CHARGING",
     "DEVICES",
     "NETWORKS",
     "PARTICIPATION",
     "SILENCES",
     "AsynchronousParticipation",
-    "Availability",
     "Battery",
     "BeaconSilence",
     "Charging",

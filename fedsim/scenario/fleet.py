@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.spec import Spec
+from fedsim.physics.availability import AnyAvailability
 from fedsim.physics.radios import AnyRadio
-from fedsim.scenario.availability import AnyAvailability
 from fedsim.scenario.batteries import Battery, percent
 from fedsim.scenario.devices import Device
 
@@ -41,7 +41,7 @@ class Group(Spec):
     @property
     def may_miss(self) -> bool:
         """Whether something sent to these clients may not arrive."""
-        return self.loses or self.battery is not None or self.availability.kind != "always"
+        return self.loses or self.battery is not None or not self.availability.always
 
     @model_validator(mode="after")
     def _battery_fits(self) -> Self:

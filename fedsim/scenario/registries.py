@@ -8,12 +8,12 @@ from fedsim.blocks.catalogue import AnyRegistry, Catalogue
 from fedsim.blocks.own import specs_in
 from fedsim.blocks.plugins import blocks_of
 from fedsim.blocks.spec import Spec
+from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
 from fedsim.physics.slowdowns import SLOWDOWNS
 from fedsim.problems import LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
-from fedsim.scenario.availability import AVAILABILITY
 from fedsim.scenario.batteries import CHARGING
 from fedsim.scenario.network import NETWORKS
 from fedsim.scenario.participation import PARTICIPATION

@@ -6,7 +6,7 @@ from math import inf, nan
 
 import numpy as np
 
-from fedsim.physics.availability import ALWAYS, Availability, Bernoulli
+from fedsim.physics.availability import Presence as Availability
 from fedsim.physics.batteries import Crossing
 from fedsim.ports import ClientId
 from fedsim.protocol.selection import EMPTY, LOW, OFFLINE
@@ -60,13 +60,13 @@ class Presence:
     ) -> None:
         """Take in the next client, before time begins."""
         client = len(self._supplies)
-        always = availability == ALWAYS
+        always = availability.always
         own = _UNUSED if always else rng()  # a stream takes its time to make
         online, toggles = availability.timeline(own)
         self._supplies.append(supply)
         self._toggles.append(toggles)
-        if isinstance(availability, Bernoulli):
-            self._shares[client] = availability.share, own
+        if availability.chance < 1:
+            self._shares[client] = availability.chance, own
         self._immortal.append(supply is None and always)
         self.calm = self.calm and self._immortal[-1]
         if not online:

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from fedsim.computing import Evaluator, OneByOne
-from fedsim.physics.availability import ALWAYS, Availability
+from fedsim.physics.availability import ALWAYS, Presence
 from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioLaw, Rates
@@ -58,7 +58,7 @@ class Member:
     rates: Rates
     oracle: Oracle
     battery: BatteryModel | None = None
-    availability: Availability = ALWAYS
+    availability: Presence = ALWAYS
     group: int = 0
 
 

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.physics.availability import ALWAYS, Bernoulli, Intervals, Markov
+from fedsim.physics.availability import ALWAYS, Intervals
 from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.signals import Constant, Steps
 from fedsim.sim.setup import Member
 from tests.building.plans import group, job
+from tests.physics.laws import Bernoulli, Markov
 
 HOUR = 3600.0
 
@@ -88,7 +89,7 @@ def test_intervals_are_by_client_and_who_has_none_is_never_there(tmp_path: Path)
         assert isinstance(client.availability, Intervals)
         online, toggles = client.availability.timeline(rng)
         seen.append((online, list(toggles)))
-    assert clients[0].availability is ALWAYS
+    assert clients[0].availability == ALWAYS
     assert seen == [(False, [5, 8]), (False, []), (True, [2, 4, 6])]
 
 

@@ -16,23 +16,24 @@ from fedsim.physics.availability import (
     ALWAYS,
     NEVER,
     Availability,
-    Bernoulli,
     Intervals,
-    Markov,
+    MarkovAvailability,
+    Presence,
     read_intervals,
 )
 from fedsim.streams import stream
+from tests.physics.laws import Bernoulli, Markov
 
 DAY = 86400.0
 
 
-def drawn(law: Availability, seed: int) -> tuple[bool, list[float]]:
+def drawn(law: Presence, seed: int) -> tuple[bool, list[float]]:
     """Return the first 4000 toggles of a timeline, or all."""
     online, toggles = law.timeline(np.random.default_rng(seed))
     return online, list(islice(toggles, 4000))
 
 
-def stays(law: Markov, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+def stays(law: MarkovAvailability, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
     """Return intervals online and offline, each of shape (stays, 2)."""
     online, toggles = drawn(law, seed)
     spans = np.array(list(pairwise([0.0, *toggles])))
@@ -139,10 +140,10 @@ def test_what_are_no_intervals_is_refused(
 @pytest.mark.parametrize(
     "law",
     [
-        lambda: Markov(0.0, 1.0),
-        lambda: Markov(1.0, inf),
-        lambda: Markov(1.0, 1.0, amplitude=1.5),
-        lambda: Markov(1.0, 1.0, period=0.0),
+        lambda: MarkovAvailability.in_si(on=0.0, off=1.0),
+        lambda: MarkovAvailability.in_si(on=1.0, off=inf),
+        lambda: MarkovAvailability.in_si(on=1.0, off=1.0, amplitude=1.5),
+        lambda: MarkovAvailability.in_si(on=1.0, off=1.0, period=0.0),
         lambda: Bernoulli(0.0),
         lambda: Bernoulli(1.5),
     ],

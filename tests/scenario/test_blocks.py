@@ -6,12 +6,12 @@ import pytest
 
 from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Spec
+from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import LORA, RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
 from fedsim.physics.slowdowns import SLOWDOWNS
 from fedsim.scenario import (
-    AVAILABILITY,
     CHARGING,
     NETWORKS,
     PARTICIPATION,

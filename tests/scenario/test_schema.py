@@ -13,10 +13,10 @@ from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks import installed
 from fedsim.blocks.registry import kinds_of
 from fedsim.errors import BlockError
+from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.radios import LORA, RADIOS
 from fedsim.problems import LOSSES, SOURCES, SPLITS
 from fedsim.scenario import (
-    AVAILABILITY,
     DEVICES,
     PARTICIPATION,
     SILENCES,

@@ -7,7 +7,7 @@ is a joule in store; and most powers are 0, so that a test names the ones that m
 from collections.abc import Sequence
 from typing import Any
 
-from fedsim.physics.availability import ALWAYS, Availability, Intervals
+from fedsim.physics.availability import ALWAYS, Intervals, Presence
 from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel
 from fedsim.ports import Message, Silence
@@ -36,7 +36,7 @@ def battery(joules: float, **parameters: Any) -> BatteryModel:
 
 def member(
     store: BatteryModel | None = None,
-    availability: Availability = ALWAYS,
+    availability: Presence = ALWAYS,
     *,
     device: DeviceModel = SLOW,
     radio: RadioModel = IDEAL,

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from fedsim.physics.availability import ALWAYS, Bernoulli, Markov
+from fedsim.physics.availability import ALWAYS
 from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.packets import NONE, Framing
@@ -24,6 +24,7 @@ from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
+from tests.physics.laws import Bernoulli, Markov
 from tests.physics.losses import GilbertElliott, Independent
 from tests.sim.radios import RadioModel, client_of
 

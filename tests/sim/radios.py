@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any, Literal
 
-from fedsim.physics.availability import ALWAYS, Availability
+from fedsim.physics.availability import ALWAYS, Presence
 from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.packet_loss import NoLoss
@@ -87,7 +87,7 @@ def client_of(
     radio: RadioLaw,
     oracle: Oracle,
     battery: BatteryModel | None = None,
-    availability: Availability = ALWAYS,
+    availability: Presence = ALWAYS,
     group: int = 0,
 ) -> Member:
     """Return a member of a fleet whose radio follows no file."""

@@ -9,7 +9,7 @@ from scipy import stats
 
 from fedsim.analysis import time_in_states
 from fedsim.errors import Deadlock
-from fedsim.physics.availability import NEVER, Bernoulli, Markov
+from fedsim.physics.availability import NEVER
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.signals import Constant, Steps
 from fedsim.ports import Message
@@ -17,6 +17,7 @@ from fedsim.protocol.stopping import StopRules
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.streams import stream
+from tests.physics.laws import Bernoulli, Markov
 
 from .physical import battery, gathered, member, online, told
 from .worlds import answered, asked, echo, play, rounds, setup, working

@@ -12,12 +12,12 @@ from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.presets import Presettable
 from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Spec
+from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
 from fedsim.physics.slowdowns import SLOWDOWNS
 from fedsim.problems import LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
-from fedsim.scenario.availability import AVAILABILITY
 from fedsim.scenario.batteries import CHARGING
 from fedsim.scenario.devices import Device
 from fedsim.scenario.participation import PARTICIPATION

@@ -37,7 +37,8 @@ def server_end(setup: Setup) -> ServerEnd:
     """Return the server's end of what a world is made of."""
     clients, policy = range(len(setup.fleet)), setup.participation
     selection = Selection(policy, Everybody(), clients, setup.rng("cohort", 0))
-    return ServerEnd(clients, selection, policy, setup.silence, setup.header_bits)
+    silence, header = setup.silence, setup.header_bits
+    return ServerEnd(clients, selection, policy, silence, header, setup.carriage)
 
 
 @dataclass
@@ -116,8 +117,13 @@ class Client:
     def __init__(self, job: Job, client: ClientId) -> None:
         setup = job.setup
         packing = Packing(lambda name, number: setup.packer_up(client, name, number))
-        beacons = setup.silence.beacon
-        self.end = ClientEnd(client, packing, beacons=beacons, header_bits=setup.header_bits)
+        self.end = ClientEnd(
+            client,
+            packing,
+            beacons=setup.silence.beacon,
+            header_bits=setup.header_bits,
+            carriage=setup.carriage,
+        )
         self.id = client
         self.oracle: Oracle = setup.fleet[client].oracle
         self.state: Any = setup.algorithm.memory(setup.initial)

@@ -24,6 +24,7 @@ from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import Radio
 from fedsim.physics.topology import Topology, star
 from fedsim.ports import Array, Client, Server, Work
+from fedsim.protocol.carriage import Values
 from fedsim.protocol.stopping import StopRules
 from fedsim.record.book import Book
 from fedsim.record.models import ModelTable
@@ -112,6 +113,7 @@ def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
         packer_up=lambda client, field, number: PACKER,  # noqa: ARG005 - the same for all
         packer_down=lambda field, number: PACKER,  # noqa: ARG005 - the same for all
         header_bits=HEADER_BITS,
+        carriage=Values(Echo.messages, updates=False),
         rng=partial(stream, 1),
         topology=links,
         stop=StopRules(rounds=rounds),

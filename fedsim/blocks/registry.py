@@ -51,6 +51,9 @@ class Registry(Generic[Block_co]):
     def __len__(self) -> int:
         return len(self.built_in)
 
+    def __contains__(self, model: object) -> bool:
+        return model in self.built_in
+
     @property
     def several(self) -> str:
         """What several of its blocks are called."""

@@ -103,7 +103,7 @@ class Builder:
         check_counts(scenario, findings)
         solved = self._solved(scenario, seed, findings)
         groups = scenario.fleet or _ideal(solved)
-        carriage = carriage_of(scenario.algorithm, self._carry, findings)
+        carriage = carriage_of(scenario, self._carry, findings)
         around = surroundings(scenario, groups, self._files, self.plan.folder, findings)
         if solved:
             losses = solved.problem.losses

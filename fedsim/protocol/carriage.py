@@ -89,7 +89,26 @@ class Carriage(ABC):
 
 
 class Values(Carriage):
-    """Messages arrive as the objects that were sent; what is an update, their receiver adds up."""
+    """Messages arrive as the objects that were sent; what is an update, their receiver adds up.
+
+    Args:
+        types: see `Carriage`.
+        updates: whether vectors may come as updates, as under EF21; else nothing is opened.
+    """
+
+    def __init__(
+        self, types: Sequence[type[Message]] | None = None, *, updates: bool = True
+    ) -> None:
+        super().__init__(types)
+        self._updates = updates
+
+    def to_server(self, receive: Receive) -> Receive:
+        """See `Carriage.to_server`."""
+        return super().to_server(receive) if self._updates else receive
+
+    def to_client(self, receive: Receive) -> Receive:
+        """See `Carriage.to_client`."""
+        return super().to_client(receive) if self._updates else receive
 
     def seal(self, envelope: Envelope, sender: ClientId) -> Envelope:  # noqa: ARG002
         """See `Carriage.seal`."""

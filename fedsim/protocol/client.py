@@ -36,7 +36,7 @@ class ClientEnd:
         self._packing = packing
         self._beacons = beacons
         self._header_bits = header_bits
-        self._carriage = carriage
+        self._seal = carriage.seal
 
     def open(self, envelope: Envelope) -> Message:
         """Take an envelope that has arrived; return what it says."""
@@ -50,16 +50,14 @@ class ClientEnd:
             TypeError: the reply is neither a message nor `SILENCE`.
         """
         if isinstance(reply, Message):
-            return self._sealed(reply, asked)
-        if reply is not SILENCE:
+            said = reply
+        elif reply is not SILENCE:
             raise TypeError(f"a handler returns a Message or SILENCE, not {reply!r}")
-        if not self._beacons:
+        elif self._beacons:
+            said = BEACON
+        else:
             return None
-        return self._sealed(BEACON, asked)
-
-    def _sealed(self, reply: Message, asked: Envelope) -> Envelope:
-        envelope = Envelope(reply, asked.round, asked.exchange, self._header_bits)
-        return self._carriage.seal(envelope, self.id)
+        return self._seal(Envelope(said, asked.round, asked.exchange, self._header_bits), self.id)
 
     def take_back(self, message: Message) -> None:
         """Forget a message that is known to be lost, as if it had never been packed."""

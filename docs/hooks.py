@@ -25,8 +25,8 @@ from blocks import (
 )
 from rich.text import Text
 
-from fedsim import describe
 from fedsim.algorithms import ALGORITHMS, Algorithm
+from fedsim.cli import describe
 from fedsim.record import schema as log_schema
 from fedsim.scenario import schema
 from fedsim.wire import COMPRESSORS

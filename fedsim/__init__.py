@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from fedsim.record.result import Result
     from fedsim.repricing import reprice
-    from fedsim.running import run
+    from fedsim.running.api import run
     from fedsim.scenario import Scenario, load
 
 __version__ = "0.1.0"
@@ -59,7 +59,7 @@ __all__ = [
 _HOMES = {
     "reprice": "fedsim.repricing",
     "Result": "fedsim.record.result",
-    "run": "fedsim.running",
+    "run": "fedsim.running.api",
     "Scenario": "fedsim.scenario",
     "load": "fedsim.scenario",
 }

@@ -1,13 +1,13 @@
 """The command `fedsim`, which is `python -m fedsim` as well.
 
 What a signal does is settled before anything is loaded, so that it leaves no traceback; see
-`fedsim.interrupts`. Nothing but that and the command itself is imported here.
+`fedsim.running.interrupts`. Nothing but that and the command itself is imported here.
 """
 
 import os
 import sys
 
-from fedsim import interrupts
+from fedsim.running import interrupts
 
 
 def main() -> None:

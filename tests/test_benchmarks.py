@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fedsim.building import Builder
-from fedsim.execution import execute
 from fedsim.physics.topology import Topology, star
+from fedsim.running.execution import execute
 from fedsim.scenario import load
 from fedsim.wire import encode
 from tests.conftest import ROOT

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import fedsim
-from fedsim.execution import Progress
 from fedsim.record.folder import SUMMARY
+from fedsim.running.execution import Progress
 from tests.interrupting import hearing
 from tests.runs import files, small
 

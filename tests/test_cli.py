@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from fedsim import describe
 from fedsim.algorithms import ALGORITHMS
-from fedsim.cli import app, runs
+from fedsim.cli import app, describe, runs
 from fedsim.physics.radios import RADIOS
 from fedsim.problems import LOSSES, SOURCES, SPLITS
 from fedsim.scenario import DEVICES, load

@@ -13,9 +13,9 @@ import fedsim
 from fedsim.building import Builder, Job
 from fedsim.cli import app
 from fedsim.errors import DataError
-from fedsim.execution import is_finished
 from fedsim.record.folder import RESULTS
 from fedsim.record.manifest import MANIFEST
+from fedsim.running.execution import is_finished
 from tests.runs import files, small
 
 SOURCE = small(stop={"rounds": 3})

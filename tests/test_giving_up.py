@@ -13,8 +13,8 @@ from rich.console import Console
 import fedsim
 from fedsim.building import Builder, Job
 from fedsim.building.patience import slowest
-from fedsim.outlook import job_table
-from fedsim.probe import opening
+from fedsim.cli.outlook import job_table
+from fedsim.running.probe import opening
 from fedsim.scenario import load
 from tests.methods import METHODS
 from tests.methods import scenario as method

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import fedsim
-from fedsim.interrupts import ENDING, Interrupted, raise_once
-from fedsim.workers import postponed
+from fedsim.running.interrupts import ENDING, Interrupted, raise_once
+from fedsim.running.workers import postponed
 from tests.interrupting import LONG, hearing, interrupted
 from tests.runs import small
 

@@ -10,11 +10,11 @@ import pytest
 import typer
 
 from fedsim.building import Builder
+from fedsim.cli.terminal import errors
 from fedsim.errors import DataError, ScenarioError
 from fedsim.limits import DEFAULT, VARIABLE, limit
 from fedsim.problems.data import libsvm
 from fedsim.scenario import load
-from fedsim.terminal import errors
 from tests.hostile_scenarios import GOOD, with_data
 
 ROOT = Path(__file__).parents[1]

@@ -13,9 +13,9 @@ import fedsim
 from fedsim.analysis import Comparison
 from fedsim.building import Builder, Job
 from fedsim.errors import DataError
-from fedsim.execution import Progress
 from fedsim.ports import Array
 from fedsim.record.manifest import FILES, MANIFEST, SEAL, sealed
+from fedsim.running.execution import Progress
 from tests.disks import Disk
 from tests.methods import scenario
 from tests.runs import files, small

@@ -10,8 +10,8 @@ from rich.console import Console
 
 import fedsim
 from fedsim.building import Builder, Job
-from fedsim.outlook import job_table
-from fedsim.probe import Opening, opening
+from fedsim.cli.outlook import job_table
+from fedsim.running.probe import Opening, opening
 from fedsim.scenario import load
 from tests.methods import METHODS, scenario, the_class
 from tests.runs import small
@@ -120,8 +120,8 @@ def test_a_run_that_ends_before_says_why() -> None:
 
 
 def test_rounds_that_fill_a_log_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedsim.probe._ROWS", 20)
-    monkeypatch.setattr("fedsim.probe._ROWS_EACH", 0)
+    monkeypatch.setattr("fedsim.running.probe._ROWS", 20)
+    monkeypatch.setattr("fedsim.running.probe._ROWS_EACH", 0)
     seen = opening(job(small()))
     assert seen.rounds == ()
     assert "not over after 20 rows of the log" in seen.ended

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.building import _problem
+from fedsim.building.builder import _problem
 from fedsim.problems import Problem
 from fedsim.record.read import run_folders
 from fedsim.record.schema import ARROW_SCHEMA
@@ -125,7 +125,7 @@ def test_the_data_of_a_seed_are_built_once_for_all_variants(
         built.append(seed)
         return _problem(spec, clients, seed, folder)
 
-    monkeypatch.setattr("fedsim.building._problem", counted)
+    monkeypatch.setattr("fedsim.building.builder._problem", counted)
     variants = {name: {"name": name} for name in ("one", "two")}
     result = fedsim.run(small(stop={"rounds": 1}, variants=variants, seeds=3))
     assert built == [1, 2, 3]

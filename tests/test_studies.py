@@ -12,7 +12,7 @@ import pytest
 
 import fedsim
 from fedsim.building import Builder
-from fedsim.probe import opening
+from fedsim.running.probe import opening
 from tests.conftest import ROOT
 from tests.scripts import script
 

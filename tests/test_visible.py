@@ -10,10 +10,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import fedsim
-from fedsim import report, terminal, watching
+from fedsim import report
 from fedsim.analysis import Comparison
-from fedsim.cli import app
-from fedsim.execution import Progress
+from fedsim.cli import app, terminal, watching
+from fedsim.running.execution import Progress
 from fedsim.visible import visible
 from tests.runs import small
 

@@ -16,8 +16,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fedsim.building import Builder
-from fedsim.execution import execute
 from fedsim.ports import Array
+from fedsim.running.execution import execute
 from fedsim.scenario import Plan, load
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios/papers/chb-ijcnn1-logistic.yaml"

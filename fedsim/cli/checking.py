@@ -9,12 +9,12 @@ from rich.markup import escape
 from fedsim.analysis import listing
 from fedsim.cli.app import app
 from fedsim.cli.options import Overrides
+from fedsim.cli.terminal import errors as _errors
+from fedsim.cli.terminal import out as _out
+from fedsim.cli.terminal import theory as _theory
 from fedsim.conformance.files import check_blocks
 from fedsim.scenario import load
 from fedsim.scenario.registries import blocks_in
-from fedsim.terminal import errors as _errors
-from fedsim.terminal import out as _out
-from fedsim.terminal import theory as _theory
 
 _GOOD = ("kept", "done", "refused")
 

@@ -6,17 +6,17 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from fedsim import describe
 from fedsim.blocks.wording import unknown
+from fedsim.cli import describe
 from fedsim.cli.app import app
 from fedsim.cli.options import Plugins
+from fedsim.cli.terminal import errors as _errors
+from fedsim.cli.terminal import out as _out
+from fedsim.cli.terminal import remark as _remark
 from fedsim.errors import DataError
 from fedsim.problems import ENTRIES, fetch
 from fedsim.scenario import schema
 from fedsim.scenario.registries import blocks_in, catalogue
-from fedsim.terminal import errors as _errors
-from fedsim.terminal import out as _out
-from fedsim.terminal import remark as _remark
 
 
 @app.command("list")

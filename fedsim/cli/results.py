@@ -9,9 +9,9 @@ from rich.markup import escape
 from fedsim import analysis, report
 from fedsim.cli.app import app
 from fedsim.cli.options import Place, Places, Targets
-from fedsim.terminal import err as _err
-from fedsim.terminal import errors as _errors
-from fedsim.terminal import out as _out
+from fedsim.cli.terminal import err as _err
+from fedsim.cli.terminal import errors as _errors
+from fedsim.cli.terminal import out as _out
 
 
 @app.command()

@@ -7,29 +7,30 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from fedsim import analysis, describe
+from fedsim import analysis
 from fedsim.building import Builder, missing_data
+from fedsim.cli import describe
 from fedsim.cli.app import app
 from fedsim.cli.options import File, Fresh, HowCarried, Jobs, Out, Overrides, Place, Plugins
-from fedsim.foreseen import foreseen
-from fedsim.outlook import job_table
-from fedsim.probe import opening
+from fedsim.cli.outlook import job_table
+from fedsim.cli.terminal import err as _err
+from fedsim.cli.terminal import errors as _errors
+from fedsim.cli.terminal import note as _note
+from fedsim.cli.terminal import out as _out
+from fedsim.cli.terminal import remark as _remark
+from fedsim.cli.terminal import theory as _theory
+from fedsim.cli.watching import label, progress_table
 from fedsim.problems import ENTRIES, fetch
 from fedsim.record.notes import marked, once
 from fedsim.record.result import Result
 from fedsim.repricing import reprice
 from fedsim.repricing.table import price_table
-from fedsim.running import run
+from fedsim.running.api import run
+from fedsim.running.foreseen import foreseen
+from fedsim.running.probe import opening
+from fedsim.running.study import check_place, study_of
 from fedsim.scenario import Plan, load
 from fedsim.scenario.registries import blocks_in
-from fedsim.study import check_place, study_of
-from fedsim.terminal import err as _err
-from fedsim.terminal import errors as _errors
-from fedsim.terminal import note as _note
-from fedsim.terminal import out as _out
-from fedsim.terminal import remark as _remark
-from fedsim.terminal import theory as _theory
-from fedsim.watching import label, progress_table
 
 
 @app.command("run")

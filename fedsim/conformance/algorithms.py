@@ -19,7 +19,7 @@ from fedsim.blocks.renamed import renamed
 from fedsim.blocks.spec import Spec
 from fedsim.errors import FedsimError, ScenarioError
 from fedsim.record.result import Result
-from fedsim.running import run
+from fedsim.running.api import run
 
 Blocks = Mapping[str, Any]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from fedsim.errors import DataError
-from fedsim.execution import execute
 from fedsim.record.read import read_run
 from fedsim.repricing.original import Original
 from fedsim.repricing.rebuilding import rebuilt
 from fedsim.repricing.tape import Tape
+from fedsim.running.execution import execute
 from fedsim.scenario import Variant
 from fedsim.scenario.specs import Stop
 

@@ -33,7 +33,7 @@ from fedsim.sim.setup import Setup
 
 @dataclass(frozen=True)
 class Repricing:
-    """Implements `fedsim.execution.Ready`: a run that is made again from the log of another.
+    """Implements `fedsim.building.ready.Ready`: a run that is made again from the log of another.
 
     Attributes:
         original: the run whose decisions it takes.

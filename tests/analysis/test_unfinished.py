@@ -12,8 +12,8 @@ from fedsim.analysis import Comparison
 from fedsim.analysis.comparing.unfinished import unfinished
 from fedsim.cli import app
 from fedsim.errors import RepricingError
-from fedsim.execution import Progress
 from fedsim.record.studies import Study
+from fedsim.running.execution import Progress
 from tests.runs import small
 
 STUDY = small(
@@ -130,7 +130,7 @@ def test_a_pricing_that_is_refused_announces_nothing(
     def refuse(*_: object) -> None:
         raise RepricingError([])
 
-    monkeypatch.setattr("fedsim.repricing.execute", refuse)
+    monkeypatch.setattr("fedsim.repricing.api.execute", refuse)
     with pytest.raises(RepricingError):
         fedsim.reprice(run, ["fleet.0.radio=wifi"], priced)
     assert not priced.exists()

@@ -28,8 +28,8 @@ from signal import (
 )
 
 from fedsim.errors import RunError
-from fedsim.execution import Progress, Watch, unwatched
-from fedsim.interrupts import ENDING, heard
+from fedsim.running.execution import Progress, Watch, unwatched
+from fedsim.running.interrupts import ENDING, heard
 
 _PAUSE = 0.1  # seconds of real time between two words of a run elsewhere
 

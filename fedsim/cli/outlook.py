@@ -12,7 +12,7 @@ from rich.text import Text
 from fedsim.analysis import listing, quantity
 from fedsim.building import Job
 from fedsim.building.patience import GIVE_UP, MANY, slowest
-from fedsim.probe import Opening, RoundCost
+from fedsim.running.probe import Opening, RoundCost
 from fedsim.wire import HEADER_BITS, Dense
 
 _HEADS = ("clients", "device", "radio", "samples")
@@ -24,7 +24,7 @@ def job_table(job: Job, opening: Opening) -> Group:
 
     Args:
         job: what runs.
-        opening: its first rounds, as `fedsim.probe` has seen them.
+        opening: its first rounds, as `fedsim.running.probe` has seen them.
     """
     groups = range(len(job.groups))
     kinds = [_kind_of_client(job, number) for number in groups]

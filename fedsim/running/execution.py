@@ -16,7 +16,6 @@ from fedsim.building import Job
 from fedsim.building.ready import Ready
 from fedsim.errors import AuditError, DataError, RunError
 from fedsim.ports import SERVER
-from fedsim.provenance import Sources, sources, versions
 from fedsim.record.book import Book
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
 from fedsim.record.manifest import (
@@ -29,9 +28,10 @@ from fedsim.record.manifest import (
     read_manifest,
 )
 from fedsim.record.schema import Event
+from fedsim.running.provenance import Sources, sources, versions
+from fedsim.running.verdict import verdict
 from fedsim.scenario import dump
 from fedsim.sim.world import World
-from fedsim.verdict import verdict
 
 
 class Progress(NamedTuple):

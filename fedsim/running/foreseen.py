@@ -6,8 +6,8 @@ from pydantic import BaseModel
 
 from fedsim.algorithms.local import GrowingBatch
 from fedsim.building import Job
-from fedsim.probe import ROUNDS, Opening, opening
 from fedsim.record.notes import Note
+from fedsim.running.probe import ROUNDS, Opening, opening
 
 
 def foreseen(jobs: Sequence[Job], openings: Mapping[str, Opening] | None = None) -> Iterator[Note]:

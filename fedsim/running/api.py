@@ -11,16 +11,16 @@ from typing import Any, get_args
 from fedsim.blocks.renamed import renamed
 from fedsim.blocks.spec import Spec
 from fedsim.building import Builder, Job
-from fedsim.campaign import Campaign
 from fedsim.errors import TheoryWarning
-from fedsim.execution import Watch, unwatched
-from fedsim.foreseen import foreseen
 from fedsim.protocol.carriage import Carry
 from fedsim.record.lock import held
 from fedsim.record.notes import Tell, untold
 from fedsim.record.result import Result
+from fedsim.running.campaign import Campaign
+from fedsim.running.execution import Watch, unwatched
+from fedsim.running.foreseen import foreseen
+from fedsim.running.study import changes, check_place, study_of
 from fedsim.scenario import Scenario, load
-from fedsim.study import changes, check_place, study_of
 
 
 @renamed

@@ -8,8 +8,8 @@ from math import isnan
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from fedsim.execution import Progress as Reached
-from fedsim.execution import Watch
+from fedsim.running.execution import Progress as Reached
+from fedsim.running.execution import Watch
 from fedsim.visible import visible
 
 _REDRAW = 0.1  # seconds of real time; a redraw costs as much as a hundred rounds

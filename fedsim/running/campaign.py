@@ -10,11 +10,11 @@ from pathlib import Path
 
 from fedsim.blocks.plugins import dumped
 from fedsim.building import Builder
-from fedsim.execution import Watch, ending, execute, is_finished
 from fedsim.protocol.carriage import Carry
 from fedsim.record.folder import RunFolder
+from fedsim.running.execution import Watch, ending, execute, is_finished
+from fedsim.running.workers import postponed, telling, workers
 from fedsim.scenario import Plan
-from fedsim.workers import postponed, telling, workers
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,226 @@
+"""The builder: from a plan to the jobs that can be run.
+
+A `Builder` keeps the problem that it built last, because the variants of a scenario mostly
+share it: data is read, split and solved once.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+from threadpoolctl import threadpool_limits
+
+from fedsim.algorithms import Algorithm, Concern, Setting
+from fedsim.building.carrying import carriage_of
+from fedsim.building.closing import closing
+from fedsim.building.evaluation import Evaluation, evaluation
+from fedsim.building.feasibility import check_deadline
+from fedsim.building.files import Files
+from fedsim.building.findings import Findings
+from fedsim.building.job import Job
+from fedsim.building.observers import observers
+from fedsim.building.packing import promise
+from fedsim.building.patience import slowest
+from fedsim.building.policies import check_sizes, participation
+from fedsim.building.sizes import check_counts
+from fedsim.building.surroundings import surroundings
+from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
+from fedsim.problems import Problem, Reference, load_both
+from fedsim.problems.curvature import convex
+from fedsim.problems.data import Catalogue
+from fedsim.problems.features import Features
+from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
+from fedsim.protocol.carriage import Carry
+from fedsim.scenario import (
+    Group,
+    Plan,
+    ProblemSpec,
+    Scenario,
+    Variant,
+)
+from fedsim.scenario.plan import file_order
+from fedsim.streams import drawing, stream
+
+
+class Builder:
+    """Builds the jobs of a plan.
+
+    Args:
+        plan: the variants and their seeds.
+        carry: how messages go from node to node, which no log tells.
+    """
+
+    def __init__(self, plan: Plan, carry: Carry = "values") -> None:
+        self.plan = plan
+        self._carry = carry
+        self._files = Files(plan.folder)
+        self._key = ""
+        self._evaluation: Evaluation
+        self._problem: Problem
+        self._drawn = False
+
+    def check(self) -> list[Job]:
+        """Build every variant under its first seed.
+
+        Raises:
+            ScenarioError: with the faults of all variants, each place once: what several
+                variants have in common is wrong in all of them.
+        """
+        jobs: list[Job] = []
+        faults: dict[tuple[str, str], Fault] = {}
+        for variant in self.plan.variants:
+            try:
+                jobs.append(self.build(variant, variant.seeds[0]))
+            except ScenarioError as error:
+                for fault in error.faults:
+                    faults.setdefault((fault.where, fault.key), fault)
+        if faults:
+            raise ScenarioError(sorted(faults.values(), key=file_order))
+        return jobs
+
+    def build(self, variant: Variant, seed: int) -> Job:
+        """Build one variant under one seed.
+
+        Raises:
+            ScenarioError: with all that the data, the files of the fleet and the network, or
+                the world as a whole cannot do although it is asked of them.
+        """
+        # With more threads the last bits of an optimum would depend on their number.
+        # What is too large for a float64 is infinite, here as in the run, which then diverges.
+        infinite = np.errstate(over="ignore", invalid="ignore")
+        with threadpool_limits(limits=1), infinite, drawing() as drawn:
+            job = self._build(variant, seed)
+            return replace(job, drawn=drawn() or self._drawn)
+
+    def _build(self, variant: Variant, seed: int) -> Job:
+        findings, scenario = Findings(variant), variant.scenario
+        check_counts(scenario, findings)
+        solved = self._solved(scenario, seed, findings)
+        groups = scenario.fleet or _ideal(solved)
+        carriage = carriage_of(scenario, self._carry, findings)
+        around = surroundings(scenario, groups, self._files, self.plan.folder, findings)
+        if solved:
+            losses = solved.problem.losses
+            policy = participation(scenario.participation, [loss.rows for loss in losses])
+            check_sizes(scenario.participation, len(around.members), findings)
+            check_deadline(scenario, around.makes, around.members, losses, findings)
+            looked_at = self._evaluation
+            measured = observers(scenario, looked_at.problem, findings)
+            job = Job(variant, seed, *solved, groups, around, policy, measured, looked_at)
+            closes = closing(
+                scenario, around.makes, policy, findings, lambda: slowest(job).patience
+            )
+            findings.settle()
+            return replace(job, participation=closes, carriage=carriage)
+        raise ScenarioError(findings.faults)
+
+    def _solved(self, scenario: Scenario, seed: int, findings: Findings) -> "_Solved | None":
+        """Return the problem and its solution; None where something is wrong with the data."""
+        try:
+            problem = self._get_problem(scenario, seed)
+            setting = self._setting(problem, scenario, seed)
+            algorithm = scenario.algorithm.configured(setting)
+            wanted = scenario.problem.optimum == "computed"
+            reference = algorithm.reference(problem) if wanted else None
+        except ParameterError as error:
+            findings.add(f"algorithm.{error.key}", str(error))
+            return None
+        except DataError as error:
+            findings.add(f"problem.{error.key}", str(error))
+            return None
+        if scenario.stop.gap is not None and reference is None:
+            findings.add("stop.gap", _no_gap(scenario))
+        return _Solved(problem, algorithm, reference, _concerns(algorithm, setting))
+
+    def _get_problem(self, scenario: Scenario, seed: int) -> Problem:
+        spec, clients = scenario.problem, scenario.clients or None
+        key = f"{spec.model_dump_json()} {clients} {seed}"
+        if key != self._key:
+            with drawing() as drawn:
+                self._problem = _problem(spec, clients, seed, self.plan.folder)
+                self._drawn = drawn()
+            self._evaluation = evaluation(self._problem)
+            self._key = key
+        return self._problem
+
+    def _setting(self, problem: Problem, scenario: Scenario, seed: int) -> Setting:
+        rows = [loss.rows for loss in problem.losses]
+        return Setting(
+            clients=len(rows),
+            dimension=problem.dimension,
+            smoothness=partial(problem.smoothness, scenario.algorithm.objective),
+            client_smoothness=lambda: problem.client_smoothness,
+            shape=problem.shape,
+            regulariser=problem.regulariser,
+            constrained=problem.loss.constrained,
+            features=lambda: _features(problem),
+            rng=partial(stream, seed, "shared"),
+            uplink=promise(scenario.wire.up, problem.dimension),
+            downlink=promise(scenario.wire.down, problem.dimension),
+            asked=participation(scenario.participation, rows).count,
+            quadratic=isinstance(problem.loss, LeastSquares) and not problem.loss.l1,
+            hessian=type(problem.loss).hessian is not Loss.hessian,
+            strongly_convex=problem.loss.l2 > 0 and convex(problem.loss),
+            kinked=isinstance(problem.loss, LinearLoss) and problem.loss.l1 > 0,
+            folder=self.plan.folder,
+            weights=problem.weights,
+        )
+
+
+def missing_data(plan: Plan) -> list[str]:
+    """Return the names of catalogued data sets that a plan needs and this machine lacks."""
+    missing: list[str] = []
+    for variant in plan.variants:
+        problem = variant.scenario.problem
+        for data in (problem.data, problem.test):
+            if isinstance(data, Catalogue) and data.name not in missing and data.fetchable:
+                missing.append(data.name)
+    return missing
+
+
+def _problem(spec: ProblemSpec, clients: int | None, seed: int, folder: Path) -> Problem:
+    streams = stream(seed, "data"), stream(seed, "test")
+    samples, test = load_both(spec.data, spec.test, folder, *streams)
+    rows = spec.split.assign(samples, clients, stream(seed, "split"))
+    return Problem.of(spec.loss, [samples.take(own) for own in rows], spec.penalty, test)
+
+
+def _features(problem: Problem) -> Features:
+    """Return the features of all clients, client by client; sparse ones stay so."""
+    parts = [part.X for part in problem.samples]
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.vstack(parts)
+    return vstack([csr_array(part) for part in parts], format="csr")
+
+
+class _Solved(NamedTuple):
+    """A problem, the method configured for it, its optimum where known, and what theory says."""
+
+    problem: Problem
+    algorithm: Algorithm
+    reference: Reference | None
+    concerns: tuple[Concern, ...]
+
+
+def _ideal(solved: _Solved | None) -> tuple[Group, ...]:
+    """Return as many ideal clients as the split has made."""
+    return (Group(count=len(solved.problem.losses)),) if solved else ()
+
+
+def _no_gap(scenario: Scenario) -> str:
+    if scenario.problem.optimum == "unknown":
+        return "problem.optimum is unknown, so there is no gap to it; leave one of the two out"
+    return f"no optimum is known for the loss {scenario.problem.loss.kind}, so no gap to it either"
+
+
+def _concerns(algorithm: Algorithm, setting: Setting) -> tuple[Concern, ...]:
+    """Return which conditions of its theory the method does not meet, as far as is known."""
+    concerns: list[Concern] = []
+    # The loss may lack a constant that the theory asks for; what was said before then counts.
+    with suppress(DataError):
+        concerns.extend(algorithm.concerns(setting))
+    return tuple(concerns)

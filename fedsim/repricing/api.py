@@ -1,0 +1,178 @@
+"""reprice(folder, overrides, out) -> Result."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from shutil import rmtree
+
+from fedsim.algorithms import ALGORITHMS
+from fedsim.analysis.comparing.belonging import parted
+from fedsim.blocks.renamed import renamed
+from fedsim.blocks.spec import Spec
+from fedsim.errors import DataError, Fault, FedsimError, RepricingError
+from fedsim.record.folder import RunFolder, read_json
+from fedsim.record.lock import held
+from fedsim.record.manifest import PRICED_FROM
+from fedsim.record.notes import RUNS, Note, Tell, untold
+from fedsim.record.result import Result
+from fedsim.record.studies import STUDY, Study, study_in
+from fedsim.record.writing import write_whole
+from fedsim.repricing.conditions import refusals
+from fedsim.repricing.original import Original
+from fedsim.repricing.proof import prove
+from fedsim.repricing.rebuilding import Repricing, rebuilt
+from fedsim.repricing.tape import read_tape
+from fedsim.running.execution import Watch, ending, execute, unwatched
+from fedsim.running.study import check_place
+from fedsim.scenario import Variant
+
+
+@renamed
+def reprice(
+    folder: str | Path,
+    overrides: Sequence[str],
+    out: str | Path,
+    *,
+    base: str | Path | None = None,
+    blocks: Sequence[type[Spec]] = (),
+    watch: Watch = unwatched,
+    tell: Tell = untold,
+) -> Result:
+    """Price finished runs again under another fleet or network.
+
+    What is written equals what a fresh run of the changed scenario would write, to the bit;
+    the manifest says beside that the run was not made but priced again. Models are those that
+    the run has kept: of one that ends earlier now, the last is known only if it was among them.
+
+    Args:
+        folder: of one run, of a variant, or all that `run` has written.
+        overrides: "key=value" texts laid on the scenario of each run: of its fleet, network,
+            stop rules or name.
+        out: where the run folders go.
+        base: where the relative paths of the scenario start, traces of radios among them; the
+            current folder if None.
+        blocks: classes of one's own that the scenario names.
+        watch: told of every round.
+        tell: told of runs that are left out, since they are of an earlier state of a scenario.
+
+    Raises:
+        RepricingError: a decision of a run might have been another; every reason is named.
+        ScenarioError: the changed scenario is wrong.
+        DataError: there is no run that has ended, its log does not tell enough, or `out` holds
+            runs that are no such pricing of these.
+        OccupiedError: somebody else is writing into `out`.
+        OutputError: something cannot be written.
+    """
+    (folders, others), out = parted(Path(folder)), Path(out)
+    if not folders:
+        raise DataError("folder", f"{folder} holds no runs, as fedsim run writes them")
+    originals = [Original.of(path, tuple(blocks)) for path in folders]
+    changed = [_changed(original, overrides) for original in originals]
+    faults = [
+        fault
+        for original, variant in zip(originals, changed, strict=True)
+        for fault in _refusals(original, variant, out)
+    ]
+    if faults:
+        raise RepricingError(list(dict.fromkeys(faults)))
+    study = _study(originals, changed, out)
+    check_place(study, out)
+    said = tuple(Note(path.parent.name, RUNS, text) for text, path in _once(others).items())
+    for note in said:
+        tell(note)
+    start = Path.cwd() if base is None else Path(base)
+    with held(out):
+        pairs = zip(originals, changed, strict=True)
+        runs = (_priced(_ready(*pair, start), out, watch) for pair in pairs)
+        return Result(out, _announced(study, out, runs), said)
+
+
+def _announced(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]:
+    """Say what a folder is to hold before it does; where the first run is refused, take it back."""
+    file = out / STUDY
+    before = file.read_bytes() if file.exists() else None
+    study.write(out)
+    done = list[Path]()
+    try:
+        done.extend(runs)
+    except FedsimError:
+        if not done:
+            file.unlink() if before is None else write_whole(file, before)
+        raise
+    return tuple(done)
+
+
+def _once(others: Mapping[Path, str]) -> dict[str, Path]:
+    """Return the first run of each that are left out for one reason."""
+    return {text: path for path, text in reversed(list(others.items()))}
+
+
+def _study(originals: Sequence[Original], changed: Sequence[Variant], out: Path) -> Study:
+    """Return what the runs belong to once they are priced, beside those priced before."""
+    first = originals[0]
+    name = first.scenario.name or first.folder.resolve().parents[1].name
+    seeds: dict[str, list[int]] = {}
+    for original in originals:
+        seeds.setdefault(original.name, []).append(original.scenario.seed)
+    variants = {each.name: each.fingerprint for each in changed}
+    own = Study(name, "", variants, priced=True, seeds=seeds)
+    there = study_in(out)
+    if there is None or not own.is_edited(there):
+        return own
+    changed_ones = own.changed(there)
+    for variant, known in there.seeds.items():
+        fresh = seeds.get(variant, [])
+        if variant not in changed_ones:
+            seeds[variant] = sorted({*known, *fresh})
+    return replace(own, variants={**there.variants, **variants}, seeds=seeds)
+
+
+def _ready(original: Original, variant: Variant, folder: Path) -> Repricing:
+    """Return what is to be re-enacted; of a method that is not fedsim's own, once it is proved."""
+    tape = read_tape(original.folder, len(original.samples))
+    run = rebuilt(original, variant, tape, folder)
+    if type(variant.scenario.algorithm) not in ALGORITHMS:
+        prove(original, _changed(original, ()), tape, folder)
+    return run
+
+
+def _changed(original: Original, overrides: Sequence[str]) -> Variant:
+    """Return the scenario of a run with the overrides laid on it, under the name of its variant."""
+    plan = original.plan(overrides)
+    if len(plan.variants) > 1:
+        text = "a run is priced under one scenario at a time; leave variants and sweep out"
+        raise RepricingError([Fault("", "variants", text)])
+    return replace(plan.variants[0], name=original.name)
+
+
+def _refusals(original: Original, variant: Variant, out: Path) -> Iterator[Fault]:
+    """Yield why a run cannot be priced again, as far as that is known beforehand."""
+    target = RunFolder.place(out, variant.name, variant.scenario.seed)
+    if target.resolve() == original.folder.resolve():
+        yield Fault("", "out", f"{target} is the run itself; give another folder")
+    looks = original.summary["looks"]
+    yield from refusals(original.scenario, variant, len(original.samples), looks)
+
+
+def _priced(run: Repricing, out: Path, watch: Watch) -> Path:
+    """Re-enact a run; nothing is left of one that would have gone another way.
+
+    Raises:
+        RepricingError: it would have.
+    """
+    made = run.original.manifest
+    origin = {PRICED_FROM: {"events": made["events"], "code": made["code"]}}
+    try:
+        path = execute(run, out, watch, origin)
+        summary = read_json(path / "summary.json")
+        if summary["status"] != "done":
+            raise run.error("fleet", str(summary["reason"]))
+    except RepricingError:
+        place = RunFolder.place(out, run.variant.name, run.seed)
+        rmtree(place, ignore_errors=True)
+        with suppress(OSError):  # where other runs of the variant are
+            place.parent.rmdir()
+        raise
+    watch(ending(run, out))
+    return path

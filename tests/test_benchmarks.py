@@ -58,3 +58,9 @@ def test_the_memory_benchmark_s_child_prints_a_peak() -> None:
     command = [sys.executable, str(BENCHMARKS / "memory.py"), "2"]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert int(out) > 10_000  # kB
+
+
+def test_a_large_fleet_of_which_few_are_asked_passes_the_audit() -> None:
+    command = [sys.executable, str(BENCHMARKS / "large_fleet.py"), "--one", "200", "--rounds", "2"]
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert set(json.loads(out)) == {"start", "round", "end", "bytes"}

@@ -1,6 +1,6 @@
 """Participation: how many are asked in a round, and when the round closes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import ceil, inf
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.ports import Array
 
-Order = Callable[[int, np.random.Generator], Sequence[int]]
+Order = Callable[[int, np.random.Generator], Iterable[int]]
 """Draws the order in which clients are asked, as far as they can take part: each client once,
 given how many draws there were before and the stream of the draws."""
 

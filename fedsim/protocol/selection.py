@@ -103,6 +103,7 @@ class Selection:
         if not self._draws:
             return self._clients
         self._number += 1
+        # The first few of a million are all that is looked at.
         if self._policy.order is None:
-            return list[ClientId](self._rng.permutation(len(self._clients)).tolist())
-        return self._policy.order(self._number - 1, self._rng)
+            return map(int, self._rng.permutation(len(self._clients)))
+        return map(int, self._policy.order(self._number - 1, self._rng))

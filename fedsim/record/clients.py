@@ -4,15 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedsim.ports import Array, node_name
-from fedsim.record.ledger import Ledger, Meters
+from fedsim.record.ledger import Ledger, Meters, Stores
 from fedsim.record.schema import Event
-
-_COUNTS = {
-    *("transmissions", "beacons", "silent", "late", "lost", "skipped"),
-    *("bits_up", "bits_down", "bits_again"),
-}
 
 
 def client_table(
@@ -25,48 +21,43 @@ def client_table(
         facts: further columns of what each client is, in front.
         meters: what the physical world showed at its end.
     """
-
-    def of(table: Array, event: Event) -> Array:
-        return np.asarray(table[event, 1:])
-
+    of, number = ledger.of, ledger.of_number
     idle = meters.idle_joules
-    transmissions = of(ledger.payload_count, Event.SEND)
-    frame = pd.DataFrame(
+    transmissions = number("payload_count", Event.SEND)
+    return pd.DataFrame(
         {
             "client": [node_name(client) for client in range(ledger.clients)],
             **facts,
             "transmissions": transmissions,
-            "beacons": of(ledger.count, Event.SEND) - transmissions,
-            "silent": of(ledger.count, Event.SILENT),
-            "late": of(ledger.count, Event.LATE),
-            "lost": of(ledger.count, Event.LOST),
-            "skipped": of(ledger.count, Event.SKIPPED),
-            "bits_up": of(ledger.bits, Event.SEND),
-            "bits_down": of(ledger.bits, Event.RECEIVE),
-            "bits_again": of(ledger.bits, Event.RETRANSMIT),
-            "compute_s": of(ledger.seconds, Event.COMPUTE),
-            "send_s": of(ledger.seconds, Event.SEND),
-            "receive_s": of(ledger.seconds, Event.RECEIVE),
-            "tail_s": of(ledger.seconds, Event.TAIL),
-            "offline_s": of(ledger.seconds, Event.ONLINE),
-            "off_s": of(ledger.seconds, Event.CHARGED),
-            "compute_joules": of(ledger.joules, Event.COMPUTE),
-            "send_joules": of(ledger.joules, Event.SEND),
-            "receive_joules": of(ledger.joules, Event.RECEIVE),
-            "retransmit_joules": of(ledger.joules, Event.RETRANSMIT),
-            "promotion_joules": of(ledger.joules, Event.PROMOTION),
-            "tail_joules": of(ledger.joules, Event.TAIL),
+            "beacons": number("count", Event.SEND) - transmissions,
+            "silent": number("count", Event.SILENT),
+            "late": number("count", Event.LATE),
+            "lost": number("count", Event.LOST),
+            "skipped": number("count", Event.SKIPPED),
+            "bits_up": number("bits", Event.SEND),
+            "bits_down": number("bits", Event.RECEIVE),
+            "bits_again": number("bits", Event.RETRANSMIT),
+            "compute_s": of("seconds", Event.COMPUTE),
+            "send_s": of("seconds", Event.SEND),
+            "receive_s": of("seconds", Event.RECEIVE),
+            "tail_s": of("seconds", Event.TAIL),
+            "offline_s": of("seconds", Event.ONLINE),
+            "off_s": of("seconds", Event.CHARGED),
+            "compute_joules": of("joules", Event.COMPUTE),
+            "send_joules": of("joules", Event.SEND),
+            "receive_joules": of("joules", Event.RECEIVE),
+            "retransmit_joules": of("joules", Event.RETRANSMIT),
+            "promotion_joules": of("joules", Event.PROMOTION),
+            "tail_joules": of("joules", Event.TAIL),
             "idle_joules": idle,
-            "joules": ledger.joules[:, 1:].sum(axis=0) + idle,
+            "joules": ledger.spent()[1:] + idle,
+            **_batteries(ledger.clients, meters.stores),
         }
     )
-    counts = [name for name in frame if name in _COUNTS]
-    return frame.astype(dict.fromkeys(counts, np.int64)).join(_batteries(meters), how="left")
 
 
-def _batteries(meters: Meters) -> pd.DataFrame:
-    """Return the columns of the batteries, by the client's number; others have NaN there."""
-    stores = meters.stores
+def _batteries(clients: int, stores: Stores) -> dict[str, Array]:
+    """Return the columns of the batteries; who has none has NaN there."""
     columns = {
         "initial_joules": stores.initial,
         "charged_joules": stores.charged,
@@ -74,4 +65,10 @@ def _batteries(meters: Meters) -> pd.DataFrame:
         "final_joules": stores.final,
         "depletions": stores.depletions.astype(np.float64),
     }
-    return pd.DataFrame(columns, index=stores.clients)
+    return {name: _spread(clients, stores.clients, held) for name, held in columns.items()}
+
+
+def _spread(clients: int, whose: NDArray[np.intp], held: Array) -> Array:
+    column = np.full(clients, np.nan)
+    column[whose] = held
+    return column

@@ -5,15 +5,14 @@ the meters of the physical world: what radios and processors say they spent, wha
 network says it took, delivered and still holds. `audit` compares the two.
 """
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.errors import AuditError
 from fedsim.ports import Array, node_name
-from fedsim.record.log import Rows
+from fedsim.record.log import Rows, numbered
 from fedsim.record.schema import Event
 
 RELATIVE_TOLERANCE = 1e-9
@@ -80,31 +79,27 @@ class Meters:
     stores: Stores = NO_STORES
 
 
-@dataclass(slots=True)
 class Ledger:
-    """Sums of the log by event and node; nodes are shifted by one, the server is row 0.
+    """Sums of the log by event and node, kept for the nodes that rows are about.
+
+    Args:
+        clients: M, how many there are, whether or not any row is about them.
 
     Attributes:
-        clients: M.
+        clients: the same.
         t: the time of the last row.
-        joules, seconds, bits: sums, bits with header and transport, shape (events, M + 1).
-        count: rows, shape (events, M + 1).
-        payload_count: rows whose message carries something, shape (events, M + 1).
     """
 
-    clients: int
-    t: float = 0.0
-    joules: Array = field(init=False)
-    seconds: Array = field(init=False)
-    count: Array = field(init=False)
-    payload_count: Array = field(init=False)
-    bits: Array = field(init=False)
-    _order: list[str] = field(init=False, default_factory=list)
+    _SUMS = ("joules", "seconds", "count", "payload_count", "bits")
+    _FIRST = 16  # how many nodes there is room for at first
 
-    def __post_init__(self) -> None:
-        shape = (len(Event), self.clients + 1)
-        for name in ("joules", "seconds", "count", "payload_count", "bits"):
-            setattr(self, name, np.zeros(shape))
+    def __init__(self, clients: int) -> None:
+        self.clients = clients
+        self.t = 0.0
+        self._order: list[str] = []
+        self._seen = 0
+        self._place = np.full(clients + 1, -1, np.int32)  # of each node's column; -1 for none yet
+        self._sums = {name: np.zeros((len(Event), self._FIRST)) for name in self._SUMS}
 
     def absorb(self, rows: Rows) -> None:
         """Add a chunk of the log."""
@@ -113,17 +108,64 @@ class Ledger:
             at = int(np.argmax(np.diff(times) < 0))
             self._order.append(f"time runs back from {float(times[at])} to {float(times[at + 1])}")
         self.t = float(times[-1])
-        cell = rows["event"].astype(np.intp) * (self.clients + 1) + rows["node"] + 1
+        nodes, number = numbered(rows["node"] + 1, self.clients + 1)
+        cell = rows["event"].astype(np.intp) * len(nodes) + number
+        places = self._places(nodes)
         bits = rows["payload_bits"] + rows["header_bits"] + rows["transport_bits"]
-        self.joules += self._sum(cell, rows["joules"])
-        self.seconds += self._sum(cell, rows["duration"])
-        self.count += self._sum(cell, np.ones(len(rows)))
-        self.payload_count += self._sum(cell, np.sign(rows["payload_bits"]))
-        self.bits += self._sum(cell, bits)
+        weights = rows["joules"], rows["duration"], None, np.sign(rows["payload_bits"]), bits
+        size = len(Event) * len(nodes)
+        for name, each in zip(self._SUMS, weights, strict=True):
+            sums = np.bincount(cell, each, minlength=size)
+            self._sums[name][:, places] += sums.reshape(len(Event), len(nodes))
 
-    def _sum(self, cell: NDArray[np.intp], weights: NDArray[Any]) -> Array:
-        sums = np.bincount(cell, weights, minlength=self.joules.size)
-        return sums.astype(np.float64, copy=False).reshape(self.joules.shape)
+    def _places(self, nodes: NDArray[np.intp]) -> NDArray[np.int32]:
+        """Return the columns of some nodes, each once; those seen for the first time get one."""
+        new = nodes[self._place[nodes] < 0]
+        self._place[new] = np.arange(self._seen, self._seen + len(new))
+        self._seen += len(new)
+        room = self._sums["count"].shape[1]
+        if self._seen > room:
+            more = ((0, 0), (0, max(self._seen, 2 * room) - room))
+            self._sums = {name: np.pad(table, more) for name, table in self._sums.items()}
+        return self._place[nodes]
+
+    def _of_nodes(self, sums: Array) -> Array:
+        """Return sums by column as sums by node; nodes are shifted by one, the server is first."""
+        spread = np.zeros((*sums.shape[:-1], self.clients + 1))
+        seen = self._place >= 0
+        spread[..., seen] = sums[..., self._place[seen]]
+        return spread
+
+    @property
+    def joules(self) -> Array:
+        """Joules, shape (events, M + 1): of all nodes, the server first."""
+        return self._of_nodes(self._sums["joules"])
+
+    @property
+    def count(self) -> Array:
+        """How many rows there are, shape as of `joules`."""
+        return self._of_nodes(self._sums["count"])
+
+    def spent(self) -> Array:
+        """Return the joules of each node over all events, shape (M + 1,), the server first."""
+        return self._of_nodes(self._sums["joules"].sum(axis=0))
+
+    def of(self, what: str, event: Event) -> Array:
+        """Return what an event has come to by client, shape (M,).
+
+        Args:
+            what: "joules", "seconds", "bits" with header and transport, "count" of rows, or
+                "payload_count" of those whose message carries something.
+            event: of the rows.
+        """
+        return np.asarray(self._of_nodes(self._sums[what][event])[1:])
+
+    def of_number(self, what: str, event: Event) -> NDArray[np.int64]:
+        """Return the same for what is counted: whole numbers."""
+        return self.of(what, event).astype(np.int64)
+
+    def _total(self, event: Event) -> int:
+        return int(self._sums["bits"][event].sum())
 
     def audit(self, meters: Meters) -> None:
         """Compare the log with the world.
@@ -132,7 +174,7 @@ class Ledger:
             AuditError: bits, joules or times do not agree; every difference is named.
         """
         sent, again, received, lost = (
-            int(self.bits[event].sum())
+            self._total(event)
             for event in (Event.SEND, Event.RETRANSMIT, Event.RECEIVE, Event.LOST)
         )
         faults = list(self._order)
@@ -150,23 +192,22 @@ class Ledger:
             raise AuditError("the ledger does not add up: " + "; ".join(faults))
 
     def _energy_faults(self, meters: Meters) -> list[str]:
-        per_node = self.joules.sum(axis=0)
+        logged, metered = self.spent(), meters.joules
+        differ = ~np.isclose(logged[1:], metered, rtol=RELATIVE_TOLERANCE, atol=_TINY)
         faults = [
-            f"joules of {node_name(client)}: {float(logged)} logged, {float(metered)} metered"
-            for client, (logged, metered) in enumerate(
-                zip(per_node[1:], meters.joules, strict=True)
-            )
-            if not np.isclose(logged, metered, rtol=RELATIVE_TOLERANCE, atol=_TINY)
+            f"joules of {node_name(int(client))}: {float(logged[client + 1])} logged,"
+            f" {float(metered[client])} metered"
+            for client in np.flatnonzero(differ)
         ]
         idle = float(meters.idle_joules.sum())
-        if not np.isclose(per_node[0], idle, rtol=RELATIVE_TOLERANCE, atol=_TINY):
-            faults.append(f"idle joules: {float(per_node[0])} logged, {idle} metered")
+        if not np.isclose(logged[0], idle, rtol=RELATIVE_TOLERANCE, atol=_TINY):
+            faults.append(f"idle joules: {float(logged[0])} logged, {idle} metered")
         return faults
 
     def _battery_faults(self, meters: Meters) -> list[str]:
         """Compare what batteries lost with what their clients spent."""
         stores = meters.stores
-        spent = self.joules.sum(axis=0)[1:] + meters.idle_joules
+        spent = self.spent()[1:] + meters.idle_joules
         # What goes in and out may be far more than what is in store, and sets the rounding.
         scale = stores.initial + stores.charged + stores.drained
         books = {

@@ -48,7 +48,7 @@ class EventLog:
         self._parts = Parts(folder, "events")
         self._audit = audit
         self._digest = hashlib.sha256()
-        self._nodes = pa.array([node_name(node) for node in range(-1, clients)])
+        self._clients = clients
         self._words: dict[str, int] = {}
         self._buffer = bytearray()
         self._limit = _FIRST_CHUNK * ROW.size
@@ -184,11 +184,36 @@ class EventLog:
         }
         columns["seq"] = pa.array(np.arange(self.rows, self.rows + len(rows)))
         columns["event"] = _category(rows["event"], pa.array(EVENT_NAMES))
-        columns["node"] = _category(rows["node"] + 1, self._nodes)
-        columns["peer"] = _category(rows["peer"] + 1, self._nodes)
+        columns["node"], columns["peer"] = self._named(rows["node"], rows["peer"])
         columns["message"] = _category(rows["message"], words)
         columns["detail"] = _category(rows["detail"], words)
         return pa.table([columns[name] for name in ARROW_SCHEMA.names], schema=ARROW_SCHEMA)
+
+    def _named(self, *columns: NDArray[np.int32]) -> list[pa.Array]:
+        """Return the names of nodes; only those of this chunk are written, in order."""
+        # Shifted by two: whoever is nobody is the first, and has no name.
+        both = np.concatenate(columns) - NO_PEER
+        nodes, numbers = numbered(both, self._clients - NO_PEER)
+        nobody = int(len(nodes) > 0 and nodes[0] == 0)
+        names = pa.array([node_name(node) for node in (nodes[nobody:] + NO_PEER).tolist()])
+        each = np.split(numbers - nobody, len(columns))
+        return [_category(codes, names) for codes in each]
+
+
+def numbered(ids: NDArray[np.integer], most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return which ids there are, in order, and of each its number among them.
+
+    It takes a moment for every id that there could be, and nothing is sorted.
+
+    Args:
+        ids: from 0, in any order, shape (n,).
+        most: they are all below this.
+    """
+    place = np.zeros(most, np.intp)
+    place[ids] = 1
+    present = np.flatnonzero(place)
+    place[present] = np.arange(len(present))
+    return present, place[ids]
 
 
 def _expand(records: Rows) -> Rows:

@@ -3,7 +3,7 @@
 # ruff: noqa: ARG002 - an order may need less than its base hands over
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -71,7 +71,7 @@ class Sample(Rounds):
         return self
 
     @abstractmethod
-    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Sequence[int]:
+    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
         """Return all clients, from 0, in the order in which they are taken until enough are asked.
 
         Who cannot take part at the time is passed over.
@@ -88,9 +88,10 @@ class UniformParticipation(Sample):
 
     kind: Literal["uniform"] = Field(default="uniform", description="a sample of all clients")
 
-    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Sequence[int]:
+    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
         """Return a random permutation."""
-        return list[int](rng.permutation(len(samples)).tolist())
+        order: Iterable[int] = rng.permutation(len(samples))
+        return order
 
 
 class WeightedParticipation(Sample):
@@ -99,7 +100,7 @@ class WeightedParticipation(Sample):
     kind: Literal["weighted"] = Field(default="weighted", description="a weighted sample")
     by: Literal["samples"] = Field(default="samples", description="what a client weighs")
 
-    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Sequence[int]:
+    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
         """Return an order in which the next client is drawn in proportion to its samples."""
         return by_weight(samples, number, rng)
 

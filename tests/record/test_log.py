@@ -95,6 +95,24 @@ def test_categories_are_pandas_categoricals(tmp_path: Path) -> None:
         assert isinstance(kinds[name], pd.CategoricalDtype)
 
 
+def test_only_the_names_of_nodes_that_are_in_a_chunk_are_written_with_it(tmp_path: Path) -> None:
+    log = log_in(tmp_path, clients=1_000_000)
+    pairs = [(-1, 999_999), (3, -1), (999_999, -2), (70_000, 3)]
+    for node, peer in pairs:
+        log.append(0.0, 0.0, Event.SEND, node, peer)
+        log.flush()
+    log.append(0.0, 0.0, Event.COMPUTE, 3)
+    log.close()
+    table = read_table(tmp_path, "events")
+    seen = read(tmp_path)
+    named = [(node_name(node), None if peer == -2 else node_name(peer)) for node, peer in pairs]
+    written = seen[["node", "peer"]].astype(object).where(seen[["node", "peer"]].notna(), None)
+    assert [*written.itertuples(index=False, name=None)] == [*named, ("client-3", None)]
+    assert set(table["node"].combine_chunks().dictionary.to_pylist()) == {
+        name for pair in named for name in pair if name is not None
+    }
+
+
 def test_the_log_can_be_read_while_the_run_goes_on_and_after_a_kill(tmp_path: Path) -> None:
     log = log_in(tmp_path)
     for number in range(1000):

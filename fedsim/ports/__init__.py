@@ -25,7 +25,7 @@ from fedsim.ports.messages import (
     node_name,
 )
 from fedsim.ports.work import Basis, Oracle, Work, alike
-from fedsim.ports.worlds import Client, Server
+from fedsim.ports.worlds import Client, Node, Server
 
 __all__ = [
     "DENSE",
@@ -40,6 +40,7 @@ __all__ = [
     "ClientId",
     "Meaning",
     "Message",
+    "Node",
     "Noted",
     "Oracle",
     "Packer",

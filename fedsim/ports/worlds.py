@@ -1,4 +1,4 @@
-"""The world as an algorithm sees it: from the server, and from a client."""
+"""The world as an algorithm sees it: from the server, from a client, and from one of peers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -145,5 +145,54 @@ class Client(Protocol):
         Args:
             work: what to compute.
             begun: told the number of each of its pieces, from 1, as that begins.
+        """
+        ...
+
+
+class Node(Client, Protocol):
+    """The world as one of peers sees it: a client whose neighbours take the server's place."""
+
+    @property
+    def neighbours(self) -> Sequence[ClientId]:
+        """Whom it speaks to, in order; those that are gone for good are not among them."""
+        ...
+
+    @property
+    def weights(self) -> Mapping[ClientId, float]:
+        """Its neighbours' weights in the mixing matrix, which is symmetric; its rows add up to 1.
+
+        Its own weight is what they leave to 1.
+        """
+        ...
+
+    @property
+    def initial(self) -> Array:
+        """The initial model, which is the same at every node, shape (d,)."""
+        ...
+
+    async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
+        """Tell the neighbours something, and wait for what they say in this exchange.
+
+        The k-th exchange of a node is that of the k-th ones of its neighbours. It is over when all
+        that are there have been heard, or at the deadline of the scenario; what comes later is
+        dropped.
+
+        Args:
+            message: for all neighbours, or one each. To whom it leaves out there is nothing to say.
+
+        Returns:
+            What they have said, by neighbour. Who had nothing to say is not in it.
+        """
+        ...
+
+    def commit(self, model: Array, **measures: float) -> None:
+        """Close the node's round.
+
+        Once all have committed a round, the observer evaluates the mean of its models and how far
+        they are apart, and the stop rules are applied. Where one applies the call does not return.
+
+        Args:
+            model: the node's, shape (d,).
+            measures: further figures; the round table has their mean over the nodes.
         """
         ...

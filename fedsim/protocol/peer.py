@@ -8,6 +8,7 @@ an earlier one is too late for anything: its sender's model is older than what r
 from collections.abc import Mapping, Sequence
 
 from fedsim.ports import ClientId, Message, Reply, node_name
+from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.envelope import BEACON, Envelope
 from fedsim.protocol.errors import LocalProtocolError, RemoteProtocolError
 from fedsim.protocol.exchange import Exchange
@@ -26,6 +27,7 @@ class PeerEnd:
         beacons: whether a neighbour is told by an empty message that there is nothing for it.
         deadline: so long after it was opened an exchange is overdue, s; infinite for never.
         header_bits: in front of every message.
+        carriage: how messages are carried.
 
     Attributes:
         round: the one that is open, from 1.
@@ -43,6 +45,7 @@ class PeerEnd:
         beacons: bool,
         deadline: float,
         header_bits: int,
+        carriage: Carriage = VALUES,
     ) -> None:
         self.id = node
         self.round = 1
@@ -53,6 +56,7 @@ class PeerEnd:
         self._known = frozenset(neighbours)
         self._beacons = beacons
         self._header_bits = header_bits
+        self._carriage = carriage
         self._exchanges = 0
         self._exchange: Exchange | None = None
         self._early: dict[int, dict[ClientId, Envelope]] = {}  # by exchange and sender
@@ -88,7 +92,8 @@ class PeerEnd:
         return [(self._seal(what), (one,)) for one, what in said if what is not None]
 
     def _seal(self, message: Message) -> Envelope:
-        return Envelope(message, self.round, self._exchanges + 1, self._header_bits)
+        envelope = Envelope(message, self.round, self._exchanges + 1, self._header_bits)
+        return self._carriage.seal(envelope, self.id)
 
     # -- facts -------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.cells import CellNetwork
 from fedsim.sim.network.courses import Course, courses, delay
 from fedsim.sim.network.lanes import Lane
+from fedsim.sim.network.peers import PeerNetwork, Ways
 from fedsim.sim.network.transport import Network
 from fedsim.sim.power.cellular import CellularRadio
 from fedsim.sim.power.processor import Processor
@@ -23,6 +24,7 @@ from fedsim.sim.power.rest import RestMeter
 from fedsim.sim.power.supply import Supply
 from fedsim.sim.presence import Presence
 from fedsim.sim.setup import Member, Setup
+from fedsim.sim.worker import Equipment
 
 
 class Fleet:
@@ -75,7 +77,9 @@ class Fleet:
 
     def _lanes(self, setup: Setup) -> tuple[list[Lane], list[Lane]]:
         fleet = setup.fleet
-        topology = setup.topology or star(len(fleet))
+        # Among peers a lane is a radio alone: the links depend on whom a message is for.
+        links = setup.topology if setup.overlay is None else None
+        topology = links or star(len(fleet))
         up, down = courses(
             self._calendar,
             topology,
@@ -136,6 +140,27 @@ class Fleet:
         if not up:
             for lane in self._followers.get(client, ()):
                 lane.radio.change(up, rate)
+
+    def peer_network(self, setup: Setup) -> PeerNetwork:
+        """Return the network that these lanes make among peers."""
+        ways = Ways(self._calendar, setup.topology, self._watched(setup), self._changed)
+        return PeerNetwork(self._calendar, self.up, self.down, self._log, self._traffic, ways)
+
+    def equipment(self, setup: Setup, client: ClientId, looks: set[str]) -> Equipment:
+        """Return what a client works with; `looks` takes note of what its method looks at."""
+        return Equipment(
+            calendar=self._calendar,
+            processor=self.processors[client],
+            supply=self.supplies[client],
+            evaluator=setup.evaluator,
+            log=self._log,
+            traffic=self._traffic,
+            oracle=setup.fleet[client].oracle,
+            state=setup.algorithm.memory(setup.initial),
+            rng=setup.rng,
+            take_back=setup.algorithm.undelivered,
+            looks=looks,
+        )
 
     def joules(self) -> Array:
         """Return what each client spent beyond its idle power, shape (M,)."""

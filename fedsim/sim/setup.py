@@ -10,6 +10,7 @@ from fedsim.computing import Evaluator, OneByOne
 from fedsim.physics.availability import ALWAYS, Presence
 from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel
+from fedsim.physics.overlay import Overlay
 from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.topology import Topology
 from fedsim.ports import Array, ClientId, Oracle, Packer
@@ -17,11 +18,24 @@ from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stopping import StopRules
-from fedsim.sim.client import Handler, TakeBack
+from fedsim.sim.client import Handler
+from fedsim.sim.worker import TakeBack
 
 
-class Method(Protocol):
-    """What the world needs of an algorithm: `fedsim.algorithms.Algorithm` has it."""
+class Remembers(Protocol):
+    """What the world needs of any algorithm."""
+
+    @property
+    def undelivered(self) -> TakeBack:
+        """Take note at a client that its message is lost."""
+        ...
+
+    def memory(self, initial: Array) -> Any:  # noqa: ANN401
+        """Return a client's memory."""
+
+
+class Method(Remembers, Protocol):
+    """What a star needs of an algorithm: `fedsim.algorithms.Algorithm` has it."""
 
     async def serve(self, server: Any) -> None:  # noqa: ANN401
         """Run the server."""
@@ -31,13 +45,12 @@ class Method(Protocol):
         """Answer a message that has reached a client."""
         ...
 
-    @property
-    def undelivered(self) -> TakeBack:
-        """Take note at a client that its message is lost."""
-        ...
 
-    def memory(self, initial: Array) -> Any:  # noqa: ANN401
-        """Return a client's memory."""
+class PeerMethod(Remembers, Protocol):
+    """What peers need of one: `fedsim.algorithms.PeerAlgorithm` has it."""
+
+    async def live(self, node: Any) -> None:  # noqa: ANN401
+        """Run a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +93,7 @@ class Setup:
         header_bits: in front of every message.
         rng: returns the random stream of a purpose and an entity.
         topology: the links between clients and server; None for none that bind.
+        overlay: who speaks to whom where there is no server, but peers; None in a star.
         sharing: how links are shared: "fluid" (max-min), or "lv08", SimGrid's model of TCP.
         cells: whether a broadcast is one transmission that a whole group hears.
         silence: how a client keeps quiet.
@@ -89,7 +103,7 @@ class Setup:
         carriage: how messages are carried.
     """
 
-    algorithm: Method
+    algorithm: Method | PeerMethod
     fleet: Sequence[Member]
     initial: Array
     smoothness: Callable[[], Array]
@@ -101,6 +115,7 @@ class Setup:
     rng: Callable[..., np.random.Generator]
     measures: Sequence[Callable[[Array], Mapping[str, float]]] = ()
     topology: Topology | None = None
+    overlay: Overlay | None = None
     sharing: Literal["fluid", "lv08"] = "fluid"
     cells: bool = False
     silence: SilencePolicy = field(default_factory=SilencePolicy)

@@ -15,6 +15,7 @@ from fedsim.scenario import load
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World
+from tests.sim.worlds import star
 
 CLIENTS = 4
 PROBLEM: dict[str, Any] = {
@@ -125,9 +126,11 @@ class Listening:
 
     def coming(self, client: ClientId) -> list[Payload]:
         """Return those that are on their way, or wait for the next round to open."""
-        lane = self.world._network._up[client]
+        lane = self.world.actors.network._up[client]
         envelopes = [one for one in (lane.current, *lane.queue) if one is not None]
-        late = [reply.message for reply in self.world._server._end.late if reply.client == client]
+        late = [
+            reply.message for reply in star(self.world).server._end.late if reply.client == client
+        ]
         messages = [*late, *(envelope.message for envelope in envelopes)]
         return [payload for message in messages for payload in message.payloads()]
 

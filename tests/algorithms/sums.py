@@ -172,7 +172,7 @@ class Watched:
         pairs = zip(server.weights, self._memories, strict=True)
         held = sum(p * self._held(each, message) for p, each in pairs)
         coming = [(reply.client, reply.message) for reply in server._end.late]
-        for client, lane in enumerate(self.world._network._up):
+        for client, lane in enumerate(self.world.actors.network._up):
             waiting = [one for one in (lane.current, *lane.queue) if one is not None]
             coming += [(client, envelope.message) for envelope in waiting]
         way = sum((server.weights[client] * self._told(said) for client, said in coming), start=0.0)

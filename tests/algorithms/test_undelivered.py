@@ -19,6 +19,7 @@ from fedsim.record.book import Book
 from fedsim.scenario import load
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World
+from tests.sim.worlds import star
 
 CLIENTS = 7
 RADIO = {"kind": "wifi", "latency": "10 ms", "tries": 1}
@@ -81,9 +82,9 @@ class Watch:
     def look(self, server: SimServer) -> None:
         """Compare the two ends."""
         assert self.world is not None
-        held = [client.state.held for client in self.world._clients]
+        held = [client.state.held for client in star(self.world).clients]
         coming = [reply.message for reply in server._end.late]
-        for lane in self.world._network._up:
+        for lane in self.world.actors.network._up:
             waiting = [lane.current, *lane.queue]
             coming += [envelope.message for envelope in waiting if envelope is not None]
         deltas = [message.delta.values for message in coming if isinstance(message, Innovation)]

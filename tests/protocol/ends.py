@@ -128,7 +128,7 @@ class Client:
         self.oracle: Oracle = setup.fleet[client].oracle
         self.state: Any = setup.algorithm.memory(setup.initial)
         self.rng: np.random.Generator = setup.rng("client", client)
-        self._method, self._evaluator = setup.algorithm, setup.evaluator
+        self._method, self._evaluator = job.algorithm, setup.evaluator
 
     @property
     def round(self) -> int:

@@ -48,7 +48,7 @@ def test_going_away_amid_an_upload_loses_it_and_it_is_paid_up_to_then() -> None:
     assert told(run, "lost", "t", "node", "payload_bits", "detail") == [
         (3.0, "client-0", 64, "aborted")
     ]
-    ((when, message),) = run.world._clients[0].state.taken_back
+    ((when, message),) = run.clients[0].state.taken_back
     assert (when, message.label) == (3.0, "answer")
     assert seen == [(3.0, [])]
 
@@ -159,7 +159,7 @@ def test_a_handler_that_answers_all_the_same_is_not_heard_and_is_told_so() -> No
     members = [member(None, online(0.0, 3.0, 4.0, inf))]
     run, seen = gathered(handle, members, 2)
     assert seen == [(3.0, []), (12.0, [(0, 2)])]
-    ((when, message),) = run.world._clients[0].state.taken_back
+    ((when, message),) = run.clients[0].state.taken_back
     assert (when, message.bits) == (3.0, 80)
 
 

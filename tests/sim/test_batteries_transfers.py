@@ -51,7 +51,7 @@ def test_an_upload_is_broken_off_when_the_battery_is_empty() -> None:
     assert told(run, "lost", "t", "node", "payload_bits", "detail") == [
         (5.0, "client-0", 80, "aborted")
     ]
-    ((when, message),) = run.world._clients[0].state.taken_back
+    ((when, message),) = run.clients[0].state.taken_back
     assert (when, message.label) == (5.0, "answer")
     assert (run.t, run.world.meters().bits_lost) == (5.0, 80)
 
@@ -66,7 +66,7 @@ def test_a_download_is_broken_off_when_the_battery_is_empty() -> None:
         (4.0, "client-0", 4.0, 9.0, 0, "aborted")
     ]
     assert told(run, "lost", "t", "node") == [(4.0, "server")]
-    assert run.world._clients[0].state.taken_back == []
+    assert run.clients[0].state.taken_back == []
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_an_uplink_that_is_lost_for_good_is_told_to_the_algorithm_and_to_nobody_
     assert run.of("receive", node="server") == []
     assert sum(row["joules"] for row in run.rows) == 3 * 64.0
     assert run.times("round") == [5.0]  # the server learns of it by its deadline
-    ((when, message),) = run.world._clients[0].state.taken_back
+    ((when, message),) = run.clients[0].state.taken_back
     assert (when, message.label) == (3.0, "answer")
     assert run.world.meters().bits_lost == 3 * 128
 
@@ -113,7 +113,7 @@ def test_a_downlink_that_is_lost_for_good_never_reaches_the_handler() -> None:
     ]
     assert told(run, "lost", "node", *BITS) == [("server", 192, 0, 64)]
     assert (run.of("retransmit"), run.times("round")) == ([], [5.0])
-    assert run.world._clients[0].state.taken_back == []
+    assert run.clients[0].state.taken_back == []
 
 
 def test_a_beacon_that_is_lost_is_nothing_to_take_back() -> None:
@@ -125,7 +125,7 @@ def test_a_beacon_that_is_lost_is_nothing_to_take_back() -> None:
     run, seen = gathered(quiet, [member(radio=radio)], 1, header_bits=16, participation=policy)
     assert seen == [(5.0, [])]
     assert told(run, "lost", "message") == [("beacon",)]
-    assert run.world._clients[0].state.taken_back == []
+    assert run.clients[0].state.taken_back == []
 
 
 def test_a_message_without_a_bit_cannot_be_lost() -> None:

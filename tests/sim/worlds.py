@@ -25,6 +25,7 @@ from fedsim.record.parts import read_table
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
+from fedsim.sim.star import Star
 from fedsim.sim.world import World
 from fedsim.streams import stream
 from tests.sim.radios import RadioModel, client_of
@@ -149,6 +150,12 @@ def fleet(*members: tuple[DeviceModel, RadioModel]) -> list[Member]:
     return [client_of(device, radio, NO_LOSS) for device, radio in members]
 
 
+def star(world: World) -> Star:
+    """Return the server and the clients of a world."""
+    assert isinstance(world.actors, Star)
+    return world.actors
+
+
 @dataclass
 class Run:
     """What a run has left.
@@ -171,6 +178,10 @@ class Run:
     @property
     def t(self) -> float:
         return self.world.calendar.now
+
+    @property
+    def clients(self) -> Sequence[SimClient]:
+        return star(self.world).clients
 
     def of(self, event: str, **wanted: object) -> list[Row]:
         """Return the rows of an event that have these values."""

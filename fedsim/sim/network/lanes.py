@@ -21,6 +21,7 @@ class Lane:
 
     Attributes:
         sender, receiver: its ends.
+        mortal: whether its client may have to break off.
         cap: the rate of every message where it is always the same, else None.
         signal: what the rate follows while a message is under way, if anything.
         packets: how messages are cut up.
@@ -52,6 +53,7 @@ class Lane:
         "free_at",
         "instant",
         "latency",
+        "mortal",
         "packets",
         "plain",
         "process",
@@ -85,17 +87,15 @@ class Lane:
         self.up = up
         self.sender, self.receiver = (client, SERVER) if up else (SERVER, client)
         self.radio = radio
-        self.course = course
         self.carrier = carrier
         self.process = process
         self.cap = rate.constant
         self.signal = rate.signal
-        self.latency = latency
         self.packets = packets = radio.law.packaging
         self.framing = packets if packets.overhead else None
         self.plain = self.cap is not None and process is None and radio.detached
-        self.quick = self.plain and course.open and not mortal
-        self.instant = self.quick and self.cap == inf and self.latency == 0.0
+        self.mortal = mortal
+        self.lead(course, latency)
         self.queue: deque[Envelope] = deque()
         self.free_at = 0.0
         self.rest = 0.0
@@ -107,6 +107,13 @@ class Lane:
         self.transfer: Transfer | None = None
         self.turn = 0
         self.receive: Receive
+
+    def lead(self, course: Course, latency: float) -> None:
+        """Take this course from the next message on, after this latency, s."""
+        self.course = course
+        self.latency = latency
+        self.quick = self.plain and course.open and not self.mortal
+        self.instant = self.quick and self.cap == inf and latency == 0.0
 
     def messages(self) -> list[Envelope]:
         """Return the message under way, if any, and those that wait, in order."""

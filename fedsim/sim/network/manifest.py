@@ -2,7 +2,7 @@
 
 from math import nan
 
-from fedsim.ports import SERVER
+from fedsim.ports import ClientId
 from fedsim.protocol.envelope import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.schema import Event
@@ -127,7 +127,7 @@ class Manifest:
         detail: str = "",
     ) -> None:
         # A message stands in a row of its sender, but for what it is to its receiver.
-        ends = lane.sender, lane.receiver
+        ends = self._ends(lane, envelope)
         node, peer = ends[::-1] if event is Event.RECEIVE else ends
         supply = lane.radio.supply
         self._log.append(
@@ -140,6 +140,10 @@ class Manifest:
             envelope.word,
             *bits,
             joules=joules,
-            state_of_charge=nan if supply is None or node == SERVER else supply.share,
+            state_of_charge=nan if supply is None or node != lane.client else supply.share,
             detail=self._log.word(detail),
         )
+
+    def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:  # noqa: ARG002
+        """Return who sends a message to whom."""
+        return lane.sender, lane.receiver

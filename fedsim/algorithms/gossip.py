@@ -1,0 +1,60 @@
+"""Stochastic gradient descent of peers, each of whom mixes its model with its neighbours'.
+
+Lian, Zhang, Zhang, Hsieh, Zhang, Liu, "Can Decentralized Algorithms Outperform Centralized
+Algorithms? A Case Study for Decentralized Parallel Stochastic Gradient Descent", NeurIPS 2017,
+algorithm 1 (D-PSGD). With full gradients it is decentralised gradient descent (Nedic, Ozdaglar,
+"Distributed Subgradient Methods for Multi-Agent Optimization", IEEE Trans. Autom. Control 2009).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pydantic import Field, PositiveInt
+
+from fedsim.algorithms.peers import PeerAlgorithm
+from fedsim.algorithms.step_sizes import StepSize
+from fedsim.ports import Meaning, Message, Node, Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Model(Message):
+    """A node's model x_j."""
+
+    x: Payload
+
+
+class DPSGD(PeerAlgorithm):
+    """Decentralised parallel SGD: every node mixes its model with its neighbours', and steps.
+
+    It minimises (1/M) sum_i f_i, and so their sum. With a constant step size it ends near the
+    optimum, and the models near one another, the nearer the shorter the step. W has the weights of
+    Metropolis and Hastings. What a neighbour that is gone, or late, does not say, the node's own
+    model stands for.
+    """
+
+    kind: Literal["d-psgd"] = "d-psgd"
+    source: ClassVar[str] = (
+        "Lian, Zhang, Zhang, Hsieh, Zhang, Liu: Can Decentralized Algorithms Outperform"
+        " Centralized Algorithms?, NeurIPS 2017, algorithm 1"
+    )
+    measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
+    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
+    downlink: ClassVar[Mapping[str, Meaning]] = {}
+    messages: ClassVar[tuple[type[Message], ...]] = (Model,)
+
+    step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L_max ("1/L_max")')
+    batch: PositiveInt | None = Field(
+        default=None, description="samples of a gradient; all of a client's where null"
+    )
+
+    async def live(self, node: Node) -> None:
+        """Run a node; the numbers are those of the box."""
+        x, gamma = node.initial, float(self.step_size)
+        while True:
+            gradient = await node.compute(node.oracle.minibatch(x, self.batch, node.rng))  # 2, 3
+            mixed = x
+            for reply in await node.exchange(Model(node.pack(x))):  # 4
+                mixed = mixed + node.weights[reply.client] * (reply.message.x.values - x)
+            x = mixed - gamma * gradient  # 5
+            node.commit(x)

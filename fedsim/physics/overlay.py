@@ -1,0 +1,162 @@
+"""Overlays: which nodes speak to which, whatever links there are below.
+
+The links and the routes are those of `fedsim.physics.topology`; an overlay says who is whose
+neighbour on top of them.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import networkx as nx
+import numpy as np
+from pydantic import Field, model_validator
+
+from fedsim.blocks.choice import failure
+from fedsim.blocks.registry import Registry
+from fedsim.blocks.spec import Spec
+from fedsim.errors import DataError
+from fedsim.ports import ClientId
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """Who speaks to whom among peers.
+
+    Attributes:
+        neighbours: of every node, by number.
+    """
+
+    neighbours: tuple[tuple[ClientId, ...], ...]
+
+    @property
+    def edges(self) -> int:
+        """How many pairs of neighbours there are."""
+        return sum(map(len, self.neighbours)) // 2
+
+    def weights(self, node: ClientId) -> Mapping[ClientId, float]:
+        """Return the weights of a node's neighbours; its own is what is left to 1.
+
+        They are those of Metropolis and Hastings (Xiao, Boyd, Kim, "Distributed Average
+        Consensus with Least-Mean-Square Deviation", 2007): 1 / (1 + the larger degree of the two),
+        with which the mixing matrix is symmetric and doubly stochastic on every graph.
+        """
+        own, degree = self.neighbours[node], len(self.neighbours[node])
+        return {other: 1 / (1 + max(degree, len(self.neighbours[other]))) for other in own}
+
+
+class Neighbours(Spec):
+    """A way to say which nodes are neighbours."""
+
+    kind: str
+
+    @abstractmethod
+    def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
+        """Return the graph of neighbours of the nodes 0, 1, ..., nodes - 1.
+
+        Raises:
+            DataError: there is none, under the key within the block.
+        """
+
+    def overlay(self, nodes: int, rng: np.random.Generator) -> Overlay:
+        """Return who speaks to whom.
+
+        Args:
+            nodes: how many there are.
+            rng: what random graphs are drawn from.
+
+        Raises:
+            DataError: the graph makes no sense, or some nodes cannot be reached from others.
+        """
+        graph = self.graph(nodes, rng)
+        if lost := sorted(set(range(nodes)) - _reached(graph)):
+            few = ", ".join(map(str, lost[:3])) + (", ..." if len(lost) > 3 else "")
+            raise DataError("kind", f"the neighbours must be connected: none leads from 0 to {few}")
+        return Overlay(tuple([tuple(sorted(graph.adj[node])) for node in range(nodes)]))
+
+
+def _reached(graph: "nx.Graph[int]") -> set[int]:
+    return set(nx.node_connected_component(graph, 0))
+
+
+class Ring(Neighbours):
+    """Every node speaks to the next one and the one before; the last one is next to the first."""
+
+    kind: Literal["ring"] = "ring"
+
+    def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":  # noqa: ARG002
+        """See `Neighbours.graph`."""
+        ring: nx.Graph[int] = nx.path_graph(nodes)
+        if nodes > 2:
+            ring.add_edge(nodes - 1, 0)
+        return ring
+
+
+class Complete(Neighbours):
+    """Every node speaks to every other one."""
+
+    kind: Literal["complete"] = "complete"
+
+    def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":  # noqa: ARG002
+        """See `Neighbours.graph`."""
+        complete: nx.Graph[int] = nx.complete_graph(nodes)
+        return complete
+
+
+class Random(Neighbours):
+    """A random graph, drawn once a run: of one degree, or with every edge as likely as others."""
+
+    kind: Literal["random"] = "random"
+    degree: int | None = Field(default=None, ge=1, description="neighbours of every node")
+    probability: float | None = Field(
+        default=None, gt=0, le=1, description="of any two nodes to be neighbours (Erdos, Renyi)"
+    )
+
+    @model_validator(mode="after")
+    def _one_law(self) -> Self:
+        if (self.degree is None) == (self.probability is None):
+            text = "give one of the two: degree, or probability"
+            raise failure(("degree", text, self.degree))
+        return self
+
+    def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
+        """See `Neighbours.graph`."""
+        if self.degree is None:
+            drawn: nx.Graph[int] = nx.gnp_random_graph(nodes, self.probability or 0.0, _seed(rng))
+            return drawn
+        if self.degree >= nodes or self.degree * nodes % 2:
+            most = f"less than the {nodes} nodes, and even where their number is odd"
+            raise DataError("degree", f"seen {self.degree}; a degree is {most}")
+        regular: nx.Graph[int] = nx.random_regular_graph(self.degree, nodes, _seed(rng))
+        return regular
+
+
+def _seed(rng: np.random.Generator) -> Any:  # noqa: ANN401 - a seed of NetworkX
+    """Return a seed: NetworkX's own way to draw from NumPy's generators has changed over time."""
+    return int(rng.integers(2**32))
+
+
+class Listed(Neighbours):
+    """The pairs of neighbours, written down."""
+
+    kind: Literal["edges"] = "edges"
+    edges: tuple[tuple[int, int], ...] = Field(
+        min_length=1, description="pairs of clients, counted from 0: [[0, 1], [1, 2]]"
+    )
+
+    def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":  # noqa: ARG002
+        """See `Neighbours.graph`."""
+        graph: nx.Graph[int] = nx.empty_graph(nodes)
+        for number, (one, other) in enumerate(self.edges):
+            if one == other or not {one, other} <= set(range(nodes)):
+                text = f"seen [{one}, {other}]; give two different clients, of 0 to {nodes - 1}"
+                raise DataError(f"edges.{number}", text)
+            graph.add_edge(one, other)
+        return graph
+
+
+OVERLAYS: Registry[Neighbours] = Registry(
+    "overlay", (Ring, Complete, Random, Listed), title="neighbours of peers"
+)
+"""The ways to say who speaks to whom."""

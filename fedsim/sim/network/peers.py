@@ -1,0 +1,223 @@
+"""The transport among peers: a message's two legs, and the books of its bits.
+
+What a node tells another takes the sender's own uplink lane first: its radio, and the links of the
+route between the two. At the receiver's point of access it is stored, and then takes the receiver's
+downlink lane: its radio alone. So a lane is one direction of one radio, here as in a star, and
+every node pays for its own radio. A message is charged once, with the framing of its sender's
+radio, when its sender hands it over; the receiver's radio may frame it in its own way, which sets
+how long it is on the air there and what that costs.
+"""
+
+from collections.abc import Callable, Sequence
+
+from fedsim.physics.topology import Topology
+from fedsim.ports import ClientId
+from fedsim.protocol.envelope import Envelope
+from fedsim.record.log import EventLog
+from fedsim.record.rounds import Traffic
+from fedsim.record.schema import Event
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.courses import Course, FluidCourse, RateChanged
+from fedsim.sim.network.fluid import Fluid
+from fedsim.sim.network.lanes import Lane
+from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, LOST, Manifest
+from fedsim.sim.network.pipes import Changed, Link
+from fedsim.sim.network.transport import Network, Undelivered
+
+Arrived = Callable[[ClientId, Envelope], None]
+"""Takes what has arrived, with the number of its sender."""
+
+
+class Parcel(Envelope):
+    """An envelope on its way from one node to another.
+
+    Attributes:
+        sender, receiver: the two.
+        framing: the bits that its sender's radio adds, with which it is charged.
+    """
+
+    __slots__ = ("framing", "receiver", "sender")
+
+    def __init__(
+        self, envelope: Envelope, sender: ClientId, receiver: ClientId, framing: int
+    ) -> None:
+        for name in Envelope.__slots__:
+            setattr(self, name, getattr(envelope, name))
+        self.sender = sender
+        self.receiver = receiver
+        self.framing = framing
+
+
+class Ways:
+    """How bits get from a node's radio to another's: chosen when the two first speak.
+
+    Args:
+        calendar: the simulated time.
+        topology: links and routes.
+        watched: by node: whether changes of its rate are to be told.
+        changed: who is told.
+    """
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        topology: Topology | None,
+        watched: Sequence[bool],
+        changed: RateChanged,
+    ) -> None:
+        self._fluid = Fluid(calendar)
+        self._topology = topology
+        self._watched = watched
+        self._changed = changed
+        self._links: dict[int, Link] = {}
+        self._known: dict[tuple[ClientId, ClientId], tuple[Course | None, float]] = {}
+
+    def way(self, sender: ClientId, receiver: ClientId) -> tuple[Course | None, float]:
+        """Return the course over the links and their latency, s; None where no link binds."""
+        pair = sender, receiver
+        if pair not in self._known:
+            self._known[pair] = self._made(sender, receiver)
+        return self._known[pair]
+
+    def _made(self, sender: ClientId, receiver: ClientId) -> tuple[Course | None, float]:
+        if self._topology is None:
+            return None, 0.0
+        route = self._topology.between(sender, receiver)
+        if not route.links:
+            return None, route.latency
+        path = self._fluid.path([self._link(number) for number in route.links])
+        told = self._told(sender) if self._watched[sender] else None
+        return FluidCourse(self._fluid, path, 1.0, told), route.latency
+
+    def _told(self, sender: ClientId) -> Changed:
+        return lambda _, rate: self._changed(sender, True, rate)  # noqa: FBT003
+
+    def _link(self, number: int) -> Link:
+        if number not in self._links:
+            link = self._topology.links[number]  # type: ignore[union-attr]  # there is one
+            self._links[number] = self._fluid.link(link.capacity, link.discipline)
+        return self._links[number]
+
+
+class PeerManifest(Manifest):
+    """The rows and the bits of messages of two legs: sent after the first, received after both."""
+
+    def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:  # noqa: ARG002
+        """Write down a leg that is over."""
+        self.close(lane, envelope, joules)
+
+    def close(self, lane: Lane, envelope: Envelope, joules: float) -> None:
+        """Write down a leg that is over, with what was sent again on it."""
+        parcel, again = _parcel(envelope), lane.again_bits
+        flowed = parcel.bits + lane.framing_bits
+        span = self._calendar.now - lane.began
+        first = flowed / (flowed + again) if again else 1.0
+        sent = (parcel.payload_bits, parcel.header_bits, parcel.framing)
+        own = joules if lane.up else 0.0
+        if lane.up:
+            detail = LOST if lane.doomed else ""
+            self._row(lane, parcel, Event.SEND, span * first, sent, own * first, detail)
+        self._repeat(lane, parcel, span * (1 - first), own * (1 - first))
+        if lane.doomed:
+            self._lose(lane, parcel, parcel.bits + parcel.framing, LOST, span, joules - own)
+        elif not lane.up:
+            self.delivered += parcel.bits + parcel.framing
+            self._row(lane, parcel, Event.RECEIVE, span, sent, joules)
+
+    def break_off(
+        self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
+    ) -> None:
+        """Write down a message that will not arrive; one that is stored has been sent already."""
+        if lane.up:
+            super().break_off(lane, envelope, span, joules, why)
+            return
+        parcel = _parcel(envelope)
+        bits = parcel.bits + parcel.framing
+        if envelope is lane.current:
+            self._repeat(lane, envelope, 0.0, 0.0)
+        if why == IN_FLIGHT:
+            self.in_flight += bits
+            self._spend(lane, envelope, span, joules, why)
+        else:
+            self._lose(lane, envelope, bits, why, span, joules)
+
+    def _spend(self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str) -> None:
+        """Write down, for what was sent and not received, what that has cost its receiver."""
+        if not lane.up:
+            self._row(lane, envelope, Event.RECEIVE, span, (0, 0, 0), joules, why)
+
+    def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:  # noqa: ARG002
+        parcel = _parcel(envelope)
+        return parcel.sender, parcel.receiver
+
+
+def _parcel(envelope: Envelope) -> Parcel:
+    if not isinstance(envelope, Parcel):  # pragma: no cover - only parcels are sent
+        raise TypeError("among peers an envelope travels as a parcel")
+    return envelope
+
+
+class PeerNetwork(Network):
+    """The lanes of peers.
+
+    Args:
+        calendar: the simulated time.
+        up, down: the lanes of all nodes, as if no link were between them.
+        log, traffic: where messages are written down and charged.
+        ways: how bits get from one to another.
+    """
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        up: Sequence[Lane],
+        down: Sequence[Lane],
+        log: EventLog,
+        traffic: Traffic,
+        ways: Ways,
+    ) -> None:
+        super().__init__(calendar, up, down, log, traffic)
+        self.books = PeerManifest(calendar, log)
+        self._ways = ways
+        self._open = [(lane.course, lane.latency) for lane in up]
+        self._arrived: Sequence[Arrived] = ()
+        self._gone: set[ClientId] = set()
+
+    def join(self, nodes: Sequence[Arrived], undelivered: Undelivered) -> None:
+        """Say who takes what arrives at each node, and who is told of what is lost."""
+        self._arrived = nodes
+        self._undelivered = undelivered
+        for up, down in zip(self._up, self._down, strict=True):
+            up.receive, down.receive = self._hand_on, self._hand_over
+
+    def send(self, sender: ClientId, receivers: Sequence[ClientId], envelope: Envelope) -> None:
+        """Take a message for each of some nodes; its bits are charged from here on."""
+        framing = self._up[sender].framing
+        added = 0 if framing is None else framing.bits(envelope.bits)
+        for receiver in receivers:
+            self.send_up(sender, Parcel(envelope, sender, receiver, added))
+
+    def _queue(self, lane: Lane, envelope: Envelope) -> None:
+        """Start a message, at once where its lane is free."""
+        if lane.up and lane.current is None:
+            course, latency = self._ways.way(lane.client, _parcel(envelope).receiver)
+            own, least = self._open[lane.client]
+            lane.lead(own if course is None else course, least + latency)
+        super()._queue(lane, envelope)
+
+    def _hand_on(self, _: ClientId, envelope: Envelope) -> None:
+        """Store what has come to its receiver's point of access, until its radio takes it."""
+        parcel = _parcel(envelope)
+        lane = self._down[parcel.receiver]
+        if parcel.receiver in self._gone:
+            self.books.break_off(lane, parcel, 0.0, 0.0, ABORTED)
+        else:
+            self._queue(lane, parcel)
+
+    def _hand_over(self, receiver: ClientId, envelope: Envelope) -> None:
+        self._arrived[receiver](_parcel(envelope).sender, envelope)
+
+    def abort(self, client: ClientId) -> None:
+        """Break off all that a node sends and receives, for it cannot go on, and never will."""
+        self._gone.add(client)
+        super().abort(client)

@@ -1,0 +1,111 @@
+"""A star: one server, and the clients that answer it."""
+
+from functools import partial
+from typing import cast
+
+from fedsim.ports import ClientId, Message
+from fedsim.protocol.client import ClientEnd
+from fedsim.protocol.packing import Packing
+from fedsim.protocol.selection import Selection
+from fedsim.protocol.server import ServerEnd
+from fedsim.record.log import EventLog
+from fedsim.record.rounds import Traffic
+from fedsim.sim.client import SimClient
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.fleet import Fleet
+from fedsim.sim.observer import Observer
+from fedsim.sim.server import SimServer
+from fedsim.sim.setup import Method, Setup
+from fedsim.sim.stage import Stage
+
+
+class Star:
+    """Assembles the server and its clients, and lets them run.
+
+    Attributes:
+        server, clients: its parts.
+        network: the lanes between them.
+        remedy: what helps where everybody waits.
+    """
+
+    remedy = "give participation.give_up, or a deadline"
+
+    def __init__(
+        self,
+        setup: Setup,
+        fleet: Fleet,
+        observer: Observer,
+        calendar: Calendar,
+        log: EventLog,
+        traffic: Traffic,
+        looks: set[str],
+    ) -> None:
+        self._fleet = fleet
+        self._observer = observer
+        self._calendar = calendar
+        self._log = log
+        self._traffic = traffic
+        self._looks = looks
+        self.network = fleet.network(setup)
+        self.server = self._make_server(setup)
+        self.clients = [self._make_client(setup, number) for number in range(len(setup.fleet))]
+        carriage = setup.carriage
+        self.network.connect(
+            carriage.to_server(self.server.receive),
+            [carriage.to_client(client.receive) for client in self.clients],
+            self._undelivered,
+        )
+        self._stage = Stage(cast("Method", setup.algorithm), self.server, self.clients)
+        self.run, self.stop = self._stage.run, self._stage.stop
+
+    def _make_server(self, setup: Setup) -> SimServer:
+        return SimServer(
+            self._server_end(setup),
+            calendar=self._calendar,
+            network=self.network,
+            presence=self._fleet.presence,
+            log=self._log,
+            traffic=self._traffic,
+            initial=setup.initial,
+            smoothness=setup.smoothness,
+            packing=Packing(setup.packer_down),
+            weights=setup.shares,
+            rng=setup.rng("server", 0),
+            commit=self._observer.commit,
+            stay=self._observer.stay,
+            looks=self._looks,
+        )
+
+    def _server_end(self, setup: Setup) -> ServerEnd:
+        clients, policy = range(len(setup.fleet)), setup.participation
+        rng = setup.rng("cohort", 0)
+        selection = Selection(policy, self._fleet.presence, clients, rng)
+        silence, header = setup.silence, setup.header_bits
+        return ServerEnd(clients, selection, policy, silence, header, setup.carriage)
+
+    def _make_client(self, setup: Setup, number: int) -> SimClient:
+        end = ClientEnd(
+            number,
+            Packing(partial(setup.packer_up, number)),
+            beacons=setup.silence.beacon,
+            header_bits=setup.header_bits,
+            carriage=setup.carriage,
+        )
+        equipment = self._fleet.equipment(setup, number, self._looks)
+        return SimClient(end, self.network, equipment)
+
+    # -- what happens ------------------------------------------------------------------
+
+    def lose(self, client: ClientId) -> None:
+        """Let a client break off all that it does: it has gone, or its battery is empty."""
+        self.clients[client].abort()
+        self.network.abort(client)
+        self.server.lose(client)
+
+    def _undelivered(self, client: ClientId, message: Message) -> None:
+        self.clients[client].undelivered(client, message)
+
+    @property
+    def stuck(self) -> str:
+        """Whom the server waited for when the world ended, in words; empty where for nobody."""
+        return self.server.stuck

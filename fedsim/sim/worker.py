@@ -1,0 +1,202 @@
+"""Who computes in the virtual world: a processor, a loss, a random stream and a battery."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, nan
+from typing import Any, Protocol
+
+import numpy as np
+
+from fedsim.computing import Evaluator
+from fedsim.ports import Array, ClientId, Message, Oracle, Payload, Silence, Work
+from fedsim.protocol.envelope import BEACON
+from fedsim.record.log import EventLog
+from fedsim.record.rounds import Traffic
+from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.power.processor import Processor
+from fedsim.sim.power.supply import Supply
+
+_COMPUTE = int(Event.COMPUTE)
+
+TakeBack = Callable[[Any, Any], None]
+"""`Algorithm.undelivered`, a function of the client and its message."""
+
+
+class End(Protocol):
+    """What a worker needs of its end of the protocol.
+
+    Attributes:
+        id: the node's number.
+        round: the one that it is in.
+    """
+
+    id: ClientId
+    round: int
+
+    @property
+    def pack(self) -> Callable[..., Payload]:
+        """See `fedsim.ports.Client.pack`."""
+        ...
+
+    def take_back(self, message: Message) -> None:
+        """Forget a message that is known to be lost, as if it had never been packed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What a worker works with.
+
+    Attributes:
+        calendar: the simulated time.
+        processor, supply: its own; None on mains.
+        evaluator: who does the numeric work.
+        log, traffic: where it is written down and charged.
+        oracle: its loss.
+        state: the algorithm's own.
+        rng: returns the random stream of a purpose and an entity.
+        take_back: see `TakeBack`.
+        looks: takes note of what the method looks at.
+    """
+
+    calendar: Calendar
+    processor: Processor
+    supply: Supply | None
+    evaluator: Evaluator
+    log: EventLog
+    traffic: Traffic
+    oracle: Oracle
+    state: Any
+    rng: Callable[..., np.random.Generator]
+    take_back: TakeBack
+    looks: set[str]
+
+
+class Worker:
+    """What `fedsim.ports.Client` and `fedsim.ports.Node` have in common.
+
+    Attributes:
+        id: its number.
+        oracle: its loss.
+        state: the algorithm's own.
+        pack: see `fedsim.ports.Client.pack`.
+        processor: its own.
+    """
+
+    def __init__(self, end: End, equipment: Equipment) -> None:
+        self.id = end.id
+        self.oracle = equipment.oracle
+        self.state = equipment.state
+        self.pack = end.pack
+        self.processor = equipment.processor
+        self._end = end
+        self._make_rng = equipment.rng
+        self._supply = equipment.supply
+        model = equipment.processor.model
+        self._speed = model.speed
+        self._quick = model.slowdown is None and model.cycles_per_sample is None
+        self._take_back = equipment.take_back
+        self._looks = equipment.looks
+        self._calendar = equipment.calendar
+        self._evaluator = equipment.evaluator
+        self._log = equipment.log
+        self._traffic = equipment.traffic
+        self._loop: asyncio.AbstractEventLoop  # set by who runs it
+
+    @property
+    def round(self) -> int:
+        """The number of the round that it is in."""
+        return self._end.round
+
+    @property
+    def now(self) -> float:
+        """Simulated seconds since the start."""
+        self._looks.add("now")
+        return self._calendar.now
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """This client's own random stream; made when it is first drawn from."""
+        return self._make_rng("client", self.id)
+
+    @cached_property
+    def _slowdowns(self) -> np.random.Generator:
+        """The stream of how much slower than nominal its tasks are."""
+        return self._make_rng("slowdown", self.id)
+
+    @property
+    def battery(self) -> float | None:
+        """The state of charge in [0, 1]; None on mains."""
+        self._looks.add("battery")
+        return None if self._supply is None else self._supply.share
+
+    def undelivered(self, _: ClientId, reply: Message | Silence) -> None:
+        """Tell the algorithm that a message of this node is known to be lost."""
+        if isinstance(reply, Message) and reply is not BEACON:
+            self._end.take_back(reply)
+            self._take_back(self, reply)
+
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
+        """See `fedsim.ports.Client.compute`.
+
+        Work that is cancelled is charged up to that moment.
+        """
+        if not 0.0 <= work.operations < inf:
+            raise ValueError(f"work has a finite number of operations, not {work.operations}")
+        ticket = self._evaluator.submit(work)
+        for number in range(1, work.pieces + 1):
+            if begun is not None:
+                begun(number)
+            now = self._calendar._now
+            seconds = work.operations / self._speed if self._quick else self._duration(work)
+            begin, end = self.processor.reserve(now, seconds)
+            if end > now:
+                finished: asyncio.Future[None] = asyncio.Future(loop=self._loop)
+                self._calendar.call(end, _finish, finished)
+                try:
+                    await finished
+                except asyncio.CancelledError:
+                    self._evaluator.withdraw(ticket)
+                    self.processor.release(self._calendar.now, begin, end)
+                    self._charge(max(self._calendar.now - begin, 0.0))
+                    raise
+            self._charge(end - begin, work.operations, work.samples)
+        return self._evaluator.result(ticket)
+
+    def _duration(self, work: Work) -> float:
+        """Return how long work takes on this device, this time."""
+        model = self.processor.model
+        seconds = model.nominal(work.operations, work.samples)
+        return seconds * (1.0 if model.slowdown is None else model.slowdown.draw(self._slowdowns))
+
+    def _charge(self, seconds: float, operations: float = 0.0, samples: float = 0.0) -> None:
+        joules = self.processor.spend(seconds)
+        self._traffic.joules += joules
+        now = self._calendar._now
+        charge = nan if self._supply is None else self._supply.share
+        self._log.append(
+            now,
+            seconds,
+            _COMPUTE,
+            self.id,
+            NO_PEER,
+            self._end.round,
+            -1,
+            0,
+            0,
+            0,
+            joules,
+            charge,
+            -1,
+            operations,
+            samples,
+        )
+
+
+def _finish(finished: "asyncio.Future[None]") -> None:
+    """Wake up who waits for a processor, unless it was cancelled meanwhile."""
+    if not finished.done():
+        finished.set_result(None)

@@ -25,8 +25,6 @@ longer, and converge.
 
 from math import inf, sqrt
 
-from scipy.optimize import brentq
-
 from fedsim.errors import ParameterError
 
 WHERE = "(small gain, derived for conditions like those of Chen, Blum, Sadler)"
@@ -87,6 +85,8 @@ def longest(L: float, beta: float, c: float) -> float:
 
 def longest_at(L: float, beta: float, threshold: float) -> float:
     """Return the same of an eps1 that is given, as M sqrt(eps1) > 0."""
+    from scipy.optimize import brentq  # noqa: PLC0415 - takes 0.2 s
+
     free = (1 - beta) / threshold
 
     def left(alpha: float) -> float:

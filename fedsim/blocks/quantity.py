@@ -90,10 +90,11 @@ class Quantity:
 
     def _converted(self, value: str, number: str, unit: str) -> float:
         """Return number times unit in base units, rounded once."""
-        size = factor(unit, self.base)
+        # Most defaults are in base units: reading them takes no pint, which takes long to import.
+        size = Decimal(1) if unit == self.base else factor(unit, self.base)
         if size is None:
             raise self._refusal(value, f", {noun(unit)}")
-        if divides_bit(unit):
+        if unit != self.base and divides_bit(unit):
             raise self._refusal(value, ", a part of a bit (m is milli, M is mega)")
         with localcontext(ARITHMETIC):
             return float(Decimal(number) * size)

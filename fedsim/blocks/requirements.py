@@ -9,6 +9,8 @@ import inspect
 from collections.abc import Iterator
 from textwrap import dedent
 
+from pydantic.errors import PydanticUserError
+
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 
@@ -17,6 +19,7 @@ def lacks(model: type[Spec], registry: Registry[Spec]) -> str:
     """Say what keeps a class from being used as a block of its kind; empty for nothing."""
     base = registry.base or Spec
     reasons = [*_unnamed(model, registry), *_silent(model, base), *_incapable(model, base)]
+    reasons += _unreadable(model)
     if not reasons:
         return ""
     return f"{model.__name__} cannot be used as {registry.one}: {'; '.join(reasons)}"
@@ -53,6 +56,16 @@ def _incapable(model: type[Spec], base: type[Spec]) -> Iterator[str]:
             yield f"it has no `{name}`. It must {_clause(inspect.getdoc(wanted) or 'be there')}"
         else:
             yield from _misfit(name, getattr(model, name), wanted)
+
+
+def _unreadable(model: type[Spec]) -> Iterator[str]:
+    """Its fields are of types that a file can hold, which shows only when its reader is made."""
+    try:
+        model.model_rebuild()
+    except PydanticUserError as error:
+        yield f"its fields cannot be read from a file: {str(error).splitlines()[0]}"
+    except NameError as error:
+        yield f"the types of its fields are not known: {error}"
 
 
 def _in_order(base: type[Spec]) -> Iterator[str]:

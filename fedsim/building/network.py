@@ -5,10 +5,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO, StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import ParseError
 
-import networkx as nx
 from pydantic import ValidationError
 
 from fedsim.building.findings import Findings
@@ -19,6 +18,9 @@ from fedsim.scenario import GraphNetwork, NetworkSpec, StarNetwork, TreeNetwork
 from fedsim.scenario.faults import faults_of
 from fedsim.scenario.located import Origin, located
 from fedsim.scenario.network import Edge
+
+if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
+    import networkx as nx
 
 _TIMES = 100
 """The bytes of memory that a byte of a file takes: an edge of 30 characters is 3 kB of graph."""
@@ -105,6 +107,8 @@ def _graph(spec: GraphNetwork, folder: Path) -> "nx.Graph[str]":
 
 
 def _joined(edges: Iterable[tuple[str, Edge]], *, directed: bool) -> "nx.Graph[str]":
+    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
     graph: nx.Graph[str] = nx.DiGraph() if directed else nx.Graph()
     for where, edge in edges:
         if graph.has_edge(edge.source, edge.target):
@@ -137,6 +141,8 @@ def _csv_rows(path: Path) -> Iterator[Row]:
 
 
 def _graphml(path: Path) -> "nx.Graph[str]":
+    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
     content = read_bytes(path, "network", times=_TIMES)
     content = decompressed(content, path, "network", times=_TIMES)
     if b"<!DOCTYPE" in content or b"\0" in content:  # a few lines could stand for terabytes

@@ -6,14 +6,15 @@ A client's own radio is no part of it: it is a private cap at the client's end.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
-from typing import Any, Literal, get_args
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from fedsim.errors import DataError
 from fedsim.physics.routing import Edge, Edges, Paths, best_ways, way_to
 from fedsim.physics.signals import Signal
 from fedsim.ports import SERVER, ClientId, node_name
+
+if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
+    import networkx as nx
 
 Discipline = Literal["fair", "fifo", "slotted"]
 """How a link is shared: max-min fairly, one transfer at a time, or in fixed equal shares."""
@@ -194,7 +195,7 @@ def routed(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -> Topo
     back = {(end, start): edge for (start, end), edge in edges.items()}
     centre = _SERVER if server else node_name(0)
     down = best_ways(centre, graph.adj, edges)
-    up = best_ways(centre, graph.pred if isinstance(graph, nx.DiGraph) else graph.adj, back)
+    up = best_ways(centre, graph.pred if graph.is_directed() else graph.adj, back)
     lost = [name for name in names if name not in up or name not in down]
     where = "the server" if server else centre
     _complain(lost, f"is not connected to {where}", f"are not connected to {where}")

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.sparse import vstack
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from fedsim.ports import Array
 from fedsim.problems.features import Features, Sparse, dense, product, transposed_product
@@ -42,6 +41,8 @@ def _stacked(blocks: Sequence[Features]) -> Features:
 
 
 def _by_lanczos(weights: Sequence[float], blocks: Sequence[Features]) -> float:
+    from scipy.sparse.linalg import LinearOperator, eigsh  # noqa: PLC0415 - takes 0.1 s
+
     features = blocks[0].shape[1]
 
     def apply(v: Array) -> Array:

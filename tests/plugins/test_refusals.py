@@ -34,6 +34,11 @@ WRONG = {
     "x = 1\n": "holds no block: none of its classes is a subclass of any of Algorithm, Loss",
     "from fedsim.wire import TopK\n": "holds no block",
     COMPRESSOR.replace("every-other", "top-k"): "'top-k' is that of fedsim's own TopK",
+    COMPRESSOR.replace("stride: int", "stride: range"): "EveryOther cannot be used as a compressor:"
+    " its fields cannot be read from a file: Unable to generate pydantic-core schema for <class"
+    " 'range'>",
+    COMPRESSOR.replace("stride: int", "stride: 'Integer'"): "the types of its fields are not known:"
+    " name 'Integer' is not defined",
     COMPRESSOR.replace("(self, dimension)", "(self)"): "`contract` takes (self), but is called with"
     " (self, dimension)",
 }

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-import pooch
 from pydantic import Field, model_validator
 
 from fedsim.errors import DataError
@@ -114,6 +113,8 @@ def fetch(name: str) -> Path:
     entry, folder = ENTRIES[name], cache_folder() / "data"
     if not entry.download:
         raise DataError("data.name", f"{name} cannot be downloaded: {entry.made}")
+    import pooch  # noqa: PLC0415 - takes 0.1 s, and only a download needs it
+
     for file in entry.files:
         try:
             path = pooch.retrieve(file.address, file.known or None, fname=file.name, path=folder)

@@ -5,10 +5,9 @@
 import warnings
 from io import BytesIO
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -16,6 +15,9 @@ from fedsim.errors import DataError
 from fedsim.files import decompressed, read_bytes
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
+
+if TYPE_CHECKING:  # importing pandas takes half a second: only when such a file is read
+    import pandas as pd
 
 Column = str | int
 
@@ -69,7 +71,9 @@ class Csv(Source):
             X[:, column] = self._numbers(frame, place, path)
         return Samples(X, self._numbers(frame, label, path), client)
 
-    def _frame(self, content: bytes, path: Path) -> pd.DataFrame:
+    def _frame(self, content: bytes, path: Path) -> "pd.DataFrame":
+        import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
         try:
             self._check_names(content, path)
             with warnings.catch_warnings():
@@ -91,6 +95,8 @@ class Csv(Source):
         """Check that no two columns have one name, which pandas would tell apart by a number."""
         if not self.header:
             return
+        import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
         first = pd.read_csv(
             BytesIO(content),
             sep=self.separator,
@@ -109,7 +115,7 @@ class Csv(Source):
                 "header: false and numbers",
             )
 
-    def _position(self, frame: pd.DataFrame, column: Column, key: str, path: Path) -> int:
+    def _position(self, frame: "pd.DataFrame", column: Column, key: str, path: Path) -> int:
         """Return the place, from 0, of a column that is named or numbered."""
         names = [str(name) for name in frame.columns] if self.header else []
         if isinstance(column, int) and 1 <= column <= frame.shape[1]:
@@ -122,7 +128,7 @@ class Csv(Source):
             f"data.{key}", f"{path} has no column {column!r}; it has {frame.shape[1]}{named}"
         )
 
-    def _owners(self, frame: pd.DataFrame, place: int, path: Path) -> NDArray[np.int64]:
+    def _owners(self, frame: "pd.DataFrame", place: int, path: Path) -> NDArray[np.int64]:
         """Return the owner of each row as a number from 0, in the order of numbers or names."""
         column = frame.iloc[:, place]
         if column.isna().any():
@@ -130,15 +136,17 @@ class Csv(Source):
             raise DataError(
                 "data.client", f"{path}, row {row} of the data does not say whose it is"
             )
-        whose = column if pd.api.types.is_numeric_dtype(column) else column.astype(str)
+        whose = column if column.dtype.kind in "iufb" else column.astype(str)
         return np.unique(whose.to_numpy(), return_inverse=True)[1].astype(np.int64)
 
-    def _numbers(self, frame: pd.DataFrame, place: int, path: Path) -> NDArray[np.float64]:
+    def _numbers(self, frame: "pd.DataFrame", place: int, path: Path) -> NDArray[np.float64]:
         """Return a column as numbers.
 
         Raises:
             DataError: it has something else in it; its line and what stands there are named.
         """
+        import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
         column = frame.iloc[:, place]
         numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
         wrong = np.flatnonzero(np.isnan(numbers))

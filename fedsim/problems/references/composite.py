@@ -12,7 +12,6 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
@@ -197,6 +196,8 @@ def _lbfgs(
     limit: int,
 ) -> Array:
     """Minimise a function that returns its value and gradient, from zero, v >= bound."""
+    from scipy.optimize import minimize  # noqa: PLC0415 - takes 0.2 s
+
     result = minimize(
         function,
         np.zeros(length),

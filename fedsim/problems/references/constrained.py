@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import NonlinearConstraint, minimize, root
 
 from fedsim.ports import Array
 from fedsim.problems.penalties import NoPenalty
@@ -91,6 +90,8 @@ class _Program:
         return w, certified(method, self.residual(w), size)
 
     def _programmed(self, start: Array) -> Array:
+        from scipy.optimize import NonlinearConstraint, minimize  # noqa: PLC0415 - takes 0.2 s
+
         def both(w: Array) -> tuple[float, Array]:
             return self.value(w), self.slope(w)
 
@@ -109,6 +110,7 @@ class _Program:
 
     def _refined(self, w: Array) -> Array:
         """Solve the conditions with the constraint held as an equation."""
+        from scipy.optimize import root  # noqa: PLC0415 - takes 0.2 s
 
         def conditions(unknowns: Array) -> Array:
             v, multiplier = unknowns[:-1], unknowns[-1]

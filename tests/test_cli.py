@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.cli import app, describe, runs
+from fedsim.cli import app, describe, making
 from fedsim.physics.radios import RADIOS
 from fedsim.problems import LOSSES, SOURCES, SPLITS
 from fedsim.scenario import DEVICES, load
@@ -185,10 +185,10 @@ def test_at_a_terminal_the_download_is_offered(
     monkeypatch.delenv("FEDSIM_DATA", raising=False)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("typer.confirm", confirm)
-    monkeypatch.setattr(runs, "fetch", fetched.append)
+    monkeypatch.setattr(making, "fetch", fetched.append)
     ijcnn1 = "kind: catalogue, name: ijcnn1"
     scenario.write_text(SCENARIO.replace("kind: sklearn, name: diabetes", ijcnn1))
-    runs._offer_downloads(load(scenario))
+    making.offer_downloads(load(scenario))
     assert len(asked) == 1
     assert "1.4 MB from https://" in asked[0]
     assert fetched == (["ijcnn1"] if answer else [])

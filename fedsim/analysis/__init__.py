@@ -11,7 +11,7 @@ from fedsim.analysis.figures import COLOURS, convergence, save, stacked_bars
 from fedsim.analysis.progress import over_seeds, progress
 from fedsim.analysis.ranking import cost_to_end, ranking
 from fedsim.analysis.scripts import run_parts
-from fedsim.analysis.tables import cost_table, listing, quantity
+from fedsim.analysis.tables import cost_table, quantity
 from fedsim.analysis.timelines.files import write_traces
 from fedsim.analysis.timelines.loads import link_load
 from fedsim.analysis.timelines.spans import STATES, spans, time_in_states
@@ -36,7 +36,6 @@ __all__ = [
     "gather",
     "labels_of",
     "link_load",
-    "listing",
     "mean_cost",
     "over_seeds",
     "paired",

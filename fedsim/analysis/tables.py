@@ -1,13 +1,14 @@
 """Tables for people: costs with units, as rich draws them in a terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import isnan
 
 import pandas as pd
 from matplotlib.ticker import EngFormatter
-from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
+
+from fedsim.tables import plain
 
 UNITS = {"bits": "bit", "bits_up": "bit", "bits_down": "bit", "t": "s", "joules": "J"}
 """Units of costs; the others are counted."""
@@ -38,11 +39,6 @@ def quantity(value: float, unit: str = "") -> str:
     return text.replace("-", "\N{MINUS SIGN}")  # as the formatter of quantities has it
 
 
-def plain(title: str) -> Table:
-    """Return a table in the common style, without columns."""
-    return Table(title=escape(title), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
-
-
 def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
     """Return a table of `mean_cost`, a row a variant."""
     several = bool((costs["runs"] > 1).any())
@@ -62,14 +58,4 @@ def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Ta
         else:
             cells.append("not reached")
         table.add_row(*cells)
-    return table
-
-
-def listing(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Return a plain table of texts."""
-    table = plain(title)
-    for head in heads:
-        table.add_column(head)
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
     return table

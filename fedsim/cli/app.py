@@ -1,4 +1,8 @@
-"""The command `fedsim`, to which the other modules here add what it can do."""
+"""The command `fedsim`, to which the other modules here add what it can do.
+
+These name commands and their options, and import what a command needs once it is called: of all
+that fedsim takes, most commands need little, and `fedsim --help` nothing.
+"""
 
 import typer
 

@@ -6,15 +6,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from fedsim.analysis import listing
 from fedsim.cli.app import app
 from fedsim.cli.options import Overrides
 from fedsim.cli.terminal import errors as _errors
 from fedsim.cli.terminal import out as _out
 from fedsim.cli.terminal import theory as _theory
-from fedsim.conformance.files import check_blocks
-from fedsim.scenario import load
-from fedsim.scenario.registries import blocks_in
 
 _GOOD = ("kept", "done", "refused")
 
@@ -34,6 +30,11 @@ def conformance_command(
 
     It ends with code 1 where a promise is broken.
     """
+    from fedsim.conformance.files import check_blocks
+    from fedsim.scenario import load
+    from fedsim.scenario.registries import blocks_in
+    from fedsim.tables import listing
+
     broken = False
     with _errors(), _theory():
         blocks = blocks_in([plugin])

@@ -6,17 +6,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from fedsim.blocks.wording import unknown
-from fedsim.cli import describe
 from fedsim.cli.app import app
 from fedsim.cli.options import Plugins
 from fedsim.cli.terminal import errors as _errors
 from fedsim.cli.terminal import out as _out
 from fedsim.cli.terminal import remark as _remark
-from fedsim.errors import DataError
-from fedsim.problems import ENTRIES, fetch
-from fedsim.scenario import schema
-from fedsim.scenario.registries import blocks_in, catalogue
 
 
 @app.command("list")
@@ -27,6 +21,11 @@ def list_command(
     plugins: Plugins = None,
 ) -> None:
     """List what a scenario can name: algorithms, compressors, devices, ..., with sources."""
+    from fedsim.blocks.wording import unknown
+    from fedsim.cli import describe
+    from fedsim.errors import DataError
+    from fedsim.scenario.registries import blocks_in, catalogue
+
     with _errors():
         listed = describe.listings(catalogue(blocks_in(plugins or ())), _remark)
         tables = {title.replace(" ", "-"): table for title, table in listed}
@@ -39,6 +38,9 @@ def list_command(
 @app.command("schema")
 def schema_command(plugins: Plugins = None) -> None:
     """Print the JSON Schema of a scenario, for an editor to complete and check it."""
+    from fedsim.scenario import schema
+    from fedsim.scenario.registries import blocks_in
+
     with _errors():
         document = schema(blocks_in(plugins or ()))
     print(json.dumps(document, indent=2))  # noqa: T201 - to be piped into a file, unstyled
@@ -46,8 +48,10 @@ def schema_command(plugins: Plugins = None) -> None:
 
 @app.command("fetch")
 def fetch_command(
-    name: Annotated[str, typer.Argument(help=f"one of: {', '.join(ENTRIES)}")],
+    name: Annotated[str, typer.Argument(help="of the catalogue, as `fedsim list data` has it")],
 ) -> None:
     """Download a data set of the catalogue into the user's cache."""
+    from fedsim.problems import fetch
+
     with _errors():
         _out.print(escape(str(fetch(name))))

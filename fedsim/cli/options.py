@@ -1,11 +1,9 @@
 """What several commands take: arguments and options."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
-
-from fedsim.protocol.carriage import Carry
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="a scenario in YAML")]
 Places = Annotated[
@@ -34,5 +32,6 @@ Plugins = Annotated[
     ),
 ]
 HowCarried = Annotated[
-    Carry, typer.Option("--carry", help="how messages go; as bytes, all are encoded and decoded")
+    Literal["values", "bytes"],
+    typer.Option("--carry", help="how messages go; as bytes, all are encoded and decoded"),
 ]

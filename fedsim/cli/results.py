@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from fedsim import analysis, report
 from fedsim.cli.app import app
 from fedsim.cli.options import Place, Places, Targets
 from fedsim.cli.terminal import err as _err
@@ -27,6 +26,8 @@ def compare(
     ] = None,
 ) -> None:
     """Compare what variants have cost to reach a target, and say how sure that is."""
+    from fedsim import analysis
+
     out = out or places[0] / "comparison"
     with _errors():
         comparison = analysis.Comparison.of(places, targets or (), against, confidence)
@@ -47,6 +48,8 @@ def report_command(
     ] = None,
 ) -> None:
     """Write one HTML page that tells a study; it opens without a network."""
+    from fedsim import report
+
     with _errors():
         page = report.write(place, out, targets or ())
     _out.print(f"report in {escape(str(page))}")
@@ -63,6 +66,8 @@ def trace(
     ] = None,
 ) -> None:
     """Write what every client was doing as a trace, to be opened at https://ui.perfetto.dev."""
+    from fedsim import analysis
+
     with _errors():
         for file, count in analysis.write_traces(place, out, rounds):
             _out.print(f"{count:,} events in {escape(str(file))}")

@@ -1,36 +1,19 @@
 """Commands that make runs, or say what would be made."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from fedsim import analysis
-from fedsim.building import Builder, missing_data
-from fedsim.cli import describe
 from fedsim.cli.app import app
 from fedsim.cli.options import File, Fresh, HowCarried, Jobs, Out, Overrides, Place, Plugins
-from fedsim.cli.outlook import job_table
 from fedsim.cli.terminal import err as _err
 from fedsim.cli.terminal import errors as _errors
 from fedsim.cli.terminal import note as _note
 from fedsim.cli.terminal import out as _out
 from fedsim.cli.terminal import remark as _remark
 from fedsim.cli.terminal import theory as _theory
-from fedsim.cli.watching import label, progress_table
-from fedsim.problems import ENTRIES, fetch
-from fedsim.record.notes import marked, once
-from fedsim.record.result import Result
-from fedsim.repricing import reprice
-from fedsim.repricing.table import price_table
-from fedsim.running.api import run
-from fedsim.running.foreseen import foreseen
-from fedsim.running.probe import opening
-from fedsim.running.study import check_place, study_of
-from fedsim.scenario import Plan, load
-from fedsim.scenario.registries import blocks_in
 
 
 @app.command("run")
@@ -48,11 +31,18 @@ def run_command(
     Runs that are there already, of the same scenario, data and code, are kept. What the scenario
     had other values for is made again; a folder with runs of another scenario is left alone.
     """
+    from fedsim.cli.making import offer_downloads, report
+    from fedsim.cli.watching import progress_table
+    from fedsim.running.api import run
+    from fedsim.running.study import check_place, study_of
+    from fedsim.scenario import load
+    from fedsim.scenario.registries import blocks_in
+
     out = out or Path("runs") / file.stem
     with _errors():
         blocks = blocks_in(plugins or ())
         plan = load(file, overrides=overrides or (), blocks=blocks)
-        _offer_downloads(plan)
+        offer_downloads(plan)
         if not fresh:
             check_place(study_of(plan), out)
         count = sum(len(variant.seeds) for variant in plan.variants)
@@ -68,7 +58,7 @@ def run_command(
                 carry=carry,
                 tell=_remark,
             )
-        _report(plan, result)
+        report(plan, result)
     failed = result.summary[result.summary["status"] != "done"]
     for row in failed.to_dict("records"):
         _err.print(escape(f"{row['variant']}, seed {row['seed']}: {row['reason']}"), style="red")
@@ -78,14 +68,23 @@ def run_command(
 @app.command()
 def check(file: File, overrides: Overrides = None, plugins: Plugins = None) -> None:
     """Validate a scenario and show what would run."""
+    from fedsim.building import Builder
+    from fedsim.cli.making import offer_downloads
+    from fedsim.cli.outlook import job_table
+    from fedsim.cli.splitting import split_table
+    from fedsim.running.foreseen import foreseen
+    from fedsim.running.probe import opening
+    from fedsim.scenario import load
+    from fedsim.scenario.registries import blocks_in
+
     with _errors():
         plan = load(file, overrides=overrides or (), blocks=blocks_in(plugins or ()))
-        _offer_downloads(plan)
+        offer_downloads(plan)
         problem = None
         jobs, openings = Builder(plan).check(), {}
         for job in jobs:
             if job.problem is not problem:
-                _out.print(describe.split_table(job))
+                _out.print(split_table(job))
             problem = job.problem
             began = openings[job.variant.name] = opening(job)
             _out.print(job_table(job, began))
@@ -109,42 +108,13 @@ def reprice_command(
     plugins: Plugins = None,
 ) -> None:
     """Price finished runs again: other radios, devices, batteries or links, without training."""
+    from fedsim.repricing import reprice
+    from fedsim.repricing.table import price_table
+    from fedsim.scenario.registries import blocks_in
+
     out = out or place / "repriced"
     with _errors():
         blocks = blocks_in(plugins or ())
         result = reprice(place, overrides or (), out, base=base, blocks=blocks, tell=_remark)
         _out.print(price_table(place, result.runs))
     _out.print(f"event logs and tables in {escape(str(out))}")
-
-
-def _offer_downloads(plan: Plan) -> None:
-    """Offer to download what is missing, where somebody is there to answer."""
-    for name in missing_data(plan):
-        question = f"{name} is not on this machine. Download {ENTRIES[name].download}?"
-        if sys.stdin.isatty() and typer.confirm(question, default=True):
-            fetch(name)
-
-
-def _report(plan: Plan, result: Result) -> None:
-    """Print the table of costs, draw the figure, and say where all of it is."""
-    labels = {
-        variant.name: label(variant.name, variant.scenario.algorithm.kind)
-        for variant in plan.variants
-    }
-    rounds = result.rounds
-    target = result.summary["target"].max()
-    if target > 0:
-        costs = analysis.cost_to_target(rounds, target)
-        title = f"{plan.name}: cost to a gap below {target:g}"
-    else:
-        costs = analysis.final_cost(rounds)
-        title = f"{plan.name}: cost of the whole run"
-    costs, labels = analysis.mean_cost(costs, list(labels)), marked(labels, result.seen)
-    _out.print(analysis.cost_table(costs, labels, title))
-    figure = result.folder / "convergence.png"
-    analysis.save(analysis.convergence(rounds, labels, plan.name), figure)
-    _out.print(
-        f"event logs and tables in {escape(str(result.folder))}, figure {escape(str(figure))}"
-    )
-    for note in once(result.seen):
-        _remark(note)

@@ -185,6 +185,8 @@ def routed(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -> Topo
         DataError: under the key "network", where a node is missing, a client cannot reach
             the server (or, without one, client-0) or be reached, or an attribute makes no sense.
     """
+    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
     if graph.is_multigraph():
         raise DataError("network", "two edges between the same nodes: give one, of their sum")
     if server and _SERVER not in graph:
@@ -195,7 +197,7 @@ def routed(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -> Topo
     back = {(end, start): edge for (start, end), edge in edges.items()}
     centre = _SERVER if server else node_name(0)
     down = best_ways(centre, graph.adj, edges)
-    up = best_ways(centre, graph.pred if graph.is_directed() else graph.adj, back)
+    up = best_ways(centre, graph.pred if isinstance(graph, nx.DiGraph) else graph.adj, back)
     lost = [name for name in names if name not in up or name not in down]
     where = "the server" if server else centre
     _complain(lost, f"is not connected to {where}", f"are not connected to {where}")

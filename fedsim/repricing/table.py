@@ -5,9 +5,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from fedsim.analysis import listing, quantity
+from fedsim.analysis import quantity
 from fedsim.analysis.comparing.belonging import runs_of
 from fedsim.record.read import read_summaries
+from fedsim.tables import listing
 
 _HEADS = ("variant", "seed", "rounds", "time", "time then", "energy", "energy then")
 

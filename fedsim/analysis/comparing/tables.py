@@ -7,7 +7,8 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from fedsim.analysis.tables import HEADS, UNITS, plain, quantity
+from fedsim.analysis.tables import HEADS, UNITS, quantity
+from fedsim.tables import plain
 
 _SHOWN = ("round", "transmissions", "bits_up", "bits_down", "t", "joules")
 _PAIRED = ("round", "transmissions", "bits", "t", "joules")

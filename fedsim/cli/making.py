@@ -1,0 +1,49 @@
+"""Before runs and after them: what to download, and what has come out."""
+
+import sys
+
+import typer
+from rich.markup import escape
+
+from fedsim import analysis
+from fedsim.building import missing_data
+from fedsim.cli.terminal import out as _out
+from fedsim.cli.terminal import remark as _remark
+from fedsim.cli.watching import label
+from fedsim.problems import ENTRIES, fetch
+from fedsim.record.notes import marked, once
+from fedsim.record.result import Result
+from fedsim.scenario import Plan
+
+
+def offer_downloads(plan: Plan) -> None:
+    """Offer to download what is missing, where somebody is there to answer."""
+    for name in missing_data(plan):
+        question = f"{name} is not on this machine. Download {ENTRIES[name].download}?"
+        if sys.stdin.isatty() and typer.confirm(question, default=True):
+            fetch(name)
+
+
+def report(plan: Plan, result: Result) -> None:
+    """Print the table of costs, draw the figure, and say where all of it is."""
+    labels = {
+        variant.name: label(variant.name, variant.scenario.algorithm.kind)
+        for variant in plan.variants
+    }
+    rounds = result.rounds
+    target = result.summary["target"].max()
+    if target > 0:
+        costs = analysis.cost_to_target(rounds, target)
+        title = f"{plan.name}: cost to a gap below {target:g}"
+    else:
+        costs = analysis.final_cost(rounds)
+        title = f"{plan.name}: cost of the whole run"
+    costs, labels = analysis.mean_cost(costs, list(labels)), marked(labels, result.seen)
+    _out.print(analysis.cost_table(costs, labels, title))
+    figure = result.folder / "convergence.png"
+    analysis.save(analysis.convergence(rounds, labels, plan.name), figure)
+    _out.print(
+        f"event logs and tables in {escape(str(result.folder))}, figure {escape(str(figure))}"
+    )
+    for note in once(result.seen):
+        _remark(note)

@@ -1,0 +1,46 @@
+"""What a command loads: nothing of what takes long that it has no need of."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("pandas", "pyarrow", "matplotlib", "networkx", "simpy", "sklearn", "plotly", "jinja2")
+NUMERIC = ("numpy", "scipy")
+
+LOADED = """\
+import sys
+from fedsim.__main__ import main
+
+sys.argv = ["fedsim", *sys.argv[1:]]
+try:
+    main()
+finally:
+    sys.stderr.write(" ".join({name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+def loaded(*command: str) -> set[str]:
+    """Return the packages that a command loads."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *command], capture_output=True, text=True, check=True
+    )
+    assert done.stdout
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("command", [["--help"], ["run", "--help"]])
+def test_help_loads_nothing_that_takes_long(command: list[str]) -> None:
+    assert not loaded(*command) & {*HEAVY, *NUMERIC}
+
+
+def test_what_can_be_named_is_listed_without_what_runs_it() -> None:
+    found = loaded("list", "compressors")
+    assert "numpy" in found
+    assert not found & {*HEAVY, "pint"}
+
+
+def test_the_package_loads_what_is_asked_for() -> None:
+    code = "import sys, fedsim; sys.stdout.write(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {each.partition(".")[0] for each in done.stdout.split()} & {*HEAVY, *NUMERIC}

@@ -16,6 +16,7 @@ from fedsim.analysis.timelines.files import write_traces
 from fedsim.analysis.timelines.loads import link_load
 from fedsim.analysis.timelines.spans import STATES, spans, time_in_states
 from fedsim.analysis.timelines.trace import Log, write_trace
+from fedsim.tables import listing
 
 __all__ = [
     "COLOURS",
@@ -36,6 +37,7 @@ __all__ = [
     "gather",
     "labels_of",
     "link_load",
+    "listing",
     "mean_cost",
     "over_seeds",
     "paired",

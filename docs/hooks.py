@@ -23,6 +23,7 @@ from blocks import (
     slug,
     table,
 )
+from picture import house
 from rich.text import Text
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
@@ -135,5 +136,6 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "models": _models,
     "columns": _columns,
     "events": _events,
+    "house": house,
 }
 """What a page can ask for."""

@@ -2,15 +2,22 @@
 
 from collections.abc import Iterator
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Protocol, Union, get_args, get_origin, get_type_hints
 
 from fedsim.ports import Beacon, Message
 
-if TYPE_CHECKING:  # which asks this module what its messages are
-    from fedsim.algorithms.base import Algorithm
+
+class Speaker(Protocol):
+    """What is asked of a method here: `fedsim.algorithms.Algorithm` has it."""
+
+    messages: ClassVar[tuple[type[Message], ...]]
+
+    async def handle(self, client: Any, message: Any) -> Any:  # noqa: ANN401 - each has its own
+        """Answer a message at a client."""
+        ...
 
 
-def registered(method: "type[Algorithm]") -> tuple[type[Message], ...]:
+def registered(method: type[Speaker]) -> tuple[type[Message], ...]:
     """Return the classes of a method's messages, in the order of their numbers.
 
     They are its `messages`; where it has none, they are what its `handle` is annotated with, by
@@ -31,7 +38,7 @@ def registered(method: "type[Algorithm]") -> tuple[type[Message], ...]:
     return found
 
 
-def annotated(method: "type[Algorithm]") -> tuple[type[Message], ...]:
+def annotated(method: type[Speaker]) -> tuple[type[Message], ...]:
     """Return the classes of messages in the annotations of `handle`, by name, once each.
 
     Empty where they cannot be read, or name no class more special than `Message`.
@@ -45,7 +52,7 @@ def annotated(method: "type[Algorithm]") -> tuple[type[Message], ...]:
     return tuple(sorted(found - {Message, Beacon}, key=_name))
 
 
-def check(method: "type[Algorithm]") -> None:
+def check(method: type[Speaker]) -> None:
     """Check the messages that a method has registered.
 
     Raises:

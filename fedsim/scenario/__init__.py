@@ -21,9 +21,10 @@ from fedsim.scenario.participation import (
     WeightedParticipation,
 )
 from fedsim.scenario.plan import Plan, Variant, dump, load
+from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.schema import schema
 from fedsim.scenario.silence import SILENCES, BeaconSilence, DeadlineSilence, Silence
-from fedsim.scenario.specs import Compression, ProblemSpec, Scenario, Stop, Wire
+from fedsim.scenario.specs import Compression, ProblemSpec, Stop, Wire
 
 __all__ = [
     "CHARGING",

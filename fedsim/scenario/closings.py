@@ -1,19 +1,16 @@
 """What closes a round: rules that do not go together, or leave one another nothing to do."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from fedsim.scenario.participation import AsynchronousParticipation, Rounds, Sample
 from fedsim.scenario.silence import DeadlineSilence
-
-if TYPE_CHECKING:  # which asks this module what is wrong with it
-    from fedsim.scenario.specs import Scenario
+from fedsim.scenario.specs import ScenarioKeys
 
 Conflict = tuple[str, str, object]
 """Key, message, value seen."""
 
 
-def closings(scenario: "Scenario") -> Iterator[Conflict]:
+def closings(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """A round has one rule that closes it."""
     silence, participation = scenario.silence, scenario.participation
     if isinstance(silence, DeadlineSilence):

@@ -1,7 +1,6 @@
 """What does not go together in a scenario, one block against another."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from fedsim.algorithms import ALGORITHMS, Algorithm, SendsModels
 from fedsim.ports import Meaning
@@ -14,12 +13,10 @@ from fedsim.scenario.participation import (
     Rounds,
 )
 from fedsim.scenario.silence import DeadlineSilence
-
-if TYPE_CHECKING:  # which asks this module what is wrong with it
-    from fedsim.scenario.specs import Scenario
+from fedsim.scenario.specs import ScenarioKeys
 
 
-def conflicts(scenario: "Scenario") -> Iterator[Conflict]:
+def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield what needs no data to be seen."""
     yield from _split(scenario)
     yield from _dropped_replies(scenario)
@@ -31,7 +28,7 @@ def conflicts(scenario: "Scenario") -> Iterator[Conflict]:
     yield from repeated(scenario.measures)
 
 
-def _split(scenario: "Scenario") -> Iterator[Conflict]:
+def _split(scenario: ScenarioKeys) -> Iterator[Conflict]:
     split, fleet = getattr(scenario.problem.split, "clients", None), scenario.clients
     if fleet and split not in (None, fleet):
         text = (
@@ -41,7 +38,7 @@ def _split(scenario: "Scenario") -> Iterator[Conflict]:
         yield "problem.split.clients", text, split
 
 
-def _dropped_replies(scenario: "Scenario") -> Iterator[Conflict]:
+def _dropped_replies(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """A server that keeps a running sum needs every reply, however late."""
     if not scenario.algorithm.late_replies_required:
         return
@@ -56,7 +53,7 @@ def _dropped_replies(scenario: "Scenario") -> Iterator[Conflict]:
         yield "participation.late", text, "drop"
 
 
-def _sizes(scenario: "Scenario") -> Iterator[Conflict]:
+def _sizes(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Nobody can ask more clients than there are."""
     for key, seen in wanted(scenario.participation):
         if scenario.clients and seen > scenario.clients:
@@ -86,7 +83,7 @@ def too_many(seen: int, clients: int) -> str:
     return f"seen {seen}, but the fleet has {clients} clients; give {clients} or less"
 
 
-def _empty_batteries(scenario: "Scenario") -> Iterator[Conflict]:
+def _empty_batteries(scenario: ScenarioKeys) -> Iterator[Conflict]:
     count = scenario.stop.batteries
     with_battery = sum(group.count for group in scenario.fleet if group.battery is not None)
     if count is None or count <= with_battery:
@@ -98,7 +95,7 @@ def _empty_batteries(scenario: "Scenario") -> Iterator[Conflict]:
     yield "stop.batteries", text, count
 
 
-def _method(scenario: "Scenario") -> Iterator[Conflict]:
+def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """A method is for some problems and worlds, and not for others."""
     method, problem = scenario.algorithm, scenario.problem
     if problem.penalty.kind != "none" and not method.proximal:
@@ -118,7 +115,7 @@ def _method(scenario: "Scenario") -> Iterator[Conflict]:
     yield from _arrivals(scenario)
 
 
-def _arrivals(scenario: "Scenario") -> Iterator[Conflict]:
+def _arrivals(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Some methods react to arrivals, some need rounds."""
     method, kind = scenario.algorithm, scenario.participation.kind
     if method.asynchronous and kind != "asynchronous":

@@ -7,15 +7,12 @@ errors in the next difference already, so that feedback would count them twice.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from fedsim.algorithms import SendsModels
 from fedsim.ports import Meaning
 from fedsim.scenario.participation import FullParticipation
+from fedsim.scenario.specs import Compression, ScenarioKeys
 from fedsim.wire import Feedback, refusal
-
-if TYPE_CHECKING:  # which asks this module what is wrong with it
-    from fedsim.scenario.specs import Compression, Scenario
 
 Conflict = tuple[str, str, object]
 """Key, message, value seen."""
@@ -24,7 +21,7 @@ WAYS = ("up", "down")
 UNBIASED = "rand-k, qsgd, natural, terngrad or dithered"
 
 
-def compression(scenario: "Scenario") -> Iterator[Conflict]:
+def compression(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield what a link's compressor and its feedback do not go with."""
     for way in WAYS:
         feedback = _link(scenario, way).error_feedback
@@ -35,7 +32,7 @@ def compression(scenario: "Scenario") -> Iterator[Conflict]:
         yield from _biased(scenario, way)
 
 
-def why_not(scenario: "Scenario", way: str, feedback: Feedback) -> str:
+def why_not(scenario: ScenarioKeys, way: str, feedback: Feedback) -> str:
     """Say why a link cannot have a kind of feedback; empty where it can."""
     if feedback == "none":
         return ""
@@ -58,7 +55,7 @@ def why_not(scenario: "Scenario", way: str, feedback: Feedback) -> str:
     return refusal(_link(scenario, way).compressor, feedback) or _unheard(scenario, way)
 
 
-def _added_to_states(scenario: "Scenario", way: str) -> str:
+def _added_to_states(scenario: ScenarioKeys, way: str) -> str:
     other = "the server holds" if way == "up" else "clients hold"
     return (
         f"{_sender(scenario, way)} sends models, which replace what {other}, and errors that are"
@@ -66,16 +63,16 @@ def _added_to_states(scenario: "Scenario", way: str) -> str:
     )
 
 
-def _sender(scenario: "Scenario", way: str) -> str:
+def _sender(scenario: ScenarioKeys, way: str) -> str:
     who = "a client" if way == "up" else "the server"
     return f"{who} of {scenario.algorithm.kind}"
 
 
-def _link(scenario: "Scenario", way: str) -> "Compression":
+def _link(scenario: ScenarioKeys, way: str) -> Compression:
     return scenario.wire.up if way == "up" else scenario.wire.down
 
 
-def _remedies(scenario: "Scenario", way: str) -> list[str]:
+def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
     """Return what would be accepted in place of a link's feedback, the best first."""
     found = _accepted(scenario, way)
     method, seen = scenario.algorithm, _link(scenario, way).error_feedback
@@ -88,25 +85,25 @@ def _remedies(scenario: "Scenario", way: str) -> list[str]:
     return found
 
 
-def _accepted(scenario: "Scenario", way: str) -> list[str]:
+def _accepted(scenario: ScenarioKeys, way: str) -> list[str]:
     """Return the kinds of feedback that a link could have, as they are written."""
     kinds: tuple[Feedback, ...] = ("ef21", "ef")
     return [f"error_feedback: {one}" for one in kinds if not why_not(scenario, way, one)]
 
 
-def _unbiased(scenario: "Scenario", way: str) -> bool:
+def _unbiased(scenario: ScenarioKeys, way: str) -> bool:
     """Say whether the method's theory wants what arrives to be right in the mean."""
     method = scenario.algorithm
     return method.unbiased if way == "up" else method.unbiased_down
 
 
-def _needs_unbiased(scenario: "Scenario", way: str) -> bool:
+def _needs_unbiased(scenario: ScenarioKeys, way: str) -> bool:
     """Say whether a link's compressor is biased where a theory wants none that is."""
     contract = _link(scenario, way).compressor.contract(2)
     return _unbiased(scenario, way) and contract.kind not in ("exact", "unbiased")
 
 
-def _biased(scenario: "Scenario", way: str) -> Iterator[Conflict]:
+def _biased(scenario: ScenarioKeys, way: str) -> Iterator[Conflict]:
     """A theory asks for an unbiased compressor, or feedback makes increments good."""
     method, link = scenario.algorithm, _link(scenario, way)
     compressor, feedback = link.compressor, link.error_feedback
@@ -121,13 +118,13 @@ def _biased(scenario: "Scenario", way: str) -> Iterator[Conflict]:
     yield f"wire.{way}.compressor.kind", text, compressor.kind
 
 
-def _unheard(scenario: "Scenario", way: str) -> str:
+def _unheard(scenario: ScenarioKeys, way: str) -> str:
     """Say why a receiver under EF21 may not hear every message; empty where it does."""
     reason = _unheard_up(scenario) if way == "up" else _unheard_down(scenario)
     return f"{reason}, and what it holds would be wrong from then on" if reason else ""
 
 
-def _unheard_up(scenario: "Scenario") -> str:
+def _unheard_up(scenario: ScenarioKeys) -> str:
     """Say what the server may not hear of a client's messages; empty for nothing.
 
     What is broken off when a client goes is taken back, all of it at once. What is lost on
@@ -141,7 +138,7 @@ def _unheard_up(scenario: "Scenario") -> str:
     return ""
 
 
-def _unheard_down(scenario: "Scenario") -> str:
+def _unheard_down(scenario: ScenarioKeys) -> str:
     """Say what a client may not hear of the server's messages; empty for nothing."""
     partly = not isinstance(scenario.participation, FullParticipation)
     cells = scenario.network.broadcast == "cell"

@@ -22,7 +22,7 @@ from fedsim.scenario.located import Located, Origin, located
 from fedsim.scenario.merging import BASE, OPTION, overridden, variants
 from fedsim.scenario.reading import read_file
 from fedsim.scenario.registries import catalogue
-from fedsim.scenario.specs import Scenario
+from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sweeps import swept
 
 Written = str | Path | Mapping[str, Any] | Scenario

@@ -8,7 +8,7 @@ from fedsim.blocks.catalogue import described
 from fedsim.blocks.spec import Spec
 from fedsim.scenario.merging import BASE, NAME, OF_THE_WHOLE
 from fedsim.scenario.registries import catalogue
-from fedsim.scenario.specs import Scenario
+from fedsim.scenario.scenario import Scenario
 
 Schema = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""A scenario: what the user writes, as frozen specs with every default in sight."""
+"""The keys of a scenario: what the user writes, as frozen specs with every default in sight."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
@@ -22,7 +22,6 @@ from fedsim.problems import (
     Split,
     Start,
 )
-from fedsim.scenario.conflicts import conflicts
 from fedsim.scenario.fleet import Group
 from fedsim.scenario.network import AnyNetwork
 from fedsim.scenario.observing import AnyMeasure, AnyTest
@@ -117,8 +116,8 @@ class Models(Spec):
     )
 
 
-class Scenario(Spec):
-    """A federated problem, the method that solves it, and the world that it runs in."""
+class ScenarioKeys(Spec):
+    """The keys of a scenario, each checked by itself."""
 
     name: str = Field(default="", description="for titles; the file's name where it is empty")
     seed: int = Field(default=1, ge=0, description="the seed of all that is random")
@@ -154,11 +153,3 @@ class Scenario(Spec):
     def clients(self) -> int:
         """The size of the fleet; 0 where the split decides."""
         return sum(group.count for group in self.fleet)
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        """Check what needs no data, one block against another."""
-        wrong = list(conflicts(self))
-        if wrong:
-            raise failure(*wrong)
-        return self

@@ -119,7 +119,7 @@ class Fluid:
         """Take note that a link's capacity changes now."""
         self._open(pipe)
         if pipe.pool is not None:
-            self._pools.resize(pipe, pipe.pool)
+            self._pools.resize(pipe)
         elif pipe.contended:
             self._strained.append(pipe)
             self._wake()
@@ -199,7 +199,7 @@ class Fluid:
     def _leave(self, flow: Flow) -> None:
         """Take a flow off its links, up to date."""
         if flow.pool is not None:
-            self._pools.leave(flow, flow.pool)
+            self._pools.leave(flow)
         flow.pause(self._calendar._now)
         flow.over = True
         for pipe in flow.path.pipes:
@@ -214,8 +214,7 @@ class Fluid:
             if pipe.timer is not None:
                 pipe.timer.cancel()
                 pipe.timer = None
-            if pipe.pool is not None:
-                pipe.pool.release(pipe)
+            self._pools.release(pipe)
 
     def _take_turns(self, flow: Flow) -> None:
         """Leave the queues, and let those enter whose turns have come."""

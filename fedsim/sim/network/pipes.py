@@ -3,21 +3,31 @@
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from fedsim.physics.signals import Signal
 from fedsim.sim.engine.calendar import Timer
 from fedsim.sim.network.limits import Limit, Rate, least, peak
-
-if TYPE_CHECKING:
-    from fedsim.sim.network.fluid import Fluid
-    from fedsim.sim.network.pools import Pool
+from fedsim.sim.network.shared import Shared
 
 Finished = Callable[[Any], None]
 """Called with the token of the transfer that has passed."""
 
 Changed = Callable[[Any, float], None]
 """Called with the token of a transfer, and the rate at which it flows from now on, bit/s."""
+
+
+class Keeper(Protocol):
+    """What keeps flows: `fedsim.sim.network.fluid.Fluid`."""
+
+    @property
+    def now(self) -> float:
+        """Simulated seconds since the start."""
+        ...
+
+    def stop(self, flow: "Flow") -> None:
+        """Break a flow off."""
+        ...
 
 
 class Pipe:
@@ -44,7 +54,7 @@ class Pipe:
         self.most = self.capacity = peak(rate)
         self.flows: dict[Flow, int] = {}
         self.demand = 0.0
-        self.pool: Pool | None = None
+        self.pool: Shared | None = None
         self.index = 0
         self.timer: Timer | None = None
 
@@ -173,7 +183,7 @@ class Flow:
 
     def __init__(
         self,
-        fluid: "Fluid",
+        fluid: Keeper,
         serial: int,
         path: Path,
         bits: float,
@@ -193,7 +203,7 @@ class Flow:
         self.changed = changed
         self.entered = self.over = False
         self.pace = self.since = self.told = 0.0
-        self.pool: Pool | None = None
+        self.pool: Shared | None = None
         self.slot = 0
         self.timer: Timer | None = None
         self.trace: Signal | None = None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from operator import attrgetter
+from typing import cast
 
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.limits import value
@@ -45,8 +46,8 @@ class Pools:
     def place(self, flow: Flow) -> bool:
         """Put a flow into the pool of its contended links; return whether it has any."""
         for pipe in flow.path.pipes:
-            if pipe.pool is not None:
-                self._join(flow, pipe.pool)
+            if (pool := _pool(pipe)) is not None:
+                self._join(flow, pool)
             elif pipe.contended:
                 self.contend(pipe)
         return flow.pool is not None
@@ -58,15 +59,22 @@ class Pools:
             pool = self._join(flow, pool)
         pool.adopt(pipe)
 
-    def resize(self, pipe: Pipe, pool: Pool) -> None:
+    def resize(self, pipe: Pipe) -> None:
         """Take note that the capacity of a link in a pool has changed."""
-        pool.resize(pipe)
-        self._touch(pool)
+        if (pool := _pool(pipe)) is not None:
+            pool.resize(pipe)
+            self._touch(pool)
 
-    def leave(self, flow: Flow, pool: Pool) -> None:
-        """Let a flow go, up to date; its links are left by the caller, after this."""
-        pool.remove(flow, self._calendar._now)
-        self._touch(pool)
+    def release(self, pipe: Pipe) -> None:
+        """Let a link go that has no flow any more, if it is in a pool."""
+        if (pool := _pool(pipe)) is not None:
+            pool.release(pipe)
+
+    def leave(self, flow: Flow) -> None:
+        """Let a flow in a pool go, up to date; its links are left by the caller, after this."""
+        if (pool := _pool(flow)) is not None:
+            pool.remove(flow, self._calendar._now)
+            self._touch(pool)
 
     def settle(self) -> list[tuple[Flow, float]]:
         """Share anew whatever has changed; return who is to be told which rate."""
@@ -102,12 +110,12 @@ class Pools:
 
     def _join(self, flow: Flow, pool: Pool) -> Pool:
         """Bring a flow into a pool, with all that is in its own; return what they become."""
-        if flow.pool is None:
+        if (own := _pool(flow)) is None:
             flow.pause(self._calendar._now)
             pool.add(flow, value(flow.limit, self._calendar._now))
             self._await_change(flow)
-        elif flow.pool is not pool:
-            pool = self._merge(flow.pool, pool)
+        elif own is not pool:
+            pool = self._merge(own, pool)
         self._touch(pool)
         return pool
 
@@ -144,7 +152,12 @@ class Pools:
 
     def _vary(self, flow: Flow) -> None:
         """Take note that a flow's limit changes now."""
-        if flow.pool is not None:
-            flow.pool.rebound(flow, value(flow.limit, self._calendar._now))
-            self._touch(flow.pool)
+        if (pool := _pool(flow)) is not None:
+            pool.rebound(flow, value(flow.limit, self._calendar._now))
+            self._touch(pool)
             self._await_change(flow)
+
+
+def _pool(part: Flow | Pipe) -> Pool | None:
+    """Return the pool of a flow or a link; none but pools say that they share it out."""
+    return cast("Pool | None", part.pool)

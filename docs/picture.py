@@ -1,0 +1,95 @@
+"""The picture of the house: its packages, each above all that it imports, and the way of the data.
+
+`house()` returns it as SVG, in the colours of the page; a test holds the rows against the layers
+in pyproject.toml, and the boxes against the folders of fedsim.
+"""
+
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+
+class Box(NamedTuple):
+    """A package: its row from the top, its left edge and width in hundredths, what it is."""
+
+    row: int
+    left: int
+    width: int
+    text: str
+
+
+PACKAGES = {
+    "cli": Box(0, 0, 100, "the commands, and what they print"),
+    "conformance": Box(1, 0, 71, "checks of blocks of one's own"),
+    "report": Box(1, 75, 25, "one HTML page"),
+    "repricing": Box(2, 0, 71, "a log in another world"),
+    "running": Box(3, 0, 71, "one run, a campaign of runs, processes"),
+    "building": Box(4, 0, 71, "the one place where specs become live objects"),
+    "scenario": Box(5, 0, 34, "reads what the user writes"),
+    "sim": Box(5, 37, 34, "the virtual world: clock, network, power"),
+    "algorithms": Box(6, 0, 22, "one file a family"),
+    "protocol": Box(6, 24, 23, "rounds, without a clock"),
+    "computing": Box(6, 49, 22, "who evaluates work"),
+    "problems": Box(7, 0, 22, "losses, data, splits"),
+    "wire": Box(7, 24, 23, "payloads, compressors"),
+    "physics": Box(7, 49, 22, "radios, batteries, links"),
+    "analysis": Box(7, 75, 25, "tables and figures"),
+    "record": Box(8, 0, 100, "event log, round table, ledger; opens, audits and closes them"),
+    "ports": Box(9, 0, 100, "what an algorithm sees: Server, Client, Message, Work"),
+    "blocks": Box(10, 0, 100, "what every block of a scenario is built on; the registries"),
+}
+"""Every package of fedsim."""
+
+TOP, MIDDLE, BOTTOM = 0.0, 0.5, 1.0
+"""Heights within a box, as a share of it."""
+
+WAY = (
+    ((17, 5, TOP), (17, 4, BOTTOM)),  # scenario -> building
+    ((54, 4, BOTTOM), (54, 5, TOP)),  # building -> sim
+    ((71, 5, MIDDLE), (73, 5, MIDDLE), (73, 8, TOP)),  # sim -> record
+    ((87, 8, TOP), (87, 7, BOTTOM)),  # record -> analysis
+    ((87, 7, TOP), (87, 1, BOTTOM)),  # analysis -> report
+)
+"""The way of the data: arrows through points, each at hundredths from the left, in a row."""
+
+_STEP, _HEIGHT, _SCALE = 62, 46, 9.4
+_STYLE = (
+    ".house rect{fill:none;stroke:currentColor;stroke-opacity:.45}"
+    ".house text{fill:currentColor;text-anchor:middle}"
+    ".house .name{font:600 15px monospace}.house .what{font:12px sans-serif;opacity:.8}"
+    ".house path{fill:none;stroke:#1f77b4;stroke-width:2.5}.house marker path{fill:#1f77b4}"
+)
+
+
+def house() -> str:
+    """Return the picture, as a block of HTML."""
+    boxes = "".join(_box(name, box) for name, box in PACKAGES.items())
+    arrows = "".join(f'<path marker-end="url(#tip)" d="{_drawn(way)}"/>' for way in WAY)
+    tip = (
+        '<marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="5" markerHeight="5"'
+        ' orient="auto"><path d="M 0,0 L 10,5 L 0,10 z"/></marker>'
+    )
+    width, height = 100 * _SCALE + 4, max(box.row for box in PACKAGES.values()) * _STEP + _HEIGHT
+    return (
+        '<figure style="width:100%"><svg class="house" role="img" width="100%"'
+        f' viewBox="-2 -2 {width:g} {height + 4}">'
+        f"<title>The packages of fedsim</title><style>{_STYLE}</style>"
+        f"<defs>{tip}</defs>{boxes}{arrows}</svg><figcaption>A package imports only what stands"
+        " below it. Arrows: the way of the data.</figcaption></figure>"
+    )
+
+
+def _box(name: str, box: Box) -> str:
+    left, top, width = box.left * _SCALE, box.row * _STEP, box.width * _SCALE
+    middle = left + width / 2
+    return (
+        f'<rect x="{left:g}" y="{top}" width="{width:g}" height="{_HEIGHT}" rx="5"/>'
+        f'<text class="name" x="{middle:g}" y="{top + 19}">{name}</text>'
+        f'<text class="what" x="{middle:g}" y="{top + 36}">{escape(box.text)}</text>'
+    )
+
+
+def _drawn(way: Sequence[tuple[int, int, float]]) -> str:
+    """Return an arrow as the points of a path."""
+    points = [f"{x * _SCALE:g},{row * _STEP + share * _HEIGHT:g}" for x, row, share in way]
+    return "M " + " L ".join(points)

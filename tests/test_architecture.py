@@ -1,0 +1,142 @@
+"""The house: imports without circles, and pages that tell packages, files and names as they are."""
+
+import ast
+import re
+import tomllib
+from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import module_from_spec, spec_from_file_location
+from itertools import pairwise
+from types import ModuleType
+
+import pytest
+from ruamel.yaml import YAML
+
+import fedsim
+from tests.conftest import ROOT
+
+PACKAGE = ROOT / "fedsim"
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def imported(module: str) -> set[str]:
+    """Return the modules of fedsim that one names in its imports, also in those for checkers."""
+    found = set[str]()
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            named = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, module
+            named = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in named:
+            found.add(name if name in MODULES else name.rpartition(".")[0])
+    return (found & MODULES.keys()) - {module}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    # The public face names what it loads when it is asked for; nothing below imports from it.
+    wires = {module: imported(module) for module in MODULES if module != "fedsim"}
+    assert sum(map(len, wires.values())) > 1000
+    assert not [module for module, others in wires.items() if "fedsim" in others]
+    try:
+        TopologicalSorter(wires).prepare()
+    except CycleError as circle:
+        pytest.fail(" -> ".join(circle.args[1]))
+
+
+def test_an_init_hands_names_on() -> None:
+    for module, path in MODULES.items():
+        if path.name == "__init__.py" and module != "fedsim":
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                assert not isinstance(node, ast.FunctionDef | ast.ClassDef), module
+
+
+def picture() -> ModuleType:
+    spec = spec_from_file_location("picture", ROOT / "docs/picture.py")
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_picture_has_every_package_above_what_it_imports() -> None:
+    packages = picture().PACKAGES
+    assert set(packages) == {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    rows = [
+        [packages[name].row for each in layer.split("|") if (name := each.strip()[7:]) in packages]
+        for layer in layers
+    ]
+    assert sum(map(len, rows)) == len(packages)
+    for upper, lower in pairwise([row for row in rows if row]):
+        assert max(upper) <= min(lower)
+    for module in MODULES.keys() - {"fedsim"}:
+        for other in imported(module):
+            above, below = (packages.get(each.split(".")[1]) for each in (module, other))
+            if above and below and above is not below:
+                assert above.row < below.row, f"{module} -> {other}"
+
+
+def test_every_file_that_a_page_names_is_there() -> None:
+    for name in ("architecture.md", "contributing.md"):
+        paths = re.findall(r"`((?:fedsim|tests|analysis|docs)/[\w/.]*)`", page(name))
+        assert paths
+        assert not [path for path in paths if not (ROOT / path).exists()], name
+    named = re.findall(r"tests/[\w/.]+", page("contributing.md"))
+    assert not [path for path in named if not (ROOT / path.rstrip(".")).exists()]
+
+
+def test_at_the_root_stands_only_what_the_page_gives_a_reason_for() -> None:
+    at_root = {f"fedsim/{path.name}" for path in PACKAGE.glob("*.py")}
+    assert at_root == set(re.findall(r"`(fedsim/\w+\.py)`", page("architecture.md")))
+
+
+def public() -> dict[str, list[str]]:
+    rows = re.findall(r"^\| `(fedsim[\w.]*)` \| (.*?) \|", page("modules.md"), re.MULTILINE)
+    return {module: re.findall(r"`(\w+)`", names) for module, names in rows}
+
+
+def test_every_public_name_can_be_imported() -> None:
+    listed = public()
+    assert listed
+    for module, names in listed.items():
+        found = import_module(module)
+        assert names
+        assert not [name for name in names if not hasattr(found, name)], module
+    assert set(listed["fedsim"]) == set(fedsim.__all__)
+
+
+def test_examples_import_public_names_only() -> None:
+    listed = public()
+    for text in (page("extending.md"), (ROOT / "README.md").read_text(encoding="utf-8")):
+        examples = re.findall(r"^from (fedsim[\w.]*) import (.+)$", text, re.MULTILINE)
+        assert examples
+        for module, names in examples:
+            assert set(names.split(", ")) <= set(listed[module]), module
+
+
+def test_the_version_is_written_once() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" in settings["project"]["dynamic"]
+    assert version("fedsim") == fedsim.__version__
+    citation = YAML(typ="safe", pure=True).load(ROOT / "CITATION.cff")
+    assert citation["version"] == fedsim.__version__
+
+
+def test_the_hooks_before_a_commit_need_no_network() -> None:
+    hooks = YAML(typ="safe", pure=True).load(ROOT / ".pre-commit-config.yaml")
+    assert {repo["repo"] for repo in hooks["repos"]} == {"local"}
+    used = {hook["entry"].split()[0] for repo in hooks["repos"] for hook in repo["hooks"]}
+    assert used == {"ruff", "mypy", "lint-imports"}

@@ -1,29 +1,109 @@
-"""Every compressor and every loss passes the checks; one that breaks a promise does not."""
+"""Every block passes the checks of its kind; one that breaks a promise, or raises, does not."""
 
-from typing import ClassVar, Literal
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from fedsim.conformance import check_compressor, check_loss
-from fedsim.ports import Array
-from fedsim.problems import Loss, Squared
+from fedsim.algorithms import GradientDescent
+from fedsim.blocks.catalogue import AnyRegistry
+from fedsim.blocks.spec import Spec
+from fedsim.conformance import (
+    check_algorithm,
+    check_block,
+    check_compressor,
+    check_loss,
+    check_radio,
+    check_sending,
+    check_split,
+)
+from fedsim.physics.radios import (
+    RADIO_KINDS,
+    Constant,
+    FirstOrderRadio,
+    LoRaRadio,
+    Radio,
+    RadioLaw,
+    Rates,
+    ShannonRadio,
+    Terms,
+)
+from fedsim.ports import Array, Client, Work
+from fedsim.problems import (
+    IID,
+    LOSSES,
+    SPLITS,
+    Bundled,
+    ByLabel,
+    Clusters,
+    Contiguous,
+    Dirichlet,
+    Groups,
+    LogNormal,
+    LowRank,
+    PlantedSmoothness,
+    ShiftedMean,
+    SparseLinear,
+    Split,
+    Squared,
+    Tong,
+)
 from fedsim.problems.losses import Rows, State
-from fedsim.wire import Compressor, Contract, RandK, Sparse, TopK, ValueFormat
-from tests.problems.examples import CONVEX, NETWORKS, named
+from fedsim.wire import COMPRESSORS, Compressor, Contract, RandK, Sparse, TopK, ValueFormat
+from tests.methods import scenario
+from tests.problems.examples import CONVEX, NETWORKS
 from tests.wire.compressors import ALL
 
+RADIOS: list[RadioLaw] = [
+    *(Radio.model_validate({"kind": name}) for name in Radio.presets),
+    Radio.model_validate({"kind": "lte", "up_trace": {"kind": "csv", "path": "any.csv"}}),
+    *(LoRaRadio.model_validate({"kind": name}) for name in LoRaRadio.presets),
+    FirstOrderRadio.in_si(up=1e6, down=2e6, distance=50),
+    ShannonRadio.in_si(bandwidth=1e7, power=0.2, server_power=20, distance=400, most=4.4),
+    ShannonRadio.in_si(bandwidth=1e5, power=0.01, server_power=1, distance=5000, attenuation=0.5),
+]
+DEALING: list[Split] = [
+    Contiguous(),
+    Contiguous(clients=7),
+    IID(),
+    ByLabel(),
+    ByLabel(per_client=12),
+    Dirichlet(alpha=0.1),
+    Dirichlet(alpha=100),
+    Clusters(clusters=6, per_client=2),
+    Groups(),
+    LogNormal(sigma=1.5),
+]
+DRAWING = [
+    Bundled(name="wine"),
+    PlantedSmoothness(growth=1.3),
+    Tong(clients=5, features=20, informative=5),
+    ShiftedMean(clients=4, features=30),
+    SparseLinear(clients=3, features=30, ones=5),
+    LowRank(clients=3, shape=(4, 5), rank=2),
+]
+BLOCKS: list[Spec] = [*ALL.values(), *CONVEX, *NETWORKS, *RADIOS, *DEALING, *DRAWING]
 
-@pytest.mark.parametrize("name", ALL)
-def test_every_compressor_keeps_its_promises(name: str) -> None:
-    table = check_compressor(ALL[name], draws=400)
+
+def named(block: Any) -> str:
+    return f"{block.kind}"
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=named)
+def test_every_block_keeps_its_promises(block: Spec) -> None:
+    table = check_compressor(block, draws=400) if isinstance(block, Compressor) else None
+    table = check_block(block) if table is None else table
+    assert table is not None
     assert (table["outcome"] == "kept").all(), table[["check", "reason"]].to_string()
 
 
-@pytest.mark.parametrize("loss", [*CONVEX, *NETWORKS], ids=named)
-def test_every_loss_keeps_its_promises(loss: Loss) -> None:
-    table = check_loss(loss)
-    assert (table["outcome"] == "kept").all(), table[["check", "reason"]].to_string()
+@pytest.mark.parametrize(
+    "registry", [COMPRESSORS, LOSSES, RADIO_KINDS, SPLITS], ids=lambda each: each.name
+)
+def test_none_is_left_out(registry: AnyRegistry) -> None:
+    assert set(registry) <= {type(block) for block in BLOCKS}
 
 
 class Biased(RandK):
@@ -79,8 +159,169 @@ class Steep(Squared):
         return 2 * super().gradient(rows, w, state)
 
 
+def broken(table: pd.DataFrame) -> dict[str, str]:
+    """Return the reasons of the promises that are broken."""
+    rows = table[table["outcome"] == "broken"]
+    return dict(zip(rows["check"], rows["reason"], strict=True))
+
+
 def test_a_loss_that_breaks_a_promise_is_found() -> None:
-    table = check_loss(Steep(scale="sum")).set_index("check")
-    broken = table.index[table["outcome"] == "broken"].tolist()
-    assert "the gradient is that of differences of the value" in broken
-    assert "the mean over all minibatches is the whole" not in broken
+    found = broken(check_loss(Steep(scale="sum")))
+    assert "the gradient is that of differences of the value" in found
+    assert "the mean over all minibatches is the whole" not in found
+
+
+class Slow(Constant):
+    """Takes twice as long as its rate says."""
+
+    def seconds(self, bits: int, framed: int) -> float:
+        return 2 * super().seconds(bits, framed)
+
+
+class Hasty(Constant):
+    """Takes half of the time that its rate needs."""
+
+    constant = None  # type: ignore[assignment]  # as laws have it that are not constant
+
+    def seconds(self, bits: int, framed: int) -> float:
+        return super().seconds(bits, framed) / 2
+
+
+class Moody(Constant):
+    """Its carriers draw from a stream of their own, and go faster than the peak."""
+
+    constant = None  # type: ignore[assignment]  # as laws have it that are not constant
+
+    def carrier(self, rng: Callable[[], np.random.Generator]) -> Any:
+        return Mood(np.random.default_rng())
+
+
+class Mood:
+    def __init__(self, own: np.random.Generator) -> None:
+        self._own = own
+
+    def terms(self, bits: int, framed: int, round_number: int) -> Terms:
+        return Terms(1e6 * (1 + self._own.random()), 2.0, -1.0)
+
+
+class Odd(FirstOrderRadio):
+    """A radio with a law that is to be found out."""
+
+    law: type[Constant]
+
+    def rates(self, signals: object) -> Rates:
+        return Rates(Constant(self.up), self.law(self.down))
+
+
+@pytest.mark.parametrize(
+    ("law", "promises"),
+    [
+        (Slow, ["a constant rate is that of every message"]),
+        (Hasty, ["a message takes as long as its bits and rate say, and more bits no less"]),
+        (
+            Moody,
+            [
+                "no message is faster than the peak, and its time on the air is a share",
+                "streams of one seed give the same terms",
+                "it goes to another process and back",
+            ],
+        ),
+    ],
+)
+def test_a_radio_that_breaks_a_promise_is_found(law: type, promises: list[str]) -> None:
+    radio = Odd.in_si(up=1e6, down=1e6, distance=50, law=law)
+    found = broken(check_radio(radio))
+    assert list(found) == promises
+    assert all(reason.startswith("down: ") for reason in found.values())
+
+
+def test_a_radio_that_gains_energy_is_found() -> None:
+    free = FirstOrderRadio.in_si(up=1e6, down=1e6, distance=50).model_copy(
+        update={"electronics": -1.0}
+    )
+    assert broken(check_radio(free)) == {
+        "no energy, power or delay is below 0 or without end": "`energy_up` is -1"
+    }
+
+
+class Twice(IID):
+    """Gives the first row of each client to the next one as well."""
+
+    def assign(self, samples: Any, clients: int | None, rng: np.random.Generator) -> Any:
+        rows = super().assign(samples, clients, rng)
+        return tuple(np.append(own, rows[m - 1][0]) for m, own in enumerate(rows))
+
+
+class Forgetful(Contiguous):
+    """Leaves one client out, and the others with what it likes."""
+
+    def assign(self, samples: Any, clients: int | None, rng: np.random.Generator) -> Any:
+        return super().assign(samples, clients, np.random.default_rng())[1:]
+
+
+def test_a_split_that_breaks_a_promise_is_found() -> None:
+    found = broken(check_split(Twice()))
+    assert list(found) == ["no row is given to two clients, or twice"]
+    assert " is given to clients " in found["no row is given to two clients, or twice"]
+    assert list(broken(check_split(Forgetful()))) == ["there are as many clients as are asked for"]
+
+
+class Raising(TopK):
+    """Cannot compress zeros."""
+
+    def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Sparse:
+        if not vector.any():
+            raise KeyError("nothing")
+        return super().compress(vector, rng, form)
+
+
+class Unready(Squared):
+    """Cannot be set up."""
+
+    def dimension(self, features: int, outputs: int) -> int:
+        return features // 0
+
+
+@pytest.mark.parametrize("block", [Raising(count=2), Unready(scale="sum")], ids=["later", "first"])
+def test_what_a_block_raises_breaks_the_check_with_the_line(block: Spec) -> None:
+    table = check_block(block)
+    assert table is not None
+    found = broken(table)
+    assert found
+    assert all(__file__ in reason for reason in found.values())
+    assert all("KeyError: 'nothing'" in r or "ZeroDivisionError" in r for r in found.values())
+    if isinstance(block, Raising):
+        assert table["outcome"].iloc[-2] == "broken"  # the checks after it are made all the same
+
+
+class Bound(GradientDescent):
+    """Makes its work of a function within a function, and raises once it is late."""
+
+    kind: Literal["bound"] = "bound"  # type: ignore[assignment]
+
+    async def handle(self, client: Client, message: Any) -> Any:
+        def twice(loss: Any, w: Array) -> Array:
+            return np.asarray(2 * loss.gradient(w))
+
+        if client.round > 6:
+            raise LookupError("no more")
+        await client.compute(Work(twice, client.id, (message.theta.values,), 1.0))  # noqa: PD011 - a payload's
+        return await super().handle(client, message)
+
+
+def test_a_method_that_cannot_be_sent_elsewhere_is_found() -> None:
+    found = broken(check_sending(scenario("gd") | {"algorithm": BOUND}, [Bound]))
+    assert list(found) == ["its work can be done by another process"]
+    assert "Bound.handle.<locals>.twice" in found["its work can be done by another process"]
+    assert not broken(check_sending(scenario("gd")))
+
+
+BOUND = {"kind": "bound", "step_size": "0.5/L"}
+
+
+def test_a_method_that_raises_has_failed_with_the_line() -> None:
+    table = check_algorithm(scenario("gd") | {"algorithm": BOUND}, [Bound])
+    assert table["world"].tolist() == ["no trouble"]
+    assert table["outcome"].tolist() == ["failed"]
+    assert "LookupError: no more" in table["reason"][0]
+    assert __file__ in table["reason"][0]

@@ -17,9 +17,11 @@ import pandas as pd
 
 from fedsim.blocks.renamed import renamed
 from fedsim.blocks.spec import Spec
+from fedsim.conformance.findings import raised
 from fedsim.errors import FedsimError, ScenarioError
 from fedsim.record.result import Result
 from fedsim.running.api import run
+from fedsim.scenario import load
 
 Blocks = Mapping[str, Any]
 
@@ -179,23 +181,42 @@ def check_algorithm(
     Raises:
         ScenarioError: the scenario is wrong without any trouble, too.
     """
-    base = {**scenario, "fleet": _fleet(), "stop": {"rounds": rounds}}
-    plain = run(base, blocks=blocks)
+    base = untroubled(scenario, rounds)
+    method = type(load(base, blocks=blocks).variants[0].scenario.algorithm)
+    try:
+        plain = run(base, blocks=blocks)
+    except ScenarioError:
+        raise
+    except Exception as error:  # noqa: BLE001 - blocks are anybody's, and may raise anything
+        return pd.DataFrame([{"world": "no trouble", **_failed(error, method)}])
     rows = [{"world": "no trouble", **_row(plain, "")}]
     for world, trial in trials(scenario, _normal(plain)).items():
-        row = _tried({**base, **trial.blocks}, trial.event, blocks)
+        row = _tried({**base, **trial.blocks}, trial.event, blocks, method)
         rows.append({"world": world, **row})
     return pd.DataFrame(rows)
 
 
-def _tried(scenario: Blocks, event: str, blocks: Sequence[type[Spec]]) -> dict[str, Any]:
+def untroubled(scenario: Blocks, rounds: int = ROUNDS) -> Blocks:
+    """Return a problem and an algorithm with the fleet, and nothing that is hard."""
+    return {**scenario, "fleet": _fleet(), "stop": {"rounds": rounds}}
+
+
+def _tried(
+    scenario: Blocks, event: str, blocks: Sequence[type[Spec]], method: type
+) -> dict[str, Any]:
     try:
         return _row(run(scenario, blocks=blocks), event)
     except ScenarioError as error:
         text = "; ".join(f"{fault.key}: {fault.message}" for fault in error.faults)
         return {"outcome": "refused", "reason": text, "rounds": 0}
-    except FedsimError as error:
-        return {"outcome": "failed", "reason": str(error), "rounds": 0}
+    except Exception as error:  # noqa: BLE001 - blocks are anybody's, and may raise anything
+        return _failed(error, method)
+
+
+def _failed(error: Exception, method: type) -> dict[str, Any]:
+    """Return the row of a run that did not come to its end."""
+    text = str(error) if isinstance(error, FedsimError) else raised(error, method)
+    return {"outcome": "failed", "reason": text, "rounds": 0}
 
 
 def _normal(result: Result) -> Normal:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from fedsim.conformance.findings import first, table
+from fedsim.conformance.findings import Promises, table
 from fedsim.errors import DecodeError
 from fedsim.ports import Array
 from fedsim.wire import Compressor, Contract, ValueFormat, decode, encode
@@ -32,16 +32,17 @@ def check_compressor(compressor: Compressor, seed: int = 0, draws: int = DRAWS) 
     Returns:
         A row a check: check, outcome (kept or broken), and the reason.
     """
-    checks = [
-        first("what arrives is what is encoded, of as many bits as are charged",
-              _round_trip(compressor, seed)),
-        first("the same stream sends the same", _repeats(compressor, seed)),
-        first("no draw is longer than the longest", _longest(compressor, seed)),
-        first("what is not finite does not arrive as finite", _finite(compressor, seed)),
-        first("damaged bytes are refused", _hostile(compressor, seed)),
-        first("the contract holds", _contract(compressor, seed, draws)),
-    ]  # fmt: skip
-    return table(checks)
+    return table(type(compressor), _promises(compressor, seed, draws))
+
+
+def _promises(compressor: Compressor, seed: int, draws: int) -> Promises:
+    encoded = "what arrives is what is encoded, of as many bits as are charged"
+    yield encoded, _round_trip(compressor, seed)
+    yield "the same stream sends the same", _repeats(compressor, seed)
+    yield "no draw is longer than the longest", _longest(compressor, seed)
+    yield "what is not finite does not arrive as finite", _finite(compressor, seed)
+    yield "damaged bytes are refused", _hostile(compressor, seed)
+    yield "the contract holds", _contract(compressor, seed, draws)
 
 
 def vectors(seed: int) -> dict[str, Array]:

@@ -1,6 +1,7 @@
 """The checks of all blocks of one's own, each by the kind of block that it is."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -12,8 +13,13 @@ from fedsim.blocks.spec import Spec
 from fedsim.conformance.algorithms import check_algorithm
 from fedsim.conformance.compressors import check_compressor
 from fedsim.conformance.losses import check_loss
+from fedsim.conformance.radios import check_radio
+from fedsim.conformance.sending import check_sending
+from fedsim.conformance.sources import check_source
+from fedsim.conformance.splits import check_split
 from fedsim.errors import BlockError
-from fedsim.problems import Loss
+from fedsim.physics.radios import RadioLaw
+from fedsim.problems import Loss, Source, Split
 from fedsim.scenario import Plan, Scenario
 from fedsim.wire import Compressor
 
@@ -43,19 +49,35 @@ def check_blocks(
         named = [each for one in scenarios for each in specs_in(one) if type(each) is model]
         for block in dict.fromkeys(named) or [_by_default(model)]:
             within = next((one for one in scenarios if one.algorithm == block), None)
-            yield _title(block), _checked(block, within, blocks)
+            title = _title(block)
+            if isinstance(block, Algorithm):
+                scenario = _scenario(block, within)
+                yield title, check_algorithm(scenario, blocks)
+                yield f"{title}: what it sends", check_sending(scenario, blocks)
+            else:
+                yield title, check_block(block, plan.folder if plan else Path())
 
 
-def _checked(
-    block: Spec, within: Scenario | None, blocks: Sequence[type[Spec]]
-) -> pd.DataFrame | None:
+def check_block(block: Spec, folder: Path = Path()) -> pd.DataFrame | None:
+    """Return the table of a block's checks; None where there are none for its kind.
+
+    An algorithm is checked in worlds: see `check_algorithm`.
+
+    Args:
+        block: with its parameters.
+        folder: what paths of a source of data are relative to.
+    """
     match block:
         case Compressor():
             return check_compressor(block)
         case Loss():
             return check_loss(block)
-        case Algorithm():
-            return check_algorithm(_scenario(block, within), blocks)
+        case Split():
+            return check_split(block)
+        case Source():
+            return check_source(block, folder)
+        case RadioLaw():
+            return check_radio(block)
         case _:
             return None
 

@@ -1,9 +1,16 @@
 """What a check of a block finds, as a table."""
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterator
+from traceback import extract_tb
 from typing import NamedTuple
 
 import pandas as pd
+
+from fedsim.errors import DataError
+
+Promises = Iterator[tuple[str, Iterator[str]]]
+"""What a block of a kind has to do, each with how it does not: nothing where it does."""
 
 
 class Check(NamedTuple):
@@ -18,12 +25,46 @@ class Check(NamedTuple):
     broken: str = ""
 
 
-def first(promise: str, broken: Iterator[str]) -> Check:
-    """Return a check that is broken by the first of what is wrong, if anything is."""
-    return Check(promise, next(broken, ""))
+def table(model: type, promises: Promises) -> pd.DataFrame:
+    """Return a row a check: check, outcome (kept or broken), and the reason.
 
+    A check is broken by the first of what is wrong, and by whatever the block raises.
 
-def table(checks: Iterable[Check]) -> pd.DataFrame:
-    """Return a row a check: check, outcome (kept or broken), and the reason."""
-    rows = [(check.promise, "broken" if check.broken else "kept", check.broken) for check in checks]
+    Args:
+        model: the class of the block.
+        promises: in their order.
+
+    Raises:
+        DataError: the block says, before anything is checked, that it is not for what is tried.
+    """
+    rows = [
+        (check.promise, "broken" if check.broken else "kept", check.broken)
+        for check in _checks(model, promises)
+    ]
     return pd.DataFrame(rows, columns=["check", "outcome", "reason"])
+
+
+def _checks(model: type, promises: Promises) -> Iterator[Check]:
+    try:
+        for promise, broken in promises:
+            yield _first(model, promise, broken)
+    except DataError:
+        raise
+    except Exception as error:  # noqa: BLE001 - blocks are anybody's, and may raise anything
+        yield Check("it can be set up", raised(error, model))
+
+
+def _first(model: type, promise: str, broken: Iterator[str]) -> Check:
+    try:
+        return Check(promise, next(broken, ""))
+    except Exception as error:  # noqa: BLE001 - blocks are anybody's, and may raise anything
+        return Check(promise, raised(error, model))
+
+
+def raised(error: BaseException, model: type) -> str:
+    """Say what a block has raised, and at which line of its own, or else of whoever raised it."""
+    files = {getattr(sys.modules.get(each.__module__), "__file__", "") for each in model.__mro__}
+    frames = extract_tb(error.__traceback__)
+    last = next((each for each in reversed(frames) if each.filename in files), frames[-1])
+    what = f"{type(error).__name__}: {error}".strip(": ")
+    return f"{what} ({last.filename}, line {last.lineno}, in {last.name})"

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array
 
-from fedsim.conformance.findings import first, table
+from fedsim.conformance.findings import Promises, table
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems import LocalLoss, Loss
@@ -39,18 +39,19 @@ def check_loss(loss: Loss, seed: int = 0) -> pd.DataFrame:
     Raises:
         DataError: the loss takes none of the labels that there are here.
     """
+    return table(type(loss), _promises(loss, seed))
+
+
+def _promises(loss: Loss, seed: int) -> Promises:
     rng = np.random.default_rng(seed)
     X, targets = rng.standard_normal((ROWS, FEATURES)), _targets(loss)
     f = LocalLoss(loss, X, targets)
     models = list(rng.standard_normal((MODELS, f.dimension)))
-    checks = [
-        first("the model to start from has the dimension", _start(f, rng)),
-        first("the gradient is that of differences of the value", _gradient(f, models)),
-        first("the smoothness constant bounds how fast the gradient changes", _smooth(f, models)),
-        first("the mean over all minibatches is the whole", _batches(f, models)),
-        first("sparse features are read as dense ones", _sparse(loss, X, targets, models)),
-    ]
-    return table(checks)
+    yield "the model to start from has the dimension", _start(f, rng)
+    yield "the gradient is that of differences of the value", _gradient(f, models)
+    yield "the smoothness constant bounds how fast the gradient changes", _smooth(f, models)
+    yield "the mean over all minibatches is the whole", _batches(f, models)
+    yield "sparse features are read as dense ones", _sparse(loss, X, targets, models)
 
 
 def _targets(loss: Loss) -> Array:

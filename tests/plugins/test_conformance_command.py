@@ -52,3 +52,30 @@ def test_a_method_is_let_run_in_every_world(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "messages lost for good" in result.stdout
     assert "failed" not in result.stdout
+
+
+RADIO = '''\
+from typing import Literal
+
+from fedsim.physics.radios import Constant, Draw, PacketRadio, Rates
+
+
+class Cable(Draw, PacketRadio):
+    """A cable, which is not written to its end."""
+
+    kind: Literal["cable"] = "cable"
+    latency: float = 0.0
+
+    def rates(self, signals):
+        return Rates(Constant(1e6), Constant(1e6 / (self.latency - 0.0)))
+'''
+
+
+def test_what_a_block_raises_is_a_row_with_its_line(tmp_path: Path) -> None:
+    result = invoke("conformance", written(tmp_path, RADIO))
+    assert result.exit_code == 1, result.output
+    assert "Traceback" not in result.output
+    said = " ".join(result.stdout.split())
+    assert "ZeroDivisionError: float division by zero" in said
+    assert "line 13, in rates" in said
+    assert " kept " in said

@@ -162,6 +162,10 @@ class Clash(RunError):
     """Two figures of a round have one name, and the round table one column for it."""
 
 
+class Misdrawn(RunError):
+    """A policy of one's own does not say in which order clients are drawn: one twice, or none."""
+
+
 class Deadlock(RunError):
     """Nothing is scheduled, yet somebody waits; the text names who waits where."""
 

@@ -233,7 +233,7 @@ def test_what_is_waited_for_is_more_than_any_round_takes(clients: int, tmp_path:
     (job,) = Builder(load(blocks)).check()
     spans, given_up = rounds_of(tmp_path, blocks)
     assert given_up == 0
-    assert job.participation.give_up > 2 * max(spans)
+    assert job.participation.patience > 2 * max(spans)
 
 
 def test_a_client_at_its_best_takes_what_a_run_shows(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_client_at_its_best_takes_what_a_run_shows(tmp_path: Path) -> None:
     (job,) = Builder(load(blocks)).check()
     spans, _ = rounds_of(tmp_path, blocks)
     assert slowest(job).seconds == pytest.approx(max(spans), rel=0.05)
-    assert job.participation.give_up == 600
+    assert job.participation.patience == 600
 
 
 def built(kind: str, **parameters: Any) -> Job:
@@ -275,8 +275,8 @@ def test_every_method_has_a_time_that_a_round_of_it_takes(kind: str) -> None:
     assert 0 < slowest(job).seconds < inf
     share = 0.1 if job.parameters.get("batch") else 1  # of the samples, in a batch of them
     assert slowest(job).seconds > share * least
-    if not job.participation.buffer:
-        assert job.participation.give_up == slowest(job).patience
+    if not job.participation.asynchronous:
+        assert job.participation.patience == slowest(job).patience
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from fedsim.physics.radios import Radio
 from fedsim.physics.topology import Topology, star
 from fedsim.ports import Array, Client, Server, Work
 from fedsim.protocol.carriage import Values
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
 from fedsim.record.book import Book
 from fedsim.record.models import ModelTable
 from fedsim.record.parts import Parts
@@ -116,7 +116,7 @@ def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
         carriage=Values(Echo.messages, updates=False),
         rng=partial(stream, 1),
         topology=links,
-        stop=StopRules(rounds=rounds),
+        stop=Stop(rounds=rounds),
     )
     with tempfile.TemporaryDirectory() as folder:
         models = ModelTable(Parts(Path(folder), "models"), NOTHING.shape)

@@ -65,7 +65,12 @@ def setup_of(clients: int, rounds: int, cost: Any) -> Any:  # noqa: ANN401 - of 
         kind="custom", up=1e6, down=2e6, latency=0.01, energy_up=1e-7, energy_down=1e-7, base=1.0
     )
     member = cost.Member(cost.DEVICE, radio, radio.rates({}), cost.FREE)
-    participation = importlib.import_module("fedsim.protocol.participation")
+    policies = importlib.import_module("fedsim.protocol.participation")
+    older = not hasattr(
+        policies, "UniformParticipation"
+    )  # policies and stop rules apart from blocks
+    sample = policies.Participation if older else policies.UniformParticipation
+    stop = cost.StopRules if older else cost.Stop
     return cost.Setup(
         algorithm=cost.Echo(step_size=1.0),
         fleet=[member] * clients,
@@ -77,8 +82,8 @@ def setup_of(clients: int, rounds: int, cost: Any) -> Any:  # noqa: ANN401 - of 
         packer_down=lambda field, number: cost.PACKER,  # noqa: ARG005 - the same for all
         header_bits=cost.HEADER_BITS,
         rng=partial(cost.stream, 1),
-        participation=participation.Participation(count=min(ASKED, clients)),
-        stop=cost.StopRules(rounds=rounds),
+        participation=sample(count=min(ASKED, clients)),
+        stop=stop(rounds=rounds),
     )
 
 

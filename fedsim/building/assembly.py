@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from fedsim.building.policies import silence_policy, stop_rules
 from fedsim.building.surroundings import Surroundings
 from fedsim.computing import Evaluator, OneByOne
 from fedsim.ports import Array, ClientId, Oracle, Packer
@@ -23,7 +22,7 @@ class Numerics:
     Attributes:
         algorithm: configured, or what takes its place.
         oracles: the clients' losses, in order.
-        initial, smoothness, weights: of the problem.
+        initial, smoothness, weights, samples: of the problem.
         evaluate, optimum, measures: what is said of a model.
         packer_up, packer_down: make the packers of the clients and of the server.
         evaluator: who does the work.
@@ -35,6 +34,7 @@ class Numerics:
     initial: Array
     smoothness: Callable[[], Array]
     weights: Array | None
+    samples: Array
     evaluate: Callable[[Array], float]
     optimum: float
     measures: Sequence[Callable[[Array], Mapping[str, float]]]
@@ -72,6 +72,7 @@ def assemble(
         initial=numerics.initial,
         smoothness=numerics.smoothness,
         weights=numerics.weights,
+        samples=numerics.samples,
         evaluate=numerics.evaluate,
         optimum=numerics.optimum,
         measures=numerics.measures,
@@ -84,7 +85,7 @@ def assemble(
         topology=around.topology,
         sharing=scenario.network.model,
         cells=scenario.network.broadcast == "cell",
-        silence=silence_policy(scenario.silence),
+        silence=scenario.silence,
         participation=policy,
-        stop=stop_rules(scenario.stop),
+        stop=scenario.stop,
     )

@@ -25,7 +25,7 @@ from fedsim.building.job import Job
 from fedsim.building.observers import observers
 from fedsim.building.packing import promise
 from fedsim.building.patience import slowest
-from fedsim.building.policies import check_sizes, participation
+from fedsim.building.policies import policy_of
 from fedsim.building.sizes import check_counts
 from fedsim.building.surroundings import surroundings
 from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
@@ -105,8 +105,7 @@ class Builder:
         around = surroundings(scenario, groups, self._files, self.plan.folder, findings)
         if solved:
             losses = solved.problem.losses
-            policy = participation(scenario.participation, [loss.rows for loss in losses])
-            check_sizes(scenario.participation, len(around.members), findings)
+            policy = policy_of(scenario, [loss.rows for loss in losses], findings)
             check_deadline(scenario, around.makes, around.members, losses, findings)
             looked_at = self._evaluation
             measured = observers(scenario, looked_at.problem, findings)
@@ -161,7 +160,7 @@ class Builder:
             rng=partial(stream, seed, "shared"),
             uplink=promise(scenario.wire.up, problem.dimension),
             downlink=promise(scenario.wire.down, problem.dimension),
-            asked=participation(scenario.participation, rows).count,
+            asked=scenario.participation.among(len(rows)).wanted,
             quadratic=isinstance(problem.loss, LeastSquares) and not problem.loss.l1,
             hessian=type(problem.loss).hessian is not Loss.hessian,
             strongly_convex=problem.loss.l2 > 0 and convex(problem.loss),

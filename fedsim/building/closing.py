@@ -1,7 +1,6 @@
 """Closing: whether every round will be over, whatever messages are lost for good."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import inf
 
 from fedsim.building.feasibility import deadline
@@ -34,10 +33,10 @@ def closing(
     """
     losing = [make for make in makes if _lose(make, scenario)]
     clients = sum(make.spec.count for make in makes)
-    if not losing or policy.give_up < inf or _surely_closes(scenario, policy):
+    if not losing or policy.patience < inf or _surely_closes(scenario, policy):
         return policy
     if _may_close(scenario, policy, min(policy.asked or clients, clients)):
-        return replace(policy, give_up=patience())
+        return policy.model_copy(update={"give_up": patience()})
     for make in losing:
         _refuse(make, policy, findings, patience)
     return policy
@@ -51,12 +50,12 @@ def _lose(make: Make, scenario: Scenario) -> bool:
 
 def _surely_closes(scenario: Scenario, policy: Participation) -> bool:
     """Say whether a deadline closes every round, whoever is missing."""
-    return not policy.buffer and deadline(scenario)[1] < inf and policy.least(1) == 0
+    return not policy.asynchronous and deadline(scenario)[1] < inf and policy.least(1) == 0
 
 
 def _may_close(scenario: Scenario, policy: Participation, asked: int) -> bool:
     """Say whether a round can close although somebody never reports."""
-    if policy.buffer:
+    if policy.asynchronous:
         return False
     if deadline(scenario)[1] < inf:
         return policy.least(asked) < asked
@@ -68,7 +67,7 @@ def _refuse(
 ) -> None:
     """Say that a round would wait for ever, and what helps."""
     lost = f"a message of {make.name} can be lost for good"
-    if policy.buffer:
+    if policy.asynchronous:
         way_out = (
             "an asynchronous server would wait for it for ever; say when to ask anew, such as"
             f" participation.give_up: {patience() / 60:g} min"

@@ -7,8 +7,7 @@ from operator import itemgetter
 from fedsim.building.findings import Findings
 from fedsim.building.fleet import Make
 from fedsim.problems import LocalLoss
-from fedsim.scenario import DeadlineSilence, Scenario
-from fedsim.scenario.participation import Rounds
+from fedsim.scenario import Scenario
 
 FLICKER = 0.01
 """How often a client may die and start again of itself, s: a hundred times a second."""
@@ -30,7 +29,7 @@ def check_deadline(
         losses: of each client.
         findings: takes what is wrong.
     """
-    limits = [deadline(scenario), ("participation.give_up", scenario.participation.give_up or inf)]
+    limits = [deadline(scenario), ("participation.give_up", scenario.participation.patience)]
     key, span = min(limits, key=itemgetter(1))
     if span == inf:
         return
@@ -48,11 +47,10 @@ def check_deadline(
 
 def deadline(scenario: Scenario) -> tuple[str, float]:
     """Return the key and the seconds of a round's deadline; infinite where there is none."""
-    if isinstance(scenario.silence, DeadlineSilence):
-        return "silence.after", scenario.silence.after
-    if isinstance(scenario.participation, Rounds) and scenario.participation.deadline is not None:
-        return "participation.deadline", scenario.participation.deadline
-    return "", inf
+    silence, participation = scenario.silence.closes_after, scenario.participation.closes_after
+    if silence < inf:
+        return "silence.after", silence
+    return ("participation.deadline" if participation < inf else ""), participation
 
 
 def check_supplies(makes: Sequence[Make], findings: Findings) -> None:

@@ -7,6 +7,8 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedsim.algorithms import Algorithm, Concern
 from fedsim.algorithms.step_sizes import resolved
 from fedsim.building.assembly import Numerics, assemble
@@ -155,6 +157,7 @@ class Job:
             initial=scenario.problem.start.draw(problem, stream(seed, "initial model")),
             smoothness=lambda: problem.client_smoothness,
             weights=problem.weights,
+            samples=np.array([loss.rows for loss in problem.losses], float),
             evaluate=partial(self.evaluation.value, objective=method.objective),
             optimum=self.reference.value if self.reference else nan,
             measures=self.observers,

@@ -66,7 +66,7 @@ def _facts(job: Job) -> Iterator[str]:
         yield "no optimum is known"
     else:
         yield f"optimum {job.reference.value:.10g}, by {job.reference.method}"
-    if job.participation.give_up < inf:
+    if job.participation.patience < inf:
         yield _patience(job)
 
 
@@ -74,7 +74,7 @@ def _patience(job: Job) -> str:
     """Say when a round is given up, and where nobody has written it, how that was found."""
     text = (
         "a round in which too few have reported is given up after"
-        f" {quantity(job.participation.give_up, 's')} (participation.give_up"
+        f" {quantity(job.participation.patience, 's')} (participation.give_up"
     )
     if job.scenario.participation.give_up is not None:
         return f"{text})"
@@ -119,7 +119,7 @@ def _batteries(job: Job, opening: Opening) -> Iterator[str]:
 
 def _turn(job: Job) -> str:
     """Return what the model is made in: a round, or an update of a server that waits for none."""
-    return "update" if job.participation.buffer else "round"
+    return "update" if job.participation.asynchronous else "round"
 
 
 def _kind_of_client(job: Job, number: int) -> tuple[str, ...]:

@@ -1,16 +1,22 @@
 """Selection: who is asked in a round, among those who can take part."""
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from operator import index
 from typing import Protocol
 
 import numpy as np
 
-from fedsim.ports import ClientId
+from fedsim.blocks.wording import shown
+from fedsim.errors import Misdrawn
+from fedsim.ports import Array, ClientId
 from fedsim.protocol.participation import Participation
 
 OFFLINE, EMPTY, LOW = "offline", "battery empty", "charge too low"
 """Why a client cannot take part."""
+
+_FEW = 5
+"""How many of those left out are named."""
 
 
 class Roll(Protocol):
@@ -46,7 +52,15 @@ class Cohort:
 
 
 class Selection:
-    """Draws the cohorts of a run by a policy."""
+    """Draws the cohorts of a run by a policy.
+
+    Args:
+        policy: says how many, and in which order.
+        roll: who can take part.
+        clients: all there are, in order.
+        rng: the stream of the draws.
+        samples: how many each client has, shape (M,); one where nothing is said.
+    """
 
     def __init__(
         self,
@@ -54,13 +68,15 @@ class Selection:
         roll: Roll,
         clients: Sequence[ClientId],
         rng: np.random.Generator,
+        samples: Array | None = None,
     ) -> None:
         self._policy = policy
         self._roll = roll
         self._clients = clients
         self._rng = rng
+        self._samples = np.ones(len(clients)) if samples is None else samples
         self._number = 0  # of draws
-        self._draws = policy.count is not None or policy.concurrency is not None
+        self._draws = policy.asked is not None
 
     def cohort(self, to: Sequence[ClientId] | None, busy: Set[ClientId]) -> Cohort | None:
         """Return who is asked now; None where nobody could be, whatever the draw.
@@ -68,6 +84,9 @@ class Selection:
         Args:
             to: whom the algorithm wants to ask; None leaves it to the policy.
             busy: who works already and must not be asked.
+
+        Raises:
+            Misdrawn: the policy's order is none; see `drawn`.
         """
         if self._roll.calm and not busy and (to is not None or not self._draws):
             return Cohort(self._clients if to is None else sorted(to))
@@ -94,7 +113,7 @@ class Selection:
 
     def _room(self, busy: Set[ClientId]) -> int | None:
         asked = self._policy.asked
-        return asked if asked is None or not self._policy.buffer else max(asked - len(busy), 0)
+        return None if asked is None else max(asked - len(busy), 0)
 
     def _order(self, to: Sequence[ClientId] | None) -> Iterable[ClientId]:
         """Return the clients in the order in which they are drawn."""
@@ -103,7 +122,43 @@ class Selection:
         if not self._draws:
             return self._clients
         self._number += 1
-        # The first few of a million are all that is looked at.
-        if self._policy.order is None:
-            return map(int, self._rng.permutation(len(self._clients)))
-        return map(int, self._policy.order(self._number - 1, self._rng))
+        return drawn(self._policy, self._samples, self._number - 1, self._rng)
+
+
+def drawn(
+    policy: Participation, samples: Array, number: int, rng: np.random.Generator
+) -> Iterator[ClientId]:
+    """Yield the clients in the order of a policy, which is checked as far as it is used.
+
+    Args:
+        policy: draws it.
+        samples: how many each client has, shape (M,).
+        number: how many draws there were before.
+        rng: the stream of the draws.
+
+    Raises:
+        Misdrawn: something in it is no client, or twice in it, or it ends before the clients do.
+    """
+    seen: set[ClientId] = set()
+    for each in policy.order(samples, number, rng):
+        client = _client(each, len(samples), policy.kind)
+        if client in seen:
+            raise Misdrawn(f"the order of {policy.kind} has client {client} twice")
+        seen.add(client)
+        yield client
+    if len(seen) < len(samples):
+        left = sorted(set(range(len(samples))) - seen)
+        few = ", ".join(map(str, left[:_FEW])) + (", ..." if len(left) > _FEW else "")
+        text = f"leaves out {len(left)} of {len(samples)} clients ({few}); give all of them"
+        raise Misdrawn(f"the order of {policy.kind} {text}: who cannot take part is passed over")
+
+
+def _client(each: object, clients: int, kind: str) -> ClientId:
+    try:
+        client = index(each)  # type: ignore[arg-type] # what has none is refused
+    except TypeError:
+        client = -1
+    if not 0 <= client < clients:
+        text = f"has {shown(each)}; give the numbers of clients, 0 to {clients - 1}"
+        raise Misdrawn(f"the order of {kind} {text}")
+    return client

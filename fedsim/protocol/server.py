@@ -57,11 +57,11 @@ class ServerEnd:
         self.clients = clients
         self.round = 1
         self.exchange: Exchange | None = None
-        self.deadline = min(silence.after, policy.deadline)
-        self.patience = policy.give_up
+        self.deadline = min(silence.closes_after, policy.closes_after)
+        self.patience = policy.patience
         self._selection = selection
         self._policy = policy
-        self._asynchronous = policy.buffer > 0
+        self._asynchronous = policy.asynchronous
         self._keeps_late = silence.keep_late and policy.keep_late
         self._header_bits = header_bits
         self._carriage = carriage

@@ -1,21 +1,75 @@
-"""How the server learns that a client has nothing to say: by a beacon, or by a deadline."""
+"""How the server learns that a client has nothing to say. The block is the policy."""
 
-from dataclasses import dataclass
 from math import inf
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fedsim.blocks.choice import OneOf
+from fedsim.blocks.quantities import Duration
+from fedsim.blocks.registry import Registry
+from fedsim.blocks.spec import Spec
 
 
-@dataclass(frozen=True, slots=True)
-class SilencePolicy:
-    """What silence looks like.
+class SilencePolicy(Spec):
+    """What silence looks like. As it stands, it is said, and every reply is waited for."""
 
-    Attributes:
-        beacon: a silent client sends an empty message, of which the header is charged. Else
-            it sends nothing, and only the deadline ends the round.
-        after: the round closes this many seconds after its broadcast, s; at once where all
-            have answered.
-        keep_late: a late reply counts for the round in which it arrives; else it is dropped.
-    """
+    kind: str
 
-    beacon: bool = True
-    after: float = inf
-    keep_late: bool = True
+    @property
+    def beacon(self) -> bool:
+        """Whether a silent client sends an empty message, of which the header is charged.
+
+        Else it sends nothing, and only the deadline ends the round.
+        """
+        return True
+
+    @property
+    def closes_after(self) -> float:
+        """So long after its broadcast the round closes, s; at once where all have answered."""
+        return inf
+
+    @property
+    def keep_late(self) -> bool:
+        """Whether a late reply counts for the round in which it arrives; else it is dropped."""
+        return True
+
+
+class BeaconSilence(SilencePolicy):
+    """A silent client sends an empty message, so that the server need not wait for it."""
+
+    kind: Literal["beacon"] = Field(default="beacon", description="silence is said")
+
+
+class DeadlineSilence(SilencePolicy):
+    """A silent client sends nothing: the server waits until a deadline closes the round."""
+
+    kind: Literal["deadline"] = Field(default="deadline", description="silence is waited for")
+    after: Duration = Field(description="from the broadcast to the end of the round")
+    late: Literal["keep", "drop"] = Field(
+        default="keep", description="replies that miss it: kept for a later round, or dropped"
+    )
+
+    @property
+    def beacon(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def closes_after(self) -> float:
+        """The deadline, s."""
+        return self.after
+
+    @property
+    def keep_late(self) -> bool:
+        """As was written."""
+        return self.late == "keep"
+
+
+SILENCES: Registry[SilencePolicy] = Registry(
+    "silence", (BeaconSilence, DeadlineSilence), SilencePolicy, title="silence"
+)
+"""The kinds of silence."""
+
+AnySilence = Annotated[SilencePolicy, OneOf(SILENCES)]
+"""A field that takes one of them."""

@@ -1,7 +1,9 @@
-"""When a run is over."""
+"""When a run is over. The block is the rules."""
 
-from dataclasses import dataclass
-from math import inf
+from pydantic import Field
+
+from fedsim.blocks.quantities import Bits, Duration, Joules
+from fedsim.blocks.spec import Spec
 
 
 class RunStopped(BaseException):
@@ -11,30 +13,25 @@ class RunStopped(BaseException):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class StopRules:
-    """What ends a run; the first that applies is named.
+class Stop(Spec):
+    """When a run ends: at the end of the first round that meets one of these.
 
-    All but the time and the batteries are looked at when a round is committed.
-
-    Attributes:
-        rounds: as many rounds at most.
-        gap: once the objective is less than this above the optimum.
-        time: at the moment when as many simulated seconds have passed.
-        bits: once as many bits were sent, both directions.
-        energy: once as many joules were spent.
-        batteries: at the moment when as many batteries are empty.
+    `time` and `batteries` end it at that very moment, in the middle of a round.
     """
 
-    rounds: int = 1000
-    gap: float = -inf
-    time: float = inf
-    bits: float = inf
-    energy: float = inf
-    batteries: float = inf
+    rounds: int = Field(default=1000, ge=1, description="this many rounds")
+    gap: float | None = Field(default=None, gt=0, description="objective this near to the optimum")
+    time: Duration | None = Field(default=None, description="this much simulated time")
+    bits: Bits | None = Field(default=None, description="this much sent, both ways together")
+    energy: Joules | None = Field(default=None, description="this much spent by all clients")
+    batteries: int | None = Field(
+        default=None, ge=1, description="so many batteries of clients are empty"
+    )
 
     def reason(self, rounds: int, gap: float, bits: int, joules: float) -> str:
-        """Return why the run is over; empty while it is not.
+        """Return why the run is over at the end of a round; empty while it is not.
+
+        The first rule that applies is named.
 
         Args:
             rounds: committed.
@@ -42,12 +39,12 @@ class StopRules:
             bits: sent so far, both directions.
             joules: spent so far.
         """
-        if gap < self.gap:
+        if self.gap is not None and gap < self.gap:
             return f"gap: {gap:.6g} is below {self.gap:g}"
         if rounds >= self.rounds:
             return f"rounds: {rounds} of {self.rounds}"
-        if bits >= self.bits:
+        if self.bits is not None and bits >= self.bits:
             return f"bits: {bits} of {self.bits:g}"
-        if joules >= self.energy:
+        if self.energy is not None and joules >= self.energy:
             return f"energy: {joules:.6g} J of {self.energy:g} J"
         return ""

@@ -6,12 +6,13 @@ looks neither at the clock nor at a battery. Everything else is refused, by its 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from fedsim.blocks.wording import shown
 from fedsim.errors import Fault
-from fedsim.scenario import AsynchronousParticipation, DeadlineSilence, Scenario, Variant
-from fedsim.scenario.participation import Rounds, Sample
+from fedsim.protocol.participation import Rounds, Sample
+from fedsim.scenario import Scenario, Variant
 
 PRICED = ("name", "fleet", "network", "stop")
 """The blocks that may change: what they say, training does not see."""
@@ -66,9 +67,9 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, An
 def _of_time(scenario: Scenario) -> Iterator[Seen]:
     """Yield what lets a round close before all have answered."""
     policy = scenario.participation
-    if isinstance(scenario.silence, DeadlineSilence):
+    if scenario.silence.closes_after < inf:
         yield "silence.kind", "seen deadline: who answers in time decides what a round adds up"
-    if isinstance(policy, AsynchronousParticipation):
+    if policy.asynchronous:
         yield "participation.kind", "seen asynchronous: the order of arrival decides what happens"
     if isinstance(policy, Rounds) and policy.deadline is not None:
         text = f"seen {policy.deadline:g} s: who answers in time decides what a round adds up"

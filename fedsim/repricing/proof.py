@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from fedsim.errors import DataError
+from fedsim.protocol.stopping import Stop
 from fedsim.record.read import read_run
 from fedsim.repricing.original import Original
 from fedsim.repricing.rebuilding import rebuilt
 from fedsim.repricing.tape import Tape
 from fedsim.running.execution import execute
 from fedsim.scenario import Variant
-from fedsim.scenario.specs import Stop
 
 _TELLING = ("t", "duration", "joules")
 

@@ -13,11 +13,12 @@ from fedsim.building.closing import closing
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
 from fedsim.building.job import facts_of
-from fedsim.building.policies import check_sizes, participation
+from fedsim.building.policies import policy_of
 from fedsim.building.surroundings import Surroundings, surroundings
 from fedsim.errors import RepricingError
 from fedsim.ports import Array, ClientId, Packer, node_name
 from fedsim.protocol.participation import Participation
+from fedsim.protocol.stopping import Stop
 from fedsim.record.folder import MODELS
 from fedsim.record.manifest import COMPUTING
 from fedsim.record.models import Keeper
@@ -27,7 +28,6 @@ from fedsim.repricing.original import Original
 from fedsim.repricing.reenactment import Reenactment
 from fedsim.repricing.tape import Tape
 from fedsim.scenario import Group, Scenario, Variant
-from fedsim.scenario.specs import Stop
 from fedsim.sim.setup import Setup
 
 
@@ -111,6 +111,7 @@ class Repricing:
             initial=np.zeros(0),
             smoothness=_unknown,
             weights=None,
+            samples=np.array(self.original.samples, float),
             evaluate=method.evaluate,
             optimum=nan if reference is None else reference["value"],
             measures=[method.observe],
@@ -149,8 +150,7 @@ def rebuilt(original: Original, variant: Variant, tape: Tape, folder: Path) -> R
     scenario, findings = variant.scenario, Findings(variant)
     groups = scenario.fleet or (Group(count=len(original.samples)),)
     around = surroundings(scenario, groups, Files(folder), folder, findings)
-    policy = participation(scenario.participation, original.samples)
-    check_sizes(scenario.participation, len(around.members), findings)
+    policy = policy_of(scenario, original.samples, findings)
     policy = closing(scenario, around.makes, policy, findings, _no_patience)
     _check_gap(scenario, original, findings)
     findings.settle()

@@ -76,7 +76,8 @@ def opening(job: Job, count: int = ROUNDS) -> Opening:
     """Return how a job's run begins."""
     with drawing() as drawn:
         setup = replace(job).setup  # another one than the run's, which has streams of its own
-        setup = replace(setup, stop=replace(setup.stop, rounds=min(count, setup.stop.rounds)))
+        few = setup.stop.model_copy(update={"rounds": min(count, setup.stop.rounds)})
+        setup = replace(setup, stop=few)
         rounds, ended = _first(setup)
     lasts, shares = _batteries(setup, rounds)
     return Opening(tuple(rounds), ended if len(rounds) < count else "", lasts, shares, drawn())

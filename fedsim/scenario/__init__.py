@@ -12,50 +12,30 @@ from fedsim.scenario.network import (
     StarNetwork,
     TreeNetwork,
 )
-from fedsim.scenario.participation import (
-    PARTICIPATION,
-    AsynchronousParticipation,
-    FullParticipation,
-    Participation,
-    UniformParticipation,
-    WeightedParticipation,
-)
 from fedsim.scenario.plan import Plan, Variant, dump, load
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.schema import schema
-from fedsim.scenario.silence import SILENCES, BeaconSilence, DeadlineSilence, Silence
-from fedsim.scenario.specs import Compression, ProblemSpec, Stop, Wire
+from fedsim.scenario.specs import Compression, ProblemSpec, Wire
 
 __all__ = [
     "CHARGING",
     "DEVICES",
     "NETWORKS",
-    "PARTICIPATION",
-    "SILENCES",
-    "AsynchronousParticipation",
     "Battery",
-    "BeaconSilence",
     "Charging",
     "Compression",
-    "DeadlineSilence",
     "Device",
-    "FullParticipation",
     "GraphNetwork",
     "Group",
     "NetworkSpec",
-    "Participation",
     "Plan",
     "Preset",
     "ProblemSpec",
     "Scenario",
     "ServerLink",
-    "Silence",
     "StarNetwork",
-    "Stop",
     "TreeNetwork",
-    "UniformParticipation",
     "Variant",
-    "WeightedParticipation",
     "Wire",
     "dump",
     "load",

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from fedsim.scenario.participation import AsynchronousParticipation, Rounds, Sample
-from fedsim.scenario.silence import DeadlineSilence
+from fedsim.protocol.participation import AsynchronousParticipation, Rounds, Sample
+from fedsim.protocol.silence import DeadlineSilence
 from fedsim.scenario.specs import ScenarioKeys
 
 Conflict = tuple[str, str, object]

@@ -5,14 +5,10 @@ from collections.abc import Iterator
 from fedsim.algorithms import ALGORITHMS, Algorithm, SendsModels
 from fedsim.ports import Meaning
 from fedsim.problems import LOSSES
+from fedsim.protocol.participation import AsynchronousParticipation
 from fedsim.scenario.closings import Conflict, closings
 from fedsim.scenario.feedback import compression
 from fedsim.scenario.observing import repeated
-from fedsim.scenario.participation import (
-    AsynchronousParticipation,
-    Rounds,
-)
-from fedsim.scenario.silence import DeadlineSilence
 from fedsim.scenario.specs import ScenarioKeys
 
 
@@ -47,9 +43,9 @@ def _dropped_replies(scenario: ScenarioKeys) -> Iterator[Conflict]:
         " clients send: without one late reply it is wrong for ever; use keep"
     )
     silence, participation = scenario.silence, scenario.participation
-    if isinstance(silence, DeadlineSilence) and silence.late == "drop":
+    if not silence.keep_late:
         yield "silence.late", text, "drop"
-    elif isinstance(participation, Rounds) and participation.late == "drop":
+    elif not participation.keep_late:
         yield "participation.late", text, "drop"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from fedsim.algorithms import SendsModels
 from fedsim.ports import Meaning
-from fedsim.scenario.participation import FullParticipation
+from fedsim.protocol.participation import FullParticipation
 from fedsim.scenario.specs import Compression, ScenarioKeys
 from fedsim.wire import Feedback, refusal
 
@@ -130,8 +130,7 @@ def _unheard_up(scenario: ScenarioKeys) -> str:
     What is broken off when a client goes is taken back, all of it at once. What is lost on
     the air may have a successor already, which says what has changed since.
     """
-    silence, participation = scenario.silence, scenario.participation
-    if "drop" in (getattr(silence, "late", ""), getattr(participation, "late", "")):
+    if not (scenario.silence.keep_late and scenario.participation.keep_late):
         return "the server drops late replies"
     if any(group.loses for group in scenario.fleet):
         return "the server may miss a message that the next one builds on (radio.tries)"

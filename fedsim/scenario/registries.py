@@ -14,10 +14,10 @@ from fedsim.physics.radios import RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
 from fedsim.physics.slowdowns import SLOWDOWNS
 from fedsim.problems import LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
+from fedsim.protocol.participation import PARTICIPATION
+from fedsim.protocol.silence import SILENCES
 from fedsim.scenario.batteries import CHARGING
 from fedsim.scenario.network import NETWORKS
-from fedsim.scenario.participation import PARTICIPATION
-from fedsim.scenario.silence import SILENCES
 from fedsim.wire import COMPRESSORS
 
 REGISTRIES: tuple[AnyRegistry, ...] = (

@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.blocks.choice import OneOf, failure
 from fedsim.blocks.fields import as_written
-from fedsim.blocks.quantities import Bits, Duration, Joules
 from fedsim.blocks.spec import Spec
 from fedsim.problems import (
     LOSSES,
@@ -22,11 +21,12 @@ from fedsim.problems import (
     Split,
     Start,
 )
+from fedsim.protocol.participation import AnyParticipation
+from fedsim.protocol.silence import AnySilence
+from fedsim.protocol.stopping import Stop
 from fedsim.scenario.fleet import Group
 from fedsim.scenario.network import AnyNetwork
 from fedsim.scenario.observing import AnyMeasure, AnyTest
-from fedsim.scenario.participation import AnyParticipation
-from fedsim.scenario.silence import AnySilence
 from fedsim.wire import COMPRESSORS, Compressor, Feedback, ValueFormat
 
 
@@ -90,22 +90,6 @@ class Wire(Spec):
     )
     up: Compression = as_written({}, "what the clients' vectors are compressed by")
     down: Compression = as_written({}, "what the server's vectors are compressed by")
-
-
-class Stop(Spec):
-    """When a run ends: at the end of the first round that meets one of these.
-
-    `time` and `batteries` end it at that very moment, in the middle of a round.
-    """
-
-    rounds: int = Field(default=1000, ge=1, description="this many rounds")
-    gap: float | None = Field(default=None, gt=0, description="objective this near to the optimum")
-    time: Duration | None = Field(default=None, description="this much simulated time")
-    bits: Bits | None = Field(default=None, description="this much sent, both ways together")
-    energy: Joules | None = Field(default=None, description="this much spent by all clients")
-    batteries: int | None = Field(
-        default=None, ge=1, description="so many batteries of clients are empty"
-    )
 
 
 class Models(Spec):

@@ -49,7 +49,7 @@ class Observer:
 
     def commit(self, model: Array, measures: dict[str, float]) -> None:
         """Evaluate the round, write it down, and stop the run where a rule applies."""
-        if self._setup.participation.give_up < inf:
+        if self._setup.participation.patience < inf:
             self._committed = model.copy(), measures
         self._write_round(model, measures)
 

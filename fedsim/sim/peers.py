@@ -61,7 +61,7 @@ class Peers:
             overlay.neighbours[number],
             Packing(partial(setup.packer_up, number)),
             beacons=setup.silence.beacon,
-            deadline=min(setup.silence.after, setup.participation.deadline),
+            deadline=min(setup.silence.closes_after, setup.participation.closes_after),
             header_bits=setup.header_bits,
             carriage=setup.carriage,
         )

@@ -15,9 +15,9 @@ from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.topology import Topology
 from fedsim.ports import Array, ClientId, Oracle, Packer
 from fedsim.protocol.carriage import VALUES, Carriage
-from fedsim.protocol.participation import Participation
-from fedsim.protocol.silence import SilencePolicy
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.participation import FullParticipation, Participation
+from fedsim.protocol.silence import BeaconSilence, SilencePolicy
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import Handler
 from fedsim.sim.worker import TakeBack
 
@@ -99,6 +99,7 @@ class Setup:
         silence: how a client keeps quiet.
         participation: who is asked, and when a round closes.
         stop: when the run ends.
+        samples: how many each client has, shape (M,), which draws may go by; one where not given.
         evaluator: who does the numeric work.
         carriage: how messages are carried.
     """
@@ -118,9 +119,10 @@ class Setup:
     overlay: Overlay | None = None
     sharing: Literal["fluid", "lv08"] = "fluid"
     cells: bool = False
-    silence: SilencePolicy = field(default_factory=SilencePolicy)
-    participation: Participation = field(default_factory=Participation)
-    stop: StopRules = field(default_factory=StopRules)
+    silence: SilencePolicy = field(default_factory=BeaconSilence)
+    participation: Participation = field(default_factory=FullParticipation)
+    stop: Stop = field(default_factory=Stop)
+    samples: Array | None = None
     weights: Array | None = None
     evaluator: Evaluator = field(default_factory=OneByOne)
     carriage: Carriage = VALUES

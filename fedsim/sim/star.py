@@ -79,7 +79,7 @@ class Star:
     def _server_end(self, setup: Setup) -> ServerEnd:
         clients, policy = range(len(setup.fleet)), setup.participation
         rng = setup.rng("cohort", 0)
-        selection = Selection(policy, self._fleet.presence, clients, rng)
+        selection = Selection(policy, self._fleet.presence, clients, rng, setup.samples)
         silence, header = setup.silence, setup.header_bits
         return ServerEnd(clients, selection, policy, silence, header, setup.carriage)
 

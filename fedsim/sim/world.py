@@ -1,6 +1,5 @@
 """The world: assembles calendar, fleet, network and who acts in it, and keeps a run's books."""
 
-from math import inf
 from typing import Protocol
 
 from fedsim.errors import Deadlock
@@ -83,7 +82,8 @@ class World:
         return self._observer.last_round
 
     def _count_dead(self, dead: int) -> None:
-        if dead >= self._setup.stop.batteries:
+        enough = self._setup.stop.batteries
+        if enough is not None and dead >= enough:
             self.actors.stop(f"batteries: {dead} are empty")
 
     def run(self) -> str:
@@ -93,9 +93,8 @@ class World:
             Diverged: the model or the objective stopped being finite.
             Deadlock: everybody waits and nothing is scheduled.
         """
-        if self._setup.stop.time < inf:
-            text = f"time: {self._setup.stop.time:g} s"
-            self.calendar.at(self._setup.stop.time, self.actors.stop, text, priority=DEADLINE)
+        if (time := self._setup.stop.time) is not None:
+            self.calendar.at(time, self.actors.stop, f"time: {time:g} s", priority=DEADLINE)
         if self._fleet.presence.dead:  # before anything happens
             self.calendar.at(0.0, self._count_dead, self._fleet.presence.dead)
         try:

@@ -1,14 +1,14 @@
 """Participation, silence and stop rules, as the world takes them."""
 
-from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fedsim.protocol.participation import Participation, by_weight
+from fedsim.protocol.participation import Participation
 from tests.building.plans import found, group, job
+from tests.policies import participation_of
 
 
 def policy(folder: Path, kind: str, **options: Any) -> Participation:
@@ -16,10 +16,9 @@ def policy(folder: Path, kind: str, **options: Any) -> Participation:
 
 
 def test_everybody_by_default(tmp_path: Path) -> None:
-    assert job(tmp_path).setup.participation == Participation()
-    assert policy(tmp_path, "full", deadline="3 min", quorum="60 %", late="keep") == Participation(
-        deadline=180, quorum=0.6
-    )
+    assert job(tmp_path).setup.participation == participation_of()
+    made = policy(tmp_path, "full", deadline="3 min", quorum="60 %", late="keep")
+    assert made == participation_of(deadline=180, quorum=0.6)
 
 
 @pytest.mark.parametrize(
@@ -31,29 +30,31 @@ def test_a_share_is_the_nearest_number_of_clients(
 ) -> None:
     block = {"kind": "uniform", "share": f"{share} %"}
     built = job(tmp_path, fleet=group(count=clients), participation=block)
-    assert built.setup.participation.count == count
-    order = built.setup.participation.order
-    assert order is not None
-    assert (
-        order(0, np.random.default_rng(1)) == np.random.default_rng(1).permutation(clients).tolist()
-    )
+    made = built.setup.participation
+    assert (made.wanted, made.asked) == (count, count)
+    assert built.setup.samples is not None
+    order = made.order(built.setup.samples, 0, np.random.default_rng(1))
+    assert list(order) == np.random.default_rng(1).permutation(clients).tolist()
 
 
 def test_a_weighted_sample_weighs_samples(tmp_path: Path) -> None:
     built = job(tmp_path, participation={"kind": "weighted", "count": 3, "over": 1.3})
     made = built.setup.participation
     rows = np.array([float(loss.rows) for loss in built.problem.losses])
-    assert made.order is not None
+    assert built.setup.samples is not None
+    assert built.setup.samples.tolist() == rows.tolist()
     for draw in range(20):
         one, other = (np.random.default_rng(draw) for _ in "ab")
-        assert made.order(draw, one) == by_weight(rows, draw, other)
-    assert (made.count, made.over, made.asked) == (3, 1.3, 4)
+        keys = other.standard_exponential(rows.size) / rows
+        order = made.order(built.setup.samples, draw, one)
+        assert list(order) == np.argsort(keys).tolist()
+    assert (made.wanted, made.asked) == (3, 4)
 
 
 def test_an_asynchronous_server(tmp_path: Path) -> None:
-    assert policy(tmp_path, "asynchronous") == Participation(buffer=1)
+    assert policy(tmp_path, "asynchronous") == participation_of(buffer=1)
     made = policy(tmp_path, "asynchronous", buffer=2, concurrency=3, least_charge="30 %")
-    assert made == Participation(buffer=2, concurrency=3, least_charge=0.3)
+    assert made == participation_of(buffer=2, concurrency=3, least_charge=0.3)
 
 
 @pytest.mark.parametrize("key", ["count", "concurrency", "buffer"])
@@ -72,12 +73,12 @@ def test_more_clients_than_the_split_makes(tmp_path: Path, key: str) -> None:
 def test_silence_and_its_late_replies(tmp_path: Path) -> None:
     assert job(tmp_path).setup.silence.beacon
     silence = job(tmp_path, silence={"kind": "deadline", "after": "9 s"}).setup.silence
-    assert (silence.beacon, silence.after, silence.keep_late) == (False, 9, True)
+    assert (silence.beacon, silence.closes_after, silence.keep_late) == (False, 9, True)
 
 
 def test_stop_rules(tmp_path: Path) -> None:
     rules = job(tmp_path).setup.stop
-    assert (rules.rounds, rules.gap, rules.time, rules.batteries) == (1000, -inf, inf, inf)
+    assert (rules.rounds, rules.gap, rules.time, rules.batteries) == (1000, None, None, None)
     stop = {"rounds": 5, "gap": 1e-3, "time": "1 h", "bits": "1 kB", "energy": "1 kJ"}
     fleet = group(battery={})
     rules = job(tmp_path, fleet=fleet, stop=stop | {"batteries": 2}).setup.stop

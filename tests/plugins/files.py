@@ -83,7 +83,7 @@ class Huber(LinearLoss):
 SELECTION = '''\
 from typing import Literal
 
-from fedsim.scenario.participation import Sample
+from fedsim.protocol.participation import Sample
 
 
 class RoundRobin(Sample):

@@ -36,7 +36,7 @@ class Everybody:
 def server_end(setup: Setup) -> ServerEnd:
     """Return the server's end of what a world is made of."""
     clients, policy = range(len(setup.fleet)), setup.participation
-    selection = Selection(policy, Everybody(), clients, setup.rng("cohort", 0))
+    selection = Selection(policy, Everybody(), clients, setup.rng("cohort", 0), setup.samples)
     silence, header = setup.silence, setup.header_bits
     return ServerEnd(clients, selection, policy, silence, header, setup.carriage)
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import ceil, inf
+from math import ceil
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,16 +19,18 @@ from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import ServerEnd
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.verdict import Verdict
+from tests.policies import participation_of, silence_of
 from tests.sim.worlds import answered, asked
 
 from .ends import Everybody
 
 CLIENTS = 4
+NO_KEYS = {"quorum": None, "deadline": None, "count": None, "over": 1, "buffer": 0}
 
 
 def server_end(
-    policy: Participation = Participation(),  # noqa: B008 - frozen
-    silence: SilencePolicy = SilencePolicy(),  # noqa: B008 - frozen
+    policy: Participation = participation_of(),  # noqa: B008 - frozen
+    silence: SilencePolicy = silence_of(),  # noqa: B008 - frozen
 ) -> ServerEnd:
     clients = range(CLIENTS)
     selection = Selection(policy, Everybody(), clients, np.random.default_rng(1))
@@ -76,28 +79,29 @@ class History:
     def _enough(self, heard: int, policy: Participation, *, overdue: bool) -> bool:
         """Say whether so many reports are enough, by what the policy's fields say."""
         size = len(self.asked)
+        keys: Any = SimpleNamespace(**NO_KEYS | policy.model_dump())
         if overdue:
-            return heard >= ceil((policy.quorum or 0) * size - 1e-9)
-        if policy.buffer:
-            return heard >= policy.buffer
-        if policy.count and policy.over > 1:
-            return heard >= min(policy.count, size)
-        if policy.quorum is not None and policy.deadline == inf:
-            return heard >= ceil(policy.quorum * size - 1e-9)
+            return bool(heard >= ceil((keys.quorum or 0) * size - 1e-9))
+        if keys.buffer:
+            return bool(heard >= keys.buffer)
+        if keys.count and keys.over > 1:
+            return bool(heard >= min(keys.count, size))
+        if keys.quorum is not None and keys.deadline is None:
+            return bool(heard >= ceil(keys.quorum * size - 1e-9))
         return False
 
 
 POLICIES = st.one_of(
-    st.just(Participation()),
-    st.builds(Participation, quorum=st.sampled_from([0.25, 0.5, 1.0]), keep_late=st.booleans()),
+    st.just(participation_of()),
+    st.builds(participation_of, quorum=st.sampled_from([0.25, 0.5, 1.0]), keep_late=st.booleans()),
     st.builds(
-        Participation,
+        participation_of,
         quorum=st.sampled_from([None, 0.5]),
         deadline=st.just(5.0),
         keep_late=st.booleans(),
     ),
-    st.builds(Participation, count=st.integers(1, 3), over=st.just(2.0)),
-    *[st.builds(Participation, buffer=st.integers(1, 4))] * 3,
+    st.builds(participation_of, count=st.integers(1, 3), over=st.just(2.0)),
+    *[st.builds(participation_of, buffer=st.integers(1, 4))] * 3,
 )
 
 
@@ -106,7 +110,7 @@ class Both:
 
     def __init__(self, policy: Participation, *, keep: bool) -> None:
         self.policy, self.keeps = policy, keep and policy.keep_late
-        self.end = server_end(policy, SilencePolicy(keep_late=keep))
+        self.end = server_end(policy, silence_of(keep_late=keep))
         self.now: History | None = None
         self.number, self.round, self.carried = 0, 1, 0
         self.owed: list[tuple[ClientId, int, int]] = []  # who owes a reply to which exchange
@@ -129,9 +133,9 @@ class Both:
         assert all(envelope.round == self.round for envelope, _ in post)
         self.number += 1
         self.owed += [(client, self.number, self.round) for client in cohort]
-        if self.policy.buffer:
+        if self.policy.asynchronous:
             self.busy |= set(cohort)
-        waits = self.busy if self.policy.buffer else set(cohort)
+        waits = self.busy if self.policy.asynchronous else set(cohort)
         self.now, self.carried = History(frozenset(waits), self.carried), 0
         while self.beyond and not self.over:
             client, said_in, says = self.beyond.pop(0)
@@ -154,7 +158,7 @@ class Both:
         says = which % 3 > 0
         message = answered() if says else BEACON
         verdict = self.end.heard(client, Envelope(message, number, exchange, 16))
-        asynchronous = self.policy.buffer > 0
+        asynchronous = self.policy.asynchronous
         if self.now is not None and asynchronous and self.over:
             assert verdict is Verdict.BEYOND
             self.beyond.append((client, number, says))
@@ -206,7 +210,7 @@ class Both:
     def _abandon(self) -> None:
         assert self.now is not None
         late = [(reply.client, reply.round, verdict) for reply, verdict in self.end.abandon()]
-        if self.policy.buffer:
+        if self.policy.asynchronous:
             assert late == []
             self.carried = self.now.reports
             self.busy, self.kept = set(), self.kept + self.counted
@@ -257,7 +261,7 @@ def test_a_message_of_its_own_for_each_is_an_envelope_for_each() -> None:
 
 
 def test_whose_fault_it_is_stands_in_the_error() -> None:
-    end = opened(Participation(), [0, 1])
+    end = opened(participation_of(), [0, 1])
     with pytest.raises(LocalProtocolError, match="an exchange is under way"):
         end.open(asked(), [2])
     with pytest.raises(RemoteProtocolError, match="client 1 answers exchange 7"):
@@ -267,7 +271,7 @@ def test_whose_fault_it_is_stands_in_the_error() -> None:
 
 
 def test_who_is_missing_is_said_in_words() -> None:
-    end = opened(Participation(quorum=1.0), [0, 1, 3])
+    end = opened(participation_of(quorum=1.0), [0, 1, 3])
     end.heard(1, Envelope(answered(), 1, 1, 16))
     missing = "1 of 3 have reported, 3 are needed; missing: client-0, client-3"
     assert end.progress == missing

@@ -11,11 +11,11 @@ from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import LORA, RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
 from fedsim.physics.slowdowns import SLOWDOWNS
+from fedsim.protocol.participation import PARTICIPATION
+from fedsim.protocol.silence import SILENCES
 from fedsim.scenario import (
     CHARGING,
     NETWORKS,
-    PARTICIPATION,
-    SILENCES,
     dump,
     load,
     schema,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.scenario import Stop
+from fedsim.protocol.stopping import Stop
 from fedsim.scenario.located import Located, Origin, located
 
 

@@ -8,10 +8,9 @@ from pydantic import ValidationError
 from fedsim.algorithms import CensoredHeavyBall, GradientDescent
 from fedsim.physics.radios import Radio
 from fedsim.problems import Contiguous, Logistic
+from fedsim.protocol.participation import FullParticipation
+from fedsim.protocol.silence import BeaconSilence, DeadlineSilence
 from fedsim.scenario import (
-    BeaconSilence,
-    DeadlineSilence,
-    FullParticipation,
     Plan,
     Scenario,
     StarNetwork,

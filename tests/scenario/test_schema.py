@@ -16,10 +16,10 @@ from fedsim.errors import BlockError
 from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.radios import LORA, RADIOS
 from fedsim.problems import LOSSES, SOURCES, SPLITS
+from fedsim.protocol.participation import PARTICIPATION
+from fedsim.protocol.silence import SILENCES
 from fedsim.scenario import (
     DEVICES,
-    PARTICIPATION,
-    SILENCES,
     Scenario,
     dump,
     load,

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedsim.ports import SILENCE, Message, Silence
-from fedsim.protocol.participation import Participation
-from fedsim.protocol.silence import SilencePolicy
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member
+from tests.policies import participation_of, silence_of
 
 from .worlds import Run, asked, play, setup
 
@@ -28,6 +27,6 @@ def broadcast(members: Sequence[Member], bits: int = 64, **parts: Any) -> Run:
         server.commit(server.initial)
         await asyncio.sleep(100.0 - server.now)
 
-    silence, policy = SilencePolicy(beacon=False), Participation(deadline=100.0)
+    silence, policy = silence_of(beacon=False), participation_of(deadline=100.0)
     made = setup(serve, quiet, members, cells=True, silence=silence, participation=policy, **parts)
     return play(made)

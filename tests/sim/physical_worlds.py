@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from functools import partial
 from math import inf
 from typing import Any
 
@@ -18,14 +17,13 @@ from fedsim.physics.radios import LoRa, Shannon
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Discipline, star, tree
 from fedsim.ports import SILENCE, Message, Silence
-from fedsim.protocol.participation import Participation, by_weight
-from fedsim.protocol.silence import SilencePolicy
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
 from tests.physics.laws import Bernoulli, Markov
 from tests.physics.losses import GilbertElliott, Independent
+from tests.policies import participation_of, silence_of, weighted
 from tests.sim.radios import RadioModel, client_of
 
 from .physical import online
@@ -95,9 +93,9 @@ availabilities = st.one_of(
 )
 
 policies = st.one_of(
-    st.just(Participation()),
+    st.just(participation_of()),
     st.builds(
-        Participation,
+        participation_of,
         count=st.integers(1, 3),
         over=some([1.0, 1.5]),
         deadline=some([inf, 1.3, 6.0]),
@@ -105,14 +103,14 @@ policies = st.one_of(
         least_charge=some([0.0, 0.4]),
     ),
     st.builds(
-        Participation,
+        participation_of,
         deadline=some([inf, 2.0]),
         quorum=some([0.5, 1.0]),
         least_charge=some([0.0, 0.3]),
     ),
-    st.builds(Participation, buffer=some([1, 2]), concurrency=some([None, 2])),
+    st.builds(participation_of, buffer=some([1, 2]), concurrency=some([None, 2])),
 )
-silences = some([SilencePolicy(), SilencePolicy(), SilencePolicy(beacon=False, after=3.0)])
+silences = some([silence_of(), silence_of(), silence_of(beacon=False, after=3.0)])
 disciplines: SearchStrategy[Discipline] = some(["fair", "fair", "fifo", "slotted"])
 
 
@@ -174,16 +172,16 @@ def worlds(
         framing = draw(some([NONE, Framing(2, 10)]))
         members = [reframed(each, framing) for each in members]
     policy = draw(policies)
-    if draw(st.booleans()) and policy.count is not None:
-        policy = weighted(policy, len(members))
+    if draw(st.booleans()) and policy.wanted is not None:
+        policy = weighted(policy, np.arange(1.0, len(members) + 1).tolist())
     parts: dict[str, Any] = {
         "seed": draw(st.integers(0, 999)),
         "header_bits": draw(some([0, 16])),
         "topology": draw(st.one_of(st.none(), topologies(len(members)))),
         "sharing": draw(some(["fluid", "fluid", "fluid", "lv08"])),
-        "silence": SilencePolicy() if policy.buffer else draw(silences),
+        "silence": silence_of() if policy.asynchronous else draw(silences),
         "participation": policy,
-        "stop": StopRules(rounds=25, time=HORIZON, batteries=draw(some([inf, inf, 2]))),
+        "stop": Stop.in_si(rounds=25, time=HORIZON, batteries=draw(some([None, None, 2]))),
         "cells": cells,
     }
     return setup(restless, moody, members, **(parts | fixed))
@@ -191,10 +189,6 @@ def worlds(
 
 def reframed(member: Member, framing: Framing) -> Member:
     return replace(member, radio=member.radio.model_copy(update={"framing": framing}))
-
-
-def weighted(policy: Participation, clients: int) -> Participation:
-    return replace(policy, order=partial(by_weight, np.arange(1.0, clients + 1)))
 
 
 def absences(run: Run, made: Setup, client: int) -> list[tuple[float, float]]:

@@ -9,7 +9,7 @@ import pytest
 from fedsim.errors import AuditError
 from fedsim.physics.devices import DeviceModel
 from fedsim.ports import SILENCE, Message, Silence
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
 from fedsim.record.ledger import Ledger, Meters
 from fedsim.record.log import Rows
 from fedsim.record.schema import Event
@@ -33,7 +33,7 @@ def world() -> tuple[Run, Rows, Meters]:
 
     radio = RadioModel(20.0, 40.0, 0.1, energy_up=0.5, energy_down=0.25, base=1.0)
     members = fleet(*[(DeviceModel(1.0, 4.0, 1.0), radio)] * CLIENTS)
-    link, stop = ServerLink(30.0, 50.0), StopRules(rounds=6)
+    link, stop = ServerLink(30.0, 50.0), Stop(rounds=6)
     parts = setup(
         rounds, handle, members, header_bits=16, server=link, silence=deadline(5.0), stop=stop
     )
@@ -142,7 +142,7 @@ def test_what_was_under_way_at_the_end_is_written_down() -> None:
         await client.compute(work(10.0 * (client.id == 1)))
         return answered(80 if client.id == 0 else 8)
 
-    stop = StopRules(rounds=1)
+    stop = Stop(rounds=1)
     run = play(setup(rounds, handle, members, silence=deadline(3.0), stop=stop))
     (flight,) = run.of("send", detail="in flight")
     assert (flight["t"], flight["duration"], flight["node"]) == (3.0, 3.0, "client-0")

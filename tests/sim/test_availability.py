@@ -5,10 +5,10 @@ from math import inf
 
 from fedsim.physics.devices import DeviceModel
 from fedsim.ports import Message
-from fedsim.protocol.participation import Participation
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
+from tests.policies import participation_of
 from tests.sim.radios import RadioModel
 
 from .physical import gathered, member, online, spans, tired, told
@@ -19,7 +19,7 @@ WORKER = DeviceModel(speed=1.0, active=5.0, idle=2.0)
 
 def test_the_log_has_every_coming_and_going_at_its_time() -> None:
     members = [member(None, online(1.0, 2.5, 4.0, 8.0)), member()]
-    run = play(setup(rounds, working(1.0), members, stop=StopRules(time=10.0)))
+    run = play(setup(rounds, working(1.0), members, stop=Stop.in_si(time=10.0)))
     assert told(run, "online", "t", "node", "duration") == [
         (1.0, "client-0", 1.0),
         (4.0, "client-0", 1.5),
@@ -77,7 +77,7 @@ def test_messages_that_wait_are_lost_without_a_cost_beyond_their_bits() -> None:
 
     radio = RadioModel(inf, 1.0, energy_down=1.0)
     members = [member(None, online(0.0, 4.0), radio=radio)]
-    run = play(setup(serve, echo, members, participation=Participation(deadline=1.0)))
+    run = play(setup(serve, echo, members, participation=participation_of(deadline=1.0)))
     assert told(run, "lost", "t", "round", "payload_bits", "detail") == [
         (4.0, number, 8, "aborted") for number in (1, 2, 3)
     ]
@@ -88,7 +88,7 @@ def test_messages_that_wait_are_lost_without_a_cost_beyond_their_bits() -> None:
 
 def test_messages_in_the_inbox_of_a_client_at_work_are_forgotten() -> None:
     members = [member(None, online(0.0, 5.0, 6.0, inf)), member()]
-    policy = Participation(deadline=2.0)
+    policy = participation_of(deadline=2.0)
     run, seen = gathered(tired(4.0, 1.0), members, 5, participation=policy)
     # At 5 s it works on what it was asked at 2 s, and that of 4 s waits.
     assert spans(run, "compute", 0) == [(0.0, 4.0), (4.0, 5.0), (6.0, 8.0)]
@@ -134,7 +134,7 @@ def test_a_radio_that_loses_its_network_is_idle_at_once_and_promoted_anew() -> N
         inf, 4.0, promotion_time=1.0, promotion_power=3.0, tail_time=10.0, tail_power=1.0
     )
     members = [member(None, online(0.0, 5.0, 6.0, inf), radio=radio)]
-    run = play(setup(rounds, working(4.0), members, stop=StopRules(time=14.0)))
+    run = play(setup(rounds, working(4.0), members, stop=Stop.in_si(time=14.0)))
     # 1 s to be promoted, 2 s to hear, 4 s to work: broken off at 5 s, and all over from 6 s on.
     assert spans(run, "promotion") == [(0.0, 1.0), (6.0, 7.0)]
     assert spans(run, "tail") == [(3.0, 5.0), (9.0, 13.0)]

@@ -13,7 +13,7 @@ from fedsim.physics.availability import NEVER
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.signals import Constant, Steps
 from fedsim.ports import Message
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.streams import stream
@@ -66,7 +66,7 @@ def test_a_run_ends_at_once_where_nobody_ever_is() -> None:
 
 
 def test_who_is_never_there_has_been_offline_all_the_time() -> None:
-    store, stop = battery(100.0, initial=0.5), StopRules(rounds=3)
+    store, stop = battery(100.0, initial=0.5), Stop(rounds=3)
     members = [member(store, NEVER), member(), member(None, online(1.0, 3.0))]
     run = play(setup(rounds, working(2.0), members, stop=stop))
     assert told(run, "offline", "t", "node", "state_of_charge")[0] == (0.0, "client-0", 0.5)
@@ -92,7 +92,7 @@ def test_who_comes_back_with_an_empty_battery_is_no_hope() -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_markov_client_comes_and_goes_by_its_own_stream(seed: int) -> None:
     law = Markov(on=4.0, off=2.0)
-    stop = StopRules(time=400.0)
+    stop = Stop.in_si(time=400.0)
     run = play(setup(rounds, working(1.0), [member(None, law)] * 3, seed=seed, stop=stop))
     for client in range(3):
         there, toggles = law.timeline(stream(seed, "availability", client))
@@ -106,7 +106,7 @@ def test_a_markov_client_comes_and_goes_by_its_own_stream(seed: int) -> None:
 
 
 def test_its_stays_are_those_of_the_law() -> None:
-    law, stop = Markov(on=4.0, off=2.0), StopRules(time=600.0)
+    law, stop = Markov(on=4.0, off=2.0), Stop.in_si(time=600.0)
     run = play(setup(rounds, working(50.0), [member(None, law)] * 5, stop=stop))
     away = [row["duration"] for row in run.of("online") if row["duration"] < row["t"]]
     assert stats.kstest(away, stats.expon(scale=2.0).cdf).pvalue > 1e-3
@@ -114,7 +114,7 @@ def test_its_stays_are_those_of_the_law() -> None:
 
 def test_a_bernoulli_client_turns_up_in_so_many_rounds_on_its_own() -> None:
     members = [member(None, Bernoulli(share)) for share in (0.2, 0.7)] + [member()]
-    run = play(setup(rounds, working(1.0), members, stop=StopRules(rounds=500)))
+    run = play(setup(rounds, working(1.0), members, stop=Stop(rounds=500)))
     missed = [{row["round"] for row in run.of("skipped", node=f"client-{n}")} for n in range(3)]
     assert told(run, "skipped", "detail")[0] == ("offline",)
     for share, rounds_missed in zip((0.2, 0.7), missed, strict=False):
@@ -125,9 +125,7 @@ def test_a_bernoulli_client_turns_up_in_so_many_rounds_on_its_own() -> None:
 
 
 def test_a_round_in_which_nobody_turns_up_is_over_at_once() -> None:
-    run = play(
-        setup(rounds, working(1.0), [member(None, Bernoulli(0.3))], stop=StopRules(rounds=60))
-    )
+    run = play(setup(rounds, working(1.0), [member(None, Bernoulli(0.3))], stop=Stop(rounds=60)))
     cohorts = [row["cohort"] for row in run.rounds]
     assert set(cohorts) == {0, 1}
     assert run.t == float(sum(cohorts))
@@ -162,7 +160,7 @@ def test_a_server_that_waits_for_something_else_is_a_deadlock_as_well() -> None:
 
 def test_a_deadlock_ends_by_time_where_that_is_a_rule() -> None:
     members = [member(), member(None, Markov(1.0, 1.0))]
-    run = play(setup(rounds, never, members, stop=StopRules(time=30.0)))
+    run = play(setup(rounds, never, members, stop=Stop.in_si(time=30.0)))
     assert (run.t, run.reason) == (30.0, "time: 30 s")
 
 

@@ -7,8 +7,8 @@ import pytest
 from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.signals import Constant, Steps
-from fedsim.protocol.participation import Participation
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
+from tests.policies import participation_of
 
 from .physical import battery, member, online, spans, told
 from .worlds import Run, play, rounds, setup, working
@@ -25,7 +25,7 @@ def committing(seconds: float, *stores: BatteryModel | None, **parts: Any) -> Ru
 
 def test_who_has_less_than_the_threshold_is_skipped() -> None:
     low = battery(100.0, initial=0.4, threshold=0.5)
-    run = committing(1.0, low, battery(100.0), stop=StopRules(rounds=2))
+    run = committing(1.0, low, battery(100.0), stop=Stop(rounds=2))
     assert told(run, "skipped", "t", "node", "round", "detail") == [
         (0.0, "client-0", 1, "charge too low"),
         (1.0, "client-0", 2, "charge too low"),
@@ -35,23 +35,23 @@ def test_who_has_less_than_the_threshold_is_skipped() -> None:
 
 def test_a_policy_may_ask_for_more_charge_than_the_battery_does() -> None:
     stores = [battery(100.0, initial=share, threshold=0.25) for share in (0.2, 0.3, 0.5, 0.7)]
-    policy = Participation(least_charge=0.5)
-    run = committing(1.0, *stores, participation=policy, stop=StopRules(rounds=1))
+    policy = participation_of(least_charge=0.5)
+    run = committing(1.0, *stores, participation=policy, stop=Stop(rounds=1))
     assert told(run, "skipped", "node") == [("client-0",), ("client-1",)]
-    policy = Participation(least_charge=0.1)
-    run = committing(1.0, *stores, participation=policy, stop=StopRules(rounds=1))
+    policy = participation_of(least_charge=0.1)
+    run = committing(1.0, *stores, participation=policy, stop=Stop(rounds=1))
     assert told(run, "skipped", "node") == [("client-0",)]
 
 
 def test_who_falls_below_the_threshold_amid_a_round_goes_on_and_is_skipped_in_the_next() -> None:
     low = battery(100.0, initial=0.52, threshold=0.5)
-    run = committing(4.0, low, battery(100.0), stop=StopRules(rounds=2))
+    run = committing(4.0, low, battery(100.0), stop=Stop(rounds=2))
     assert spans(run, "compute", 0) == [(0.0, 4.0)]
     assert [row["cohort"] for row in run.rounds] == [2, 1]
 
 
 def test_the_dead_are_skipped_as_dead() -> None:
-    run = committing(4.0, battery(6.0), battery(100.0), stop=StopRules(rounds=2))
+    run = committing(4.0, battery(6.0), battery(100.0), stop=Stop(rounds=2))
     assert told(run, "depleted", "t") == [(2.0,)]
     assert told(run, "skipped", "t", "detail") == [(4.0, "battery empty")]
 
@@ -60,8 +60,8 @@ def test_the_dead_are_skipped_as_dead() -> None:
 def test_the_server_waits_until_the_charge_is_reached_to_the_instant(least: float) -> None:
     # 2 W in, 1 W out at rest: 25 J rise to 0.3 or whatever is asked for.
     store = battery(100.0, initial=0.25, threshold=0.3, source=Constant(2.0))
-    policy = Participation(least_charge=least)
-    run = committing(4.0, store, participation=policy, stop=StopRules(rounds=2))
+    policy = participation_of(least_charge=least)
+    run = committing(4.0, store, participation=policy, stop=Stop(rounds=2))
     first = 100 * max(least, 0.3) - 25.0
     # Four seconds at 3 W cost 4 J of charge, which take 4 s to come back.
     assert run.times("round") == pytest.approx([first + 4.0, first + 12.0], rel=1e-12)
@@ -70,7 +70,7 @@ def test_the_server_waits_until_the_charge_is_reached_to_the_instant(least: floa
 
 def test_the_server_waits_for_a_restart_to_the_instant() -> None:
     store = battery(8.0, restart=0.5, source=Constant(1.0))
-    run = committing(6.0, store, stop=StopRules(time=14.0))
+    run = committing(6.0, store, stop=Stop.in_si(time=14.0))
     # 2 W net empty it in 4 s; it starts again after 4 s more, and dies within 2 s.
     assert told(run, "depleted", "t") == [(4.0,), (10.0,)]
     assert spans(run, "compute") == [(0.0, 4.0), (8.0, 10.0)]
@@ -83,7 +83,7 @@ def test_a_client_that_restarts_at_its_threshold_is_asked_though_rounding_says_l
 ) -> None:
     # 0.2 * 43 / 43 is less than 0.2 in floating point. At rest it would fall from there.
     store = battery(joules, cutoff=0.05, threshold=0.2, restart=0.2, source=Constant(0.5))
-    run = committing(1e6, store, stop=StopRules(rounds=3, time=1e4))
+    run = committing(1e6, store, stop=Stop.in_si(rounds=3, time=1e4))
     assert run.reason == "rounds: 3 of 3"
     assert len(run.of("depleted")) == 3
     assert len(run.of("compute")) == 3
@@ -110,7 +110,7 @@ def test_a_charger_that_cannot_keep_up_with_the_leak_is_no_hope() -> None:
 
 def test_a_charger_may_begin_late() -> None:
     late = Steps([0.0, 100.0], [0.0, 8.0])
-    run = committing(2.0, battery(6.0, initial=0.5, source=late), stop=StopRules(rounds=2))
+    run = committing(2.0, battery(6.0, initial=0.5, source=late), stop=Stop(rounds=2))
     assert told(run, "depleted", "t") == [(1.0,)]
     assert told(run, "charged", "t") == [(100.375,)]
     assert run.times("round") == [1.0, 102.375]
@@ -133,7 +133,7 @@ IDLER = DeviceModel(speed=1.0, active=3.0, idle=3.0)
 def test_a_level_that_is_only_reached_by_day_is_waited_for() -> None:
     store = battery(10.0, initial=0.1, threshold=0.8, restart=0.2, source=DAYLIGHT)
     members = [member(store, device=IDLER)]
-    run = play(setup(rounds, working(4.0), members, stop=StopRules(rounds=2)))
+    run = play(setup(rounds, working(4.0), members, stop=Stop(rounds=2)))
     # By day it rises by 3 W, from 1 J on the first; the second finds it dead, to restart at 2 J.
     assert told(run, "depleted", "t") == [(pytest.approx(4.0 + 10.0 / 3.0),)]
     assert told(run, "charged", "t") == [(pytest.approx(12.0 + 2.0 / 6.0),)]
@@ -151,14 +151,14 @@ def test_a_level_that_no_day_reaches_is_no_hope() -> None:
 @pytest.mark.parametrize(("most", "when"), [(1, 2.0), (2, 3.0), (3, 4.0)])
 def test_a_run_may_end_as_so_many_batteries_are_empty(most: int, when: float) -> None:
     stores = [battery(joules) for joules in (9.0, 12.0, 6.0, 99.0)]
-    run = committing(50.0, *stores, stop=StopRules(batteries=most))
+    run = committing(50.0, *stores, stop=Stop.in_si(batteries=most))
     assert (run.t, run.reason) == (when, f"batteries: {most} are empty")
     assert len(run.of("depleted")) == most
 
 
 def test_batteries_that_are_charged_again_are_not_empty() -> None:
     store = battery(6.0, source=Constant(1.0))
-    run = committing(50.0, store, battery(30.0), battery(31.5), stop=StopRules(batteries=2))
+    run = committing(50.0, store, battery(30.0), battery(31.5), stop=Stop.in_si(batteries=2))
     # The first one is empty from 3 to 6 s, and alive when the second one dies at 10 s.
     assert told(run, "depleted", "t", "node")[0] == (3.0, "client-0")
     assert run.t == 10.5
@@ -167,7 +167,7 @@ def test_batteries_that_are_charged_again_are_not_empty() -> None:
 
 def test_who_is_dead_at_the_start_is_skipped_until_it_is_charged() -> None:
     store = battery(10.0, initial=0.0, restart=0.5, source=Constant(2.0))
-    run = committing(2.0, store, battery(100.0), stop=StopRules(rounds=3))
+    run = committing(2.0, store, battery(100.0), stop=Stop(rounds=3))
     assert told(run, "skipped", "t", "detail") == [(0.0, "battery empty"), (2.0, "battery empty")]
     assert told(run, "charged", "t", "duration") == [(2.5, 2.5)]
     assert run.of("depleted") == []
@@ -178,13 +178,13 @@ def test_a_fleet_that_is_dead_at_the_start_ends_at_once_or_waits_for_its_charger
     run = committing(2.0, battery(10.0, initial=0.0))
     assert (run.t, run.reason) == (0.0, "nobody can take part any more: battery empty (1)")
     store = battery(10.0, initial=0.0, restart=0.5, source=Constant(2.0))
-    run = committing(1.0, store, stop=StopRules(rounds=1))
+    run = committing(1.0, store, stop=Stop(rounds=1))
     assert run.times("round") == [3.5]
 
 
 def test_the_dead_at_the_start_count_for_the_end() -> None:
     stores = battery(10.0, initial=0.0), battery(100.0)
-    run = committing(2.0, *stores, stop=StopRules(batteries=1))
+    run = committing(2.0, *stores, stop=Stop.in_si(batteries=1))
     assert (run.t, run.reason) == (0.0, "batteries: 1 are empty")
 
 

@@ -9,9 +9,9 @@ from fedsim.physics.packets import Framing
 from fedsim.physics.radios import LoRa
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
-from fedsim.protocol.participation import Participation
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
+from tests.policies import participation_of
 from tests.sim.radios import RadioModel
 
 from .cells import BITS, broadcast
@@ -130,7 +130,7 @@ def test_batteries_follow_the_rate_of_a_shared_link(on_mains_first: bool) -> Non
         return supply.share * 100.0
 
     members = [first, member(battery(100.0), radio=radio), member(radio=quick, group=1)]
-    policy = Participation(deadline=50.0)
+    policy = participation_of(deadline=50.0)
     play(
         setup(
             serve, echo, members, cells=True, server=ServerLink(downlink=8.0), participation=policy

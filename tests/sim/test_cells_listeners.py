@@ -4,9 +4,9 @@ import asyncio
 from math import inf
 from typing import Any
 
-from fedsim.protocol.participation import Participation
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.server import SimServer
+from tests.policies import participation_of
 from tests.sim.radios import RadioModel
 
 from .cells import BITS, broadcast
@@ -65,7 +65,7 @@ def asking_twice(gap: float, then: float) -> Any:
 
 def test_a_broadcast_waits_for_the_one_before() -> None:
     radio = RadioModel(inf, 8.0)
-    policy = Participation(deadline=3.0)
+    policy = participation_of(deadline=3.0)
     made = setup(
         asking_twice(0.0, 20.0), echo, [member(radio=radio)] * 2, cells=True, participation=policy
     )
@@ -77,7 +77,7 @@ def test_a_broadcast_waits_for_the_one_before() -> None:
 def test_who_goes_away_does_not_hear_what_was_queued_even_if_it_comes_back() -> None:
     radio = RadioModel(inf, 8.0)
     away = online(0.0, 4.0, 5.0, inf)
-    policy = Participation(deadline=3.0)
+    policy = participation_of(deadline=3.0)
     members = [member(None, away, radio=radio), member(radio=radio)]
     made = setup(asking_twice(0.0, 20.0), echo, members, cells=True, participation=policy)
     run = play(made)
@@ -92,8 +92,8 @@ def test_what_is_under_way_and_what_waits_at_the_end_is_in_flight() -> None:
         echo,
         [member(radio=radio)] * 2,
         cells=True,
-        participation=Participation(deadline=3.0),
-        stop=StopRules(time=5.0),
+        participation=participation_of(deadline=3.0),
+        stop=Stop.in_si(time=5.0),
     )
     run = play(made)
     assert told(run, "send", "duration", "joules", "detail") == [(0.0, 0.0, "in flight")] * 2

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedsim.computing import OneByOne
 from fedsim.physics.devices import DeviceModel
 from fedsim.ports import Array, Message, Work
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
 
@@ -33,7 +33,7 @@ from .worlds import (
 )
 
 HUNGRY = DeviceModel(speed=2.0, active=7.0, idle=3.0)
-ONE_ROUND = StopRules(rounds=1)
+ONE_ROUND = Stop(rounds=1)
 
 
 def one_round(handle: Handler, device: DeviceModel = SLOW, clients: int = 1, **parts: Any) -> Run:

@@ -13,6 +13,7 @@ from fedsim.ports import SILENCE, Message, Reply, Silence
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
+from tests.policies import silence_of
 
 from .links import ServerLink
 from .worlds import IDEAL, SLOW, Run, answered, asked, deadline, fleet, play, setup, work
@@ -59,12 +60,12 @@ def exchanges(
 
 
 def test_it_closes_when_the_last_has_answered_and_sorts_by_client() -> None:
-    _, told = exchanges(after(3.0, 1.0, 2.0, 0.5), SilencePolicy())
+    _, told = exchanges(after(3.0, 1.0, 2.0, 0.5), silence_of())
     assert told == [(3.0, [(n, 1) for n in range(4)]), (6.0, [(n, 2) for n in range(4)])]
 
 
 def test_a_beacon_is_a_header_that_closes_the_round_and_says_nothing() -> None:
-    run, told = exchanges(after(inf, 1.0, 2.0, inf), SilencePolicy(), header_bits=96)
+    run, told = exchanges(after(inf, 1.0, 2.0, inf), silence_of(), header_bits=96)
     assert told == [(2.0, [(1, 1), (2, 1)]), (4.0, [(1, 2), (2, 2)])]
     assert [row["node"] for row in run.of("silent", round=1)] == ["client-0", "client-3"]
     beacons = run.of("receive", node="server", message="beacon")
@@ -135,13 +136,13 @@ def test_a_late_beacon_says_nothing_whatever_the_policy() -> None:
         await client.compute(work(3.0))
         return SILENCE
 
-    run, told = exchanges(handle, SilencePolicy(beacon=True, after=2.0), cohorts=[[0]] * 2)
+    run, told = exchanges(handle, silence_of(beacon=True, after=2.0), cohorts=[[0]] * 2)
     assert told == [(2.0, []), (4.0, [])]
     assert [row["detail"] for row in run.of("late")] == ["dropped"]
 
 
 def test_only_the_cohort_is_asked_and_in_the_order_of_its_numbers() -> None:
-    run, told = exchanges(after(1.0, 1.0, 1.0, 1.0), SilencePolicy(), cohorts=[[3, 1], [2], [0]])
+    run, told = exchanges(after(1.0, 1.0, 1.0, 1.0), silence_of(), cohorts=[[3, 1], [2], [0]])
     assert told == [(1.0, [(1, 1), (3, 1)]), (2.0, [(2, 2)]), (3.0, [(0, 3)])]
     asked_in_order = [row["node"] for row in run.of("receive", peer="server")]
     assert asked_in_order == ["client-1", "client-3", "client-2", "client-0"]
@@ -187,7 +188,7 @@ def test_rounds_count_commits_and_not_exchanges() -> None:
 
 
 def test_silence_that_nobody_announces_and_no_deadline_ends_is_a_deadlock() -> None:
-    run, told = exchanges(after(inf, 1.0, 1.0, 1.0), SilencePolicy(beacon=False))
+    run, told = exchanges(after(inf, 1.0, 1.0, 1.0), silence_of(beacon=False))
     assert told == []
     assert isinstance(run.error, Deadlock)
     assert "the server waits in round 1: " in run.reason
@@ -197,7 +198,7 @@ def test_silence_that_nobody_announces_and_no_deadline_ends_is_a_deadlock() -> N
 @pytest.mark.parametrize("nobody", [-1, 4])
 def test_a_client_that_does_not_exist_cannot_be_asked(nobody: int) -> None:
     with pytest.raises((IndexError, ValueError)):
-        exchanges(after(1.0, 1.0, 1.0, 1.0), SilencePolicy(), cohorts=[[nobody]])
+        exchanges(after(1.0, 1.0, 1.0, 1.0), silence_of(), cohorts=[[nobody]])
 
 
 def test_a_second_exchange_at_the_same_time_is_refused() -> None:

@@ -8,9 +8,10 @@ import pytest
 from fedsim.errors import Deadlock
 from fedsim.ports import Message
 from fedsim.protocol.participation import Participation
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
+from tests.policies import participation_of
 
 from .worlds import IDEAL as RADIO
 from .worlds import SLOW, Run, answered, asked, fleet, play, setup
@@ -49,7 +50,7 @@ def told(handle: Handler, policy: Participation, rounds: int = 2) -> tuple[Run, 
     return run, seen
 
 
-ALL = Participation(quorum=1.0, give_up=10.0)
+ALL = participation_of(quorum=1.0, give_up=10.0)
 
 
 def test_what_has_come_counts_for_the_next_round_and_the_model_stays() -> None:
@@ -69,7 +70,7 @@ def test_what_has_come_counts_for_the_next_round_and_the_model_stays() -> None:
 
 
 def test_what_has_come_is_dropped_where_late_replies_are() -> None:
-    policy = Participation(quorum=1.0, give_up=10.0, keep_late=False)
+    policy = participation_of(quorum=1.0, give_up=10.0, keep_late=False)
     run, seen = told(answering([1.0], [12.0]), policy, 1)
     assert seen == [(12.0, 2, [(0, 2), (1, 2)])]
     assert {each["detail"] for each in run.of("late")} == {"dropped"}
@@ -93,7 +94,7 @@ def test_a_reply_at_the_very_moment_counts() -> None:
 
 
 def test_a_deadline_beside_a_quorum_is_waited_for_and_then_the_round_is_given_up() -> None:
-    policy = Participation(quorum=1.0, deadline=4.0, give_up=10.0)
+    policy = participation_of(quorum=1.0, deadline=4.0, give_up=10.0)
     run, seen = told(answering([1.0], [12.0]), policy, 1)
     assert run.times("abandoned") == [10.0]
     assert [when for when, _, _ in seen] == [12.0]  # all have reported before the deadline
@@ -104,14 +105,14 @@ def test_a_round_that_nobody_can_report_in_ends_the_run_after_its_rounds() -> No
         await server.exchange(asked())
 
     never = answering([inf], [inf])
-    policy = Participation(give_up=10.0)
-    run = play(setup(serve, never, TWO, participation=policy, stop=StopRules(rounds=5)))
+    policy = participation_of(give_up=10.0)
+    run = play(setup(serve, never, TWO, participation=policy, stop=Stop(rounds=5)))
     assert (run.reason, run.t) == ("rounds: 5 of 5", 50.0)
     assert len(run.of("abandoned")) == 5
 
 
 def test_an_asynchronous_server_keeps_its_buffer_and_asks_anew() -> None:
-    policy = Participation(buffer=2, give_up=10.0)
+    policy = participation_of(buffer=2, give_up=10.0)
     run, seen = told(answering([1.0, 3.0], [inf]), policy, 1)
     assert seen == [(13.0, 2, [(0, 1), (0, 2)])]
     assert run.of("late") == []
@@ -125,9 +126,9 @@ def test_an_asynchronous_server_keeps_its_buffer_and_asks_anew() -> None:
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        (Participation(), "0 of 2 have reported, 2 are needed; missing: client-0, client-1"),
-        (Participation(quorum=0.5), "0 of 2 have reported, 1 are needed"),
-        (Participation(buffer=2), "0 of 2 have reported, 2 are needed"),
+        (participation_of(), "0 of 2 have reported, 2 are needed; missing: client-0, client-1"),
+        (participation_of(quorum=0.5), "0 of 2 have reported, 1 are needed"),
+        (participation_of(buffer=2), "0 of 2 have reported, 2 are needed"),
     ],
 )
 def test_a_deadlock_speaks_of_clients_and_rounds(policy: Participation, words: str) -> None:

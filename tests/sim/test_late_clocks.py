@@ -16,12 +16,12 @@ from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
-from fedsim.protocol.silence import SilencePolicy
 from fedsim.sim.client import SimClient
 from fedsim.sim.power.radio import Radio
 from fedsim.sim.power.supply import Part
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member
+from tests.policies import silence_of
 from tests.sim.radios import RadioModel, client_of
 
 from .worlds import NO_LOSS, answered, asked, play, setup, work
@@ -63,7 +63,7 @@ def late_world(member: Member, late: float, bits: int, operations: float) -> Any
         await client.compute(work(operations))
         return answered(bits)
 
-    return setup(serve, handle, [member, member], silence=SilencePolicy())
+    return setup(serve, handle, [member, member], silence=silence_of())
 
 
 @settings(max_examples=60)

@@ -5,9 +5,9 @@ from math import inf
 import pytest
 
 from fedsim.ports import SILENCE, Message, Silence
-from fedsim.protocol.participation import Participation
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
+from tests.policies import participation_of
 from tests.sim.radios import RadioModel
 
 from .packets import FRAMING, Scripted
@@ -29,7 +29,7 @@ def exchange(
     async def handle(client: SimClient, message: Message) -> Message:
         return answered(up)
 
-    policy = Participation(deadline=deadline)
+    policy = participation_of(deadline=deadline)
     store = battery(1e6) if parts.pop("on_battery", False) else None
     return play(setup(serve, handle, [member(store, radio=radio)], participation=policy, **parts))  # type: ignore[arg-type]
 
@@ -121,7 +121,7 @@ def test_a_beacon_that_is_lost_is_nothing_to_take_back() -> None:
         return SILENCE
 
     radio = RadioModel(128.0, inf, framing=FRAMING, loss=Scripted(0, 1), tries=1)
-    policy = Participation(deadline=5.0)
+    policy = participation_of(deadline=5.0)
     run, seen = gathered(quiet, [member(radio=radio)], 1, header_bits=16, participation=policy)
     assert seen == [(5.0, [])]
     assert told(run, "lost", "message") == [("beacon",)]

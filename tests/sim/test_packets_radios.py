@@ -8,7 +8,7 @@ from fedsim.physics.packets import Framing
 from fedsim.physics.radios import LoRa, Shannon
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.streams import stream
@@ -150,6 +150,6 @@ def test_a_trace_meets_a_link(on_battery: bool) -> None:
 
 def test_a_trace_that_is_dry_when_the_run_ends_has_passed_what_it_has_passed() -> None:
     radio = RadioModel(TRACE, inf, energy_up=0.5, base=1.0)
-    run = uplinks(radio, 6, 1, stop=StopRules(time=2.5))
+    run = uplinks(radio, 6, 1, stop=Stop.in_si(time=2.5))
     (row,) = run.of("send", node="client-0")
     assert (row["detail"], row["duration"], row["joules"]) == ("in flight", 2.5, 4 * 0.5 + 2.5)

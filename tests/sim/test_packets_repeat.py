@@ -6,10 +6,10 @@ from scipy import stats
 
 from fedsim.physics.packet_loss import PacketLoss
 from fedsim.physics.packets import Framing
-from fedsim.protocol.participation import Participation
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.server import SimServer
 from tests.physics.losses import GilbertElliott, Independent
+from tests.policies import participation_of
 from tests.sim.radios import RadioModel
 
 from .physical import member
@@ -26,10 +26,10 @@ def messages(loss: PacketLoss, tries: int | None, bits: int, many: int) -> Run:
         return answered(bits)
 
     radio = RadioModel(up=1e6, framing=PACKET, loss=loss, tries=tries)
-    policy = Participation(deadline=1e6)
+    policy = participation_of(deadline=1e6)
     # What is asked has no bits, so that nothing of it is lost.
     serve = asking_for_nothing
-    stop = StopRules(rounds=many)
+    stop = Stop(rounds=many)
     members = [member(radio=radio)] * CLIENTS
     return play(setup(serve, handle, members, participation=policy, stop=stop))
 
@@ -91,7 +91,7 @@ def test_bursts_make_repeated_losses_likelier_than_independent_ones() -> None:
 
 def test_every_client_and_each_direction_has_losses_of_its_own() -> None:
     radio = RadioModel(1e6, 1e6, framing=PACKET, loss=Independent(0.5))
-    stop = StopRules(rounds=1)
+    stop = Stop(rounds=1)
 
     async def handle(client: object, message: object) -> object:
         return answered(96 * 1000)
@@ -109,7 +109,7 @@ def test_losses_do_not_depend_on_how_many_clients_there_are() -> None:
 
     def lost(clients: int) -> list[tuple[float, int]]:
         members = fleet(*[(member().device, radio)] * clients)
-        run = play(setup(rounds, members=members, stop=StopRules(rounds=20)))
+        run = play(setup(rounds, members=members, stop=Stop(rounds=20)))
         rows = run.of("retransmit", node="client-0")
         return [(row["round"], row["transport_bits"]) for row in rows]
 

@@ -2,21 +2,19 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from itertools import combinations, permutations
 
-import numpy as np
 import pytest
 from scipy import stats
 
 from fedsim.physics.availability import NEVER
 from fedsim.physics.devices import DeviceModel
-from fedsim.protocol.participation import Participation, by_weight
-from fedsim.protocol.silence import SilencePolicy
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.participation import Participation
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member
 from tests.physics.losses import Independent
+from tests.policies import participation_of, silence_of
 from tests.sim.radios import RadioModel
 
 from .physical import battery, member, told
@@ -27,7 +25,7 @@ Cohort = tuple[str, ...]
 
 def drawn(policy: Participation, many: int, members: Sequence[Member], *, seed: int = 1) -> Run:
     """Hold so many rounds."""
-    stop = StopRules(rounds=many)
+    stop = Stop(rounds=many)
     return play(setup(rounds, echo, members, seed=seed, participation=policy, stop=stop))
 
 
@@ -63,20 +61,20 @@ def check_drawn(seen: Sequence[Cohort], chances: dict[tuple[int, ...], float]) -
 
 
 def test_all_take_part_where_nothing_is_said() -> None:
-    run = drawn(Participation(), 3, [member()] * 4)
+    run = drawn(participation_of(), 3, [member()] * 4)
     assert [row["cohort"] for row in run.rounds] == [4, 4, 4]
     assert run.of("sampled") == []
 
 
 def test_every_cohort_of_a_uniform_sample_is_equally_likely() -> None:
-    seen = cohorts(drawn(Participation(count=2), 1500, [member()] * 5))
+    seen = cohorts(drawn(participation_of(count=2), 1500, [member()] * 5))
     assert len(seen) == 1500
     subsets = list(combinations(range(5), 2))
     check_drawn(seen, dict.fromkeys(subsets, 1 / len(subsets)))
 
 
 def test_every_client_of_a_sample_is_drawn_once_and_asked() -> None:
-    run = drawn(Participation(count=7), 100, [member()] * 20)
+    run = drawn(participation_of(count=7), 100, [member()] * 20)
     for number, cohort in enumerate(cohorts(run), start=1):
         assert len(set(cohort)) == 7
         # In the order of the fleet, whatever the order in which they were drawn.
@@ -90,14 +88,14 @@ def test_every_client_of_a_sample_is_drawn_once_and_asked() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_a_weighted_sample_is_drawn_client_by_client_in_proportion(size: int) -> None:
     weights = [1.0, 2.0, 3.0, 6.0]
-    policy = Participation(count=size, order=partial(by_weight, np.array(weights)))
+    policy = participation_of(count=size, weights=weights)
     check_drawn(cohorts(drawn(policy, 1200, [member()] * 4)), successive(weights, size))
 
 
 def test_those_who_are_away_leave_their_places_to_the_others_in_proportion() -> None:
     weights = [1.0, 5.0, 2.0, 3.0]
     members = [member(), member(None, NEVER), member(), member()]
-    policy = Participation(count=2, order=partial(by_weight, np.array(weights)))
+    policy = participation_of(count=2, weights=weights)
     run = drawn(policy, 800, members)
     chances = successive([weights[0], weights[2], weights[3]], 2)
     check_drawn(
@@ -112,7 +110,7 @@ def test_those_who_are_away_leave_their_places_to_the_others_in_proportion() -> 
 
 def test_a_sample_of_more_than_there_are_is_all_who_can_take_part() -> None:
     members = [member(), member(None, NEVER), member(battery(10.0, initial=0.0)), member()]
-    run = drawn(Participation(count=4), 5, members)
+    run = drawn(participation_of(count=4), 5, members)
     assert set(cohorts(run)) == {("client-0", "client-3")}
     assert Counter(told(run, "skipped", "node", "detail")) == {
         ("client-1", "offline"): 5,
@@ -122,13 +120,13 @@ def test_a_sample_of_more_than_there_are_is_all_who_can_take_part() -> None:
 
 def test_a_round_may_be_after_one_client_whom_it_finds_whoever_is_drawn_first() -> None:
     members = [member(None, NEVER)] * 3 + [member()]
-    run = drawn(Participation(count=1), 40, members)
+    run = drawn(participation_of(count=1), 40, members)
     assert cohorts(run) == [("client-3",)] * 40
     assert 0 < len(run.of("skipped")) < 3 * 40  # only those drawn before it
 
 
 def test_the_draw_of_cohorts_is_the_same_whatever_else_is_random() -> None:
-    policy = Participation(count=3)
+    policy = participation_of(count=3)
     plain = cohorts(drawn(policy, 50, [member()] * 8))
     lossy = RadioModel(64.0, 64.0, loss=Independent(0.3))
     others = [member(radio=lossy, device=DeviceModel(2.0))] * 8
@@ -137,20 +135,16 @@ def test_the_draw_of_cohorts_is_the_same_whatever_else_is_random() -> None:
         working(1.0),
         others,
         participation=policy,
-        silence=SilencePolicy(),
-        stop=StopRules(rounds=50),
+        silence=silence_of(),
+        stop=Stop(rounds=50),
     )
     assert cohorts(play(made)) == plain
     assert cohorts(drawn(policy, 50, [member()] * 8, seed=2)) != plain
 
 
 def test_only_the_ratios_of_weights_matter() -> None:
-    same = drawn(
-        Participation(count=2, order=partial(by_weight, np.full(6, 4.0))), 40, [member()] * 6
-    )
-    again = drawn(
-        Participation(count=2, order=partial(by_weight, np.full(6, 0.25))), 40, [member()] * 6
-    )
+    same = drawn(participation_of(count=2, weights=[4.0] * 6), 40, [member()] * 6)
+    again = drawn(participation_of(count=2, weights=[0.25] * 6), 40, [member()] * 6)
     assert cohorts(same) == cohorts(again)
 
 
@@ -160,7 +154,7 @@ def test_only_the_ratios_of_weights_matter() -> None:
 def test_over_selection_asks_so_many_times_as_many_rounded_up(
     count: int, over: float, wanted: int
 ) -> None:
-    policy = Participation(count=count, over=over)
+    policy = participation_of(count=count, over=over)
     run = drawn(policy, 3, [member()] * 30)
     assert [row["cohort"] for row in run.rounds] == [wanted] * 3
 
@@ -171,7 +165,7 @@ def test_whom_the_algorithm_names_is_asked_in_that_order_and_nobody_is_drawn() -
         server.commit(server.initial)
 
     members = [member(None, NEVER), *[member()] * 3]
-    run = play(setup(serve, echo, members, participation=Participation(count=1)))
+    run = play(setup(serve, echo, members, participation=participation_of(count=1)))
     assert told(run, "send", "peer", node="server") == [("client-2",), ("client-3",)]
     assert told(run, "skipped", "node", "detail") == [("client-0", "offline")]
     assert run.of("sampled") == []

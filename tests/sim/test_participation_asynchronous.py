@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.ports import SILENCE, Message, Silence
-from fedsim.protocol.participation import Participation
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
+from tests.policies import participation_of
 
 from .physical import Told, gathered, member, online, spans, tired, told
 from .worlds import Run, asked, play, setup, work
 
 
 def test_with_a_buffer_of_one_every_reply_is_a_round_and_who_has_replied_is_asked_again() -> None:
-    policy = Participation(buffer=1)
+    policy = participation_of(buffer=1)
     run, seen = gathered(tired(2.0, 3.25, 5.0), [member()] * 3, 6, participation=policy)
     assert seen == [
         (2.0, [(0, 1)]),
@@ -35,7 +35,7 @@ def test_with_a_buffer_of_one_every_reply_is_a_round_and_who_has_replied_is_aske
 
 
 def test_a_buffer_is_filled_before_anybody_is_asked_again() -> None:
-    policy = Participation(buffer=2)
+    policy = participation_of(buffer=2)
     run, seen = gathered(tired(2.0, 3.25, 9.0), [member()] * 3, 3, participation=policy)
     assert seen == [
         (3.25, [(0, 1), (1, 1)]),
@@ -66,7 +66,7 @@ def by_hand(works: Sequence[float], buffer: int, rounds: int) -> list[Told]:
     st.integers(1, 12),
 )
 def test_buffered_rounds_are_as_by_hand(works: list[float], buffer: int, rounds: int) -> None:
-    policy = Participation(buffer=buffer)
+    policy = participation_of(buffer=buffer)
     _, seen = gathered(tired(*works), [member()] * 4, rounds, participation=policy)
     assert seen == by_hand(works, buffer, rounds)
 
@@ -92,7 +92,7 @@ def test_no_more_work_at_once_than_may(buffer: int) -> None:
         await client.compute(work(1.0 + client.rng.random()))
         return SILENCE
 
-    policy = Participation(buffer=buffer, concurrency=3)
+    policy = participation_of(buffer=buffer, concurrency=3)
     run, _ = gathered(handle, [member()] * 8, 120, participation=policy)
     assert most_at_once(run, 8) == 3
     sampled = told(run, "sampled", "round", "node")
@@ -103,7 +103,7 @@ def test_no_more_work_at_once_than_may(buffer: int) -> None:
 
 
 def test_a_client_that_works_is_never_asked_a_second_time() -> None:
-    policy = Participation(buffer=1, concurrency=2)
+    policy = participation_of(buffer=1, concurrency=2)
     run, _ = gathered(tired(2.0, 3.25, 5.0), [member()] * 3, 20, participation=policy)
     for client in range(3):
         work_spans = spans(run, "compute", client)
@@ -114,7 +114,7 @@ def test_a_client_that_works_is_never_asked_a_second_time() -> None:
 
 def test_who_goes_away_amid_its_work_is_asked_again_once_it_is_back() -> None:
     members = [member(), member(None, online(0.0, 1.0, 4.5, inf))]
-    policy = Participation(buffer=1)
+    policy = participation_of(buffer=1)
     run, seen = gathered(tired(2.0, 3.0), members, 5, participation=policy)
     # It is back at 4.5 s; the next reply, at 6 s, opens the round that asks it again.
     assert [t for t, _ in seen] == [2.0, 4.0, 6.0, 8.0, 9.0]
@@ -124,7 +124,7 @@ def test_who_goes_away_amid_its_work_is_asked_again_once_it_is_back() -> None:
 
 def test_all_who_work_may_go_away_and_the_server_asks_whoever_comes_back_first() -> None:
     members = [member(None, online(0.0, 1.0, 7.0, inf)), member(None, online(0.0, 1.5, 5.0, inf))]
-    policy = Participation(buffer=1)
+    policy = participation_of(buffer=1)
     run, seen = gathered(tired(2.0, 2.25), members, 3, participation=policy)
     # The round in which both have gone is over with the second of them, without a reply.
     assert seen == [(1.5, []), (7.25, [(1, 2)]), (9.25, [(0, 3)])]
@@ -141,7 +141,7 @@ def test_what_comes_while_the_server_does_something_else_counts_for_the_next_rou
             server.commit(server.initial)
             await asyncio.sleep(1.5)
 
-    policy = Participation(buffer=1)
+    policy = participation_of(buffer=1)
     run = play(setup(serve, tired(1.0, 2.0), [member()] * 2, participation=policy))
     assert seen == [(1.0, [(0, 1)]), (3.5, [(0, 2), (1, 1)]), (6.0, [(0, 3), (1, 2)])]
     assert told(run, "late", "t", "node") == [(t, "client-1") for t in (2.0, 4.5, 7.0)]
@@ -150,7 +150,7 @@ def test_what_comes_while_the_server_does_something_else_counts_for_the_next_rou
 @pytest.mark.parametrize("buffer", [1, 2, 3])
 def test_of_replies_that_come_at_once_a_round_takes_its_buffer(buffer: int) -> None:
     """Six clients alike report in one instant, again and again: the rounds share them out."""
-    policy = Participation(buffer=buffer)
+    policy = participation_of(buffer=buffer)
     _, seen = gathered(tired(*[2.0] * 6), [member()] * 6, 12 // buffer, participation=policy)
     assert [len(replies) for _, replies in seen] == [buffer] * (12 // buffer)
     clients = [client for _, replies in seen for client, _ in replies]

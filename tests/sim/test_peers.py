@@ -13,9 +13,9 @@ from fedsim.errors import Deadlock, Diverged
 from fedsim.physics.devices import DeviceModel
 from fedsim.physics.packet_loss import IndependentLoss, NoLoss
 from fedsim.physics.topology import routed, star
-from fedsim.protocol.participation import Participation
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.node import SimNode
+from tests.policies import participation_of
 from tests.sim.radios import RadioModel
 
 from .packets import FRAMING, Scripted
@@ -31,7 +31,7 @@ LOSSY = IndependentLoss.model_validate({"kind": "independent", "rate": "20 %"})
 
 
 def once(rounds: int = 1) -> dict[str, Any]:
-    return {"stop": StopRules(rounds=rounds)}
+    return {"stop": Stop(rounds=rounds)}
 
 
 def came(run: Run, event: str = "receive") -> list[tuple[float, str, str]]:
@@ -166,7 +166,7 @@ def test_a_message_that_is_lost_is_waited_for_until_the_deadline() -> None:
     lossy = RadioModel(up=8.0, down=8.0, framing=FRAMING, loss=Scripted(1), tries=1)
     members = fleet((member().device, lossy), (member().device, IDEAL))
     run = play(
-        peers(members, neighbours=pair, participation=Participation(deadline=100.0), **once(2))
+        peers(members, neighbours=pair, participation=participation_of(deadline=100.0), **once(2))
     )
     assert run.error is None
     assert run.times("round")[0] == 100.0
@@ -184,7 +184,7 @@ def test_what_comes_after_the_deadline_is_late_and_stands_for_nothing() -> None:
 
     pair = overlay(nx.path_graph(2))
     members = fleet(*[(member().device, IDEAL)] * 2)
-    run = play(peers(members, live, pair, participation=Participation(deadline=2.0), **once(3)))
+    run = play(peers(members, live, pair, participation=participation_of(deadline=2.0), **once(3)))
     # Node 0 gives up at 2, 4 and 6 s; what node 1 says at 3 s is of an exchange that is over.
     assert heard[0] == (0, [])
     late = [(row["t"], row["node"], row["peer"], row["detail"]) for row in run.of("late")]
@@ -242,7 +242,7 @@ def test_a_node_that_has_ended_is_gone_to_the_others() -> None:
 
 def test_what_is_stored_between_the_legs_when_the_run_ends_is_in_flight() -> None:
     slow = RadioModel(up=4.0, down=0.5)
-    run = play(peers(fleet(*[(member().device, slow)] * 3), stop=StopRules(time=10.0)))
+    run = play(peers(fleet(*[(member().device, slow)] * 3), stop=Stop.in_si(time=10.0)))
     assert run.reason == "time: 10 s"
     stored = [row for row in run.of("receive") if row["detail"] == "in flight"]
     assert len(stored) == 6
@@ -301,8 +301,8 @@ def test_the_books_of_any_world_of_peers_balance(data: st.DataObject) -> None:
             members,
             neighbours=overlay(graph),
             seed=seed,
-            participation=Participation(deadline=200.0),
-            stop=StopRules(rounds=4, time=data.draw(st.sampled_from([150.0, 1e4]))),
+            participation=participation_of(deadline=200.0),
+            stop=Stop.in_si(rounds=4, time=data.draw(st.sampled_from([150.0, 1e4]))),
         )
     )
     assert run.error is None

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.ports import Message
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from tests.sim.radios import RadioModel
@@ -41,7 +41,7 @@ def two_rounds(gap: float, radio: RadioModel = CELLULAR) -> Run:
     async def handle(client: SimClient, message: Message) -> Message:
         return answered(2)
 
-    return play(setup(serve, handle, fleet((SLOW, radio)), stop=StopRules(time=100.0)))
+    return play(setup(serve, handle, fleet((SLOW, radio)), stop=Stop.in_si(time=100.0)))
 
 
 async def sleep(server: SimServer, until: float) -> None:
@@ -139,7 +139,7 @@ def test_a_radio_is_in_one_state_at_a_time_and_pays_for_each(
         await client.compute(work(pause))
         return answered(bits)
 
-    run = play(setup(serve, handle, fleet((SLOW, radio)), stop=StopRules(time=1e3)))
+    run = play(setup(serve, handle, fleet((SLOW, radio)), stop=Stop.in_si(time=1e3)))
     rows = [row for row in run.rows if row["node"] == "client-0"]
     states = ("promotion", "tail", "send", "receive")
     timed = sorted((row["t"] - row["duration"], row["t"]) for row in rows if row["event"] in states)

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedsim.physics.devices import DeviceModel
 from fedsim.ports import SILENCE, Message, Silence
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from tests.sim.radios import RadioModel
 
@@ -58,7 +58,7 @@ def random_world(seed: int, clients: int = 4) -> Run:
     members = fleet(
         *[(DeviceModel(1.0 + n, 3.0, 1.0), radio(latency=0.01 * n)) for n in range(clients)]
     )
-    link, stop = ServerLink(400.0, 500.0, 0.02), StopRules(rounds=20)
+    link, stop = ServerLink(400.0, 500.0, 0.02), Stop(rounds=20)
     made = setup(rounds, moody, members, seed=seed, server=link, silence=deadline(4.0), stop=stop)
     return play(made)
 

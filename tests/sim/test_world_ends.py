@@ -11,7 +11,7 @@ import pytest
 from fedsim.errors import Diverged
 from fedsim.physics.devices import DeviceModel
 from fedsim.ports import Message
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from tests.sim.radios import RadioModel
@@ -41,18 +41,18 @@ class Mine(Exception):
 @pytest.mark.parametrize(
     ("rules", "after", "named"),
     [
-        (StopRules(rounds=7), 7, "rounds: 7 of 7"),
-        (StopRules(gap=0.125), 4, "gap: 0.0625 is below 0.125"),
-        (StopRules(time=8.0), 4, "time: 8 s"),
-        (StopRules(bits=200), 5, "bits: 200 of 200"),
-        (StopRules(energy=30.0), 3, "energy: 30 J of 30 J"),
-        (StopRules(rounds=4, gap=0.125, time=8.0), 4, "gap"),
-        (StopRules(rounds=4, time=8.0), 4, "rounds"),
+        (Stop(rounds=7), 7, "rounds: 7 of 7"),
+        (Stop.in_si(gap=0.125), 4, "gap: 0.0625 is below 0.125"),
+        (Stop.in_si(time=8.0), 4, "time: 8 s"),
+        (Stop.in_si(bits=200), 5, "bits: 200 of 200"),
+        (Stop.in_si(energy=30.0), 3, "energy: 30 J of 30 J"),
+        (Stop.in_si(rounds=4, gap=0.125, time=8.0), 4, "gap"),
+        (Stop.in_si(rounds=4, time=8.0), 4, "rounds"),
     ],
     ids=str,
 )
 def test_a_stop_rule_ends_the_run_when_a_round_is_committed(
-    rules: StopRules, after: int, named: str
+    rules: Stop, after: int, named: str
 ) -> None:
     # A round takes 2 s, 8 bits down and 32 up, and 2 x 2 + 3 x 2 J; the gap halves.
     gaps = iter([0.5**n for n in range(1, 50)])
@@ -72,17 +72,17 @@ def test_a_stop_rule_ends_the_run_when_a_round_is_committed(
 @pytest.mark.parametrize(
     ("rules", "stops", "goes_on"),
     [
-        (StopRules(rounds=5), {"rounds": 5}, {"rounds": 4}),
-        (StopRules(gap=1e-3), {"gap": 9e-4}, {"gap": 1e-3}),
-        (StopRules(gap=1e-3), {"gap": -1.0}, {"gap": nan}),
-        (StopRules(bits=100), {"up": 60, "down": 40}, {"up": 59, "down": 40}),
-        (StopRules(energy=5.0), {"joules": 5.0}, {"joules": 4.99}),
-        (StopRules(rounds=2), {"rounds": 2}, {"gap": -1e-12}),
+        (Stop(rounds=5), {"rounds": 5}, {"rounds": 4}),
+        (Stop.in_si(gap=1e-3), {"gap": 9e-4}, {"gap": 1e-3}),
+        (Stop.in_si(gap=1e-3), {"gap": -1.0}, {"gap": nan}),
+        (Stop.in_si(bits=100), {"up": 60, "down": 40}, {"up": 59, "down": 40}),
+        (Stop.in_si(energy=5.0), {"joules": 5.0}, {"joules": 4.99}),
+        (Stop(rounds=2), {"rounds": 2}, {"gap": -1e-12}),
     ],
     ids=["rounds", "gap", "unknown gap", "bits", "energy", "below a reference"],
 )
 def test_a_rule_applies_from_its_bound_on_and_only_where_it_was_given(
-    rules: StopRules, stops: dict[str, float], goes_on: dict[str, float]
+    rules: Stop, stops: dict[str, float], goes_on: dict[str, float]
 ) -> None:
     def reason(
         rounds: int = 1,
@@ -98,7 +98,7 @@ def test_a_rule_applies_from_its_bound_on_and_only_where_it_was_given(
 
 
 def test_time_ends_a_run_at_the_very_moment_even_in_the_middle_of_a_round() -> None:
-    run = play(setup(rounds, working(2.0), TWO, stop=StopRules(time=5.0)))
+    run = play(setup(rounds, working(2.0), TWO, stop=Stop.in_si(time=5.0)))
     assert (run.reason, run.t, len(run.rounds)) == ("time: 5 s", 5.0, 2)
     assert [row["duration"] for row in run.of("compute")][-2:] == [1.0, 1.0]
 
@@ -108,7 +108,7 @@ def test_time_ends_a_run_in_which_everybody_waits_for_ever() -> None:
         await asyncio.get_running_loop().create_future()
         return answered()
 
-    run = play(setup(rounds, never, stop=StopRules(time=5.0)))
+    run = play(setup(rounds, never, stop=Stop.in_si(time=5.0)))
     assert (run.reason, run.t, run.rounds) == ("time: 5 s", 5.0, [])
 
 
@@ -198,7 +198,7 @@ def cut_off(respond: Any, radio: RadioModel = IDEAL) -> str:
                 return await respond(client)
         return answered()
 
-    stop = StopRules(rounds=1)
+    stop = Stop(rounds=1)
     members = fleet((SLOW, radio), (SLOW, IDEAL))
     return play(setup(rounds, handle, members, silence=deadline(1.0), stop=stop)).reason
 
@@ -249,7 +249,7 @@ def test_an_interrupt_from_the_keyboard_ends_a_run_and_leaves_a_readable_world(
 
     with pytest.raises(KeyboardInterrupt):
         play(setup(rounds, handle))
-    assert play(setup(rounds, echo, stop=StopRules(rounds=1))).reason == "rounds: 1 of 1"
+    assert play(setup(rounds, echo, stop=Stop(rounds=1))).reason == "rounds: 1 of 1"
 
 
 def test_a_commit_within_a_task_group_ends_the_run_as_any_other() -> None:
@@ -263,7 +263,7 @@ def test_a_commit_within_a_task_group_ends_the_run_as_any_other() -> None:
             async with asyncio.TaskGroup() as inner:
                 inner.create_task(commit(server))
 
-    assert play(setup(serve, stop=StopRules(rounds=1))).reason == "rounds: 1 of 1"
+    assert play(setup(serve, stop=Stop(rounds=1))).reason == "rounds: 1 of 1"
 
 
 def test_a_failure_beside_a_commit_is_not_lost() -> None:
@@ -279,5 +279,5 @@ def test_a_failure_beside_a_commit_is_not_lost() -> None:
             group.create_task(commit())
 
     with pytest.raises(BaseExceptionGroup) as caught:
-        play(setup(serve, stop=StopRules(rounds=1)))
+        play(setup(serve, stop=Stop(rounds=1)))
     assert caught.value.subgroup(Mine) is not None

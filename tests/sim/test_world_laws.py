@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from fedsim.physics.devices import DeviceModel
 from fedsim.ports import SERVER, SILENCE, Message, Silence
 from fedsim.protocol.silence import SilencePolicy
-from fedsim.protocol.stopping import StopRules
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
+from tests.policies import silence_of
 
 from .links import ServerLink
 from .radios import RadioModel, client_of
@@ -41,16 +42,16 @@ radios = st.builds(
 )
 members = st.builds(client_of, device=devices, radio=radios, oracle=st.just(NO_LOSS))
 silences = st.one_of(
-    st.just(SilencePolicy()),
+    st.just(silence_of()),
     st.builds(
-        SilencePolicy,
+        silence_of,
         beacon=st.booleans(),
         after=st.sampled_from([0.0, 0.7, 2.0, 9.0]),
         keep_late=st.booleans(),
     ),
 )
 stops = st.builds(
-    StopRules, rounds=st.integers(1, 5), time=st.sampled_from([3.0, inf]), bits=st.just(2000)
+    Stop.in_si, rounds=st.integers(1, 5), time=st.sampled_from([3.0, None]), bits=st.just(2000)
 )
 
 
@@ -165,7 +166,7 @@ def test_laws_of_any_world(made: Setup) -> None:
 @laws
 @given(worlds)
 def test_a_world_is_a_function_of_its_setup(made: Setup) -> None:
-    made = replace(made, stop=StopRules(rounds=2))
+    made = replace(made, stop=Stop(rounds=2))
     first, again = play(made), play(made)
     assert [chunk.tobytes() for chunk in first.raw] == [chunk.tobytes() for chunk in again.raw]
 
@@ -187,7 +188,7 @@ def test_a_round_over_open_links_lasts_as_long_as_its_slowest_client(
             await server.exchange(asked(100))
             server.commit(server.initial)
 
-    link, stop = ServerLink(latency=0.25), StopRules(rounds=3)
+    link, stop = ServerLink(latency=0.25), Stop(rounds=3)
     run = play(setup(serve, handle, fleet, header_bits=20, server=link, stop=stop))
     slowest = max(
         2 * (member.radio.latency + 0.25)
@@ -205,8 +206,8 @@ def test_in_an_ideal_world_no_time_passes_and_everything_happens_in_order(
     clients: int, seed: int, silence: SilencePolicy
 ) -> None:
     fleet = [client_of(DeviceModel(), IDEAL, NO_LOSS)] * clients
-    silence = replace(silence, after=0.0) if silence.after < inf else silence
-    run = play(setup(choosy, moody, fleet, seed=seed, silence=silence, stop=StopRules(rounds=4)))
+    silence = silence_of(beacon=False, after=0.0) if silence.closes_after < inf else silence
+    run = play(setup(choosy, moody, fleet, seed=seed, silence=silence, stop=Stop(rounds=4)))
     assert {row["t"] for row in run.rows} == {0.0}
     assert run.of("late") == []
     assert not run.world.meters().bits_in_flight

@@ -28,6 +28,7 @@ from fedsim.sim.setup import Member, Setup
 from fedsim.sim.star import Star
 from fedsim.sim.world import World
 from fedsim.streams import stream
+from tests.policies import silence_of
 from tests.sim.radios import RadioModel, client_of
 
 from .links import ServerLink
@@ -244,4 +245,4 @@ def play(made: Setup) -> Run:
 
 def deadline(after: float, *, keep_late: bool = True) -> SilencePolicy:
     """Silence is silence, and the round closes so many seconds after its broadcast."""
-    return SilencePolicy(beacon=False, after=after, keep_late=keep_late)
+    return silence_of(beacon=False, after=after, keep_late=keep_late)

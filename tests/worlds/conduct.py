@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from math import ceil, inf, isfinite, isnan, nan
 
-from fedsim.scenario import DeadlineSilence
-from fedsim.scenario.participation import Rounds, Sample
+from fedsim.protocol.participation import Rounds, Sample
+from fedsim.protocol.silence import DeadlineSilence
 
 from .books import ROUNDING, ended_with_a_round
 from .evidence import Evidence, Row, bits, close

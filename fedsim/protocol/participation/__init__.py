@@ -1,0 +1,49 @@
+"""Participation: who is asked in a round, and when it closes. The block is the policy.
+
+What depends on the fleet is asked of it with a number, or handed over: the size of the fleet, how
+many samples each client has.
+"""
+
+from typing import Annotated
+
+from fedsim.blocks.choice import OneOf
+from fedsim.blocks.registry import Registry
+from fedsim.blocks.spec import Spec
+from fedsim.protocol.participation.asynchronous import AsynchronousParticipation
+from fedsim.protocol.participation.rounds import FullParticipation, Rounds
+from fedsim.protocol.participation.sampling import (
+    Sample,
+    UniformParticipation,
+    WeightedParticipation,
+)
+
+__all__ = [
+    "PARTICIPATION",
+    "AnyParticipation",
+    "AsynchronousParticipation",
+    "FullParticipation",
+    "Participation",
+    "Rounds",
+    "Sample",
+    "UniformParticipation",
+    "WeightedParticipation",
+]
+
+Participation = Rounds | AsynchronousParticipation
+"""A policy. The two share no base, since their keys have no common order, but answer alike."""
+
+PARTICIPATION: Registry[Spec] = Registry(
+    "participation",
+    (
+        FullParticipation,
+        UniformParticipation,
+        WeightedParticipation,
+        AsynchronousParticipation,
+    ),
+    Sample,
+    plural="participation",
+)
+"""The kinds of participation."""
+
+AnyParticipation = Annotated[Participation, OneOf(PARTICIPATION)]
+"""A field that takes one of them."""

@@ -1,0 +1,73 @@
+"""Participation without rounds."""
+
+# ruff: noqa: ARG002 - a policy may need less than it is handed
+
+from collections.abc import Iterable
+from math import inf
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field
+
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.quantities import Duration, Fraction
+from fedsim.blocks.spec import Spec
+from fedsim.ports import Array
+from fedsim.protocol.participation.rounds import LEAST_CHARGE
+from fedsim.protocol.participation.sampling import permutation
+
+
+class AsynchronousParticipation(Spec):
+    """No rounds: the server reacts to what arrives, and asks the client again.
+
+    With a buffer it reacts to every so many replies.
+    """
+
+    # Whichever round they answer; who has not replied is not asked again (Nguyen et al., FedBuff,
+    # AISTATS 2022). Where it gives up, it keeps what has come, and asks anew whom it waited for.
+
+    asynchronous: ClassVar[bool] = True
+
+    kind: Literal["asynchronous"] = Field(
+        default="asynchronous", description="whoever has answered is asked again"
+    )
+    buffer: int = Field(default=1, ge=1, description="replies that make an update")
+    concurrency: int | None = Field(
+        default=None, ge=1, description="clients at work at a time; all, where null"
+    )
+    give_up: Duration | None = as_written(
+        None,
+        "when those at work are not waited for any more, from the last update on: the model stays,"
+        " and they are asked anew",
+    )
+    least_charge: Fraction = as_written("0 %", LEAST_CHARGE)
+
+    closes_after: ClassVar[float] = inf
+    keep_late: ClassVar[bool] = True
+    wanted: ClassVar[None] = None
+
+    def among(self, clients: int) -> Self:
+        """Return the policy: nothing in it is a share."""
+        return self
+
+    @property
+    def asked(self) -> int | None:
+        """How many work at a time; None for all."""
+        return self.concurrency
+
+    @property
+    def patience(self) -> float:
+        """So long after the last update those at work are asked anew, s; infinite for never."""
+        return inf if self.give_up is None else self.give_up
+
+    def goal(self, cohort: int) -> float:
+        """Return the replies that make an update."""
+        return self.buffer
+
+    def least(self, cohort: int) -> int:
+        """Return 0: there is no deadline."""
+        return 0
+
+    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
+        """Return a random permutation."""
+        return permutation(len(samples), rng)

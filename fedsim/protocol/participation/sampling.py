@@ -1,0 +1,103 @@
+"""Participation of a sample: how many are drawn in a round, and how."""
+
+# ruff: noqa: ARG002 - an order may need less than its base hands over
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from math import floor
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fedsim.blocks.choice import failure
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.quantities import Share
+from fedsim.ports import Array
+from fedsim.protocol.participation.rounds import Rounds, at_least
+
+
+class Sample(Rounds):
+    """What sampling has: how many are wanted, how many more are asked, and in which order.
+
+    Of a share the nearest whole number of clients is wanted, and at least one. Where more are
+    asked than are wanted, the round closes with as many replies as are wanted (Bonawitz et al.).
+    """
+
+    count: int | None = Field(default=None, ge=1, description="how many clients a round")
+    share: Share | None = as_written(None, "how many, as a share of all, in place of count")
+    over: float = Field(
+        default=1.0, ge=1, description="so many times as many are asked, the first ones count"
+    )
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Self:
+        if self.count is None and self.share is None:
+            raise failure(("count", "missing: give count or share", None))
+        if self.count is not None and self.share is not None:
+            raise failure(("share", "seen beside count; give one of the two", self.share))
+        return self
+
+    def among(self, clients: int) -> Self:
+        """Return the policy with a count, where it has a share."""
+        if self.share is None:
+            return self
+        count = max(1, floor(self.share * clients + 0.5))
+        return self.model_copy(update={"count": count, "share": None})
+
+    @property
+    def wanted(self) -> int | None:
+        """The count; None before the size of the fleet is known."""
+        return self.count
+
+    @property
+    def asked(self) -> int | None:
+        """So many times the count."""
+        return None if self.count is None else at_least(self.over * self.count)
+
+    def goal(self, cohort: int) -> float:
+        """Return as many as are wanted, where more are asked."""
+        if self.over > 1.0 and self.count is not None:
+            return min(self.count, cohort)
+        return super().goal(cohort)
+
+    @abstractmethod
+    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
+        """Return all clients, from 0, in the order in which they are taken until enough are asked.
+
+        Who cannot take part at the time is passed over.
+
+        Args:
+            samples: how many each client has, shape (M,).
+            number: how many draws there were before.
+            rng: the stream of the draws.
+        """
+
+
+class UniformParticipation(Sample):
+    """A sample without replacement, every client as likely as any other."""
+
+    kind: Literal["uniform"] = Field(default="uniform", description="a sample of all clients")
+
+    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
+        """Return a random permutation."""
+        return permutation(len(samples), rng)
+
+
+class WeightedParticipation(Sample):
+    """A sample without replacement, clients of more weight more likely."""
+
+    kind: Literal["weighted"] = Field(default="weighted", description="a weighted sample")
+    by: Literal["samples"] = Field(default="samples", description="what a client weighs")
+
+    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
+        """Return an order in which the next client is drawn in proportion to its samples."""
+        # Efraimidis and Spirakis 2006: the order of Exp(1)/w is that of weighted draws.
+        keys = rng.standard_exponential(len(samples)) / samples
+        return list[int](np.argsort(keys, kind="stable").tolist())
+
+
+def permutation(clients: int, rng: np.random.Generator) -> Iterable[int]:
+    """Return so many clients in a random order."""
+    order: Iterable[int] = rng.permutation(clients)  # of a million only the first few are looked at
+    return order

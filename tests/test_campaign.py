@@ -14,7 +14,7 @@ import pytest
 
 import fedsim
 from fedsim.record.folder import SUMMARY
-from fedsim.running.execution import Progress
+from fedsim.running.execution import RunProgress
 from tests.interrupting import hearing
 from tests.runs import files, small
 
@@ -34,7 +34,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_processes_write_the_same_bytes(whole: Path, tmp_path: Path) -> None:
-    seen: list[Progress] = []
+    seen: list[RunProgress] = []
     result = fedsim.run(SWEPT, out=tmp_path, jobs=2, watch=seen.append)
     assert files(tmp_path) == files(whole)
     assert [(path.parent.name, path.name) for path in result.runs] == [

@@ -15,7 +15,7 @@ from fedsim.building import Builder, Job
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.record.manifest import FILES, MANIFEST, SEAL, sealed
-from fedsim.running.execution import Progress
+from fedsim.running.execution import RunProgress
 from tests.disks import Disk
 from tests.methods import scenario
 from tests.runs import files, small
@@ -169,7 +169,7 @@ def test_processes_write_the_same_bytes(tmp_path: Path) -> None:
 def test_an_interrupted_run_keeps_what_it_had_and_is_taken_up(
     tenth: fedsim.Result, tmp_path: Path
 ) -> None:
-    def interrupt(progress: Progress) -> None:
+    def interrupt(progress: RunProgress) -> None:
         if progress.round == 14:
             raise KeyboardInterrupt
 
@@ -195,7 +195,7 @@ def test_models_are_on_disk_while_the_run_goes_on_so_that_memory_does_not_grow(
     monkeypatch.setattr("fedsim.record.models._CHUNK", 800)  # ten models of ten numbers
     run, seen = tmp_path / "base/seed-1", list[list[int]]()
 
-    def look(progress: Progress) -> None:
+    def look(progress: RunProgress) -> None:
         if progress.round in {5, 10, 20} and not progress.ended:
             there = (run / "models.parts").exists()
             own = fedsim.Result(tmp_path, (run,))

@@ -13,7 +13,7 @@ import fedsim
 from fedsim import report
 from fedsim.analysis import Comparison
 from fedsim.cli import app, terminal, watching
-from fedsim.running.execution import Progress
+from fedsim.running.execution import RunProgress
 from fedsim.visible import visible
 from tests.runs import small
 
@@ -41,7 +41,7 @@ def test_progress_shows_a_name_as_it_is() -> None:
     written = io.StringIO()
     console = Console(file=written, width=200)
     with watching.progress_table(console, 1) as watch:
-        watch(Progress(NAME, 1, "gd", 1, ended=True))
+        watch(RunProgress(NAME, 1, "gd", 1, ended=True))
     assert SEEN in written.getvalue()
 
 

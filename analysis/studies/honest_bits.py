@@ -25,7 +25,8 @@ from rich.progress import track
 from rich.table import Table
 
 import fedsim
-from fedsim.algorithms.compressed import CompressedDescent, Gradient, Model
+from fedsim.algorithms.compressed import CompressedDescent, Gradient
+from fedsim.algorithms.shared_messages import Model
 from fedsim.analysis import COLOURS, cost_to_target, energy_parts, listing, quantity, save
 from fedsim.ports import Array, Client
 

@@ -19,8 +19,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.averaging import LocalUpdates, Model
+from fedsim.algorithms.averaging import LocalUpdates
 from fedsim.algorithms.local import mean
+from fedsim.algorithms.shared_messages import Model
 from fedsim.ports import Array, Server
 
 REDDI = "Reddi et al.: Adaptive Federated Optimization, ICLR 2021, algorithm 2"

@@ -21,7 +21,6 @@ count alike; M p_i is 1 where they hold alike, and where not it makes for f = su
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import nan, sqrt
 from statistics import fmean
 from typing import ClassVar, Literal, Self
@@ -29,9 +28,10 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.algorithms.averaging import LocalUpdates, Model, local_step_concern
+from fedsim.algorithms.averaging import LocalUpdates, local_step_concern
 from fedsim.algorithms.base import Concern, Setting
-from fedsim.ports import Client, Meaning, Message, Payload, Reply, Server
+from fedsim.algorithms.shared_messages import LocalModel, Model
+from fedsim.ports import Client, Meaning, Message, Reply, Server
 
 _SHAPES: dict[str, dict[str, float]] = {
     "constant": {},
@@ -39,13 +39,6 @@ _SHAPES: dict[str, dict[str, float]] = {
     "hinge": {"a": 10.0, "b": 4.0},
 }
 """The parameters of each s(u), as in the experiments of Xie et al."""
-
-
-@dataclass(frozen=True, slots=True)
-class LocalModel(Message):
-    """Client to server: the model that its local steps have led to."""
-
-    w: Payload
 
 
 def mean_staleness(server: Server, replies: Sequence[Reply]) -> float:

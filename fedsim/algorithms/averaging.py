@@ -29,14 +29,8 @@ from pydantic import Field, PositiveInt, model_validator
 from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.local import LocalSteps, batch_size, local_steps, mean
 from fedsim.algorithms.remedies import long_step
+from fedsim.algorithms.shared_messages import Model
 from fedsim.ports import Array, Client, Message, Payload, Server
-
-
-@dataclass(frozen=True, slots=True)
-class Model(Message):
-    """Server to client: the model w."""
-
-    w: Payload
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,17 +28,11 @@ from pydantic import Field, PrivateAttr
 from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.local import LocalGradients, LocalSteps, mean
 from fedsim.algorithms.remedies import concern, long_step
+from fedsim.algorithms.shared_messages import Model
 from fedsim.ports import DENSE, SPARSE, Array, Client, Message, Payload, Server, Structure, Work
 from fedsim.problems import NoPenalty, Regulariser
 
 FCO = "Yuan, Zaheer, Reddi: Federated Composite Optimization, ICML 2021"
-
-
-@dataclass(frozen=True, slots=True)
-class Model(Message):
-    """Server to client: the model w."""
-
-    w: Payload
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,15 +19,9 @@ from pydantic import Field
 
 from fedsim.algorithms.base import Algorithm, Concern, Setting
 from fedsim.algorithms.remedies import long_step
+from fedsim.algorithms.shared_messages import Model
 from fedsim.algorithms.step_sizes import StepSize
 from fedsim.ports import Array, Client, Message, Payload, Server
-
-
-@dataclass(frozen=True, slots=True)
-class Model(Message):
-    """Server to client: the model w^k."""
-
-    w: Payload
 
 
 @dataclass(frozen=True, slots=True)

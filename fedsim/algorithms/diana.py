@@ -25,7 +25,6 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.base import Algorithm, Concern, Setting
-from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.error_feedback import Difference
 from fedsim.algorithms.local import (
     Batch,
@@ -36,6 +35,7 @@ from fedsim.algorithms.local import (
     stochastic_gradient,
 )
 from fedsim.algorithms.remedies import EXCESS, at_most, concern, long_step
+from fedsim.algorithms.shared_messages import Model
 from fedsim.algorithms.step_sizes import StepSize
 from fedsim.ports import Array, Client, Meaning, Message, Server
 

@@ -24,9 +24,9 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.algorithms.base import Algorithm, Concern, Setting
-from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.local import shares
 from fedsim.algorithms.remedies import long_step
+from fedsim.algorithms.shared_messages import Model
 from fedsim.algorithms.step_sizes import StepSize
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 

@@ -37,20 +37,13 @@ from pydantic import Field
 
 from fedsim.algorithms.averaging import local_step_concern
 from fedsim.algorithms.base import Concern, Setting
-from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.local import LocalSteps, mean, of_this_round
 from fedsim.algorithms.remedies import EXCESS, at_most, concern
+from fedsim.algorithms.shared_messages import Model, Progress
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 SOURCE = "Haddadpour et al.: Federated Learning with Compression, AISTATS 2021"
-
-
-@dataclass(frozen=True, slots=True)
-class Progress(Message):
-    """Client to server: (w - v_i)/eta, the sum of its steps' directions, compressed."""
-
-    delta: Payload
 
 
 class FedCom(LocalSteps):

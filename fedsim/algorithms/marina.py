@@ -25,10 +25,10 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.algorithms.base import Algorithm, Concern, Setting
-from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.error_feedback import Difference, FullDifference
 from fedsim.algorithms.local import shares
 from fedsim.algorithms.remedies import long_step
+from fedsim.algorithms.shared_messages import Model
 from fedsim.algorithms.step_sizes import StepSize
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Noted, Payload, Server

@@ -21,9 +21,10 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field
 
 from fedsim.algorithms.base import Algorithm, Concern, Setting
-from fedsim.algorithms.compressed import Gradient, Model
+from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.local import shares
 from fedsim.algorithms.remedies import long_step
+from fedsim.algorithms.shared_messages import Model
 from fedsim.algorithms.step_sizes import StepSize
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server

@@ -25,7 +25,6 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.base import Algorithm, Setting
-from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.local import (
     Batch,
     GrowingBatch,
@@ -33,6 +32,7 @@ from fedsim.algorithms.local import (
     of_this_round,
     stochastic_gradient,
 )
+from fedsim.algorithms.shared_messages import Model
 from fedsim.algorithms.step_sizes import StepSize
 from fedsim.errors import ParameterError
 from fedsim.ports import SIGNS, Array, Client, Meaning, Message, Payload, Server

@@ -32,9 +32,9 @@ from pydantic import Field, PositiveFloat, model_validator
 from fedsim.algorithms import switching_theory
 from fedsim.algorithms.averages import Average
 from fedsim.algorithms.base import Algorithm, Concern, Setting
-from fedsim.algorithms.compressed import Model
 from fedsim.algorithms.local import mean, of_this_round
 from fedsim.algorithms.remedies import concern
+from fedsim.algorithms.shared_messages import Model, Progress
 from fedsim.algorithms.step_sizes import StepSize
 from fedsim.algorithms.switching_theory import Constants, Theorem
 from fedsim.errors import ParameterError
@@ -54,13 +54,6 @@ class MeanConstraint(Message):
     """Server to client: g(w_t)."""
 
     g: Payload
-
-
-@dataclass(frozen=True, slots=True)
-class Progress(Message):
-    """Client to server: (w_t - v)/eta, the sum of its steps' directions, compressed."""
-
-    delta: Payload
 
 
 @dataclass(slots=True)

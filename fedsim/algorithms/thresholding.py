@@ -22,7 +22,6 @@ may have feedback (`fedsim.algorithms.sending`).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr
@@ -32,8 +31,9 @@ from fedsim.algorithms.base import Concern, Setting
 from fedsim.algorithms.local import LocalSteps
 from fedsim.algorithms.remedies import concern
 from fedsim.algorithms.sending import Change, SendsModels
+from fedsim.algorithms.shared_messages import LocalModel, Model
 from fedsim.errors import ParameterError
-from fedsim.ports import DENSE, SPARSE, Array, Client, Message, Payload, Server, Structure
+from fedsim.ports import DENSE, SPARSE, Array, Client, Message, Server, Structure
 from fedsim.problems import Problem, Reference, sparse_optimum
 from fedsim.problems.projections import hard_threshold, hard_threshold_columns
 
@@ -41,20 +41,6 @@ TONG = (
     "Tong, Liang, Ding, Zhu, Pan, Bi: Federated Optimization of l0-norm Regularized Sparse "
     "Learning, Algorithms 2022"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Model(Message):
-    """Server to client: the model w^t, tau-sparse."""
-
-    w: Payload
-
-
-@dataclass(frozen=True, slots=True)
-class LocalModel(Message):
-    """Client to server: the model w_m that its local steps led to."""
-
-    w: Payload
 
 
 class FedHT(SendsModels, LocalSteps):

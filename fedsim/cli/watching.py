@@ -8,8 +8,7 @@ from math import isnan
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from fedsim.running.execution import Progress as Reached
-from fedsim.running.execution import Watch
+from fedsim.running.execution import RunProgress, Watch
 from fedsim.visible import visible
 
 _REDRAW = 0.1  # seconds of real time; a redraw costs as much as a hundred rounds
@@ -46,7 +45,7 @@ class _Table:
         self._ended = 0
         self._drawn = 0.0
 
-    def __call__(self, reached: Reached) -> None:
+    def __call__(self, reached: RunProgress) -> None:
         key = reached.variant, reached.seed
         if key not in self._lines:
             called = f"{label(reached.variant, reached.algorithm)}, seed {reached.seed}"
@@ -60,7 +59,7 @@ class _Table:
             self._drawn = time.monotonic()
             self._progress.update(line, completed=reached.round, state=_state(reached))
 
-    def _end(self, line: TaskID, reached: Reached) -> None:
+    def _end(self, line: TaskID, reached: RunProgress) -> None:
         """Fill the bar of a run that has ended: its stop rule may have come early."""
         self._ended += 1
         state = f"{self._ended} of {self._runs}"
@@ -71,7 +70,7 @@ class _Table:
         )
 
 
-def _state(reached: Reached) -> str:
+def _state(reached: RunProgress) -> str:
     if isnan(reached.gap):
         return f"round {reached.round}, objective {reached.objective:.6g}"
     return f"round {reached.round}, gap {reached.gap:.3g}"

@@ -34,7 +34,7 @@ from fedsim.scenario import dump
 from fedsim.sim.world import World
 
 
-class Progress(NamedTuple):
+class RunProgress(NamedTuple):
     """How far a run is.
 
     Attributes:
@@ -56,11 +56,11 @@ class Progress(NamedTuple):
     ended: bool = False
 
 
-Watch = Callable[[Progress], None]
+Watch = Callable[[RunProgress], None]
 """Told of every round of every run, and of its end."""
 
 
-def unwatched(progress: Progress) -> None:
+def unwatched(progress: RunProgress) -> None:
     """Nobody watches."""
 
 
@@ -152,13 +152,13 @@ def _own_code() -> Sources:
     return sources({__name__: Path(__file__).read_bytes()})
 
 
-def beginning(job: Ready) -> Progress:
+def beginning(job: Ready) -> RunProgress:
     """Return how far a run is that has not begun."""
     scenario = job.variant.scenario
-    return Progress(job.variant.name, job.seed, scenario.algorithm.kind, scenario.stop.rounds)
+    return RunProgress(job.variant.name, job.seed, scenario.algorithm.kind, scenario.stop.rounds)
 
 
-def ending(job: Ready, out: Path) -> Progress:
+def ending(job: Ready, out: Path) -> RunProgress:
     """Return how far a run has come that is over."""
     summary = read_json(RunFolder.place(out, job.variant.name, job.seed) / SUMMARY)
     objective, gap = (nan if summary[key] is None else summary[key] for key in ("objective", "gap"))
@@ -166,7 +166,7 @@ def ending(job: Ready, out: Path) -> Progress:
     return ended._replace(objective=objective, gap=gap)
 
 
-def _tell(watch: Watch, run: Progress, number: int, objective: float, gap: float) -> None:
+def _tell(watch: Watch, run: RunProgress, number: int, objective: float, gap: float) -> None:
     watch(run._replace(round=number, objective=objective, gap=gap))
 
 

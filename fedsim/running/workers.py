@@ -28,7 +28,7 @@ from signal import (
 )
 
 from fedsim.errors import RunError
-from fedsim.running.execution import Progress, Watch, unwatched
+from fedsim.running.execution import RunProgress, Watch, unwatched
 from fedsim.running.interrupts import ENDING, heard
 
 _PAUSE = 0.1  # seconds of real time between two words of a run elsewhere
@@ -99,7 +99,7 @@ def workers(jobs: int, told: Watch) -> Iterator[Executor]:
         ear.close()
 
 
-def _listen(ear: "Connection[None, Progress]", told: Watch) -> None:
+def _listen(ear: "Connection[None, RunProgress]", told: Watch) -> None:
     """Tell what workers say, until the last of them is gone."""
     try:
         with suppress(EOFError):
@@ -111,7 +111,7 @@ def _listen(ear: "Connection[None, Progress]", told: Watch) -> None:
                 ear.recv_bytes()
 
 
-def _begin(mouth: "Connection[Progress, None]") -> None:
+def _begin(mouth: "Connection[RunProgress, None]") -> None:
     """Prepare a process: it leaves interrupts to its parent, and ends with it."""
     global _watch  # noqa: PLW0603 - a process is one worker
     _watch = _Teller(mouth)
@@ -132,11 +132,11 @@ def _end_with(parent: BaseProcess | None) -> None:
 class _Teller:
     """Tells how far a run is, a few times a second."""
 
-    def __init__(self, mouth: "Connection[Progress, None]") -> None:
+    def __init__(self, mouth: "Connection[RunProgress, None]") -> None:
         self._mouth = mouth
         self._last = 0.0
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: RunProgress) -> None:
         now = time.monotonic()
         if progress.ended or now - self._last >= _PAUSE:
             self._last = now

@@ -13,7 +13,7 @@ from fedsim.analysis.comparing.unfinished import unfinished
 from fedsim.cli import app
 from fedsim.errors import RepricingError
 from fedsim.record.studies import Study
-from fedsim.running.execution import Progress
+from fedsim.running.execution import RunProgress
 from tests.runs import small
 
 STUDY = small(
@@ -28,7 +28,7 @@ STUDY = small(
 def cut_off(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A campaign that was interrupted in its third run of four."""
 
-    def watch(progress: Progress) -> None:
+    def watch(progress: RunProgress) -> None:
         if (progress.variant, progress.seed, progress.round) == ("base", 2, 100):
             raise KeyboardInterrupt
 
@@ -82,7 +82,7 @@ def test_once_it_is_finished_nothing_is_marked(cut_off: Path, tmp_path: Path) ->
 
 
 def test_a_campaign_without_a_run_that_has_ended_says_how_far_it_is(tmp_path: Path) -> None:
-    def watch(progress: Progress) -> None:
+    def watch(progress: RunProgress) -> None:
         if progress.round == 100:
             raise KeyboardInterrupt
 
@@ -105,7 +105,7 @@ def test_a_pricing_that_was_cut_off_says_what_it_lacks(tmp_path: Path) -> None:
     )
     wifi = ["fleet.0.radio=wifi"]
 
-    def watch(progress: Progress) -> None:
+    def watch(progress: RunProgress) -> None:
         if (progress.variant, progress.seed) == ("gd", 1):
             raise KeyboardInterrupt
 

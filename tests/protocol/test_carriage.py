@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.algorithms import Algorithm, StepSize
-from fedsim.algorithms.compressed import CompressedDescent, Gradient, Model
+from fedsim.algorithms.compressed import CompressedDescent, Gradient
 from fedsim.algorithms.messages import registered
+from fedsim.algorithms.shared_messages import Model
 from fedsim.cli import app
 from fedsim.errors import DecodeError
 from fedsim.ports import SERVER, Array, Beacon, Client, Message, Payload, Server

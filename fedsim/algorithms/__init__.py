@@ -8,7 +8,7 @@ from fedsim.algorithms.averaging import (
     FedProx,
 )
 from fedsim.algorithms.balls import CFedDA, MCFedDA
-from fedsim.algorithms.base import Algorithm, Concern, Setting
+from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
 from fedsim.algorithms.censored import (
     CensoredHeavyBall,
     GradientDescent,
@@ -115,9 +115,9 @@ __all__ = [
     "Marina",
     "MarinaP",
     "PPMarina",
+    "ProblemInfo",
     "Scaffold",
     "SendsModels",
-    "Setting",
     "SignSGD",
     "StaleFedSGM",
     "StepSize",

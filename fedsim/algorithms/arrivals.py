@@ -29,7 +29,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.algorithms.averaging import LocalUpdates, local_step_concern
-from fedsim.algorithms.base import Concern, Setting
+from fedsim.algorithms.base import Concern, ProblemInfo
 from fedsim.algorithms.shared_messages import LocalModel, Model
 from fedsim.ports import Client, Meaning, Message, Reply, Server
 
@@ -97,9 +97,9 @@ class FedAsync(LocalUpdates):
         """rho: local steps are those on f_i(w) + rho/2 |w - w_t|^2."""
         return self.rho
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/(L_max + rho)."""
-        curvature = setting.largest_smoothness + self.rho
+        curvature = info.largest_smoothness + self.rho
         yield from local_step_concern(self.eta, curvature, "(L_max + rho)")
 
     async def serve(self, server: Server) -> None:

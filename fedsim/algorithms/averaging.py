@@ -26,7 +26,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
-from fedsim.algorithms.base import Concern, Setting
+from fedsim.algorithms.base import Concern, ProblemInfo
 from fedsim.algorithms.local import LocalSteps, batch_size, local_steps, mean
 from fedsim.algorithms.remedies import long_step
 from fedsim.algorithms.shared_messages import Model
@@ -113,9 +113,9 @@ class LocalUpdates(LocalSteps):
         w = message.w.values
         return Update(client.pack(await self.descended(client, w) - w))
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/L_max."""
-        yield from local_step_concern(self.eta, setting.largest_smoothness, "L_max")
+        yield from local_step_concern(self.eta, info.largest_smoothness, "L_max")
 
 
 class FedAvg(LocalUpdates):
@@ -152,9 +152,9 @@ class FedProx(FedAvg):
         """mu: local steps are those on h_i(w; w_t) = f_i(w) + mu/2 |w - w_t|^2."""
         return self.mu
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/(L_max + mu)."""
-        curvature = setting.largest_smoothness + self.mu
+        curvature = info.largest_smoothness + self.mu
         yield from local_step_concern(self.eta, curvature, "(L_max + mu)")
 
 

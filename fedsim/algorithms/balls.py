@@ -31,7 +31,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms.averages import Average
-from fedsim.algorithms.base import Concern, Setting
+from fedsim.algorithms.base import Concern, ProblemInfo
 from fedsim.algorithms.composite import CountedDual, Dual, counted, dual
 from fedsim.algorithms.dual_averaging import StronglyConvex
 from fedsim.algorithms.local import mean
@@ -166,17 +166,17 @@ class CFedDA(InBalls):
             return found
         return found if problem.regulariser.norm(found.model) <= self.ball.radius else None
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy that knows its penalty.
 
         Raises:
             ParameterError: the ball is not one of the penalty's norm.
         """
-        ready, kind = super().configured(setting), setting.regulariser.penalty.ball
+        ready, kind = super().configured(info), info.regulariser.penalty.ball
         if self.ball.kind != kind:
-            text = f"seen {self.ball.kind}, but {_ball_of(setting)}"
+            text = f"seen {self.ball.kind}, but {_ball_of(info)}"
             raise ParameterError("ball.kind", f"{text}; give {kind}" if kind else text)
-        ready._phases = (Phase(setting.regulariser, self.ball.radius, 0, inf),)  # noqa: SLF001
+        ready._phases = (Phase(info.regulariser, self.ball.radius, 0, inf),)  # noqa: SLF001
         return ready
 
 
@@ -189,15 +189,15 @@ class MCFedDA(InBalls):
         min_length=1, description="weight of the penalty, radius and rounds of every stage"
     )
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy that knows its penalty and its stages.
 
         Raises:
             ParameterError: the penalty is no multiple of a norm.
         """
-        ready, h = super().configured(setting), setting.regulariser
+        ready, h = super().configured(info), info.regulariser
         if not h.penalty.ball:
-            raise ParameterError("stages", f"seen balls, but {_ball_of(setting)}")
+            raise ParameterError("stages", f"seen balls, but {_ball_of(info)}")
         starts = [0, *accumulate(stage.rounds for stage in self.stages)]
         ends = [*map(float, starts[1:-1]), inf]
         ready._phases = tuple(  # noqa: SLF001 - a copy of this very class
@@ -206,9 +206,9 @@ class MCFedDA(InBalls):
         )
         return ready
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that it ends with another penalty, and what all dual averaging does."""
-        last, weight = self.stages[-1].weight, getattr(setting.regulariser.penalty, "weight", 0.0)
+        last, weight = self.stages[-1].weight, getattr(info.regulariser.penalty, "weight", 0.0)
         if last != weight:
             text = (
                 f"the last stage has the weight {last:g}, but problem.penalty.weight, of the"
@@ -216,12 +216,12 @@ class MCFedDA(InBalls):
                 " the former"
             )
             yield Concern("stages", text)
-        yield from super().concerns(setting)
+        yield from super().concerns(info)
 
 
-def _ball_of(setting: Setting) -> str:
+def _ball_of(info: ProblemInfo) -> str:
     """Say which ball the penalty has."""
-    penalty = setting.regulariser.penalty
+    penalty = info.regulariser.penalty
     if penalty.ball:
         return f"the penalty is {penalty.kind}, and the ball is one of its norm"
     return (

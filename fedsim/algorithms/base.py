@@ -23,7 +23,7 @@ def _none() -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ProblemInfo:
     """What an algorithm may know of its problem before the first round.
 
     Attributes:
@@ -159,11 +159,11 @@ class Algorithm(Spec):
         """Whether the server's state is wrong for ever once a reply is dropped for being late."""
         return Meaning.DIFFERENCE in self.up.values()
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
         """Yield the conditions of the method's theory that do not hold, once `configured`."""
         yield from ()
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy whose step size is a number.
 
         Raises:
@@ -173,7 +173,7 @@ class Algorithm(Spec):
         step_size = getattr(self, "step_size", None)
         if not isinstance(step_size, str):
             return self
-        constants = {"L": setting.smoothness, "L_max": lambda: setting.largest_smoothness}
+        constants = {"L": info.smoothness, "L_max": lambda: info.largest_smoothness}
         return self.model_copy(update={"step_size": resolved(step_size, constants)})
 
     def reference(self, problem: Problem) -> Reference | None:

@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.algorithms import censored_theory
-from fedsim.algorithms.base import Algorithm, Concern, Setting
+from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
 from fedsim.algorithms.remedies import EXCESS, at_most, concern
 from fedsim.algorithms.step_sizes import StepSize
 from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Reply, Server, Silence
@@ -107,13 +107,13 @@ class GradientDescent(Algorithm):
         """
         return False
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that the step size is beyond 2 (1 + beta)/L.
 
         It is where heavy ball stops to converge on a quadratic (Polyak 1964), and for beta = 0
         gradient descent. The others are these two where nobody is censored.
         """
-        L, most = setting.smoothness(), 2 * (1 + self.beta)
+        L, most = info.smoothness(), 2 * (1 + self.beta)
         if self.alpha * L >= most:
             called = "2 (1 + momentum)/L" if self.beta else "2/L"
             text = (
@@ -186,14 +186,14 @@ class LazyGradient(GradientDescent):
             raise ValueError("give either censor or eps1, not both")
         return self
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy with step size and eps1 as numbers."""
-        ready = super().configured(setting)
+        ready = super().configured(info)
         if ready.eps1 is not None:
             return ready
         censor = 0.1 if ready.censor is None else ready.censor
         remedy = "give eps1 in place of censor, or"
-        area = censored_theory.area(ready.alpha, setting.clients, "eps1 = censor", remedy)
+        area = censored_theory.area(ready.alpha, info.clients, "eps1 = censor", remedy)
         return ready.model_copy(update={"censor": None, "eps1": censor / area})
 
     @property
@@ -201,23 +201,23 @@ class LazyGradient(GradientDescent):
         """Whether eps1 goes with 1/alpha^2, once `configured`."""
         return "censor" in self.model_fields_set or "eps1" not in self.model_fields_set
 
-    def certain(self, setting: Setting, c: float) -> float:
+    def certain(self, info: ProblemInfo, c: float) -> float:
         """Return the longest step that bears c, or a lesser one; see `censored_theory`."""
-        L = setting.smoothness()
+        L = info.smoothness()
         if not self.relative:
-            threshold = setting.clients * float(self.eps1 or 0.0) ** 0.5
+            threshold = info.clients * float(self.eps1 or 0.0) ** 0.5
             return censored_theory.longest_at(L, self.beta, threshold)
         bears = c < (1 - self.beta) ** 2
         return censored_theory.longest(
             L, self.beta, c if bears else censored_theory.largest(self.beta)
         )
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that heavy ball diverges, or that with censoring nobody knows that it does not."""
-        scale = self.alpha * setting.clients
+        scale = self.alpha * info.clients
         c = float(self.eps1 or 0.0) * scale * scale
         if not c:
-            yield from super().concerns(setting)
+            yield from super().concerns(info)
             return
         if self.relative and c >= (1 - self.beta) ** 2:
             text = (
@@ -225,7 +225,7 @@ class LazyGradient(GradientDescent):
                 f" on a quadratic {censored_theory.WHERE}"
             )
             yield concern("censor", text, at_most(censored_theory.largest(self.beta)))
-        most = self.certain(setting, c)
+        most = self.certain(info, c)
         if self.alpha > most * (1 + EXCESS):
             text = (
                 f"seen {self.alpha:g}, but only below {most:g} is the method known to converge on"

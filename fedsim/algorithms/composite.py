@@ -25,7 +25,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.base import Concern, Setting
+from fedsim.algorithms.base import Concern, ProblemInfo
 from fedsim.algorithms.local import LocalGradients, LocalSteps, mean
 from fedsim.algorithms.remedies import concern, long_step
 from fedsim.algorithms.shared_messages import Model
@@ -102,10 +102,10 @@ class Composite(LocalGradients):
         """What is known of models."""
         return structure_of(self._regulariser)
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy that knows its penalty; errors as for `Algorithm.configured`."""
-        ready = super().configured(setting).model_copy()
-        ready._regulariser = setting.regulariser  # noqa: SLF001 - a copy of this very class
+        ready = super().configured(info).model_copy()
+        ready._regulariser = info.regulariser  # noqa: SLF001 - a copy of this very class
         return ready
 
     def gradient(self, client: Client, w: Array) -> Work:
@@ -165,12 +165,12 @@ class FedDualAvg(ServerRate):
     kind: Literal["fed-dual-avg"] = "fed-dual-avg"
     messages: ClassVar[tuple[type[Message], ...]] = (Dual, CountedDual, Step)
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that a rate is another than the theorems of the paper take."""
         if self.server_rate != 1.0:
             text = f"seen {self.server_rate:g}; the theorems of Yuan, Zaheer, Reddi take 1"
             yield concern("server_rate", text, "1")
-        yield from long_step(self.eta, 4 * setting.largest_smoothness, self._longest, "0.25/L_max")
+        yield from long_step(self.eta, 4 * info.largest_smoothness, self._longest, "0.25/L_max")
 
     def _longest(self, bound: float) -> str:
         return (

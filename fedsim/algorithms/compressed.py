@@ -17,7 +17,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, Setting
+from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
 from fedsim.algorithms.remedies import long_step
 from fedsim.algorithms.shared_messages import Model
 from fedsim.algorithms.step_sizes import StepSize
@@ -44,10 +44,10 @@ class CompressedDescent(Algorithm):
     step_size: StepSize = Field(description='alpha: a number, or a multiple of 1/L ("1/L")')
     momentum: float = Field(default=0.0, ge=0, lt=1, description="weight of the last step")
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that the noise of an unbiased compressor takes a shorter step."""
-        omega, alpha = setting.uplink.constant, float(self.step_size)
-        if setting.uplink.kind != "unbiased" or self.momentum:
+        omega, alpha = info.uplink.constant, float(self.step_size)
+        if info.uplink.kind != "unbiased" or self.momentum:
             return
 
         def text(bound: float) -> str:
@@ -57,8 +57,8 @@ class CompressedDescent(Algorithm):
                 " Hanzely, Richtarik 2020, on quantised gradients)"
             )
 
-        whole = setting.clients * setting.largest_smoothness
-        yield from long_step(alpha, (1 + 2 * omega / setting.clients) * whole, text)
+        whole = info.clients * info.largest_smoothness
+        yield from long_step(alpha, (1 + 2 * omega / info.clients) * whole, text)
 
     async def serve(self, server: Server) -> None:
         """Run the server; where only some reply, their sum stands for that of all."""

@@ -24,7 +24,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.algorithms.averaging import local_step_concern
-from fedsim.algorithms.base import Concern, Setting
+from fedsim.algorithms.base import Concern, ProblemInfo
 from fedsim.algorithms.local import LocalSteps, mean, shares
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
@@ -74,9 +74,9 @@ class Scaffold(LocalSteps):
         """Return a client's memory: c_i = 0."""
         return Control(np.zeros_like(initial))
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/L_max."""
-        yield from local_step_concern(self.eta, setting.largest_smoothness, "L_max")
+        yield from local_step_concern(self.eta, info.largest_smoothness, "L_max")
 
     async def serve(self, server: Server) -> None:
         """Run the server of SCAFFOLD."""

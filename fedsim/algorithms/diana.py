@@ -24,7 +24,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Algorithm, Concern, Setting
+from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
 from fedsim.algorithms.error_feedback import Difference
 from fedsim.algorithms.local import (
     Batch,
@@ -81,23 +81,23 @@ class Diana(Algorithm):
         """Return how many samples a stochastic gradient takes."""
         return float(drawn(self.batch, rows))
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size and alpha as numbers."""
-        ready = super().configured(setting)
+        ready = super().configured(info)
         if ready.shift_rate is not None:
             return ready
-        return ready.model_copy(update={"shift_rate": 1 / (1 + setting.uplink.constant)})
+        return ready.model_copy(update={"shift_rate": 1 / (1 + info.uplink.constant)})
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that alpha or the step is larger than DIANA's theory takes them."""
-        omega, gamma, alpha = setting.uplink.constant, float(self.step_size), self._alpha
+        omega, gamma, alpha = info.uplink.constant, float(self.step_size), self._alpha
         if alpha * (1 + omega) > 1 + EXCESS:
             text = (
                 f"seen {alpha:.4g}, but it is at most 1/(1 + omega) = {1 / (1 + omega):.4g}"
                 " (Horvath et al. 2019, theorem 1)"
             )
             yield concern("shift_rate", text, at_most(1 / (1 + omega)))
-        largest = float(setting.shares.max())
+        largest = float(info.shares.max())
 
         def longest(bound: float) -> str:
             return (
@@ -106,7 +106,7 @@ class Diana(Algorithm):
                 f" share, {largest:.3g}, for 1/M (Gorbunov, Hanzely, Richtarik 2020, on DIANA)"
             )
 
-        yield from long_step(gamma, (1 + 6 * omega * largest) * setting.largest_smoothness, longest)
+        yield from long_step(gamma, (1 + 6 * omega * largest) * info.largest_smoothness, longest)
 
     @property
     def _alpha(self) -> float:

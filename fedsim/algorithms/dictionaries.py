@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.atoms import Frame, UnitVectors
-from fedsim.algorithms.base import Setting
+from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.k_svd import k_svd
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, ParameterError
@@ -32,8 +32,8 @@ class Dictionary(Spec):
     kind: str
 
     @abstractmethod
-    def atoms(self, setting: Setting) -> UnitVectors | Frame:
-        """Return the atoms for models of `setting.dimension` entries.
+    def atoms(self, info: ProblemInfo) -> UnitVectors | Frame:
+        """Return the atoms for models of `info.dimension` entries.
 
         Raises:
             ParameterError: there are none that suit it.
@@ -45,9 +45,9 @@ class Identity(Dictionary):
 
     kind: Literal["identity"] = "identity"
 
-    def atoms(self, setting: Setting) -> UnitVectors:
+    def atoms(self, info: ProblemInfo) -> UnitVectors:
         """Return unit vectors."""
-        return UnitVectors(setting.dimension)
+        return UnitVectors(info.dimension)
 
 
 class Gaussian(Dictionary):
@@ -56,11 +56,11 @@ class Gaussian(Dictionary):
     kind: Literal["gaussian"] = "gaussian"
     columns: PositiveInt = Field(description="D, the number of atoms")
 
-    def atoms(self, setting: Setting) -> Frame:
+    def atoms(self, info: ProblemInfo) -> Frame:
         """Return atoms that are drawn."""
-        n = setting.dimension
+        n = info.dimension
         _check_size(n, self.columns)
-        draws = setting.rng("dictionary").standard_normal((n, self.columns))
+        draws = info.rng("dictionary").standard_normal((n, self.columns))
         return Frame(draws / np.sqrt(n))
 
 
@@ -84,22 +84,22 @@ class Learnt(Dictionary):
         "scenario file's folder; the features of all clients where not given",
     )
 
-    def atoms(self, setting: Setting) -> Frame:
+    def atoms(self, info: ProblemInfo) -> Frame:
         """Return atoms that are learnt."""
-        _check_size(setting.dimension, self.columns)
-        signals, rng = self._signals(setting), setting.rng("dictionary")
-        if signals.shape[1] != setting.dimension:
+        _check_size(info.dimension, self.columns)
+        signals, rng = self._signals(info), info.rng("dictionary")
+        if signals.shape[1] != info.dimension:
             raise ParameterError(
                 "dictionary.path" if self.path else "dictionary.kind",
                 f"the signals have {signals.shape[1]} entries, but the model has "
-                f"{setting.dimension}; atoms are as long as the model",
+                f"{info.dimension}; atoms are as long as the model",
             )
         if signals.shape[0] > self.signals:
             signals = signals[rng.choice(signals.shape[0], self.signals, replace=False)]
         return Frame(k_svd(dense(signals).T, self.columns, self.sparsity, self.iterations, rng))
 
-    def _signals(self, setting: Setting) -> Features:
-        return setting.features() if self.path is None else _read(setting.folder / self.path)
+    def _signals(self, info: ProblemInfo) -> Features:
+        return info.features() if self.path is None else _read(info.folder / self.path)
 
 
 def _check_size(entries: int, columns: int) -> None:

@@ -36,7 +36,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.algorithms.averages import Average
-from fedsim.algorithms.base import Concern, Setting
+from fedsim.algorithms.base import Concern, ProblemInfo
 from fedsim.algorithms.composite import Composite, CountedDual, Dual, counted, dual
 from fedsim.algorithms.local import mean
 from fedsim.algorithms.remedies import at_most, concern
@@ -75,9 +75,9 @@ class StronglyConvex(Composite):
         "models so far (of a stage's, where there are stages, which start from it)",
     )
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that no loss of this smoothness is strongly convex of mu."""
-        smoothness = setting.largest_smoothness
+        smoothness = info.largest_smoothness
         if self.mu > smoothness:
             text = (
                 f"seen {self.mu:g}, but the largest smoothness constant of a client's loss is"

@@ -23,7 +23,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, Setting
+from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
 from fedsim.algorithms.local import shares
 from fedsim.algorithms.remedies import long_step
 from fedsim.algorithms.shared_messages import Model
@@ -81,10 +81,10 @@ class EF21(Algorithm):
         """Return a client's memory: nothing told yet."""
         return Held(np.zeros_like(initial))
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Return that the step is longer than that of theorem 1."""
-        delta = 1.0 if setting.uplink.kind == "exact" else setting.uplink.delta
-        L, each = setting.smoothness(), setting.client_smoothness()
+        delta = 1.0 if info.uplink.kind == "exact" else info.uplink.delta
+        L, each = info.smoothness(), info.client_smoothness()
         gamma = float(self.step_size)
 
         def text(bound: float) -> str:
@@ -93,7 +93,7 @@ class EF21(Algorithm):
                 f" most {bound:.4g} (Richtarik, Sokolov, Fatkhullin 2021, theorem 1)"
             )
 
-        return long_step(gamma, L + sqrt(setting.shares @ each**2) * distortion(delta), text)
+        return long_step(gamma, L + sqrt(info.shares @ each**2) * distortion(delta), text)
 
     async def serve(self, server: Server) -> None:
         """Run the server of EF21."""

@@ -36,7 +36,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.algorithms.averaging import local_step_concern
-from fedsim.algorithms.base import Concern, Setting
+from fedsim.algorithms.base import Concern, ProblemInfo
 from fedsim.algorithms.local import LocalSteps, mean, of_this_round
 from fedsim.algorithms.remedies import EXCESS, at_most, concern
 from fedsim.algorithms.shared_messages import Model, Progress
@@ -56,12 +56,12 @@ class FedCom(LocalSteps):
 
     server_rate: float = Field(default=1.0, gt=0, description="gamma, the server's step size")
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that the steps are longer than the theorems for clients that are alike allow."""
-        if setting.uplink.kind not in ("exact", "unbiased"):  # Basu et al. give other conditions
+        if info.uplink.kind not in ("exact", "unbiased"):  # Basu et al. give other conditions
             return
-        spread = (setting.uplink.constant / setting.clients + 1) * self.server_rate
-        local = self.local_steps * setting.largest_smoothness * self.eta
+        spread = (info.uplink.constant / info.clients + 1) * self.server_rate
+        local = self.local_steps * info.largest_smoothness * self.eta
         load = local * (local + spread)
         if load > 1 + EXCESS:
             text = (
@@ -134,23 +134,23 @@ class FedComGate(FedCom):
     downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE, "delta": Meaning.EXACT}
     synchronous: ClassVar[str] = "what a client does differently from the mean is of one round"
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy whose step size is a number.
 
         Raises:
             ParameterError: there would be no round with all clients.
         """
-        if setting.asked is not None:
+        if info.asked is not None:
             text = (
                 "seen with a sample of the clients, but the corrections of fedcomgate add up to"
                 " nothing only where all clients take part; use fedcom, or scaffold"
             )
             raise ParameterError("kind", text)
-        return super().configured(setting)
+        return super().configured(info)
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that the corrections cannot settle, or that a local step is longer than 1/L_max."""
-        omega = setting.uplink.constant
+        omega = info.uplink.constant
         if omega > 1:
             text = (
                 f"seen a compressor of omega = {omega:.3g} on the uplink, but a correction moves by"
@@ -158,7 +158,7 @@ class FedComGate(FedCom):
                 " is above 1, so that corrections grow (DIANA takes 1/(1 + omega) of it)"
             )
             yield Concern("kind", text)
-        yield from local_step_concern(self.eta, setting.largest_smoothness, "L_max")
+        yield from local_step_concern(self.eta, info.largest_smoothness, "L_max")
 
     def memory(self, initial: Array) -> Tracker:
         """Return a client's memory: delta_i = 0."""

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms import censored_theory
-from fedsim.algorithms.base import Setting
+from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.censored import GradientDescent, Iterate, Memory, total
 from fedsim.errors import DataError, ParameterError
 from fedsim.ports import Client, Server
@@ -35,14 +35,14 @@ class LagWorker(GradientDescent):
     xi: float = Field(default=0.1, ge=0, description="weight of each of the latest 10 steps")
     _area: float = PrivateAttr(default=1.0)
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy that knows its step size and alpha^2 M^2.
 
         Raises:
             ParameterError: the latter is no float64.
         """
-        ready = super().configured(setting)
-        area = censored_theory.area(ready.alpha, setting.clients, "the trigger xi", "give")
+        ready = super().configured(info)
+        area = censored_theory.area(ready.alpha, info.clients, "the trigger xi", "give")
         ready._area = area  # noqa: SLF001 - a copy of this very class
         return ready
 
@@ -64,21 +64,21 @@ class LagServer(LagWorker):
 
     xi: float = Field(default=1.0, ge=0, description="weight of each of the latest 10 steps")
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy whose step size is a number.
 
         Raises:
             ParameterError: the loss has no smoothness constants, by which the server asks.
         """
         try:
-            setting.client_smoothness()
+            info.client_smoothness()
         except DataError:
             text = (
                 "lag-ps asks whom it must by the smoothness constants of the clients' losses, and"
                 " this loss has none; use lag-wk"
             )
             raise ParameterError("kind", text) from None
-        return super().configured(setting)
+        return super().configured(info)
 
     def censors(self, innovation: float, client: Client) -> bool:  # noqa: ARG002
         """A worker that is asked answers."""

@@ -24,7 +24,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, Setting
+from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
 from fedsim.algorithms.error_feedback import Difference, FullDifference
 from fedsim.algorithms.local import shares
 from fedsim.algorithms.remedies import long_step
@@ -92,28 +92,28 @@ class Marina(Algorithm):
         " not given, which is k/d for rand-k",
     )
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size and p as numbers.
 
         Raises:
             ParameterError: only some of the clients are asked in a round.
         """
-        if setting.asked is not None:
+        if info.asked is not None:
             text = (
                 "seen with a sample of the clients, but what marina sums up are differences"
                 " between two rounds, of all clients; use participation: {kind: full}, or"
                 " pp-marina, ef21 or diana"
             )
             raise ParameterError("kind", text)
-        ready = super().configured(setting)
+        ready = super().configured(info)
         if ready.probability is not None:
             return ready
-        return ready.model_copy(update={"probability": 1 / (1 + setting.uplink.constant)})
+        return ready.model_copy(update={"probability": 1 / (1 + info.uplink.constant)})
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Return that the step is longer than that of theorem 2.1."""
-        omega, p, gamma = setting.uplink.constant, self._p, float(self.step_size)
-        shares, squares = setting.shares, setting.client_smoothness() ** 2
+        omega, p, gamma = info.uplink.constant, self._p, float(self.step_size)
+        shares, squares = info.shares, info.client_smoothness() ** 2
         # With equal shares it is theorem 2.1; the noise of client i enters by p_i^2.
         noise = (1 - p) / p * omega * float(shares**2 @ squares)
 

@@ -20,7 +20,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, Setting
+from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
 from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.local import shares
 from fedsim.algorithms.remedies import long_step
@@ -71,32 +71,32 @@ class MarinaP(Algorithm):
         " not given, which is k/d for rand-k",
     )
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size and p as numbers.
 
         Raises:
             ParameterError: only some of the clients are asked in a round.
         """
-        if setting.asked is not None:
+        if info.asked is not None:
             text = (
                 "seen with a sample of the clients, but marina-p tells each what has changed since"
                 " the round before, which all have to hear; use participation: {kind: full}"
             )
             raise ParameterError("kind", text)
-        ready = super().configured(setting)
+        ready = super().configured(info)
         if ready.probability is not None:
             return ready
-        return ready.model_copy(update={"probability": 1 / (1 + setting.downlink.constant)})
+        return ready.model_copy(update={"probability": 1 / (1 + info.downlink.constant)})
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that the step is longer than what the errors of the clients' models allow.
 
         With e_i = |w_i - x|^2, E e_i <= (1 - p) (e_i + omega |x^{t+1} - x^t|^2) from a round to
         the next, and |sum_i p_i (grad f_i(w_i) - grad f_i(x))|^2 <= sum_i p_i L_i^2 e_i; so
         f(x) + gamma/(2p) sum_i p_i L_i^2 e_i falls for the steps below.
         """
-        omega, p, gamma = setting.downlink.constant, self._p, float(self.step_size)
-        squares = float(setting.shares @ setting.client_smoothness() ** 2)
+        omega, p, gamma = info.downlink.constant, self._p, float(self.step_size)
+        squares = float(info.shares @ info.client_smoothness() ** 2)
 
         def text(bound: float) -> str:
             return (
@@ -106,7 +106,7 @@ class MarinaP(Algorithm):
             )
 
         noise = sqrt((1 - p) / p * omega * squares)
-        return long_step(gamma, setting.smoothness() + noise, text)
+        return long_step(gamma, info.smoothness() + noise, text)
 
     @property
     def _p(self) -> float:

@@ -32,7 +32,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms.atoms import Atoms, Columnwise
-from fedsim.algorithms.base import Concern, Setting
+from fedsim.algorithms.base import Concern, ProblemInfo
 from fedsim.algorithms.dictionaries import AnyDictionary, Identity
 from fedsim.algorithms.local import LocalGradients
 from fedsim.algorithms.sending import Change, SendsModels
@@ -94,7 +94,7 @@ class FedGradMP(SendsModels, LocalGradients):
         outside = found and self.ball and np.linalg.norm(found.model) > self.ball
         return None if outside else found
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy that has its atoms, and a solver that is ready.
 
         Raises:
@@ -102,31 +102,31 @@ class FedGradMP(SendsModels, LocalGradients):
                 the model, or the solver the loss.
             DataError: the step size is relative to a constant that the problem lacks.
         """
-        atoms = self._made(setting)
+        atoms = self._made(info)
         check_sparsity(self.sparsity, atoms.count)
 
         def smoothness() -> float:
-            return float(setting.client_smoothness().max()) * atoms.norm**2
+            return float(info.client_smoothness().max()) * atoms.norm**2
 
-        solver = self.solver.configured(setting, smoothness)
+        solver = self.solver.configured(info, smoothness)
         ready = self.model_copy(update={"solver": solver})
         ready._atoms = atoms  # noqa: SLF001 - a copy of this very class
         return ready
 
-    def _made(self, setting: Setting) -> Atoms:
+    def _made(self, info: ProblemInfo) -> Atoms:
         """Return the atoms: of a matrix model those that make each of its columns."""
-        if len(setting.shape) < 2:
-            return self.dictionary.atoms(setting)
-        rows, columns = setting.shape
-        return Columnwise(self.dictionary.atoms(replace(setting, dimension=rows)), columns)
+        if len(info.shape) < 2:
+            return self.dictionary.atoms(info)
+        rows, columns = info.shape
+        return Columnwise(self.dictionary.atoms(replace(info, dimension=rows)), columns)
 
     def samples_per_round(self, rows: int) -> float:
         """Return how many samples the fits of a round take."""
         return self.local_steps * self.solver.samples(rows)
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that the accuracy of a client's solver cannot be told."""
-        yield from self.solver.concerns(setting)
+        yield from self.solver.concerns(info)
 
     def nearest(self, x: Array) -> Array:
         """Return the best tau terms of coefficients, shape (D,), their model in the ball."""

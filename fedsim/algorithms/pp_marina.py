@@ -26,7 +26,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, Setting
+from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
 from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.local import mean, of_this_round, shares
 from fedsim.algorithms.marina import FullRound
@@ -74,21 +74,21 @@ class PPMarina(Algorithm):
         " given, so that full rounds and differences cost about the same",
     )
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size and p as numbers."""
-        ready = super().configured(setting)
+        ready = super().configured(info)
         if ready.probability is not None:
             return ready
-        share = (setting.asked or setting.clients) / setting.clients
+        share = (info.asked or info.clients) / info.clients
         return ready.model_copy(
-            update={"probability": min(share, 1.0) / (1 + setting.uplink.constant)}
+            update={"probability": min(share, 1.0) / (1 + info.uplink.constant)}
         )
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that the step is longer than that of theorem 4.1."""
-        omega, gamma = setting.uplink.constant, float(self.step_size)
-        p, r = self._p, setting.asked or setting.clients
-        each = sqrt(setting.shares @ setting.client_smoothness() ** 2)
+        omega, gamma = info.uplink.constant, float(self.step_size)
+        p, r = self._p, info.asked or info.clients
+        each = sqrt(info.shares @ info.client_smoothness() ** 2)
         noise = sqrt((1 - p) * (1 + omega) / (p * r))
 
         def text(bound: float) -> str:

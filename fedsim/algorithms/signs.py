@@ -24,7 +24,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Algorithm, Setting
+from fedsim.algorithms.base import Algorithm, ProblemInfo
 from fedsim.algorithms.local import (
     Batch,
     GrowingBatch,
@@ -86,20 +86,20 @@ class SignSGD(Algorithm):
         """Return how many samples a stochastic gradient takes."""
         return float(drawn(self.batch, rows))
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy whose step size is a number.
 
         Raises:
             ParameterError: signs would be compressed once more.
         """
-        if setting.uplink.kind != "exact" or setting.downlink.kind != "exact":
+        if info.uplink.kind != "exact" or info.downlink.kind != "exact":
             text = (
                 "seen with a compressor, but what signsgd sends is a bit a coordinate already, and"
                 " every client has to hold the very model of the server; leave wire.up.compressor"
                 " and wire.down.compressor out"
             )
             raise ParameterError("kind", text)
-        return super().configured(setting)
+        return super().configured(info)
 
     def memory(self, initial: Array) -> Voter:
         """Return a client's memory."""

@@ -16,7 +16,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Concern, Setting
+from fedsim.algorithms.base import Concern, ProblemInfo
 from fedsim.algorithms.step_sizes import StepSize, resolved
 from fedsim.blocks.spec import Spec
 from fedsim.errors import ParameterError
@@ -33,11 +33,11 @@ class Solver(Spec):
 
     kind: str
 
-    def configured(self, setting: Setting, smoothness: Callable[[], float]) -> Self:  # noqa: ARG002
+    def configured(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:  # noqa: ARG002
         """Return a copy that is ready to run.
 
         Args:
-            setting: what is known of the problem.
+            info: what is known of the problem.
             smoothness: returns a smoothness constant L that all clients' losses have as
                 functions of coefficients; "c/L" is relative to it.
 
@@ -51,7 +51,7 @@ class Solver(Spec):
         """Return how many of so many samples a minimisation works on at most, about."""
         return float(rows)
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
         """Yield what of the solver's promise cannot be told on this problem."""
         yield from ()
 
@@ -66,8 +66,8 @@ class Solver(Spec):
         """
 
 
-def _suits_newton(setting: Setting) -> bool:
-    return setting.hessian and not setting.kinked
+def _suits_newton(info: ProblemInfo) -> bool:
+    return info.hessian and not info.kinked
 
 
 class Exact(Solver):
@@ -75,16 +75,16 @@ class Exact(Solver):
 
     kind: Literal["exact"] = "exact"
 
-    def configured(self, setting: Setting, smoothness: Callable[[], float]) -> Self:
+    def configured(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:
         """Return this solver; see `Solver.configured`."""
-        if not setting.quadratic:
-            newton = "newton, " if _suits_newton(setting) else ""
+        if not info.quadratic:
+            newton = "newton, " if _suits_newton(info) else ""
             raise ParameterError(
                 "solver.kind",
                 "exact takes a squared loss without l1, which one Newton step minimises; give "
                 f"{newton}gradient-descent, svrg or sgd",
             )
-        return super().configured(setting, smoothness)
+        return super().configured(info, smoothness)
 
     async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
         """Return the minimiser; see `Solver.minimise`."""
@@ -103,16 +103,16 @@ class Newton(Solver):
     )
     steps: PositiveInt = Field(default=20, description="Newton steps at most")
 
-    def configured(self, setting: Setting, smoothness: Callable[[], float]) -> Self:
+    def configured(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:
         """Return this solver; see `Solver.configured`."""
-        if not _suits_newton(setting):
-            seen = "has an l1 term" if setting.kinked else "does not provide its Hessian"
+        if not _suits_newton(info):
+            seen = "has an l1 term" if info.kinked else "does not provide its Hessian"
             raise ParameterError(
                 "solver.kind",
                 f"newton takes a loss with a Hessian and without l1, but this one {seen}; give "
                 "gradient-descent, svrg or sgd",
             )
-        return super().configured(setting, smoothness)
+        return super().configured(info, smoothness)
 
     def samples(self, rows: int) -> float:
         """See `Solver.samples`."""
@@ -146,9 +146,9 @@ class _Stepping(Solver):
         "of a client's loss in the coefficients",
     )
 
-    def configured(self, setting: Setting, smoothness: Callable[[], float]) -> Self:
+    def configured(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:
         """Return a copy whose step size is a number; see `Solver.configured`."""
-        ready = super().configured(setting, smoothness)
+        ready = super().configured(info, smoothness)
         constants = {"L": smoothness, "L_max": smoothness}
         step_size = resolved(ready.step_size, constants, "solver.step_size")
         return ready.model_copy(update={"step_size": step_size})
@@ -164,9 +164,9 @@ class _Certified(_Stepping):
         "takes a quadratic loss or an l2 term",
     )
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that nothing says how far off it is."""
-        if not (setting.quadratic or setting.strongly_convex):
+        if not (info.quadratic or info.strongly_convex):
             text = (
                 "no curvature of the loss is known, so that how far from the minimiser "
                 f"{self.kind} ends cannot be told: it makes all its steps, whatever the accuracy; "

@@ -31,7 +31,7 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from fedsim.algorithms import switching_theory
 from fedsim.algorithms.averages import Average
-from fedsim.algorithms.base import Algorithm, Concern, Setting
+from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
 from fedsim.algorithms.local import mean, of_this_round
 from fedsim.algorithms.remedies import concern
 from fedsim.algorithms.shared_messages import Model, Progress
@@ -114,14 +114,14 @@ class FedSGM(Algorithm):
             raise ValueError("sharpness belongs to soft switching; leave it out, or switch softly")
         return self
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size, the tolerance and beta as numbers.
 
         Raises:
             ParameterError: theory is asked for, and the uplink's compressor is not unbiased.
         """
         asked = {
-            key: self._constants(setting, key)
+            key: self._constants(info, key)
             for key in ("step_size", "tolerance")
             if getattr(self, key) == "theory"
         }
@@ -130,35 +130,35 @@ class FedSGM(Algorithm):
         )
         if ready.switching == "soft" and ready.sharpness is None:
             ready = ready.model_copy(update={"sharpness": 2 / ready.eps})
-        return super(FedSGM, ready).configured(setting)
+        return super(FedSGM, ready).configured(info)
 
-    def _constants(self, setting: Setting, key: str) -> Constants:
+    def _constants(self, info: ProblemInfo, key: str) -> Constants:
         """Return the theorem's constants; `key` is what asks for them."""
         assert self.theory is not None, "validated"  # noqa: S101
-        if setting.uplink.kind not in ("exact", "unbiased"):
+        if info.uplink.kind not in ("exact", "unbiased"):
             text = (
                 'seen "theory", but theorem 1 takes an unbiased compressor on the uplink, and this'
-                f" one is {setting.uplink.kind}; give a number, or use rand-k, qsgd or natural"
+                f" one is {info.uplink.kind}; give a number, or use rand-k, qsgd or natural"
             )
             raise ParameterError(key, text)
-        q, soft = setting.uplink.constant, self.switching == "soft"
-        return self.theory.constants(self.local_steps, q, setting.clients, soft=soft)
+        q, soft = info.uplink.constant, self.switching == "soft"
+        return self.theory.constants(self.local_steps, q, info.clients, soft=soft)
 
     def reference(self, problem: Problem) -> Reference | None:
         """Return the least f where g is within the tolerance."""
         return constrained_optimum(problem, self.eps)
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield what is beyond theorem 1, and with its constants known, what exceeds them."""
-        yield from switching_theory.beyond(setting)
+        yield from switching_theory.beyond(info)
         if self.sharpness is not None and abs(self.sharpness * self.eps - 2) > 1e-9:
             text = (
                 f"seen {self.sharpness:g}, but theorem 1 takes 2/tolerance = {2 / self.eps:g}"
                 f" {switching_theory.WHERE}"
             )
             yield concern("sharpness", text, "null")
-        if self.theory is not None and setting.uplink.kind in ("exact", "unbiased"):
-            allowed = self._constants(setting, "theory")
+        if self.theory is not None and info.uplink.kind in ("exact", "unbiased"):
+            allowed = self._constants(info, "theory")
             yield from switching_theory.concerns(Constants(self.eta, self.eps), allowed)
 
     @property

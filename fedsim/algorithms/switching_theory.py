@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from fedsim.algorithms.base import Concern, Setting
+from fedsim.algorithms.base import Concern, ProblemInfo
 from fedsim.algorithms.remedies import at_least, at_most, concern
 from fedsim.blocks.spec import Spec
 
@@ -83,16 +83,16 @@ def concerns(taken: Constants, allowed: Constants) -> Iterator[Concern]:
         yield concern("tolerance", text, at_least(allowed.tolerance))
 
 
-def beyond(setting: Setting) -> Iterator[Concern]:
+def beyond(info: ProblemInfo) -> Iterator[Concern]:
     """Yield what the theorem does not speak of."""
-    if setting.uplink.kind not in ("exact", "unbiased"):
-        text = f"the compressor on the uplink is {setting.uplink.kind}, and not unbiased"
+    if info.uplink.kind not in ("exact", "unbiased"):
+        text = f"the compressor on the uplink is {info.uplink.kind}, and not unbiased"
         yield Concern("kind", f"{text}: beyond the theory of fedsgm {WHERE}")
-    if setting.downlink.kind != "exact":
+    if info.downlink.kind != "exact":
         yield Concern("kind", f"a compressed downlink is beyond the theory of fedsgm {WHERE}")
-    if setting.asked is not None:
+    if info.asked is not None:
         yield Concern("kind", f"a sample of the clients is beyond the theory of fedsgm {WHERE}")
-    largest, equal = float(setting.shares.max()), 1 / setting.clients
+    largest, equal = float(info.shares.max()), 1 / info.clients
     if largest > equal * _EXCESS:
         text = f"shares of the samples up to {largest:.3g} in place of 1/n = {equal:.3g}"
         yield Concern("kind", f"{text} are beyond the theory of fedsgm {WHERE}")

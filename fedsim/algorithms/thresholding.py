@@ -27,7 +27,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms import thresholding_theory
-from fedsim.algorithms.base import Concern, Setting
+from fedsim.algorithms.base import Concern, ProblemInfo
 from fedsim.algorithms.local import LocalSteps
 from fedsim.algorithms.remedies import concern
 from fedsim.algorithms.sending import Change, SendsModels
@@ -62,16 +62,16 @@ class FedHT(SendsModels, LocalSteps):
         columns = len(problem.shape) > 1
         return sparse_optimum(problem, self.objective, self.sparsity, columns=columns)
 
-    def configured(self, setting: Setting) -> Self:
+    def configured(self, info: ProblemInfo) -> Self:
         """Return a copy that knows its step size and how models are read.
 
         Raises:
             ParameterError: the sparsity exceeds what there is.
             DataError: the step size is relative to a constant that the problem lacks.
         """
-        check_sparsity(self.sparsity, (setting.shape or (setting.dimension,))[0])
-        ready = super().configured(setting)
-        ready._shape = setting.shape  # noqa: SLF001 - a copy of this very class
+        check_sparsity(self.sparsity, (info.shape or (info.dimension,))[0])
+        ready = super().configured(info)
+        ready._shape = info.shape  # noqa: SLF001 - a copy of this very class
         return ready
 
     @property
@@ -79,7 +79,7 @@ class FedHT(SendsModels, LocalSteps):
         """How many thresholds a model goes through in a round: the server's."""
         return 1
 
-    def concerns(self, setting: Setting) -> Iterator[Concern]:
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield what `thresholding_theory` has against the step and the sparsity.
 
         And that a constant batch leaves an error where the theorems let it vanish.
@@ -92,7 +92,7 @@ class FedHT(SendsModels, LocalSteps):
             )
             yield concern("batch", text, f"{{start: {self.batch}, ratio: 0.9}}")
         yield from thresholding_theory.concerns(
-            setting, self.eta, self.local_steps, self.sparsity, self.thresholds
+            info, self.eta, self.local_steps, self.sparsity, self.thresholds
         )
 
     def threshold(self, w: Array) -> Array:

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.algorithms.base import Concern, Setting
+from fedsim.algorithms.base import Concern, ProblemInfo
 from fedsim.algorithms.remedies import concern, long_step
 from fedsim.ports import Array
 
@@ -47,12 +47,12 @@ def expansion(kept: Any, length: int, target: int = 1) -> Array:  # noqa: ANN401
 
 
 def concerns(
-    setting: Setting, eta: float, steps: int, kept: int, thresholds: int
+    info: ProblemInfo, eta: float, steps: int, kept: int, thresholds: int
 ) -> Iterator[Concern]:
     """Yield that a step is too long for a gradient step, or too short for the sparsity.
 
     Args:
-        setting: with the clients' smoothness constants.
+        info: with the clients' smoothness constants.
         eta: gamma.
         steps: K.
         kept: tau.
@@ -65,11 +65,11 @@ def concerns(
             " sure to bring a model nearer (derived, for the theorems of Tong et al. 2022)"
         )
 
-    yield from long_step(eta, setting.largest_smoothness / 2, text, "1/L_max")
-    if eta * setting.largest_smoothness >= 2:
+    yield from long_step(eta, info.largest_smoothness / 2, text, "1/L_max")
+    if eta * info.largest_smoothness >= 2:
         return
-    nearer = np.abs(1 - eta * setting.client_smoothness()) ** steps
-    rate, length = float(setting.shares @ nearer), (setting.shape or (setting.dimension,))[0]
+    nearer = np.abs(1 - eta * info.client_smoothness()) ** steps
+    rate, length = float(info.shares @ nearer), (info.shape or (info.dimension,))[0]
     bears = expansion(np.arange(kept, length + 1), length) ** thresholds * rate**2 < 1
     if bears.any() and not bears[0]:
         moved = float(expansion(kept, length)) ** (thresholds / 2)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 from threadpoolctl import threadpool_limits
 
-from fedsim.algorithms import Algorithm, Concern, Setting
+from fedsim.algorithms import Algorithm, Concern, ProblemInfo
 from fedsim.building.carrying import carriage_of
 from fedsim.building.closing import closing
 from fedsim.building.evaluation import Evaluation, evaluation
@@ -121,8 +121,8 @@ class Builder:
         """Return the problem and its solution; None where something is wrong with the data."""
         try:
             problem = self._get_problem(scenario, seed)
-            setting = self._setting(problem, scenario, seed)
-            algorithm = scenario.algorithm.configured(setting)
+            info = self._info(problem, scenario, seed)
+            algorithm = scenario.algorithm.configured(info)
             wanted = scenario.problem.optimum == "computed"
             reference = algorithm.reference(problem) if wanted else None
         except ParameterError as error:
@@ -133,7 +133,7 @@ class Builder:
             return None
         if scenario.stop.gap is not None and reference is None:
             findings.add("stop.gap", _no_gap(scenario))
-        return _Solved(problem, algorithm, reference, _concerns(algorithm, setting))
+        return _Solved(problem, algorithm, reference, _concerns(algorithm, info))
 
     def _get_problem(self, scenario: Scenario, seed: int) -> Problem:
         spec, clients = scenario.problem, scenario.clients or None
@@ -146,9 +146,9 @@ class Builder:
             self._key = key
         return self._problem
 
-    def _setting(self, problem: Problem, scenario: Scenario, seed: int) -> Setting:
+    def _info(self, problem: Problem, scenario: Scenario, seed: int) -> ProblemInfo:
         rows = [loss.rows for loss in problem.losses]
-        return Setting(
+        return ProblemInfo(
             clients=len(rows),
             dimension=problem.dimension,
             smoothness=partial(problem.smoothness, scenario.algorithm.objective),
@@ -216,10 +216,10 @@ def _no_gap(scenario: Scenario) -> str:
     return f"no optimum is known for the loss {scenario.problem.loss.kind}, so no gap to it either"
 
 
-def _concerns(algorithm: Algorithm, setting: Setting) -> tuple[Concern, ...]:
+def _concerns(algorithm: Algorithm, info: ProblemInfo) -> tuple[Concern, ...]:
     """Return which conditions of its theory the method does not meet, as far as is known."""
     concerns: list[Concern] = []
     # The loss may lack a constant that the theory asks for; what was said before then counts.
     with suppress(DataError):
-        concerns.extend(algorithm.concerns(setting))
+        concerns.extend(algorithm.concerns(info))
     return tuple(concerns)

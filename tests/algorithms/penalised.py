@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from fedsim.algorithms import Algorithm, Setting
+from fedsim.algorithms import Algorithm, ProblemInfo
 from fedsim.ports import DENSE, Array, ClientId, Message, Reply, Structure, Work
 from fedsim.problems import Penalty, Problem, Samples
 from fedsim.problems.losses import Squared, TraceRegression
@@ -200,9 +200,9 @@ class Link(Node):
         raise AssertionError("a server never ends by itself")
 
 
-def setting_of(problem: Problem) -> Setting:
+def setting_of(problem: Problem) -> ProblemInfo:
     """Return what a method may know of a problem."""
-    return Setting(
+    return ProblemInfo(
         clients=len(problem.losses),
         dimension=problem.dimension,
         smoothness=lambda: problem.smoothness("mean"),

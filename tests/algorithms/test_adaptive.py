@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedsim.algorithms import FedAdam, FedYogi, Setting
+from fedsim.algorithms import FedAdam, FedYogi, ProblemInfo
 from fedsim.algorithms.adaptive import AdaptiveServer
 from fedsim.ports import Array
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, shares, told
@@ -98,6 +98,6 @@ def test_parameters_outside_their_meaning_are_refused(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_step_above_the_inverse_of_the_steepest_client_is_a_concern(kind: str) -> None:
-    setting = Setting(3, 5, lambda: 2.0, lambda: np.array([1.0, 4.0, 2.0]))
-    (concern,) = METHODS[kind](step_size=0.5, server_rate=0.1).concerns(setting)
+    info = ProblemInfo(3, 5, lambda: 2.0, lambda: np.array([1.0, 4.0, 2.0]))
+    (concern,) = METHODS[kind](step_size=0.5, server_rate=0.1).concerns(info)
     assert "seen 0.5, but 1/L_max = 0.25" in concern.text

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.algorithms import FedAsync, FedBuff, Setting
+from fedsim.algorithms import FedAsync, FedBuff, ProblemInfo
 from fedsim.ports import Array
 from tests.algorithms.local_loops import SIZES, Local, Told, check_near, local, told
 
@@ -201,9 +201,9 @@ def test_parameters_outside_their_meaning_are_refused() -> None:
 
 
 def test_a_step_above_the_inverse_of_the_steepest_curvature_is_a_concern() -> None:
-    setting = Setting(3, 5, lambda: 2.0, lambda: np.array([1.0, 4.0, 2.0]))
-    (concern,) = FedAsync(step_size=0.5, rho=1.0).concerns(setting)
+    info = ProblemInfo(3, 5, lambda: 2.0, lambda: np.array([1.0, 4.0, 2.0]))
+    (concern,) = FedAsync(step_size=0.5, rho=1.0).concerns(info)
     assert "seen 0.5, but 1/(L_max + rho) = 0.2" in concern.text
-    (concern,) = FedBuff(step_size=0.5).concerns(setting)
+    (concern,) = FedBuff(step_size=0.5).concerns(info)
     assert "seen 0.5, but 1/L_max = 0.25" in concern.text
-    assert not list(FedAsync(step_size=0.2, rho=1.0).concerns(setting))
+    assert not list(FedAsync(step_size=0.2, rho=1.0).concerns(info))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.algorithms import Concern, FedAvg, FedNova, FedProx, Setting
+from fedsim.algorithms import Concern, FedAvg, FedNova, FedProx, ProblemInfo
 from fedsim.algorithms.local import LocalSteps
 from fedsim.ports import Array
 from tests.algorithms.local_loops import LOSSES, SIZES, Local, check_near, local, shares, told
@@ -188,13 +188,13 @@ def test_steps_and_epochs_are_two_ways_to_say_one_thing() -> None:
         FedProx(step_size=0.1, mu=-1)
 
 
-def setting() -> Setting:
+def info() -> ProblemInfo:
     """Three clients, the steepest of L_m = 4."""
-    return Setting(3, 5, lambda: 2.0, lambda: np.array([1.0, 4.0, 2.0]))
+    return ProblemInfo(3, 5, lambda: 2.0, lambda: np.array([1.0, 4.0, 2.0]))
 
 
 def concerns(method: LocalSteps) -> list[Concern]:
-    return list(method.configured(setting()).concerns(setting()))
+    return list(method.configured(info()).concerns(info()))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.algorithms import FedDualAvg, FedMid, Setting
+from fedsim.algorithms import FedDualAvg, FedMid, ProblemInfo
 from fedsim.algorithms.composite import structure_of
 from fedsim.ports import DENSE, SPARSE, Array, Structure
 from fedsim.problems import NoPenalty, Penalty, Regulariser
@@ -222,15 +222,15 @@ def test_without_the_server_s_prox_fedmid_is_the_mean_of_local_models(tmp_path: 
 
 def test_rates_beyond_the_theorems_are_named() -> None:
     problem = small(L1(weight=0.1))
-    setting = setting_of(problem)
+    info = setting_of(problem)
     L = float(problem.client_smoothness.max())
     method = FedDualAvg(step_size=1.0, server_rate=2.0)
-    rate, step = method.configured(setting).concerns(setting)
+    rate, step = method.configured(info).concerns(info)
     assert (rate.key, step.key) == ("server_rate", "step_size")
     assert "seen 2;" in rate.text
     assert "seen 1," in step.text
     assert f"1/(4 L_max) = {0.25 / L:g}" in step.text
-    assert not list(FedDualAvg(step_size=0.24 / L).concerns(setting))
+    assert not list(FedDualAvg(step_size=0.24 / L).concerns(info))
 
 
 def test_what_is_configured_for_one_problem_is_not_for_another() -> None:
@@ -246,5 +246,6 @@ def test_a_server_rate_is_above_0(wrong: float) -> None:
     with pytest.raises(ValueError, match="greater than 0"):
         FedMid(step_size=0.1, server_rate=wrong)
     assert (
-        Setting(clients=1, dimension=1, smoothness=lambda: 1.0).regulariser.penalty.kind == "none"
+        ProblemInfo(clients=1, dimension=1, smoothness=lambda: 1.0).regulariser.penalty.kind
+        == "none"
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.algorithms import CompressedDescent, Setting
+from fedsim.algorithms import CompressedDescent, ProblemInfo
 from fedsim.building.packing import promise
 from fedsim.ports import Array
 from fedsim.scenario import Compression
@@ -205,9 +205,9 @@ def test_noise_takes_a_shorter_step(feedback: str, *, said: bool) -> None:
     up = {"compressor": {"kind": "rand-k", "fraction": 0.5}, "error_feedback": feedback}
     link = Compression.model_validate(up)
     uplink = promise(link, 10)
-    setting = Setting(2, 10, lambda: 3.0, lambda: np.array([1.0, 2.0]), uplink=uplink)
-    assert not list(CompressedDescent(step_size=1 / 8).concerns(setting))
-    concerns = list(CompressedDescent(step_size=0.2).concerns(setting))
+    info = ProblemInfo(2, 10, lambda: 3.0, lambda: np.array([1.0, 2.0]), uplink=uplink)
+    assert not list(CompressedDescent(step_size=1 / 8).concerns(info))
+    concerns = list(CompressedDescent(step_size=0.2).concerns(info))
     assert [concern.key for concern in concerns] == ["step_size"] * said
     assert all("seen 0.2" in text and "= 0.125 " in text for _, text in concerns)
 

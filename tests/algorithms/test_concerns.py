@@ -15,7 +15,7 @@ from fedsim.algorithms import (
     HeavyBall,
     LagWorker,
     LazyGradient,
-    Setting,
+    ProblemInfo,
     censored_theory,
 )
 from fedsim.ports import Array
@@ -36,9 +36,9 @@ def test_a_step_at_which_a_quadratic_diverges_is_a_concern(
     method: Callable[..., GradientDescent], bound: float
 ) -> None:
     """L = 4: 2/L without momentum, 2 (1 + beta)/L with beta = 0.4."""
-    setting = Setting(clients=7, dimension=3, smoothness=lambda: 4.0)
-    assert not list(method(step_size=0.999 * bound).configured(setting).concerns(setting))
-    (concern,) = method(step_size="4/L").configured(setting).concerns(setting)
+    info = ProblemInfo(clients=7, dimension=3, smoothness=lambda: 4.0)
+    assert not list(method(step_size=0.999 * bound).configured(info).concerns(info))
+    (concern,) = method(step_size="4/L").configured(info).concerns(info)
     assert concern.key == "step_size"
     assert "seen 1," in concern.text
     assert f"/L = {bound:g}:" in concern.text
@@ -84,26 +84,26 @@ def test_beyond_the_certain_step_censoring_is_a_concern(
     root = share * (1 - beta)
     bound = censored_theory.longest(L, beta, root**2)
     assert root * censored_theory.gain(bound * L, beta) == pytest.approx(1, rel=1e-6)
-    setting = Setting(clients=clients, dimension=3, smoothness=lambda: L)
+    info = ProblemInfo(clients=clients, dimension=3, smoothness=lambda: L)
     for step in (0.999 * bound, 1.001 * bound):
         eps1 = (root / (step * clients)) ** 2 if absolute else None
         method = CensoredHeavyBall(
             step_size=step, momentum=beta, eps1=eps1, censor=None if absolute else root**2
-        ).configured(setting)
-        seen = [concern.key for concern in method.concerns(setting)]
+        ).configured(info)
+        seen = [concern.key for concern in method.concerns(info)]
         assert seen == (["step_size"] if step > bound else [])
 
 
 def test_a_threshold_that_no_step_bears_is_a_concern_of_its_own() -> None:
     """(1 - 0.4)^2 = 0.36; what is recommended is a quarter of it, in four digits."""
-    setting = Setting(clients=7, dimension=3, smoothness=lambda: 4.0)
-    assert not list(CensoredHeavyBall(step_size="1/L").configured(setting).concerns(setting))
-    method = CensoredHeavyBall(step_size="1/L", censor=0.64).configured(setting)
-    (censor,) = method.concerns(setting)
+    info = ProblemInfo(clients=7, dimension=3, smoothness=lambda: 4.0)
+    assert not list(CensoredHeavyBall(step_size="1/L").configured(info).concerns(info))
+    method = CensoredHeavyBall(step_size="1/L", censor=0.64).configured(info)
+    (censor,) = method.concerns(info)
     assert censor.key == "censor"
     assert "give `censor: 0.08999`" in censor.text
-    mended = CensoredHeavyBall(step_size="1/L", censor=0.08999).configured(setting)
-    assert not list(mended.concerns(setting))
+    mended = CensoredHeavyBall(step_size="1/L", censor=0.08999).configured(info)
+    assert not list(mended.concerns(info))
 
 
 @pytest.mark.parametrize(("beta", "root"), [(0.0, 0.5), (0.05, 0.3)])

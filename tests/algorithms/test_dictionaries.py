@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from fedsim.algorithms import Setting
+from fedsim.algorithms import ProblemInfo
 from fedsim.algorithms.atoms import Frame, UnitVectors
 from fedsim.algorithms.dictionaries import Gaussian, Identity, Learnt
 from fedsim.algorithms.k_svd import coded, k_svd
@@ -22,8 +22,8 @@ SEEDS = st.integers(0, 2**32 - 1)
 LAYOUTS = "sparse", "dense"
 
 
-def setting(d: int, features: Array | None = None, folder: Path = Path()) -> Setting:
-    return Setting(
+def info(d: int, features: Array | None = None, folder: Path = Path()) -> ProblemInfo:
+    return ProblemInfo(
         clients=2,
         dimension=d,
         smoothness=lambda: 1.0,
@@ -80,13 +80,13 @@ def test_what_is_not_finite_stays_so() -> None:
 
 
 def test_gaussian_atoms_have_length_one_on_average() -> None:
-    atoms = Gaussian(columns=3000).atoms(setting(50))
+    atoms = Gaussian(columns=3000).atoms(info(50))
     lengths = np.square(atoms.matrix).sum(axis=0)
     # The variance of a squared length is 2/n.
     assert abs(lengths.mean() - 1) <= 4 * np.sqrt(2 / 50 / 3000)
-    again = Gaussian(columns=3000).atoms(setting(50))
+    again = Gaussian(columns=3000).atoms(info(50))
     assert np.array_equal(atoms.matrix, again.matrix)
-    assert isinstance(Identity().atoms(setting(5)), UnitVectors)
+    assert isinstance(Identity().atoms(info(5)), UnitVectors)
 
 
 # -- K-SVD -----------------------------------------------------------------------------
@@ -148,11 +148,11 @@ def test_atoms_are_learnt_from_features_or_from_a_file(tmp_path: Path) -> None:
     np.savez(tmp_path / "public.npz", signals=signals.T)
     spec = Learnt(columns=6, sparsity=2, iterations=3, signals=50)
     from_file = spec.model_copy(update={"path": Path("public.npz")})
-    one = spec.atoms(setting(12, signals.T)).matrix
-    two = from_file.atoms(setting(12, folder=tmp_path)).matrix
+    one = spec.atoms(info(12, signals.T)).matrix
+    two = from_file.atoms(info(12, folder=tmp_path)).matrix
     assert np.array_equal(one, two)
     with pytest.raises(ParameterError, match="12 entries, but the model has 11") as caught:
-        from_file.atoms(setting(11, folder=tmp_path))
+        from_file.atoms(info(11, folder=tmp_path))
     assert caught.value.key == "dictionary.path"
 
 
@@ -204,5 +204,5 @@ def test_a_file_without_signals_is_refused(arrays: dict[str, Array], tmp_path: P
     for name in (path.name, "absent.npz"):
         spec = Learnt(columns=2, path=Path(name))
         with pytest.raises(ParameterError, match="signals") as caught:
-            spec.atoms(setting(2, folder=tmp_path))
+            spec.atoms(info(2, folder=tmp_path))
         assert caught.value.key == "dictionary.path"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.algorithms import EF21, Setting
+from fedsim.algorithms import EF21, ProblemInfo
 from fedsim.algorithms.error_feedback import distortion
 from fedsim.ports import Array
 from fedsim.wire import Contract
@@ -140,8 +140,8 @@ def test_the_distortion_is_the_root_of_beta_over_theta(delta: float) -> None:
     assert distortion(delta) == pytest.approx(np.sqrt((1 - delta) / theta / theta))
 
 
-def setting(uplink: Contract) -> Setting:
-    return Setting(2, 5, lambda: 2.0, lambda: np.array([1.0, 7.0]), uplink=uplink)
+def info(uplink: Contract) -> ProblemInfo:
+    return ProblemInfo(2, 5, lambda: 2.0, lambda: np.array([1.0, 7.0]), uplink=uplink)
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def setting(uplink: Contract) -> Setting:
     ],
 )
 def test_a_step_beyond_theorem_1_is_a_concern(uplink: Contract, bound: float) -> None:
-    assert not list(EF21(step_size=bound).concerns(setting(uplink)))
-    (concern,) = EF21(step_size=1.01 * bound).concerns(setting(uplink))
+    assert not list(EF21(step_size=bound).concerns(info(uplink)))
+    (concern,) = EF21(step_size=1.01 * bound).concerns(info(uplink))
     assert concern.key == "step_size"
     assert f"seen {1.01 * bound:.4g}" in concern.text
     assert f"{bound:.4g}" in concern.text
@@ -162,7 +162,7 @@ def test_a_step_beyond_theorem_1_is_a_concern(uplink: Contract, bound: float) ->
 
 
 def test_what_is_not_contractive_has_no_step_at_all() -> None:
-    (concern,) = EF21(step_size=1e-9).concerns(setting(Contract("absolute", 1.0)))
+    (concern,) = EF21(step_size=1e-9).concerns(info(Contract("absolute", 1.0)))
     assert "at most 0 " in concern.text
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.algorithms import FedCom, FedComGate, Setting
+from fedsim.algorithms import FedCom, FedComGate, ProblemInfo
 from fedsim.errors import ParameterError
 from fedsim.ports import Array
 from fedsim.wire import Contract
@@ -160,13 +160,13 @@ def test_a_round_says_the_model_and_the_mean_and_its_turn(tmp_path: Path) -> Non
 # -- what is refused, and what theory does not cover -----------------------------------
 
 
-def setting(**more: Any) -> Setting:
-    return Setting(4, 5, lambda: 2.0, lambda: np.array([1.0, 4.0]), **more)
+def info(**more: Any) -> ProblemInfo:
+    return ProblemInfo(4, 5, lambda: 2.0, lambda: np.array([1.0, 4.0]), **more)
 
 
 def test_steps_beyond_the_theorem_are_a_concern() -> None:
     """With K L eta = 0.4, gamma = 1 and omega/M = 1/2: 0.16 + 0.6."""
-    compressed = setting(uplink=Contract("unbiased", 2.0))
+    compressed = info(uplink=Contract("unbiased", 2.0))
     assert not list(FedCom(step_size=0.02, local_steps=5).concerns(compressed))
     (concern,) = FedCom(step_size=0.04, local_steps=5).concerns(compressed)  # 0.64 + 1.2
     assert concern.key == "step_size"
@@ -175,24 +175,24 @@ def test_steps_beyond_the_theorem_are_a_concern() -> None:
 
 
 def test_a_local_step_of_the_gate_is_at_most_the_inverse_of_the_steepest() -> None:
-    assert not list(FedComGate(step_size=0.25).concerns(setting()))
-    (concern,) = FedComGate(step_size=0.26).concerns(setting())
+    assert not list(FedComGate(step_size=0.25).concerns(info()))
+    (concern,) = FedComGate(step_size=0.26).concerns(info())
     assert "seen 0.26, but 1/L_max = 0.25" in concern.text
 
 
 def test_corrections_grow_with_a_compressor_of_large_variance(tmp_path: Path) -> None:
-    (concern,) = FedComGate(step_size=0.1).concerns(setting(uplink=Contract("unbiased", 1.5)))
+    (concern,) = FedComGate(step_size=0.1).concerns(info(uplink=Contract("unbiased", 1.5)))
     assert concern.key == "kind"
     assert "omega = 1.5" in concern.text
-    assert not list(FedComGate(step_size=0.1).concerns(setting(uplink=Contract("unbiased", 1.0))))
+    assert not list(FedComGate(step_size=0.1).concerns(info(uplink=Contract("unbiased", 1.0))))
     with pytest.warns(fedsim.errors.TheoryWarning, match="omega = 2"):
         assert end(local(tmp_path), "fedcomgate", wire=RANDOM) > 1e20
 
 
 def test_the_gate_wants_all_clients() -> None:
     with pytest.raises(ParameterError, match="a sample of the clients"):
-        FedComGate(step_size=0.1).configured(setting(asked=2))
-    assert FedCom(step_size=0.1).configured(setting(asked=2)).step_size == 0.1
+        FedComGate(step_size=0.1).configured(info(asked=2))
+    assert FedCom(step_size=0.1).configured(info(asked=2)).step_size == 0.1
 
 
 def test_a_compressed_downlink_leaves_the_mean_that_the_gate_takes_alone(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.algorithms import MarinaP, Setting
+from fedsim.algorithms import MarinaP, ProblemInfo
 from fedsim.errors import ParameterError
 from fedsim.ports import SERVER, Array
 from fedsim.streams import stream
@@ -66,13 +66,13 @@ def test_with_nothing_compressed_it_is_gradient_descent(tmp_path: Path) -> None:
         w = w - GAMMA * problem.mean_gradient(w)
 
 
-SETTING = Setting(4, 5, lambda: 2.0, lambda: np.full(4, 3.0), downlink=Contract("unbiased", 2.0))
+INFO = ProblemInfo(4, 5, lambda: 2.0, lambda: np.full(4, 3.0), downlink=Contract("unbiased", 2.0))
 
 
 def test_steps_are_held_against_the_recursion_of_the_errors() -> None:
     # p = 1/3: 1/(2 + sqrt(2 x 2 x 9)) = 1/8.
-    assert list(MarinaP(step_size=0.125).configured(SETTING).concerns(SETTING)) == []
-    (concern,) = MarinaP(step_size=0.126).configured(SETTING).concerns(SETTING)
+    assert list(MarinaP(step_size=0.125).configured(INFO).concerns(INFO)) == []
+    (concern,) = MarinaP(step_size=0.126).configured(INFO).concerns(INFO)
     assert (concern.key, "= 0.125 " in concern.text) == ("step_size", True)
 
 
@@ -90,4 +90,4 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
             fedsim.run(base | blocks)
         assert [fault.key for fault in error.value.faults] == [key]
     with pytest.raises(ParameterError, match="participation"):
-        MarinaP(step_size=1.0).configured(Setting(4, 5, lambda: 2.0, asked=2))
+        MarinaP(step_size=1.0).configured(ProblemInfo(4, 5, lambda: 2.0, asked=2))

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
 from fedsim import ScenarioError
-from fedsim.algorithms import FedGradMP, Setting
+from fedsim.algorithms import FedGradMP, ProblemInfo
 from fedsim.errors import ParameterError
 from fedsim.ports import Array
 from fedsim.streams import stream
@@ -158,7 +158,7 @@ def test_a_dictionary_makes_every_class_of_its_own_atoms(tmp_path: Path) -> None
     check_near(seen, loop(problem, descent, A=A))
     method = FedGradMP.model_validate(algorithm)
     costs = [
-        method.configured(setting(n * C, **parts))._atoms.operations(SPARSITY)
+        method.configured(info(n * C, **parts))._atoms.operations(SPARSITY)
         for parts in ({"shape": (n, C)}, {"shape": ()})
     ]
     assert costs[0] == C * 2 * n * (SPARSITY + ATOMS + SPARSITY**2)
@@ -290,8 +290,8 @@ def test_what_a_dictionary_costs_is_charged(tmp_path: Path) -> None:
         assert spent["gaussian"][m] == pytest.approx((plain + more) / 1e6, rel=1e-12)
 
 
-def setting(d: int, **parts: Any) -> Setting:
-    return Setting(clients=2, dimension=d, smoothness=lambda: 4.0, quadratic=True, **parts)
+def info(d: int, **parts: Any) -> ProblemInfo:
+    return ProblemInfo(clients=2, dimension=d, smoothness=lambda: 4.0, quadratic=True, **parts)
 
 
 @given(
@@ -305,7 +305,7 @@ def test_the_nearest_of_few_atoms_in_a_ball(
 ) -> None:
     kind = {"kind": "identity"} if plain else {"kind": "gaussian", "columns": 12}
     written = {"sparsity": count, "ball": radius, "dictionary": kind}
-    method = FedGradMP.model_validate(written).configured(setting(12 if plain else 8))
+    method = FedGradMP.model_validate(written).configured(info(12 if plain else 8))
     near = method.nearest(x)
     assert np.count_nonzero(near) <= count
     length = np.linalg.norm(method._atoms.model(near))
@@ -320,7 +320,7 @@ def test_a_relative_step_size_is_that_of_the_coefficients() -> None:
         "dictionary": {"kind": "gaussian", "columns": 7},
     }
     parts = {"client_smoothness": lambda: np.array([2.0, 5.0])}
-    ready = FedGradMP.model_validate(written).configured(setting(9, **parts))
+    ready = FedGradMP.model_validate(written).configured(info(9, **parts))
     A = np.random.default_rng(0).standard_normal((9, 7)) / 3
     L = 5 * np.linalg.eigvalsh(A.T @ A).max()
     assert ready.solver.step_size == pytest.approx(0.5 / L, rel=1e-12)  # type: ignore[union-attr]
@@ -337,9 +337,9 @@ def test_exact_takes_a_quadratic(tmp_path: Path) -> None:
 
 def test_what_is_refused() -> None:
     with pytest.raises(ParameterError, match="seen 9, but there are 8 entries"):
-        FedGradMP(sparsity=9).configured(setting(8))
+        FedGradMP(sparsity=9).configured(info(8))
     with pytest.raises(ParameterError, match="seen 5, but there are 4 entries"):
-        FedGradMP(sparsity=5).configured(setting(8, shape=(4, 2)))
+        FedGradMP(sparsity=5).configured(info(8, shape=(4, 2)))
 
 
 def test_a_scenario_says_which_solvers_there_are(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.algorithms import PPMarina, Setting
+from fedsim.algorithms import PPMarina, ProblemInfo
 from fedsim.ports import Array
 from fedsim.streams import stream
 from fedsim.wire import Contract
@@ -64,9 +64,9 @@ def test_the_step_of_its_theorem() -> None:
     """L = 5; (1 - p) (1 + omega)/(p r) = 4 with p = 1/2, omega = 7 and r = 2."""
     each = np.array([1.0, 7.0, 5.0, 5.0])
     uplink = Contract("unbiased", 7.0)
-    setting = Setting(4, 5, lambda: 2.0, lambda: each, uplink=uplink, asked=2)
-    assert PPMarina(step_size=1.0).configured(setting).probability == 1 / 16
-    assert not list(PPMarina(step_size=1 / 15, probability=0.5).concerns(setting))
-    (concern,) = PPMarina(step_size=0.067, probability=0.5).concerns(setting)
+    info = ProblemInfo(4, 5, lambda: 2.0, lambda: each, uplink=uplink, asked=2)
+    assert PPMarina(step_size=1.0).configured(info).probability == 1 / 16
+    assert not list(PPMarina(step_size=1 / 15, probability=0.5).concerns(info))
+    (concern,) = PPMarina(step_size=0.067, probability=0.5).concerns(info)
     assert concern.key == "step_size"
     assert "= 0.06667 (Gorbunov et al. 2021, theorem 4.1)" in concern.text

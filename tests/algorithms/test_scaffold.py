@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.algorithms import Scaffold, Setting
+from fedsim.algorithms import ProblemInfo, Scaffold
 from fedsim.ports import Array
 from tests.algorithms.local_loops import SIZES, Local, check_near, local, shares, told
 from tests.algorithms.sums import NETWORKS, TOP, top, watched
@@ -134,11 +134,11 @@ def test_feedback_is_of_the_updates_for_the_controls_have_their_own(tmp_path: Pa
 
 
 def test_a_step_above_the_inverse_of_the_steepest_client_is_a_concern() -> None:
-    setting = Setting(3, 5, lambda: 2.0, lambda: np.array([1.0, 4.0, 2.0]))
-    (concern,) = Scaffold(step_size=0.5).concerns(setting)
+    info = ProblemInfo(3, 5, lambda: 2.0, lambda: np.array([1.0, 4.0, 2.0]))
+    (concern,) = Scaffold(step_size=0.5).concerns(info)
     assert concern.key == "step_size"
     assert "seen 0.5, but 1/L_max = 0.25" in concern.text
-    assert not list(Scaffold(step_size=0.25).concerns(setting))
+    assert not list(Scaffold(step_size=0.25).concerns(info))
 
 
 def test_a_message_has_the_bits_of_its_two_vectors(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedsim import ScenarioError
-from fedsim.algorithms import Setting
+from fedsim.algorithms import ProblemInfo
 from fedsim.algorithms.solvers import (
     Exact,
     GradientDescent,
@@ -153,11 +153,11 @@ def test_without_known_curvature_all_steps_are_made() -> None:
         oracle = Asked(logistic(X, LABELS))
         solved(solver, oracle, np.zeros(3))
         assert len(oracle.gradients) == steps
-        (seen,) = solver.concerns(Setting(2, 3, lambda: 1.0))
+        (seen,) = solver.concerns(ProblemInfo(2, 3, lambda: 1.0))
         assert seen.key == "solver.accuracy"
         assert "an l2 term of the loss bounds it" in seen.text
         for known in ({"quadratic": True}, {"strongly_convex": True}):
-            assert not list(solver.concerns(Setting(2, 3, lambda: 1.0, **known)))  # type: ignore[arg-type]
+            assert not list(solver.concerns(ProblemInfo(2, 3, lambda: 1.0, **known)))  # type: ignore[arg-type]
 
 
 def test_newton_does_not_take_a_halved_step_for_a_short_one() -> None:
@@ -187,9 +187,9 @@ def test_steps_are_no_more_than_allowed(solver: Solver) -> None:
     ],
 )
 def test_exact_offers_what_would_do(parts: dict[str, bool], offered: str) -> None:
-    setting = Setting(2, 3, lambda: 1.0, **parts)  # type: ignore[arg-type]
+    info = ProblemInfo(2, 3, lambda: 1.0, **parts)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match=offered) as caught:
-        Exact().configured(setting, lambda: 1.0)
+        Exact().configured(info, lambda: 1.0)
     assert caught.value.key == "solver.kind"
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.algorithms import FedSGM, Setting
+from fedsim.algorithms import FedSGM, ProblemInfo
 from fedsim.algorithms.switching_theory import Theorem
 from fedsim.errors import ParameterError
 from fedsim.ports import Array
@@ -114,8 +114,8 @@ def test_without_compression_the_smaller_constants_do(steps: int, soft: bool, se
 # -- what is refused, and what theory does not cover -----------------------------------
 
 
-def setting(**more: Any) -> Setting:
-    return Setting(10, 5, lambda: 2.0, **more)
+def info(**more: Any) -> ProblemInfo:
+    return ProblemInfo(10, 5, lambda: 2.0, **more)
 
 
 THEORY = Theorem(diameter=2.0, lipschitz=3.0, rounds=100)
@@ -123,21 +123,21 @@ THEORY = Theorem(diameter=2.0, lipschitz=3.0, rounds=100)
 
 def test_steps_and_tolerances_beyond_the_theorem_are_concerns() -> None:
     """Without compression eta = D/(G E sqrt(T)) = 1/15 and eps = D G/sqrt(T) = 0.6."""
-    beyond = FedSGM(step_size=0.07, tolerance=0.5, theory=THEORY).configured(setting())
-    step, tolerance = beyond.concerns(setting())
+    beyond = FedSGM(step_size=0.07, tolerance=0.5, theory=THEORY).configured(info())
+    step, tolerance = beyond.concerns(info())
     assert (step.key, tolerance.key) == ("step_size", "tolerance")
     assert "seen 0.07, but the theory's step is 0.06667" in step.text
     assert "seen 0.5, but" in tolerance.text
     assert "0.6 " in tolerance.text
-    within = FedSGM(step_size="theory", tolerance="theory", theory=THEORY).configured(setting())
+    within = FedSGM(step_size="theory", tolerance="theory", theory=THEORY).configured(info())
     assert (within.eta, within.eps) == pytest.approx((1 / 15, 0.6))
-    assert not list(within.concerns(setting()))
-    assert not list(FedSGM(step_size=9.0, tolerance=0.1).concerns(setting()))
+    assert not list(within.concerns(info()))
+    assert not list(FedSGM(step_size=9.0, tolerance=0.1).concerns(info()))
 
 
 def test_soft_switching_takes_the_theory_s_beta() -> None:
     soft = FedSGM(step_size="1/L", tolerance="theory", switching="soft", theory=THEORY)
-    ready = soft.configured(setting())
+    ready = soft.configured(info())
     assert (ready.eta, ready.eps) == pytest.approx((0.5, 1.2))
     assert ready.sharpness == pytest.approx(2 / 1.2)
 
@@ -151,7 +151,7 @@ def test_soft_switching_takes_the_theory_s_beta() -> None:
     ],
 )
 def test_what_the_paper_leaves_open_is_marked(more: dict[str, Any], match: str) -> None:
-    (concern,) = FedSGM(step_size=1.0, tolerance=0.1).concerns(setting(**more))
+    (concern,) = FedSGM(step_size=1.0, tolerance=0.1).concerns(info(**more))
     assert concern.key == "kind"
     assert match in concern.text
     assert "beyond the theory" in concern.text
@@ -160,7 +160,7 @@ def test_what_the_paper_leaves_open_is_marked(more: dict[str, Any], match: str) 
 def test_theory_is_of_unbiased_compressors() -> None:
     method = FedSGM(step_size="theory", tolerance=0.1, theory=THEORY)
     with pytest.raises(ParameterError, match="this one is contractive") as caught:
-        method.configured(setting(uplink=Contract("contractive", 0.5)))
+        method.configured(info(uplink=Contract("contractive", 0.5)))
     assert caught.value.key == "step_size"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from fedsim import ScenarioError
-from fedsim.algorithms import DistributedIHT, FedHT, FedIterHT, Setting
+from fedsim.algorithms import DistributedIHT, FedHT, FedIterHT, ProblemInfo
 from fedsim.errors import ParameterError
 from fedsim.ports import Array
 from tests.algorithms.deadlines import late, slow
@@ -194,8 +194,8 @@ WIDE = st.integers(1, 12).flatmap(
 )
 
 
-def setting(d: int, shape: tuple[int, ...] = ()) -> Setting:
-    return Setting(
+def info(d: int, shape: tuple[int, ...] = ()) -> ProblemInfo:
+    return ProblemInfo(
         clients=2,
         dimension=d,
         smoothness=lambda: 4.0,
@@ -207,13 +207,13 @@ def setting(d: int, shape: tuple[int, ...] = ()) -> Setting:
 @given(WIDE)
 def test_thresholding_keeps_the_largest(drawn: tuple[Array, int]) -> None:
     w, count = drawn
-    method = FedIterHT(sparsity=count, step_size=0.1).configured(setting(len(w)))
+    method = FedIterHT(sparsity=count, step_size=0.1).configured(info(len(w)))
     assert np.array_equal(method.threshold(w), largest(w, count))
     assert np.array_equal(method.kept(w), largest(w, count))
 
 
 def test_of_a_matrix_every_column_keeps_as_many() -> None:
-    method = FedHT(sparsity=2, step_size="1/L").configured(setting(12, (4, 3)))
+    method = FedHT(sparsity=2, step_size="1/L").configured(info(12, (4, 3)))
     assert method.eta == 0.25
     W = np.arange(1.0, 13.0).reshape(4, 3)
     expected = np.where(np.arange(4)[:, None] >= 2, W, 0.0)
@@ -223,7 +223,7 @@ def test_of_a_matrix_every_column_keeps_as_many() -> None:
 @pytest.mark.parametrize(("sparsity", "shape"), [(13, (12,)), (5, (4, 3))])
 def test_no_more_is_kept_than_there_is(sparsity: int, shape: tuple[int, ...]) -> None:
     with pytest.raises(ParameterError, match=f"seen {sparsity}, .*{shape[0]} or less") as caught:
-        FedHT(sparsity=sparsity, step_size=0.1).configured(setting(12, shape))
+        FedHT(sparsity=sparsity, step_size=0.1).configured(info(12, shape))
     assert caught.value.key == "sparsity"
 
 
@@ -237,10 +237,10 @@ def test_a_scenario_names_the_key_at_fault(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", [FedHT, FedIterHT, DistributedIHT])
 def test_a_constant_batch_is_a_concern(method: type[FedHT]) -> None:
-    concerns = list(method(sparsity=1, step_size=0.1, batch=40).concerns(setting(3)))
+    concerns = list(method(sparsity=1, step_size=0.1, batch=40).concerns(info(3)))
     assert [concern.key for concern in concerns] == ["batch"]
     assert "batch of 40" in concerns[0].text
     assert "Gamma/omega^t" in concerns[0].text
     for batch in (None, {"start": 4, "ratio": 0.5}):
         quiet = method.model_validate({"sparsity": 1, "step_size": 0.1, "batch": batch})
-        assert not list(quiet.concerns(setting(3)))
+        assert not list(quiet.concerns(info(3)))

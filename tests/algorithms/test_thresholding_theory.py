@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.algorithms import DistributedIHT, FedHT, FedIterHT, Setting
+from fedsim.algorithms import DistributedIHT, FedHT, FedIterHT, ProblemInfo
 from fedsim.algorithms.local import GrowingBatch
 from fedsim.algorithms.thresholding_theory import expansion
 from fedsim.problems.projections import hard_threshold
@@ -39,15 +39,15 @@ def test_some_vectors_are_moved_as_far_as_nu(kept: int) -> None:
     assert max(ratios) == pytest.approx(float(expansion(kept, 10)), rel=1e-4)
 
 
-def setting(L: list[float], d: int = 10) -> Setting:
-    return Setting(len(L), d, lambda: max(L), client_smoothness=lambda: np.array(L))
+def info(L: list[float], d: int = 10) -> ProblemInfo:
+    return ProblemInfo(len(L), d, lambda: max(L), client_smoothness=lambda: np.array(L))
 
 
 def test_a_step_beyond_the_steepest_client_s_is_a_concern() -> None:
     """With 2/L a quadratic of curvature L comes no nearer to its minimiser; just below it does."""
     for eta, keys in ((0.25, []), (0.51, ["step_size"])):
-        method = FedHT(sparsity=4, step_size=eta, batch=GROWING).configured(setting([4.0, 4.0]))
-        found = list(method.concerns(setting([4.0, 4.0])))
+        method = FedHT(sparsity=4, step_size=eta, batch=GROWING).configured(info([4.0, 4.0]))
+        found = list(method.concerns(info([4.0, 4.0])))
         assert [concern.key for concern in found] == keys
     assert "2/L_max = 0.5:" in found[0].text
 
@@ -62,7 +62,7 @@ def test_a_step_that_thresholding_may_take_back_is_a_concern(
     share: float, steps: int, kept: int, kind: type[FedHT]
 ) -> None:
     """Two clients, L = 2 and 4, steps of share/4; recommended is the least that bears it."""
-    world = setting([2.0, 4.0])
+    world = info([2.0, 4.0])
     rate = (abs(1 - share / 2) ** steps + abs(1 - share) ** steps) / 2
     n = steps + 1 if kind is FedIterHT else 1
     bears = [tau for tau in range(1, 11) if expansion(tau, 10) ** n * rate**2 < 1]
@@ -95,7 +95,7 @@ def test_a_short_step_stays_at_a_wrong_support_and_a_longer_one_leaves_it() -> N
     """L = 2.5: a concern of tau = 1 at 0.1/L; of tau = 4 and 1/L there is none."""
     L, d = 0.7 + 0.3 * 6, 6
     for share, sparsity, stuck in ((0.1, 1, True), (1.0, 4, False)):
-        world = setting([L], d)
+        world = info([L], d)
         method = DistributedIHT(sparsity=sparsity, step_size=share / L, batch=GROWING)
         keys = [concern.key for concern in method.configured(world).concerns(world)]
         assert keys == (["sparsity"] if stuck else [])

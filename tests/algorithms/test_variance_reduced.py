@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.algorithms import Algorithm, Diana, Marina, Setting
+from fedsim.algorithms import Algorithm, Diana, Marina, ProblemInfo
 from fedsim.errors import ParameterError
 from fedsim.ports import Array
 from fedsim.streams import stream
@@ -117,20 +117,22 @@ def test_with_nothing_compressed_both_are_gradient_descent(kind: str, tmp_path: 
 # -- the theory ------------------------------------------------------------------------
 
 
-def setting(uplink: Contract, **more: Any) -> Setting:
-    return Setting(4, 5, lambda: 2.0, lambda: np.array([1.0, 7.0, 5.0, 5.0]), uplink=uplink, **more)
+def info(uplink: Contract, **more: Any) -> ProblemInfo:
+    return ProblemInfo(
+        4, 5, lambda: 2.0, lambda: np.array([1.0, 7.0, 5.0, 5.0]), uplink=uplink, **more
+    )
 
 
-SETTING = setting(Contract("unbiased", 2.0))
+INFO = info(Contract("unbiased", 2.0))
 
 
 def test_defaults_are_those_of_the_compressor() -> None:
-    assert Diana(step_size=1.0).configured(SETTING).shift_rate == 1 / 3
-    assert Diana(step_size=1.0).configured(setting(Contract("exact"))).shift_rate == 1.0
-    assert Diana(step_size=1.0, shift_rate=0.2).configured(SETTING).shift_rate == 0.2
-    assert Marina(step_size="1/L").configured(SETTING).probability == 1 / 3
-    assert Marina(step_size="1/L").configured(SETTING).step_size == 0.5
-    assert Marina(step_size=1.0, probability=0.2).configured(SETTING).probability == 0.2
+    assert Diana(step_size=1.0).configured(INFO).shift_rate == 1 / 3
+    assert Diana(step_size=1.0).configured(info(Contract("exact"))).shift_rate == 1.0
+    assert Diana(step_size=1.0, shift_rate=0.2).configured(INFO).shift_rate == 0.2
+    assert Marina(step_size="1/L").configured(INFO).probability == 1 / 3
+    assert Marina(step_size="1/L").configured(INFO).step_size == 0.5
+    assert Marina(step_size=1.0, probability=0.2).configured(INFO).probability == 0.2
 
 
 BEYOND: dict[str, tuple[Algorithm, str, list[str]]] = {
@@ -155,16 +157,16 @@ BEYOND: dict[str, tuple[Algorithm, str, list[str]]] = {
 @pytest.mark.parametrize("name", BEYOND)
 def test_what_is_beyond_the_theory_is_a_concern(name: str) -> None:
     algorithm, key, texts = BEYOND[name]
-    (concern,) = algorithm.configured(SETTING).concerns(SETTING)
+    (concern,) = algorithm.configured(INFO).concerns(INFO)
     assert concern.key == key
     assert all(text in concern.text for text in texts), concern.text
     within = {"diana": Diana(step_size=1 / 28), "marina": Marina(step_size=0.1)}
     for each in within.values():
-        assert not list(each.configured(SETTING).concerns(SETTING))
+        assert not list(each.configured(INFO).concerns(INFO))
 
 
 def test_marina_wants_all_clients() -> None:
-    some = setting(Contract("unbiased", 2.0), asked=2)
+    some = info(Contract("unbiased", 2.0), asked=2)
     with pytest.raises(ParameterError, match="sample of the clients") as caught:
         Marina(step_size=1.0).configured(some)
     assert caught.value.key == "kind"

@@ -159,7 +159,7 @@ class Fluid:
         if rate != flow.told and flow.changed is not None:
             flow.told = rate
             self._news.append((flow, rate))
-        held_up = now if flow.left <= flow.speck else inf
+        held_up = now if flow.left <= flow.negligible else inf
         end = now + flow.left / rate if rate else held_up
         change = inf if isinstance(limit, int | float) else limit.next_change(now)
         if end <= change:

@@ -219,7 +219,7 @@ class Flow:
         return all(turn.first is self for turn in self.path.turns)
 
     @property
-    def speck(self) -> float:
+    def negligible(self) -> float:
         """So few bits that they are rounding, not something that can be held up."""
         return 1e-12 * self.bits
 

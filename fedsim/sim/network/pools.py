@@ -9,7 +9,7 @@ from fedsim.sim.engine.calendar import Timer
 from fedsim.sim.network.filling import fill
 from fedsim.sim.network.pipes import Flow, Pipe
 
-_LEFT, _RATE, _END, _WEIGHT, _BOUND, _TOLD, _WATCHED, _SPECK = range(8)
+_LEFT, _RATE, _END, _WEIGHT, _BOUND, _TOLD, _WATCHED, _NEGLIGIBLE = range(8)
 
 _FEW = 8  # flows, links and hops that there is room for at first
 
@@ -89,7 +89,7 @@ class Pool:
             bound,
             flow.told,
             watched,
-            flow.speck,
+            flow.negligible,
         )
         self._paths[:, slot] = 0
         self._usage[:, slot] = 0.0
@@ -146,10 +146,10 @@ class Pool:
         """Share anew from the present time on; return who is to be told which rate."""
         self.age += 1
         n = len(self.flows)
-        left, rates, ends, weights, bounds, told, watched, speck = self._table[:, :n]
+        left, rates, ends, weights, bounds, told, watched, negligible = self._table[:, :n]
         capacities = self._capacities[: len(self._pipes)]
         rates[:] = fill(self._paths[:, :n], self._usage[:, :n], weights, bounds, capacities)
-        ends[:] = np.where(left > speck, inf, 0.0)  # of those that are held up
+        ends[:] = np.where(left > negligible, inf, 0.0)  # of those that are held up
         np.divide(left, rates, out=ends, where=rates > 0.0)
         ends += self.at
         if not self._watched:

@@ -144,6 +144,15 @@ def test_the_algorithm_of_the_readme_runs() -> None:
     exec(compile(program, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102 - our own README
 
 
+def test_the_algorithm_of_the_readme_runs_from_a_file(tmp_path: Path) -> None:
+    (program,) = [body for body in python_blocks() if ">>>" not in body]
+    (tmp_path / "coin.py").write_text(program.partition("\nresult = ")[0])
+    (command,) = blocks("sh plugin")
+    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert result.exit_code == 0, result.output
+    assert "coin-flip" in result.stdout
+
+
 def test_ci_runs_the_install_and_test_blocks_as_they_stand() -> None:
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
     assert "block install" in script
@@ -152,7 +161,10 @@ def test_ci_runs_the_install_and_test_blocks_as_they_stand() -> None:
 
 
 def test_no_block_is_left_out() -> None:
-    shells, pieces = ("install", "run", "study", "test"), ("problem", "sweep", "fleet", "wire")
+    shells, pieces = (
+        ("install", "run", "study", "test", "plugin"),
+        ("problem", "sweep", "fleet", "wire"),
+    )
     known = {f"sh {name}" for name in shells} | {f"yaml {name}" for name in pieces}
     assert {head for head, _ in BLOCKS} == known | {"text", "yaml", "python"}
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,13 @@ class Catalogue:
                 failed(error)
         return tuple(dict.fromkeys(models))
 
+    def origin(self, registry: AnyRegistry, model: type[Spec]) -> str:
+        """Return the file or the package that a class is from; empty for fedsim's own."""
+        if model in registry.built_in:
+            return ""
+        points = () if model in self.given(registry) else _points(registry, model)
+        return next((point.dist.name for point in points if point.dist), _file(model))
+
     def _add(self, model: object, registries: Sequence[AnyRegistry]) -> str:
         """Take a class; or say why it cannot be taken."""
         if not isinstance(model, type):
@@ -126,8 +134,19 @@ def _both(model: type[Spec], other: type[Spec], name: str, registry: AnyRegistry
 
 def _said(model: type[Spec]) -> str:
     """Name a class and the file that it is from."""
-    file = getattr(sys.modules.get(model.__module__), "__file__", None)
-    return f"{model.__name__} ({Path(file).name})" if file else model.__name__
+    file = _file(model)
+    return f"{model.__name__} ({file})" if file else model.__name__
+
+
+def _file(model: type) -> str:
+    """Return the name of the file that a class is from; empty where it was typed in."""
+    return Path(getattr(sys.modules.get(model.__module__), "__file__", None) or "").name
+
+
+def _points(registry: AnyRegistry, model: type[Spec]) -> tuple[EntryPoint, ...]:
+    """Return the entry points that lead to a class."""
+    names = registry.names_of(model)
+    return tuple(each for name in names for each in installed(registry).get(name, ()))
 
 
 NOTHING_GIVEN = Catalogue()

@@ -5,7 +5,9 @@ imported only when a scenario names that kind, or when all there are are listed.
 is broken keeps nobody from running a scenario that has no need of it.
 """
 
+import sys
 from collections.abc import Iterable
+from contextlib import redirect_stdout
 from importlib.metadata import EntryPoint, entry_points
 
 from fedsim.blocks.registry import Registry
@@ -19,7 +21,9 @@ def installed(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
     if registry.base is None:
         return {}
     found: dict[str, tuple[EntryPoint, ...]] = {}
-    for point in sorted(entry_points(group=registry.group), key=lambda each: each.name):
+    for point in sorted(
+        entry_points(group=registry.group), key=lambda each: (each.name, each.value)
+    ):
         found[point.name] = (*found.get(point.name, ()), point)
     return found
 
@@ -35,7 +39,8 @@ def imported(points: Iterable[EntryPoint], registry: Registry[Spec]) -> type[Spe
     if others:
         raise BlockError(f"'{point.name}' is {' and '.join(map(_said, (point, *others)))}")
     try:
-        model = point.load()
+        with redirect_stdout(sys.stderr):  # standard output is the command's, to be piped
+            model = point.load()
     except Exception as error:
         raise BlockError(f"{_said(point)} cannot be imported: {error!r}") from error
     if not (isinstance(model, type) and registry.admits(model)):

@@ -9,6 +9,7 @@ import pickle
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -68,7 +69,8 @@ class Plugin:
             module = sys.modules[self.name] = ModuleType(self.name)
             module.__file__ = self.file
             try:
-                exec(compile(self.text, self.file, "exec"), vars(module))  # noqa: S102 - its purpose
+                with redirect_stdout(sys.stderr):  # standard output is the command's, to be piped
+                    exec(compile(self.text, self.file, "exec"), vars(module))  # noqa: S102 - its purpose
             except (Exception, SystemExit) as error:
                 del sys.modules[self.name], _run[self.name]
                 raise BlockError(self._failed(error)) from error

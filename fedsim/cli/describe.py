@@ -43,14 +43,22 @@ def listings(
 
 
 def _listing(registry: Registry[Spec], known: Catalogue, failed: Failed | None) -> Table:
-    """Return the table of a kind of block; of compressors with what each promises."""
+    """Return the table of a kind of block; of compressors with what each promises.
+
+    Where some are not fedsim's own, it says which file or package they are from.
+    """
     said = {"law": "class and constant", "source": "source"}
     further = [name for name in said if _declares(registry, name)]
     heads = ["kind", "what it is", *(said[name] for name in further)]
+    models = known.every(registry, failed)
     rows = [
-        (_kind(model, registry), _first_line(model), *(getattr(model, name) for name in further))
-        for model in known.every(registry, failed)
+        [_kind(model, registry), _first_line(model), *(getattr(model, name) for name in further)]
+        for model in models
     ]
+    origins = [known.origin(registry, model) for model in models]
+    if any(origins):
+        heads.append("from")
+        rows = [[*row, origin] for row, origin in zip(rows, origins, strict=True)]
     return listing(registry.title or registry.several, heads, rows)
 
 

@@ -136,12 +136,17 @@ class Bytes(Carriage):
         """Encode the message of an envelope.
 
         Raises:
-            LocalProtocolError: it is none of the method's, or it takes other bits than it says.
+            LocalProtocolError: it is none of the method's, it takes other bits than it says, or
+                one of its payloads takes none, so that nobody could tell whose place is empty.
             TypeError: one of its payloads has no encoding.
         """
         message = envelope.message
+        payloads = message.payloads()
+        if not all(payload.bits for payload in payloads):
+            text = f"a {message.label} has a payload of no bits; leave its field out of the class"
+            raise LocalProtocolError(text)
         envelope.data = encode_message(
-            message.payloads(),
+            payloads,
             message_type=self._number(message),
             sender=sender,
             round_number=envelope.round,

@@ -160,3 +160,19 @@ def test_the_same_file_twice_is_one(tmp_path: Path) -> None:
     assert once is again
     assert issubclass(once, Split)
     assert Plugin.at(mine).module().__name__ == once.__module__
+
+
+def test_what_a_file_prints_is_no_part_of_what_is_piped(
+    tmp_path: Path,
+) -> None:
+    mine = written(tmp_path, f"print('hello')\n{COMPRESSOR}")
+    result = invoke("schema", "--plugin", mine)
+    assert "every-other" in json.dumps(json.loads(result.stdout))
+    assert "hello" in result.stderr
+
+
+def test_the_list_says_which_file_a_block_is_from(tmp_path: Path) -> None:
+    mine = written(tmp_path, COMPRESSOR, "strided.py")
+    rows = invoke("list", "compressors", "--plugin", mine).stdout.splitlines()
+    assert [row.split()[-1] for row in rows if "strided.py" in row] == ["strided.py"]
+    assert "strided.py" not in invoke("list", "losses", "--plugin", mine).stdout

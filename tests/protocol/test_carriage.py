@@ -21,7 +21,7 @@ from fedsim.protocol.envelope import BEACON, Envelope
 from fedsim.protocol.errors import LocalProtocolError
 from fedsim.protocol.packing import Unpacking
 from fedsim.record.manifest import EVENTS, read_manifest
-from fedsim.wire import HEADER_BITS, Dense, Sparse, Update, ValueFormat, encode_message
+from fedsim.wire import HEADER_BITS, Dense, Empty, Sparse, Update, ValueFormat, encode_message
 from tests import methods
 from tests.algorithms.packing import COMPRESSORS, link, run, scenario
 from tests.protocol.bytewise import jobs, play
@@ -268,6 +268,10 @@ def test_a_payload_that_does_not_go_as_it_says_is_refused() -> None:
         CARRIAGE.seal(envelope, 0)
     with pytest.raises(TypeError, match="a payload of the class Foreign has no encoding"):
         CARRIAGE.seal(Envelope(Told(Foreign(VECTOR.values)), 1, 1, HEADER_BITS), 0)
+    with pytest.raises(
+        LocalProtocolError, match="a told has a payload of no bits; leave its field"
+    ):
+        CARRIAGE.seal(Envelope(Told(Empty()), 1, 1, HEADER_BITS), 0)
 
 
 def test_the_command_line_carries_bytes_and_logs_the_same(tmp_path: Path) -> None:

@@ -1,0 +1,98 @@
+"""Blocks of an installed distribution: a folder on the path, as an installer leaves it there."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .files import COMPRESSOR, NAMED, SCENARIO
+
+METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+
+
+def installed(folder: Path, name: str, points: str, code: str) -> Path:
+    """Put a distribution with one module into a folder, and return that."""
+    module, info = f"{name}.py", f"{name}-1.0.dist-info"
+    files = {
+        module: code,
+        f"{info}/METADATA": METADATA.format(name=name),
+        f"{info}/entry_points.txt": f"[fedsim.compressors]\n{points}\n",
+    }
+    files[f"{info}/RECORD"] = "".join(f"{file},,\n" for file in (*files, f"{info}/RECORD"))
+    for file, text in files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text)
+    return folder
+
+
+def fedsim(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own, with a folder on its path."""
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    return subprocess.run(
+        [sys.executable, "-m", "fedsim", *map(str, command)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(SCENARIO.replace("rounds: 10", "rounds: 2"))
+    return path
+
+
+SET = ("--set", NAMED["compressor"][1])
+
+
+def test_its_block_is_listed_and_runs(scenario: Path, tmp_path: Path) -> None:
+    code = f"print('imported')\n{COMPRESSOR}"
+    path = installed(tmp_path / "site", "others", "every-other = others:EveryOther", code)
+    listed = fedsim(path, "list", "compressors")
+    assert listed.returncode == 0, listed.stderr
+    (row,) = (line for line in listed.stdout.splitlines() if "every-other" in line)
+    assert row.split()[-1] == "others"
+    assert "imported" not in listed.stdout  # which is the command's alone
+    assert "imported" in listed.stderr
+    out = tmp_path / "out"
+    ran = fedsim(path, "run", scenario, "--out", out, *SET)
+    assert ran.returncode == 0, ran.stderr
+    assert "every-other" in (out / "base/seed-1/scenario.yaml").read_text()
+
+
+BROKEN = "import no_such_module\n"
+
+
+def test_one_that_cannot_be_imported_is_remarked_on_and_refused_where_it_is_named(
+    scenario: Path, tmp_path: Path
+) -> None:
+    path = installed(tmp_path / "site", "others", "every-other = others:EveryOther", BROKEN)
+    said = "the entry point others:EveryOther (of the package others) cannot be imported"
+    listed = fedsim(path, "list", "compressors")
+    assert listed.returncode == 0
+    assert said in words(listed.stderr)
+    assert "top-k" in listed.stdout
+    assert "every-other" not in listed.stdout
+    refused = fedsim(path, "check", scenario, *SET)
+    assert refused.returncode == 2
+    assert said in words(refused.stderr)
+    assert "Traceback" not in refused.stderr
+
+
+def test_two_packages_with_one_name_are_one_error(scenario: Path, tmp_path: Path) -> None:
+    for name in ("others", "another"):
+        installed(tmp_path / "site", name, f"every-other = {name}:EveryOther", COMPRESSOR)
+    refused = fedsim(tmp_path / "site", "check", scenario, *SET)
+    assert refused.returncode == 2
+    said = words(refused.stderr)
+    assert "'every-other' is the entry point another:EveryOther (of the package another)" in said
+    assert "the entry point others:EveryOther (of the package others)" in said
+    assert "Traceback" not in refused.stderr

@@ -12,13 +12,11 @@ from fedsim.physics.devices import DeviceModel
 from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.signals import Constant, Signal, Steps
 from fedsim.ports import ClientId, Oracle
-from fedsim.scenario import Charging, Device, Group
-from fedsim.scenario.batteries import ConstantCharging, DailyCharging, HarvestCharging
+from fedsim.scenario import Device, Group
 from fedsim.sim.setup import Member
 from fedsim.streams import stream
 
-_DAY = 86400.0
-_MONTH = 30 * _DAY
+_MONTH = 30 * 86400.0
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class Make:
         """Which traces of the radio start anywhere, and whether that of the charger does."""
         shifted = [key for key, each in self.radio.traces.items() if each.shift == "random"]
         charging = self.spec.battery.charging if self.spec.battery else None
-        return frozenset(shifted), getattr(charging, "shift", "none") == "random"
+        return frozenset(shifted), charging is not None and charging.starts_anywhere
 
     def _shifted(self, client: ClientId, seed: int) -> tuple[Rates, BatteryModel | None]:
         """Return rates and battery of a client whose traces start anywhere.
@@ -152,7 +150,7 @@ def _battery(group: Group, files: Files, findings: Findings, key: str) -> Batter
         return None
     source: Signal = Constant(0.0)
     with findings.at(key):
-        source = _source(spec.charging, files)
+        source = spec.charging.source(files.power)
     return BatteryModel(
         capacity=group.capacity,
         initial=spec.charge,
@@ -164,28 +162,6 @@ def _battery(group: Group, files: Files, findings: Findings, key: str) -> Batter
         restart=spec.restarts_at,
         source=source,
     )
-
-
-def _source(charging: Charging, files: Files) -> Signal:
-    """Return the power that a charger or a harvester offers, W."""
-    match charging:
-        case ConstantCharging():
-            return Constant(charging.power)
-        case DailyCharging():
-            return _daily(charging)
-        case HarvestCharging():
-            offered = files.power(charging.path, repeat=charging.repeat)
-            return Steps(offered.times, offered.values * charging.scale, offered.period)
-        case _:
-            return Constant(0.0)
-
-
-def _daily(charging: DailyCharging) -> Steps:
-    start, end = charging.start % _DAY, charging.end % _DAY
-    times = sorted({0.0, start, end})
-    long = (end - start) % _DAY
-    values = [charging.power if (time - start) % _DAY < long else 0.0 for time in times]
-    return Steps(times, values, _DAY)
 
 
 def _availability(

@@ -1,7 +1,7 @@
 """Scenarios: what the user writes, read from YAML into frozen specs with units resolved."""
 
 from fedsim.blocks.presets import Preset
-from fedsim.scenario.batteries import CHARGING, Battery, Charging
+from fedsim.scenario.batteries import Battery
 from fedsim.scenario.devices import DEVICES, Device
 from fedsim.scenario.fleet import Group
 from fedsim.scenario.network import (
@@ -18,11 +18,9 @@ from fedsim.scenario.schema import schema
 from fedsim.scenario.specs import Compression, ProblemSpec, Wire
 
 __all__ = [
-    "CHARGING",
     "DEVICES",
     "NETWORKS",
     "Battery",
-    "Charging",
     "Compression",
     "Device",
     "GraphNetwork",

@@ -9,6 +9,7 @@ from fedsim.blocks.own import specs_in
 from fedsim.blocks.plugins import blocks_of
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
+from fedsim.physics.charging import CHARGING
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
@@ -16,7 +17,6 @@ from fedsim.physics.slowdowns import SLOWDOWNS
 from fedsim.problems import LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
-from fedsim.scenario.batteries import CHARGING
 from fedsim.scenario.network import NETWORKS
 from fedsim.wire import COMPRESSORS
 

@@ -96,6 +96,42 @@ class RoundRobin(Sample):
         return [(first + one) % clients for one in range(clients)]
 '''
 
+AVAILABILITY = '''\
+from typing import Literal
+
+from fedsim.blocks.quantities import Duration
+from fedsim.physics.availability import Availability
+
+
+class Leaves(Availability):
+    """There until a time, and from twice that time on."""
+
+    kind: Literal["leaves"] = "leaves"
+    after: Duration
+
+    def timeline(self, rng):
+        return True, iter((self.after, 2 * self.after))
+'''
+
+CHARGING = '''\
+from typing import Literal
+
+from fedsim.blocks.quantities import Duration, Power
+from fedsim.physics.charging import Charging
+from fedsim.physics.signals import Steps
+
+
+class Pulsed(Charging):
+    """A charger that is on and off in turns."""
+
+    kind: Literal["pulsed"] = "pulsed"
+    power: Power
+    every: Duration
+
+    def source(self, read):
+        return Steps([0.0, self.every], [self.power, 0.0], 2 * self.every)
+'''
+
 SCENARIO = """\
 problem:
   loss: {kind: squared, scale: sum, l2: 1}
@@ -110,6 +146,11 @@ NAMED = {
     "compressor": (COMPRESSOR, "wire.up.compressor={kind: every-other, stride: 3}"),
     "split": (SPLIT, "problem.split.kind=round-robin"),
     "selection": (SELECTION, "participation={kind: by-turns, count: 2}"),
+    "availability": (AVAILABILITY, "fleet.0.availability={kind: leaves, after: 1 ms}"),
+    "charging": (
+        CHARGING,
+        "fleet.0.battery={charging: {kind: pulsed, power: 5 W, every: 1 ms}}",
+    ),
     "loss": (LOSS, "problem.loss.kind=huber"),
 }
 """What a plugin adds -> its text, and how a scenario names it."""

@@ -15,7 +15,7 @@ from fedsim.problems import Split
 from fedsim.record.manifest import read_manifest
 from fedsim.scenario.registries import blocks_in
 
-from .files import COMPRESSOR, LOSS, NAMED, SCENARIO, SELECTION, SPLIT
+from .files import COMPRESSOR, NAMED, SCENARIO, SELECTION, SPLIT
 
 ADDED = "\n\n".join(text for text, _ in NAMED.values())
 
@@ -76,7 +76,8 @@ def test_those_who_are_asked_are_those_that_the_file_says(scenario: Path, tmp_pa
 
 def test_several_files_and_several_blocks_a_file(scenario: Path, tmp_path: Path) -> None:
     one = written(tmp_path, COMPRESSOR, "one.py")
-    two = written(tmp_path, f"{SPLIT}\n\n{LOSS}\n\n{SELECTION}", "two.py")
+    others = [text for text, _ in NAMED.values() if text is not COMPRESSOR]
+    two = written(tmp_path, "\n\n".join(others), "two.py")
     sets = [word for _, override in NAMED.values() for word in ("--set", override)]
     result = invoke("check", scenario, *sets, "--plugin", one, "--plugin", two)
     assert result.exit_code == 0, result.output

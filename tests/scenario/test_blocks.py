@@ -7,6 +7,7 @@ import pytest
 from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
+from fedsim.physics.charging import CHARGING
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import LORA, RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
@@ -14,7 +15,6 @@ from fedsim.physics.slowdowns import SLOWDOWNS
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
 from fedsim.scenario import (
-    CHARGING,
     NETWORKS,
     dump,
     load,

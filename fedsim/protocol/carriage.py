@@ -10,6 +10,7 @@ log of a run is the same with either.
 """
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -70,12 +71,12 @@ class Carriage(ABC):
 
         return arrived
 
-    def to_client(self, receive: Receive) -> Receive:
-        """Return what a network calls for what arrives at one client."""
-        unpacking = Unpacking()
+    def to_clients(self, receive: Receive) -> Receive:
+        """Return what a network calls for what arrives at any of the clients."""
+        unpackings = defaultdict[ClientId, Unpacking](Unpacking)
 
         def arrived(client: ClientId, envelope: Envelope) -> None:
-            receive(client, self.open(envelope, SERVER, unpacking))
+            receive(client, self.open(envelope, SERVER, unpackings[client]))
 
         return arrived
 
@@ -106,9 +107,9 @@ class Values(Carriage):
         """See `Carriage.to_server`."""
         return super().to_server(receive) if self._updates else receive
 
-    def to_client(self, receive: Receive) -> Receive:
-        """See `Carriage.to_client`."""
-        return super().to_client(receive) if self._updates else receive
+    def to_clients(self, receive: Receive) -> Receive:
+        """See `Carriage.to_clients`."""
+        return super().to_clients(receive) if self._updates else receive
 
     def seal(self, envelope: Envelope, sender: ClientId) -> Envelope:  # noqa: ARG002
         """See `Carriage.seal`."""

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from fedsim.ports import SERVER, SILENCE, ClientId, Message, Silence
+from fedsim.ports import SERVER, SILENCE, ClientId, Message, Silence, node_name
 from fedsim.protocol.client import ClientEnd
 from fedsim.protocol.envelope import Envelope
 from fedsim.record.schema import Event
@@ -18,49 +18,68 @@ Handler = Callable[[Any, Any], Any]
 """`Algorithm.handle`, a coroutine function of the client and the message."""
 
 
+Failed = Callable[["asyncio.Task[None]"], None]
+"""Told of a task that has stopped answering before the world has ended."""
+
+
 class SimClient(Worker):
     """Implements `fedsim.ports.Client`.
 
     It handles one message at a time, in the order of arrival, for as long as the world
-    runs: what a handler remembers is never seen half changed.
+    runs: what a handler remembers is never seen half changed. It has a task of its own while it
+    handles messages; whoever has none to handle has no task.
     """
 
-    def __init__(self, end: ClientEnd, network: Network, equipment: Equipment) -> None:
+    def __init__(
+        self,
+        end: ClientEnd,
+        network: Network,
+        equipment: Equipment,
+        handle: Handler,
+        failed: Failed,
+    ) -> None:
         super().__init__(end, equipment)
         self._end: ClientEnd = end
         self._network = network
+        self._handle = handle
+        self._failed = failed
         self._inbox: deque[Envelope] = deque()
-        self._awaited: asyncio.Future[Envelope] | None = None
-        self._task: asyncio.Task[Any] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._handling = False
         self._aborted = False
         self._ended = False
 
-    async def run(self, handle: Handler) -> None:
-        """Answer messages until the world ends."""
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task()
-        while not self._ended:
-            if self._inbox:
-                envelope = self._inbox.popleft()
-            else:
-                self._awaited = asyncio.Future(loop=self._loop)
-                envelope = await self._awaited
-            message = self._end.open(envelope)
-            self._handling = True
-            try:
-                reply = await handle(self, message)
-            except asyncio.CancelledError:
-                if not self._aborted or self._ended:
-                    raise
-                self._recover()
-            else:
-                if self._aborted:  # it was told to stop, and had something to say all the same
-                    self.undelivered(self.id, reply)
-                    self._recover()
-                elif not self._ended:
-                    self._answer(envelope, reply)
+    async def _run(self, envelope: Envelope) -> None:
+        """Answer a message, and then those that have come meanwhile."""
+        over = False
+        try:
+            await self._respond(envelope)
+            while self._inbox and not self._ended:
+                await self._respond(self._inbox.popleft())
+            over = True
+        finally:
             self._handling = False
+            if over:
+                self._task = None
+            elif not self._ended and self._task is not None:
+                self._task.add_done_callback(self._failed)
+
+    async def _respond(self, envelope: Envelope) -> None:
+        message = self._end.open(envelope)
+        self._handling = True
+        try:
+            reply = await self._handle(self, message)
+        except asyncio.CancelledError:
+            if not self._aborted or self._ended:
+                raise
+            self._recover()
+        else:
+            if self._aborted:  # it was told to stop, and had something to say all the same
+                self.undelivered(self.id, reply)
+                self._recover()
+            elif not self._ended:
+                self._answer(envelope, reply)
+        self._handling = False
 
     def _answer(self, asked: Envelope, reply: Message | Silence) -> None:
         """Send a reply, or do what silence asks for."""
@@ -84,16 +103,25 @@ class SimClient(Worker):
             self._aborted = True
             self._task.cancel()
 
-    def end(self) -> None:
-        """Take no more messages, and answer none: the world ends."""
+    def end(self) -> "asyncio.Task[None] | None":
+        """Take no more messages, and answer none: the world ends.
+
+        Returns:
+            What it is still about, which has been cancelled; None for nothing.
+        """
         self._ended = True
+        if self._task is not None:
+            self._task.remove_done_callback(self._failed)
+            self._task.cancel()
+        return self._task
 
     def receive(self, _: ClientId, envelope: Envelope) -> None:
         """Take a message that has arrived."""
         if self._ended:
             return
-        if self._awaited is not None:
-            awaited, self._awaited = self._awaited, None
-            awaited.set_result(envelope)
-        else:
+        if self._task is not None:
             self._inbox.append(envelope)
+            return
+        self._loop = loop = asyncio.get_running_loop()
+        # Not by the loop's own way: a task that is in nobody's set needs no number to hash by.
+        self._task = asyncio.Task(self._run(envelope), loop=loop, name=node_name(self.id))

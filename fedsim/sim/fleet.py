@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 
-from fedsim.physics.topology import Route, star
+from fedsim.physics.batteries import BatteryModel
+from fedsim.physics.topology import star
 from fedsim.ports import Array, ClientId
 from fedsim.record.ledger import NO_STORES, Stores
 from fedsim.record.log import EventLog
@@ -17,119 +19,122 @@ from fedsim.sim.network.courses import Course, courses, delay
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.peers import PeerNetwork, Ways
 from fedsim.sim.network.transport import Network
+from fedsim.sim.on_demand import OnDemand, Runs
 from fedsim.sim.power.cellular import CellularRadio
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.radio import Radio
 from fedsim.sim.power.rest import RestMeter
 from fedsim.sim.power.supply import Supply
 from fedsim.sim.presence import Presence
+from fedsim.sim.roster import Roster
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.worker import Equipment
 
 
 class Fleet:
-    """What the clients are made of.
+    """What the clients are made of, each part made when it is first needed.
+
+    A client with a battery, or one that comes and goes, has a part in what happens whether or not
+    anybody speaks to it: it is there from the start.
 
     Attributes:
         rest: meters what they draw at rest.
         presence: who is there.
-        supplies: their batteries, None on mains.
+        supplies: their batteries; who is on mains is not among them.
         radios, processors: their parts.
-        up, down: their lanes.
     """
 
     def __init__(self, setup: Setup, calendar: Calendar, log: EventLog, traffic: Traffic) -> None:
+        self._setup = setup
         self._calendar = calendar
         self._log = log
         self._traffic = traffic
         self._followers: dict[ClientId, Sequence[Lane]] = {}
-        idle = [member.device.idle + member.radio.idle for member in setup.fleet]
-        self.rest = RestMeter(np.array(idle))
+        self._roster = roster = Roster.of(setup.fleet)
+        self._kinds = kinds = roster.kinds
+        self.rest = RestMeter(kinds.array(_idle))
         self.presence = Presence(calendar, log, self.rest)
-        self.supplies = [
-            self._supply(setup, client, idle[client]) for client in range(len(setup.fleet))
-        ]
-        members = list(zip(setup.fleet, self.supplies, strict=True))
-        for client, (member, supply) in enumerate(members):
+        self.supplies = {
+            client: self._supply(client) for client in kinds.where(lambda kind: kind.battery)
+        }
+        for client in kinds.where(lambda kind: kind.battery or not kind.availability.always):
+            availability, supply = roster[client].availability, self.supplies.get(client)
             self.presence.add(
-                member.availability, supply, partial(setup.rng, "availability", client)
+                client, availability, supply, partial(setup.rng, "availability", client)
             )
-        self.processors = [Processor(member.device, calendar, supply) for member, supply in members]
-        self.radios = [
-            self._radio(client, member, supply) for client, (member, supply) in enumerate(members)
-        ]
-        self.up, self.down = self._lanes(setup)
+        self.processors = OnDemand(self._processor)
+        self.radios = OnDemand(self._radio)
+        # Among peers a lane is a radio alone: the links depend on whom a message is for.
+        links = setup.topology if setup.overlay is None else None
+        self._routes = links or star(len(roster))
+        self._courses = self._chosen()
 
-    def _radio(self, client: ClientId, member: Member, supply: Supply | None) -> Radio:
+    def _processor(self, client: ClientId) -> Processor:
+        return Processor(self._roster[client].device, self._calendar, self.supplies.get(client))
+
+    def _radio(self, client: ClientId) -> Radio:
+        member, supply = self._roster[client], self.supplies.get(client)
         law, continuous = member.radio, all(rate.continuous for rate in member.rates)
         if not law.connection.stateful:
             return Radio(law, supply, continuous=continuous)
         live = self._calendar, self._log, self._traffic
         return CellularRadio(law, client, supply, *live, continuous=continuous)
 
-    def _supply(self, setup: Setup, client: ClientId, idle: float) -> Supply | None:
-        model = setup.fleet[client].battery
-        if model is None:
-            return None
-        threshold = max(model.threshold, setup.participation.least_charge)
+    def _supply(self, client: ClientId) -> Supply:
+        member = self._roster[client]
+        model = cast("BatteryModel", member.battery)  # whoever has none has no supply
+        threshold = max(model.threshold, self._setup.participation.least_charge)
         crossed = partial(self.presence.crossed, client)
-        return Supply(self._calendar, replace(model, threshold=threshold), idle, crossed)
+        return Supply(self._calendar, replace(model, threshold=threshold), _idle(member), crossed)
 
-    def _lanes(self, setup: Setup) -> tuple[list[Lane], list[Lane]]:
-        fleet = setup.fleet
-        # Among peers a lane is a radio alone: the links depend on whom a message is for.
-        links = setup.topology if setup.overlay is None else None
-        topology = links or star(len(fleet))
-        up, down = courses(
+    def _chosen(self) -> tuple[Sequence[Course], Sequence[Course]]:
+        """Return the courses of the uplinks and the downlinks."""
+        setup, kinds = self._setup, self._kinds
+        # Under LV08 every radio is a link of the network, in which it has its own trace.
+        alike = Runs.of(self._roster) if setup.sharing == "lv08" else kinds
+        return courses(
             self._calendar,
-            topology,
-            [member.rates.up for member in fleet],
-            [member.rates.down for member in fleet],
+            self._routes,
+            alike.map(lambda member: member.rates.up),
+            alike.map(lambda member: member.rates.down),
             model=setup.sharing,
-            radio_latency=[member.radio.latency for member in fleet],
-            watched=self._watched(setup),
+            radio_latency=kinds.map(lambda kind: kind.radio.latency),
+            watched=self._watched(),
             changed=self._changed,
         )
-        lane = partial(self._lane, setup)
-        ways = zip(up, topology.up, strict=True), zip(down, topology.down, strict=True)
-        return (
-            [lane(client, *way, up=True) for client, way in enumerate(ways[0])],
-            [lane(client, *way, up=False) for client, way in enumerate(ways[1])],
-        )
 
-    def _lane(
-        self, setup: Setup, client: ClientId, course: Course, route: Route, *, up: bool
-    ) -> Lane:
-        radio, rates = self.radios[client], setup.fleet[client].rates
+    def lane(self, client: ClientId, up: bool) -> Lane:  # noqa: FBT001 - once a lane
+        """Make one direction of a client's radio."""
+        radio, rates, routes = self.radios[client], self._roster[client].rates, self._routes
         law, loss, way = radio.law, radio.law.loss, "up" if up else "down"
-        rate = rates.up if up else rates.down
+        rate, route = (rates.up, routes.up) if up else (rates.down, routes.down)
+        rng, latency = self._setup.rng, law.latency + route[client].latency
         return Lane(
             client,
             radio,
-            course,
+            self._courses[0 if up else 1][client],
             # Both directions draw from a stream of one name: shadow and fading are the place's.
             rate,
-            rate.carrier(partial(setup.rng, "channel", client)),
-            loss.process(setup.rng("loss", client, way)) if loss.mean else None,
-            delay(law.latency + route.latency, setup.sharing),
+            rate.carrier(partial(rng, "channel", client)),
+            loss.process(rng("loss", client, way)) if loss.mean else None,
+            delay(latency, self._setup.sharing),
             up=up,
             mortal=not self.presence.immortal(client),
         )
 
-    def _watched(self, setup: Setup) -> list[bool]:
+    def _watched(self) -> Runs[bool]:
         """Say whose rates a battery follows; in a cell all listen at the rate of one of them."""
-        watched = [supply is not None for supply in self.supplies]
-        if not setup.cells:
-            return watched
-        groups = {member.group for member in setup.fleet if member.battery is not None}
-        return [member.group in groups for member in setup.fleet]
+        if not self._setup.cells:
+            return self._kinds.map(lambda kind: kind.battery is not None)
+        groups = {kind.group for _, kind in self._kinds.runs if kind.battery is not None}
+        return self._kinds.map(lambda kind: kind.group in groups)
 
-    def network(self, setup: Setup) -> Network:
-        """Return the network that these lanes make."""
-        ends = self._calendar, self.up, self.down, self._log, self._traffic
-        if not setup.cells:
+    def network(self) -> Network:
+        """Return the network that the lanes make."""
+        ends = self._calendar, self.lane, self._log, self._traffic
+        if not self._setup.cells:
             return Network(*ends)
-        return CellNetwork(*ends, [member.group for member in setup.fleet], self._follow)
+        return CellNetwork(*ends, self._kinds, self._follow)
 
     def _follow(self, client: ClientId, lanes: Sequence[Lane]) -> None:
         """Let the downlinks of all these lanes go at the rate of one client's."""
@@ -141,21 +146,22 @@ class Fleet:
             for lane in self._followers.get(client, ()):
                 lane.radio.change(up, rate)
 
-    def peer_network(self, setup: Setup) -> PeerNetwork:
-        """Return the network that these lanes make among peers."""
-        ways = Ways(self._calendar, setup.topology, self._watched(setup), self._changed)
-        return PeerNetwork(self._calendar, self.up, self.down, self._log, self._traffic, ways)
+    def peer_network(self) -> PeerNetwork:
+        """Return the network that the lanes make among peers."""
+        ways = Ways(self._calendar, self._setup.topology, self._watched(), self._changed)
+        return PeerNetwork(self._calendar, self.lane, self._log, self._traffic, ways)
 
-    def equipment(self, setup: Setup, client: ClientId, looks: set[str]) -> Equipment:
+    def equipment(self, client: ClientId, looks: set[str]) -> Equipment:
         """Return what a client works with; `looks` takes note of what its method looks at."""
+        setup = self._setup
         return Equipment(
             calendar=self._calendar,
             processor=self.processors[client],
-            supply=self.supplies[client],
+            supply=self.supplies.get(client),
             evaluator=setup.evaluator,
             log=self._log,
             traffic=self._traffic,
-            oracle=setup.fleet[client].oracle,
+            oracle=self._roster[client].oracle,
             state=setup.algorithm.memory(setup.initial),
             rng=setup.rng,
             take_back=setup.algorithm.undelivered,
@@ -164,12 +170,15 @@ class Fleet:
 
     def joules(self) -> Array:
         """Return what each client spent beyond its idle power, shape (M,)."""
-        parts = zip(self.processors, self.radios, strict=True)
-        return np.array([processor.joules + radio.joules for processor, radio in parts])
+        spent = np.zeros(len(self._roster))
+        for parts in (self.processors, self.radios):
+            for client, part in parts.items():
+                spent[client] += part.joules
+        return spent
 
     def stores(self) -> Stores:
         """Return what the batteries say of themselves."""
-        held = [(n, supply) for n, supply in enumerate(self.supplies) if supply is not None]
+        held = list(self.supplies.items())
         if not held:
             return NO_STORES
         for _, supply in held:
@@ -191,3 +200,8 @@ class Fleet:
         initial, final, charged, drained, delivered, settled, resolution = np.array(rows).T
         account = initial, final, charged, drained, delivered
         return Stores(clients, *account, depletions, settled, resolution)
+
+
+def _idle(member: Member) -> float:
+    """Return what a client draws at rest, W."""
+    return member.device.idle + member.radio.idle

@@ -42,11 +42,12 @@ class Peers:
     ) -> None:
         self._presence = fleet.presence
         self._method = cast("PeerMethod", setup.algorithm)
-        self.network = fleet.peer_network(setup)
+        self.network = fleet.peer_network()
         self._rounds = PeerRounds(range(len(setup.fleet)), observer, traffic)
         self._nodes = [self._node(setup, fleet, n, looks) for n in range(len(setup.fleet))]
         received = [setup.carriage.to_server(node.receive) for node in self._nodes]
         self.network.join(received, self._undelivered)
+        self.network.prepare(fleet.supplies)
         self._there = set(range(len(setup.fleet)))
         self._lost: set[ClientId] = set()
         self._tasks: dict[ClientId, asyncio.Task[None]] = {}
@@ -68,7 +69,7 @@ class Peers:
         return SimNode(
             end,
             self.network,
-            fleet.equipment(setup, number, looks),
+            fleet.equipment(number, looks),
             initial=setup.initial,
             weights=overlay.weights(number),
             commit=self._commit,

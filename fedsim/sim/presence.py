@@ -44,31 +44,36 @@ class Presence:
         self._calendar = calendar
         self._log = log
         self._rest = rest
-        self._supplies: list[Supply | None] = []
+        self._supplies: dict[ClientId, Supply] = {}
         self._offline: dict[ClientId, float] = {}  # since when
-        self._toggles: list[Iterator[float]] = []
+        self._toggles: dict[ClientId, Iterator[float]] = {}
         self._gone: set[ClientId] = set()  # for good
-        self._immortal: list[bool] = []
+        self._mortal: set[ClientId] = set()  # who may have to break off
         self._shares: dict[ClientId, tuple[float, np.random.Generator]] = {}
         self._news: asyncio.Future[None] | None = None
 
     def add(
         self,
+        client: ClientId,
         availability: Availability,
         supply: Supply | None,
         rng: Callable[[], np.random.Generator],
     ) -> None:
-        """Take in the next client, before time begins."""
-        client = len(self._supplies)
+        """Take in a client that may not always be there, before time begins.
+
+        Whoever is not taken in always is.
+        """
         always = availability.always
         own = _UNUSED if always else rng()  # a stream takes its time to make
         online, toggles = availability.timeline(own)
-        self._supplies.append(supply)
-        self._toggles.append(toggles)
+        if supply is not None:
+            self._supplies[client] = supply
+        self._toggles[client] = toggles
         if availability.chance < 1:
             self._shares[client] = availability.chance, own
-        self._immortal.append(supply is None and always)
-        self.calm = self.calm and self._immortal[-1]
+        if supply is not None or not always:
+            self._mortal.add(client)
+            self.calm = False
         if not online:
             self._offline[client] = 0.0
             self._write(Event.OFFLINE, client)
@@ -79,23 +84,23 @@ class Presence:
 
     def immortal(self, client: ClientId) -> bool:
         """Say whether a client never has to break off."""
-        return self._immortal[client]
+        return client not in self._mortal
 
     def there(self, client: ClientId) -> bool:
         """Say whether a client can be reached now."""
-        supply = self._supplies[client]
+        supply = self._supplies.get(client)
         return client not in self._offline and (supply is None or supply.store.alive)
 
     def obstacle(self, client: ClientId) -> str:
         """Return why a client cannot take part in a round that begins now; empty if it can."""
-        supply = self._supplies[client]
+        supply = self._supplies.get(client)
         if supply is not None and not supply.ready:
             return LOW if supply.store.alive else EMPTY
         return OFFLINE if client in self._offline else ""
 
     def charge(self, client: ClientId) -> float:
         """Return the state of charge of a client's battery; NaN on mains."""
-        supply = self._supplies[client]
+        supply = self._supplies.get(client)
         return nan if supply is None else supply.share
 
     def turns_up(self, client: ClientId) -> bool:
@@ -147,7 +152,7 @@ class Presence:
             self.dead -= 1
             self._write(Event.CHARGED, client, self._rest.switch_on(client, now))
         self._tell()  # before it draws anything, and perhaps falls below its threshold by that
-        supply = self._supplies[client]
+        supply = self._supplies.get(client)
         if crossing is Crossing.CHARGED and supply is not None:
             supply.switch_on()
 
@@ -186,7 +191,7 @@ class Presence:
         return f"nobody can take part any more: {counted}"
 
     def _may_return(self, client: ClientId) -> bool:
-        supply = self._supplies[client]
+        supply = self._supplies.get(client)
         return client not in self._gone and (supply is None or supply.recovers())
 
 

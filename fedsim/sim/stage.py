@@ -1,11 +1,10 @@
 """The stage: where the clients answer while the server serves, and how that comes to its end."""
 
 import asyncio
-from collections.abc import Sequence
 
-from fedsim.ports import node_name
 from fedsim.protocol.stopping import RunStopped
 from fedsim.sim.client import SimClient
+from fedsim.sim.on_demand import OnDemand
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Method
 
@@ -14,9 +13,19 @@ ENDED = "the algorithm has ended"
 
 
 class Stage:
-    """Runs the server's coroutine in the main task, and every client in one of its own."""
+    """Runs the server's coroutine in the main task, and ends what the clients are about.
 
-    def __init__(self, method: Method, server: SimServer, clients: Sequence[SimClient]) -> None:
+    Args:
+        method: what the server serves.
+        server: that serves it.
+        clients: those that have been spoken to so far.
+
+    Attributes:
+        over: whether the world has ended: nobody answers any more.
+    """
+
+    def __init__(self, method: Method, server: SimServer, clients: OnDemand[SimClient]) -> None:
+        self.over = False
         self._method = method
         self._server = server
         self._clients = clients
@@ -37,26 +46,18 @@ class Stage:
     async def run(self) -> str:
         """Return why it ended; the first client that fails ends it, too."""
         self._main = asyncio.current_task()
-        tasks = [self._answering(client) for client in self._clients]
         try:
             return await self._served()
         finally:
-            for client, task in zip(self._clients, tasks, strict=True):
-                client.end()
-                task.remove_done_callback(self._fail)
-                task.cancel()
+            self.over = True
+            # In order: what is broken off stands in the log.
+            tasks = [task for client in self._clients.in_order() if (task := client.end())]
             ends = await asyncio.gather(*tasks, return_exceptions=True)
             for end in ends:  # a handler may fail as it is cancelled, too
                 if isinstance(end, Exception) and not self._failures:
                     raise end
 
-    def _answering(self, client: SimClient) -> asyncio.Task[None]:
-        answering = client.run(self._method.handle)
-        task = asyncio.create_task(answering, name=node_name(client.id))
-        task.add_done_callback(self._fail)
-        return task
-
-    def _fail(self, task: asyncio.Task[None]) -> None:
+    def fail(self, task: asyncio.Task[None]) -> None:
         """End the run: a client has stopped answering before the world has ended."""
         failure = _failure(task)
         if isinstance(failure, KeyboardInterrupt | SystemExit):

@@ -5,6 +5,7 @@ from typing import cast
 
 from fedsim.ports import ClientId, Message
 from fedsim.protocol.client import ClientEnd
+from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.packing import Packing
 from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import ServerEnd
@@ -14,6 +15,7 @@ from fedsim.sim.client import SimClient
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.observer import Observer
+from fedsim.sim.on_demand import OnDemand
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Method, Setup
 from fedsim.sim.stage import Stage
@@ -23,7 +25,8 @@ class Star:
     """Assembles the server and its clients, and lets them run.
 
     Attributes:
-        server, clients: its parts.
+        server: its server.
+        clients: those that have been spoken to so far.
         network: the lanes between them.
         remedy: what helps where everybody waits.
     """
@@ -46,16 +49,19 @@ class Star:
         self._log = log
         self._traffic = traffic
         self._looks = looks
-        self.network = fleet.network(setup)
+        self._setup = setup
+        self.network = fleet.network()
         self.server = self._make_server(setup)
-        self.clients = [self._make_client(setup, number) for number in range(len(setup.fleet))]
+        self.clients = OnDemand(self._make_client)
         carriage = setup.carriage
         self.network.connect(
             carriage.to_server(self.server.receive),
-            [carriage.to_client(client.receive) for client in self.clients],
+            carriage.to_clients(self._received),
             self._undelivered,
         )
-        self._stage = Stage(cast("Method", setup.algorithm), self.server, self.clients)
+        self.network.prepare(fleet.supplies)
+        self._method = cast("Method", setup.algorithm)
+        self._stage = Stage(self._method, self.server, self.clients)
         self.run, self.stop = self._stage.run, self._stage.stop
 
     def _make_server(self, setup: Setup) -> SimServer:
@@ -83,7 +89,8 @@ class Star:
         silence, header = setup.silence, setup.header_bits
         return ServerEnd(clients, selection, policy, silence, header, setup.carriage)
 
-    def _make_client(self, setup: Setup, number: int) -> SimClient:
+    def _make_client(self, number: ClientId) -> SimClient:
+        setup = self._setup
         end = ClientEnd(
             number,
             Packing(partial(setup.packer_up, number)),
@@ -91,16 +98,23 @@ class Star:
             header_bits=setup.header_bits,
             carriage=setup.carriage,
         )
-        equipment = self._fleet.equipment(setup, number, self._looks)
-        return SimClient(end, self.network, equipment)
+        equipment = self._fleet.equipment(number, self._looks)
+        client = SimClient(end, self.network, equipment, self._method.handle, self._stage.fail)
+        if self._stage.over:
+            client.end()
+        return client
 
     # -- what happens ------------------------------------------------------------------
 
     def lose(self, client: ClientId) -> None:
         """Let a client break off all that it does: it has gone, or its battery is empty."""
-        self.clients[client].abort()
+        if client in self.clients:
+            self.clients[client].abort()
         self.network.abort(client)
         self.server.lose(client)
+
+    def _received(self, client: ClientId, envelope: Envelope) -> None:
+        self.clients[client].receive(client, envelope)
 
     def _undelivered(self, client: ClientId, message: Message) -> None:
         self.clients[client].undelivered(client, message)

@@ -53,10 +53,10 @@ class Network:
         self._log = EventLog(Path("never written"), len(models), lambda _: None)
         made = setup(members=fleet(*[(SLOW, model) for model in models]), server=server)
         parts = Fleet(made, self.env, self._log, self.traffic)
-        self.radios, self.star = parts.radios, parts.network(made)
+        self.radios, self.star = parts.radios, parts.network()
         down = partial(self._receive, up=False)
         receive = partial(self._receive, up=True)
-        self.star.connect(receive, [down] * len(models), lambda *_: None)
+        self.star.connect(receive, down, lambda *_: None)
 
     def _receive(self, client: ClientId, envelope: Envelope, *, up: bool) -> None:
         self.arrived.append(Sent(self.env.now, client, envelope.bits, up))

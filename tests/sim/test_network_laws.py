@@ -128,7 +128,7 @@ def test_a_radio_spends_the_integral_of_its_power(
             least += per_bit * passed if span.arrived or capacity == inf else 0.0
         joules = network.radios[client].joules
         assert least * (1 - 1e-9) - 1e-9 <= joules <= most * (1 + 1e-9) + 1e-9
-    spent = sum(radio.joules for radio in network.radios)
+    spent = sum(radio.joules for radio in network.radios.values())
     assert network.traffic.joules == pytest.approx(spent, rel=1e-9, abs=1e-12)
 
 

@@ -195,7 +195,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _report(self) -> str:
         """Name every task that waits, and where."""
-        tasks = sorted(asyncio.all_tasks(self), key=hash)
+        tasks = sorted(asyncio.all_tasks(self), key=_place)
         lines = [f"  {task.get_name()} waits in {_where(task)}" for task in tasks]
         more = len(lines) - _MOST_REPORTED
         shown = lines[:_MOST_REPORTED] + ([f"  ... and {more} more"] if more > 0 else [])
@@ -223,6 +223,11 @@ def simulate(main: Coroutine[Any, Any, T], calendar: Calendar | None = None) -> 
 
 def _nothing() -> None:
     """Be ready, so that the calendar takes no further step."""
+
+
+def _place(task: "asyncio.Task[Any]") -> tuple[int, str]:
+    """Return what tasks are put in order by: others than the loop's own come first, by name."""
+    return (hash(task), "") if isinstance(task, SimTask) else (0, task.get_name())
 
 
 def _where(task: "asyncio.Task[Any]") -> str:

@@ -15,7 +15,9 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, LOST
 from fedsim.sim.network.passages import Transfer
-from fedsim.sim.network.transport import Network
+from fedsim.sim.network.transport import MakeLane, Network
+from fedsim.sim.on_demand import Runs
+from fedsim.sim.setup import Member
 
 DOWN = False
 """The direction of all that is broadcast."""
@@ -56,9 +58,9 @@ class CellNetwork(Network):
 
     Args:
         calendar: the simulated time.
-        up, down: the lanes of all clients.
+        lane: makes a lane.
         log, traffic: where messages are written down and charged.
-        groups: the cell of each client.
+        kinds: what the clients are like; each group is a cell.
         follow: see `Follow`.
 
     Raises:
@@ -68,20 +70,19 @@ class CellNetwork(Network):
     def __init__(
         self,
         calendar: Calendar,
-        up: Sequence[Lane],
-        down: Sequence[Lane],
+        lane: MakeLane,
         log: EventLog,
         traffic: Traffic,
-        groups: Sequence[int],
+        kinds: Runs[Member],
         follow: Follow,
     ) -> None:
-        if any(lane.signal is not None for lane in down):
+        if any(kind.rates.down.signal is not None for _, kind in kinds.runs):
             raise TypeError("a cell's broadcast needs constant rates, and a radio has a trace")
-        super().__init__(calendar, up, down, log, traffic)
+        super().__init__(calendar, lane, log, traffic)
         self._log = log
-        self._groups = groups
+        self._groups = kinds.map(lambda kind: kind.group)
         self._follow = follow
-        self._cells = {group: Cell(lane.packets) for group, lane in zip(groups, down, strict=True)}
+        self._cells = {kind.group: Cell(kind.radio.packaging) for _, kind in kinds.runs}
 
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
         """Take a message for some clients; it is charged once for every cell they are in."""

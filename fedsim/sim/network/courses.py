@@ -1,7 +1,7 @@
 """Courses: how the bits of one lane's messages flow, chosen once, when the network is built."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, overload
 
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.topology import Topology
@@ -14,6 +14,7 @@ from fedsim.sim.network.limits import Rate, peak, scaled
 from fedsim.sim.network.passages import OpenCourse, TracedCourse, Transfer, WatchedCourse
 from fedsim.sim.network.pipes import Changed, Link, Path
 from fedsim.sim.network.planning import Plan, Way, ways
+from fedsim.sim.on_demand import OnDemand, Runs
 
 T = TypeVar("T")
 
@@ -101,7 +102,7 @@ def courses(
     radio_latency: Sequence[float] = (),
     watched: Sequence[bool] = (),
     changed: RateChanged | None = None,
-) -> tuple[list[Course], list[Course]]:
+) -> tuple[Sequence[Course], Sequence[Course]]:
     """Choose the cheapest exact course for every client's uplink and downlink.
 
     A lane carries one message at a time, so a link with room for what all of its lanes can
@@ -120,18 +121,21 @@ def courses(
         changed: who is told, at the end of the instant, with 0 at the end of a message. What
             runs at a constant rate on an open course is not told.
     """
-    fluid, lanes = Fluid(calendar), ways(topology, up, down, watched)
-    told = [_told(lane, changed) for lane in lanes]
+    fluid, clients = Fluid(calendar), len(up)
+    seen = Runs.of(watched) if watched else Runs([(clients, False)])
+    both = ways(topology, Runs.of(up), Runs.of(down), seen)
     if model == "lv08":
+        lanes = [way._replace(client=n) for each in both for n, way in enumerate(each)]
         paths = lv08.paths(fluid, topology, lanes, radio_latency)
         factor = lv08.BANDWIDTH_FACTOR
         made: list[Course] = [
-            FluidCourse(fluid, path, factor, tell) for path, tell in zip(paths, told, strict=True)
+            FluidCourse(fluid, path, factor, _told(lane, changed))
+            for path, lane in zip(paths, lanes, strict=True)
         ]
-    else:
-        chooser = _Chooser(calendar, fluid, topology, lanes)
-        made = [chooser.course(number, tell) for number, tell in enumerate(told)]
-    return made[: len(up)], made[len(up) :]
+        return made[:clients], made[clients:]
+    chooser = _Chooser(calendar, fluid, topology, [*both[0].runs, *both[1].runs])
+    one, other = (Courses(each, chooser, changed) for each in both)
+    return one, other
 
 
 def _told(lane: Way, changed: RateChanged | None) -> Changed | None:
@@ -142,21 +146,50 @@ def _told(lane: Way, changed: RateChanged | None) -> Changed | None:
     return lambda _, rate: changed(client, up, rate)
 
 
+class Courses(Sequence[Course]):
+    """The courses of one direction by client, each chosen when it is first asked for."""
+
+    def __init__(self, ways: Runs[Way], chooser: "_Chooser", changed: RateChanged | None) -> None:
+        self._ways = ways
+        self._chooser = chooser
+        self._changed = changed
+        self._made = OnDemand(self._course)
+
+    def _course(self, client: ClientId) -> Course:
+        way = self._ways[client]._replace(client=client)
+        return self._chooser.course(way, _told(way, self._changed))
+
+    def __len__(self) -> int:
+        return len(self._ways)
+
+    @overload
+    def __getitem__(self, index: int) -> Course: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Course]: ...
+    def __getitem__(self, index: int | slice) -> Course | Sequence[Course]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        return self._made[index]
+
+
 class _Chooser:
     """Makes the links that are needed, each of them once."""
 
     def __init__(
-        self, calendar: Calendar, fluid: Fluid, topology: Topology, lanes: Sequence[Way]
+        self,
+        calendar: Calendar,
+        fluid: Fluid,
+        topology: Topology,
+        lanes: Sequence[tuple[int, Way]],
     ) -> None:
         self._calendar = calendar
         self._fluid = fluid
         self._links = topology.links
         self._plan = Plan(topology, lanes)
-        self._lanes = lanes
         self._fair: dict[int, FairLink] = {}
         self._fluid_links: dict[int, Link] = {}
 
-    def course(self, lane: int, changed: Changed | None) -> Course:
+    def course(self, lane: Way, changed: Changed | None) -> Course:
         """Return the cheapest exact course of a lane."""
         kept = self._plan.links(lane)
         if not kept:
@@ -166,8 +199,8 @@ class _Chooser:
         path = self._fluid.path([self._fluid_link(link) for link in kept])
         return FluidCourse(self._fluid, path, 1.0, changed)
 
-    def _open(self, lane: int, changed: Changed | None) -> Course:
-        if self._lanes[lane].rate.signal is None:
+    def _open(self, lane: Way, changed: Changed | None) -> Course:
+        if lane.rate.signal is None:
             return OpenCourse(self._calendar)
         if changed is None:
             return TracedCourse(self._calendar)

@@ -64,7 +64,7 @@ def paths(
         lanes: the uplinks by client, and then the downlinks.
         radio_latency: by client, one way, s.
     """
-    plan, clients = Plan(topology, lanes), len(lanes) // 2
+    plan, clients = Plan(topology, [(1, lane) for lane in lanes]), len(lanes) // 2
     links = [
         fluid.link(scaled(link.capacity, BANDWIDTH_FACTOR), plan.discipline(n), plan.users(n))
         for n, link in enumerate(topology.links)

@@ -22,7 +22,7 @@ from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, LOST, Manifest
 from fedsim.sim.network.pipes import Changed, Link
-from fedsim.sim.network.transport import Network, Undelivered
+from fedsim.sim.network.transport import MakeLane, Network, Undelivered
 
 Arrived = Callable[[ClientId, Envelope], None]
 """Takes what has arrived, with the number of its sender."""
@@ -162,7 +162,7 @@ class PeerNetwork(Network):
 
     Args:
         calendar: the simulated time.
-        up, down: the lanes of all nodes, as if no link were between them.
+        lane: makes a node's lane, as if no link were between it and others.
         log, traffic: where messages are written down and charged.
         ways: how bits get from one to another.
     """
@@ -170,25 +170,22 @@ class PeerNetwork(Network):
     def __init__(
         self,
         calendar: Calendar,
-        up: Sequence[Lane],
-        down: Sequence[Lane],
+        lane: MakeLane,
         log: EventLog,
         traffic: Traffic,
         ways: Ways,
     ) -> None:
-        super().__init__(calendar, up, down, log, traffic)
+        super().__init__(calendar, lane, log, traffic)
         self.books = PeerManifest(calendar, log)
         self._ways = ways
-        self._open = [(lane.course, lane.latency) for lane in up]
+        self._alone: dict[ClientId, tuple[Course, float]] = {}  # the uplinks, as they were made
         self._arrived: Sequence[Arrived] = ()
         self._gone: set[ClientId] = set()
 
     def join(self, nodes: Sequence[Arrived], undelivered: Undelivered) -> None:
         """Say who takes what arrives at each node, and who is told of what is lost."""
         self._arrived = nodes
-        self._undelivered = undelivered
-        for up, down in zip(self._up, self._down, strict=True):
-            up.receive, down.receive = self._hand_on, self._hand_over
+        self.connect(self._hand_on, self._hand_over, undelivered)
 
     def send(self, sender: ClientId, receivers: Sequence[ClientId], envelope: Envelope) -> None:
         """Take a message for each of some nodes; its bits are charged from here on."""
@@ -201,7 +198,7 @@ class PeerNetwork(Network):
         """Start a message, at once where its lane is free."""
         if lane.up and lane.current is None:
             course, latency = self._ways.way(lane.client, _parcel(envelope).receiver)
-            own, least = self._open[lane.client]
+            own, least = self._alone.setdefault(lane.client, (lane.course, lane.latency))
             lane.lead(own if course is None else course, least + latency)
         super()._queue(lane, envelope)
 

@@ -5,7 +5,8 @@ radio and route, and then its bits flow: at the radio's rate at most, and at its
 links on its route. It has arrived when its last bit has.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from fedsim.ports import ClientId, Message
 from fedsim.protocol.envelope import Envelope
@@ -14,13 +15,22 @@ from fedsim.record.rounds import Traffic
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane, Receive
 from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, Manifest
+from fedsim.sim.on_demand import OnDemand
+
+MakeLane = Callable[[ClientId, bool], Lane]
+"""Makes the lane of a client, up to the server or down from it."""
 
 Undelivered = Callable[[ClientId, Message], None]
 """Told of a client's message that its sender knows to be lost."""
 
 
 class Network:
-    """The lanes between one server and its clients.
+    """The lanes between one server and its clients, each made for its first message.
+
+    Args:
+        calendar: the simulated time.
+        lane: makes one.
+        log, traffic: where messages are written down and charged.
 
     Attributes:
         books: the bits that it took, delivered and lost.
@@ -29,26 +39,34 @@ class Network:
     def __init__(
         self,
         calendar: Calendar,
-        up: Sequence[Lane],
-        down: Sequence[Lane],
+        lane: MakeLane,
         log: EventLog,
         traffic: Traffic,
     ) -> None:
         self._calendar = calendar
         self._traffic = traffic
-        self._up = up
-        self._down = down
+        self._make = lane
+        self._up = OnDemand(partial(self._made, up=True))
+        self._down = OnDemand(partial(self._made, up=False))
         self.books = Manifest(calendar, log)
         self._starting: dict[float, list[tuple[Lane, int]]] = {}  # by when their bits will flow
+        self._receive: dict[bool, Receive]  # by whether it has come up
         self._undelivered: Undelivered
 
-    def connect(
-        self, server: Receive, clients: Sequence[Receive], undelivered: Undelivered
-    ) -> None:
-        """Say who takes what arrives at the server and at each client, and what is lost."""
-        for up, down, client in zip(self._up, self._down, clients, strict=True):
-            up.receive, down.receive = server, client
+    def connect(self, server: Receive, client: Receive, undelivered: Undelivered) -> None:
+        """Say who takes what arrives at the server and at the clients, and what is lost."""
+        self._receive = {True: server, False: client}
         self._undelivered = undelivered
+
+    def prepare(self, clients: Iterable[ClientId]) -> None:
+        """Make the lanes of clients whose batteries have to hear how they end."""
+        for client in clients:
+            self._down[client], self._up[client]
+
+    def _made(self, client: ClientId, *, up: bool) -> Lane:
+        lane = self._make(client, up)
+        lane.receive = self._receive[up]
+        return lane
 
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
         """Take a message for each of some clients; its bits are charged from here on."""
@@ -195,10 +213,10 @@ class Network:
 
     def close(self) -> None:
         """End the world: log what is in flight, with what it has cost."""
-        for lane in (*self._down, *self._up):
+        for lane in (*self._down.in_order(), *self._up.in_order()):
             for envelope in lane.messages():
                 self._break_off(lane, envelope, IN_FLIGHT)
-        for lane in self._up:
+        for lane in self._up.in_order():
             lane.radio.off()
 
     def _break_off(self, lane: Lane, envelope: Envelope, why: str) -> None:

@@ -1,0 +1,94 @@
+"""What is made when it is first asked for: of a million clients, those that are spoken to."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, groupby
+from typing import TypeVar, overload
+
+import numpy as np
+
+from fedsim.ports import Array
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+class OnDemand(dict[int, T]):
+    """A table that makes the entry of a number when it is first looked up.
+
+    Who looks with `in` or `get` makes nothing.
+
+    Args:
+        make: returns the entry of a number.
+    """
+
+    def __init__(self, make: Callable[[int], T]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, number: int) -> T:
+        made = self[number] = self._make(number)
+        return made
+
+    def in_order(self) -> list[T]:
+        """Return what has been made, by number: when it was made changes nothing."""
+        return [self[number] for number in sorted(self)]
+
+
+class Runs(Sequence[T]):
+    """A sequence in which many in a row may be alike, and are kept once.
+
+    Args:
+        runs: how many there are of what, in order.
+    """
+
+    def __init__(self, runs: Iterable[tuple[int, T]]) -> None:
+        self.runs = [(count, item) for count, item in runs if count]
+        self._ends = list(accumulate(count for count, _ in self.runs))
+
+    @classmethod
+    def of(cls, items: Sequence[T]) -> "Runs[T]":
+        """Return a sequence as runs of what is the same object."""
+        if isinstance(items, cls):
+            return items
+        alike = (list(own) for _, own in groupby(items, id))
+        return cls((len(own), own[0]) for own in alike)
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(f"there are {len(self)} items, from 0, and no item {index}")
+        return self.runs[bisect_right(self._ends, index)][1]
+
+    def map(self, of: Callable[[T], S]) -> "Runs[S]":
+        """Return what a function makes of each; it is asked once for those that are alike."""
+        return Runs((count, of(item)) for count, item in self.runs)
+
+    def where(self, holds: Callable[[T], object]) -> Iterator[int]:
+        """Yield the places of those of which something holds."""
+        for (count, item), end in zip(self.runs, self._ends, strict=True):
+            if holds(item):
+                yield from range(end - count, end)
+
+    def array(self, of: Callable[[T], float]) -> Array:
+        """Return a figure of each as an array."""
+        figures = [of(item) for _, item in self.runs]
+        return np.repeat(np.array(figures, np.float64), [count for count, _ in self.runs])
+
+
+def joint(first: Runs[T], second: Runs[S]) -> Runs[tuple[T, S]]:
+    """Return the pairs of two sequences of one length, in as few runs as there are."""
+    ends = sorted({*first._ends, *second._ends})
+    begins = [0, *ends[:-1]]
+    return Runs(
+        (end - begin, (first[begin], second[begin]))
+        for begin, end in zip(begins, ends, strict=True)
+    )

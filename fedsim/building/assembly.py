@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 
 from fedsim.building.surroundings import Surroundings
 from fedsim.computing import Evaluator, OneByOne
@@ -10,7 +11,9 @@ from fedsim.ports import Array, ClientId, Oracle, Packer
 from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.participation import Participation
 from fedsim.scenario import Scenario
-from fedsim.sim.setup import Method, Setup
+from fedsim.sim.on_demand import Runs
+from fedsim.sim.roster import Roster
+from fedsim.sim.setup import Member, Method, Setup
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS
 
@@ -60,15 +63,9 @@ def assemble(
         policy: who is asked, and when a round closes.
         numerics: what is computed.
     """
-    fleet = [
-        around.makes[number].member(client, oracle, seed)
-        for client, (number, oracle) in enumerate(
-            zip(around.members, numerics.oracles, strict=True)
-        )
-    ]
     return Setup(
         algorithm=numerics.algorithm,
-        fleet=fleet,
+        fleet=_roster(around, numerics.oracles, seed),
         initial=numerics.initial,
         smoothness=numerics.smoothness,
         weights=numerics.weights,
@@ -89,3 +86,19 @@ def assemble(
         participation=policy,
         stop=scenario.stop,
     )
+
+
+def _roster(around: Surroundings, oracles: Sequence[Oracle], seed: int) -> Roster:
+    """Return the clients: one of each group, and the others when they are asked for."""
+
+    def member(client: ClientId) -> Member:
+        return around.makes[around.members[client]].member(client, oracles[client], seed)
+
+    runs: list[tuple[int, Member]] = []
+    client = 0
+    for number, own in groupby(around.members):
+        size = sum(1 for _ in own)
+        each = size if around.makes[number].alike else 1
+        runs += [(each, member(first)) for first in range(client, client + size, each)]
+        client += size
+    return Roster(Runs(runs), member)

@@ -50,6 +50,11 @@ class Make:
         """What it is called in messages."""
         return f"{self.spec.device.kind} over {self.spec.radio.kind}"
 
+    @property
+    def alike(self) -> bool:
+        """Whether they come and go by one law, and differ in no more than where traces start."""
+        return not isinstance(self.availability, Mapping)
+
     def least_compute(self, operations: float, samples: float) -> float:
         """Return the seconds that a task takes at the very least."""
         return self.spec.device.slowdown.least * self.device.nominal(operations, samples)

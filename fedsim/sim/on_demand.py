@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from typing import TypeVar, overload
 
 import numpy as np
@@ -87,8 +87,4 @@ class Runs(Sequence[T]):
 def joint(first: Runs[T], second: Runs[S]) -> Runs[tuple[T, S]]:
     """Return the pairs of two sequences of one length, in as few runs as there are."""
     ends = sorted({*first._ends, *second._ends})
-    begins = [0, *ends[:-1]]
-    return Runs(
-        (end - begin, (first[begin], second[begin]))
-        for begin, end in zip(begins, ends, strict=True)
-    )
+    return Runs((end - begin, (first[begin], second[begin])) for begin, end in pairwise([0, *ends]))

@@ -82,9 +82,9 @@ class Watch:
     def look(self, server: SimServer) -> None:
         """Compare the two ends."""
         assert self.world is not None
-        held = [client.state.held for client in star(self.world).clients]
+        held = [client.state.held for client in star(self.world).clients.in_order()]
         coming = [reply.message for reply in server._end.late]
-        for lane in self.world.actors.network._up:
+        for lane in self.world.actors.network._up.in_order():
             waiting = [lane.current, *lane.queue]
             coming += [envelope.message for envelope in waiting if envelope is not None]
         deltas = [message.delta.values for message in coming if isinstance(message, Innovation)]

@@ -22,14 +22,13 @@ from math import sqrt
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
+from fedsim.algorithms.base import Concern, ProblemInfo
+from fedsim.algorithms.coins import FullRounds, odds
 from fedsim.algorithms.error_feedback import Difference, FullDifference
 from fedsim.algorithms.local import shares
 from fedsim.algorithms.remedies import long_step
 from fedsim.algorithms.shared_messages import Model
-from fedsim.algorithms.step_sizes import StepSize
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Noted, Payload, Server
 
@@ -66,7 +65,7 @@ class Estimate:
         self.gradient = self.gradient - told.note
 
 
-class Marina(Algorithm):
+class Marina(FullRounds):
     """MARINA: compressed differences of gradients, and full ones now and then, by a coin."""
 
     kind: Literal["marina"] = "marina"
@@ -83,13 +82,8 @@ class Marina(Algorithm):
     }
     synchronous: ClassVar[str] = "one coin decides for all clients what they send"
 
-    step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')
-    probability: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="p, of a round in full; 1/(1 + omega) of the uplink's compressor where it is"
-        " not given, which is k/d for rand-k",
+    probability: float | None = odds(
+        "1/(1 + omega) of the uplink's compressor where it is not given, which is k/d for rand-k"
     )
 
     def configured(self, info: ProblemInfo) -> Self:
@@ -105,14 +99,15 @@ class Marina(Algorithm):
                 " pp-marina, ef21 or diana"
             )
             raise ParameterError("kind", text)
-        ready = super().configured(info)
-        if ready.probability is not None:
-            return ready
-        return ready.model_copy(update={"probability": 1 / (1 + info.uplink.constant)})
+        return super().configured(info)
+
+    def usual(self, info: ProblemInfo) -> float:
+        """Return p where it is not given: 1/(1 + omega)."""
+        return 1 / (1 + info.uplink.constant)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Return that the step is longer than that of theorem 2.1."""
-        omega, p, gamma = info.uplink.constant, self._p, float(self.step_size)
+        omega, p, gamma = info.uplink.constant, self.p, float(self.step_size)
         shares, squares = info.shares, info.client_smoothness() ** 2
         # With equal shares it is theorem 2.1; the noise of client i enters by p_i^2.
         noise = (1 - p) / p * omega * float(shares**2 @ squares)
@@ -125,10 +120,6 @@ class Marina(Algorithm):
             )
 
         return long_step(gamma, sqrt(shares @ squares) + sqrt(noise), text)
-
-    @property
-    def _p(self) -> float:
-        return 1.0 if self.probability is None else self.probability
 
     def memory(self, initial: Array) -> Estimate:
         """Return a client's memory: nothing told yet."""
@@ -144,7 +135,7 @@ class Marina(Algorithm):
             if replies:
                 g = g + shares(server, replies, "d")
                 w = w - float(self.step_size) * g
-            asks = FullRound if server.rng.random() < self._p else Model
+            asks = FullRound if self.in_full(server) else Model
 
     async def handle(
         self, client: Client, message: Model | FullRound

@@ -18,14 +18,12 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import ClassVar, Literal, Self
 
-from pydantic import Field
-
-from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
+from fedsim.algorithms.base import Concern, ProblemInfo
+from fedsim.algorithms.coins import FullRounds, odds
 from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.local import shares
 from fedsim.algorithms.remedies import long_step
 from fedsim.algorithms.shared_messages import Model
-from fedsim.algorithms.step_sizes import StepSize
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
@@ -44,7 +42,7 @@ class Own:
     w: Array
 
 
-class MarinaP(Algorithm):
+class MarinaP(FullRounds):
     """MARINA-P: compressed steps of the model, its own for each client; full models by a coin."""
 
     kind: Literal["marina-p"] = "marina-p"
@@ -62,13 +60,8 @@ class MarinaP(Algorithm):
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Step, Gradient)
     synchronous: ClassVar[str] = "one coin decides for all clients what they are told"
 
-    step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')
-    probability: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="p, of a round in full; 1/(1 + omega) of the downlink's compressor where it is"
-        " not given, which is k/d for rand-k",
+    probability: float | None = odds(
+        "1/(1 + omega) of the downlink's compressor where it is not given, which is k/d for rand-k"
     )
 
     def configured(self, info: ProblemInfo) -> Self:
@@ -83,10 +76,11 @@ class MarinaP(Algorithm):
                 " the round before, which all have to hear; use participation: {kind: full}"
             )
             raise ParameterError("kind", text)
-        ready = super().configured(info)
-        if ready.probability is not None:
-            return ready
-        return ready.model_copy(update={"probability": 1 / (1 + info.downlink.constant)})
+        return super().configured(info)
+
+    def usual(self, info: ProblemInfo) -> float:
+        """Return p where it is not given: 1/(1 + omega)."""
+        return 1 / (1 + info.downlink.constant)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that the step is longer than what the errors of the clients' models allow.
@@ -95,7 +89,7 @@ class MarinaP(Algorithm):
         the next, and |sum_i p_i (grad f_i(w_i) - grad f_i(x))|^2 <= sum_i p_i L_i^2 e_i; so
         f(x) + gamma/(2p) sum_i p_i L_i^2 e_i falls for the steps below.
         """
-        omega, p, gamma = info.downlink.constant, self._p, float(self.step_size)
+        omega, p, gamma = info.downlink.constant, self.p, float(self.step_size)
         squares = float(info.shares @ info.client_smoothness() ** 2)
 
         def text(bound: float) -> str:
@@ -107,10 +101,6 @@ class MarinaP(Algorithm):
 
         noise = sqrt((1 - p) / p * omega * squares)
         return long_step(gamma, info.smoothness() + noise, text)
-
-    @property
-    def _p(self) -> float:
-        return 1.0 if self.probability is None else self.probability
 
     def memory(self, initial: Array) -> Own:
         """Return a client's memory: the model that all start from."""
@@ -128,7 +118,7 @@ class MarinaP(Algorithm):
             server.commit(x)
             step = -float(self.step_size) * shares(server, replies, "g")
             x = x + step
-            in_full = bool(server.rng.random() < self._p)
+            in_full = self.in_full(server)
 
     async def handle(self, client: Client, message: Model | Step) -> Gradient:
         """Run a client of MARINA-P."""

@@ -21,17 +21,16 @@ Round k stands for w^k, the model whose gradients it has gathered.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import sqrt
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
+from fedsim.algorithms.base import Concern, ProblemInfo
+from fedsim.algorithms.coins import FullRounds, odds
 from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.local import mean, of_this_round, shares
 from fedsim.algorithms.marina import FullRound
 from fedsim.algorithms.remedies import long_step
-from fedsim.algorithms.step_sizes import StepSize
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Reply, Server
 
 
@@ -50,7 +49,7 @@ class GradientDifference(Message):
     d: Payload
 
 
-class PPMarina(Algorithm):
+class PPMarina(FullRounds):
     """PP-MARINA: compressed differences of a sample, and full gradients of all now and then."""
 
     kind: Literal["pp-marina"] = "pp-marina"
@@ -65,29 +64,20 @@ class PPMarina(Algorithm):
     downlink: ClassVar[Mapping[str, Meaning]] = {"w": Meaning.STATE, "before": Meaning.STATE}
     synchronous: ClassVar[str] = "one coin decides for all clients what they send"
 
-    step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')
-    probability: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="p, of a round in full; r/(M (1 + omega)) for a sample of r where it is not"
-        " given, so that full rounds and differences cost about the same",
+    probability: float | None = odds(
+        "r/(M (1 + omega)) for a sample of r where it is not"
+        " given, so that full rounds and differences cost about the same"
     )
 
-    def configured(self, info: ProblemInfo) -> Self:
-        """Return a copy with the step size and p as numbers."""
-        ready = super().configured(info)
-        if ready.probability is not None:
-            return ready
+    def usual(self, info: ProblemInfo) -> float:
+        """Return p where it is not given: r/(M (1 + omega))."""
         share = (info.asked or info.clients) / info.clients
-        return ready.model_copy(
-            update={"probability": min(share, 1.0) / (1 + info.uplink.constant)}
-        )
+        return min(share, 1.0) / (1 + info.uplink.constant)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that the step is longer than that of theorem 4.1."""
         omega, gamma = info.uplink.constant, float(self.step_size)
-        p, r = self._p, info.asked or info.clients
+        p, r = self.p, info.asked or info.clients
         each = sqrt(info.shares @ info.client_smoothness() ** 2)
         noise = sqrt((1 - p) * (1 + omega) / (p * r))
 
@@ -100,10 +90,6 @@ class PPMarina(Algorithm):
 
         yield from long_step(gamma, each * (1 + noise), text)
 
-    @property
-    def _p(self) -> float:
-        return 1.0 if self.probability is None else self.probability
-
     async def serve(self, server: Server) -> None:
         """Run the server of PP-MARINA."""
         w = before = server.initial
@@ -114,7 +100,7 @@ class PPMarina(Algorithm):
             if replies:
                 g, before = self._estimate(server, g, replies, full), w
                 w, begun = w - float(self.step_size) * g, True
-            full = server.rng.random() < self._p or not begun
+            full = self.in_full(server) or not begun
 
     async def _asked(self, server: Server, w: Array, before: Array, full: bool) -> list[Reply]:  # noqa: FBT001
         """Return what all clients, or a sample of them, have answered."""

@@ -59,7 +59,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "marina-p": {"step_size": "0.2/L"},
     "signsgd": {"step_size": 0.01},
 }
-"""A block for every method."""
+"""A block for every method with a server."""
+PEERS: dict[str, dict[str, Any]] = {"d-psgd": {"step_size": "0.5/L_max"}}
+"""A block for every method of peers."""
 PROBLEMS = {
     **dict.fromkeys(("fedmid", "fed-dual-avg", "fast-fedda", "c-fedda", "mc-fedda"), PENALISED),
     "fedsgm": CONSTRAINED,
@@ -76,6 +78,7 @@ def scenario(kind: str) -> dict[str, Any]:
     """Return a problem and the method, and for some the participation that they need."""
     return {
         "problem": PROBLEMS.get(kind, LOGISTIC),
-        "algorithm": {"kind": kind, **METHODS[kind]},
+        "algorithm": {"kind": kind, **(METHODS | PEERS)[kind]},
+        **({"network": {"peers": {"kind": "ring"}}} if kind in PEERS else {}),
         **(ARRIVALS if the_class(kind).asynchronous else {}),
     }

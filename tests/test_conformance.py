@@ -8,15 +8,15 @@ import pytest
 from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.registry import kinds_of
 from fedsim.conformance import check_algorithm
-from tests.methods import METHODS, scenario, the_class
+from tests.methods import METHODS, PEERS, scenario, the_class
 
 
 def test_every_method_is_tried() -> None:
-    assert set(METHODS) == {kind for model in ALGORITHMS for kind in kinds_of(model)}
+    assert {*METHODS, *PEERS} == {kind for model in ALGORITHMS for kind in kinds_of(model)}
 
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
-@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("kind", [*METHODS, *PEERS])
 def test_a_method_stands_every_world_or_is_refused_with_the_reason(kind: str) -> None:
     table = check_algorithm(scenario(kind)).set_index("world")
     assert set(table["outcome"]) <= {"done", "refused"}, table[["outcome", "reason"]].to_string()

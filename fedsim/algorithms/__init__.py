@@ -23,10 +23,12 @@ from fedsim.algorithms.diana import Diana
 from fedsim.algorithms.dual_averaging import FastFedDA
 from fedsim.algorithms.error_feedback import EF21
 from fedsim.algorithms.gates import FedCom, FedComGate
+from fedsim.algorithms.gossip import DPSGD
 from fedsim.algorithms.lag import LagServer, LagWorker
 from fedsim.algorithms.marina import Marina
 from fedsim.algorithms.marina_p import MarinaP
 from fedsim.algorithms.matching_pursuit import FedGradMP
+from fedsim.algorithms.peers import PeerAlgorithm
 from fedsim.algorithms.pp_marina import PPMarina
 from fedsim.algorithms.sending import SendsModels
 from fedsim.algorithms.signs import SignSGD
@@ -74,6 +76,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         PPMarina,
         MarinaP,
         SignSGD,
+        DPSGD,
     ),
     Algorithm,
 )
@@ -81,6 +84,7 @@ ALGORITHMS: Registry[Algorithm] = Registry(
 
 __all__ = [
     "ALGORITHMS",
+    "DPSGD",
     "EF21",
     "Algorithm",
     "CFedDA",
@@ -115,6 +119,7 @@ __all__ = [
     "Marina",
     "MarinaP",
     "PPMarina",
+    "PeerAlgorithm",
     "ProblemInfo",
     "Scaffold",
     "SendsModels",

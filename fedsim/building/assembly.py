@@ -80,6 +80,7 @@ def assemble(
         header_bits=HEADER_BITS,
         rng=partial(stream, seed),
         topology=around.topology,
+        overlay=around.overlay,
         sharing=scenario.network.model,
         cells=scenario.network.broadcast == "cell",
         silence=scenario.silence,

@@ -32,6 +32,9 @@ def closing(
             where one might never close.
     """
     losing = [make for make in makes if _lose(make, scenario)]
+    if scenario.network.peers is not None:
+        _check_peers(losing, scenario, findings)
+        return policy
     clients = sum(make.spec.count for make in makes)
     if not losing or policy.patience < inf or _surely_closes(scenario, policy):
         return policy
@@ -40,6 +43,16 @@ def closing(
     for make in losing:
         _refuse(make, policy, findings, patience)
     return policy
+
+
+def _check_peers(losing: Sequence[Make], scenario: Scenario, findings: Findings) -> None:
+    """Find messages that a neighbour would wait for without end."""
+    for make in losing if deadline(scenario)[1] == inf else ():
+        text = (
+            f"a message of {make.name} that is lost for good would be waited for without end; give"
+            " participation.deadline, or send packets again without limit"
+        )
+        findings.add(f"fleet.{make.group}.radio.tries", text)
 
 
 def _lose(make: Make, scenario: Scenario) -> bool:

@@ -50,7 +50,7 @@ def topology(
     with findings.at("network.edges" if spec.path is None else "network.path"):
         graph = _graph(spec, folder)
         try:
-            links = routed(graph, len(clients))
+            links = routed(graph, len(clients), server=spec.peers is None)
         except DataError as error:
             raise DataError("network", _worded(str(error), clients)) from error
     return links

@@ -54,7 +54,7 @@ def slowest(job: Job) -> Slowest:
     The model goes uncompressed. A link that others use carries theirs as well; a packet is sent as
     often as it is on average; traces and duty cycles are taken in the long run.
     """
-    members, makes, topology = job.around
+    members, makes, topology, _ = job.around
     initial = np.zeros(job.problem.dimension)
     bits = Dense.of(initial, job.scenario.wire.values).bits + HEADER_BITS
     alone = [_on_air(make, bits) for make in makes]

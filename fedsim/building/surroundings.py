@@ -9,8 +9,11 @@ from fedsim.building.files import Files
 from fedsim.building.findings import Findings
 from fedsim.building.fleet import Make, makes
 from fedsim.building.network import topology
+from fedsim.errors import DataError
+from fedsim.physics.overlay import Overlay
 from fedsim.physics.topology import Topology
 from fedsim.scenario import Group, Scenario
+from fedsim.streams import stream
 
 
 class Surroundings(NamedTuple):
@@ -20,15 +23,22 @@ class Surroundings(NamedTuple):
         members: the number of the group that each client belongs to.
         makes: the models of the groups.
         topology: the links between clients and server; None only where a graph is wrong.
+        overlay: who speaks to whom among peers; None where there is a server.
     """
 
     members: tuple[int, ...]
     makes: tuple[Make, ...]
     topology: Topology | None
+    overlay: Overlay | None = None
 
 
 def surroundings(
-    scenario: Scenario, groups: Sequence[Group], files: Files, folder: Path, findings: Findings
+    scenario: Scenario,
+    groups: Sequence[Group],
+    files: Files,
+    folder: Path,
+    findings: Findings,
+    seed: int = 0,
 ) -> Surroundings:
     """Build fleet and network.
 
@@ -38,6 +48,7 @@ def surroundings(
         files: those that the fleet follows.
         folder: where relative paths start.
         findings: takes what is wrong.
+        seed: of graphs that are drawn.
     """
     fleet = makes(groups, files, findings)
     members = tuple(make.group for make in fleet for _ in range(make.spec.count))
@@ -46,4 +57,15 @@ def surroundings(
     check_cells(scenario, fleet, findings)
     check_supplies(fleet, findings)
     check_flicker(fleet, findings)
-    return Surroundings(members, fleet, links)
+    return Surroundings(members, fleet, links, _overlay(scenario, len(members), findings, seed))
+
+
+def _overlay(scenario: Scenario, nodes: int, findings: Findings, seed: int) -> Overlay | None:
+    neighbours = scenario.network.peers
+    if neighbours is None or not nodes:
+        return None
+    try:
+        return neighbours.overlay(nodes, stream(seed, "overlay"))
+    except DataError as error:
+        findings.add(f"network.peers.{error.key}", str(error))
+        return None

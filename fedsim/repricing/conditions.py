@@ -35,6 +35,7 @@ def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -
     scenario = now.scenario
     seen = [
         *_changes(then, scenario),
+        *_of_peers(scenario),
         *_of_time(scenario),
         *_absences(scenario),
         *_glances((then, scenario), looks),
@@ -62,6 +63,14 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, An
             yield from _differences(one.get(key), other.get(key), inner)
     elif one != other:
         yield path, one, other
+
+
+def _of_peers(scenario: Scenario) -> Iterator[Seen]:
+    if scenario.network.peers is not None:
+        text = (
+            f"seen {scenario.network.peers.kind}: peers have no server that could be played again"
+        )
+        yield "network.peers", f"{text}; another fleet or network {_AGAIN}"
 
 
 def _of_time(scenario: Scenario) -> Iterator[Seen]:

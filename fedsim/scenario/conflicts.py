@@ -9,6 +9,7 @@ from fedsim.protocol.participation import AsynchronousParticipation
 from fedsim.scenario.closings import Conflict, closings
 from fedsim.scenario.feedback import compression
 from fedsim.scenario.observing import repeated
+from fedsim.scenario.peering import peering
 from fedsim.scenario.specs import ScenarioKeys
 
 
@@ -21,6 +22,7 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from _empty_batteries(scenario)
     yield from compression(scenario)
     yield from _method(scenario)
+    yield from peering(scenario)
     yield from repeated(scenario.measures)
 
 

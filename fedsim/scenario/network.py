@@ -12,6 +12,7 @@ from fedsim.blocks.quantities import Rate, Seconds
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import shown
+from fedsim.physics.overlay import OVERLAYS, Neighbours
 from fedsim.scenario.merging import STAR
 
 Discipline = Literal["fair", "fifo", "slotted"]
@@ -26,6 +27,13 @@ Broadcast = Literal["unicast", "cell"]
 _DISCIPLINE = "how transfers share it: fair, fifo (one at a time) or slotted (fixed shares)"
 _MODEL = "how bits flow: fluid (max-min fair), or lv08 (SimGrid's model of TCP)"
 _BROADCAST = "a copy for each client, or one transmission that all clients of a group hear"
+
+
+_PEERS = "who speaks to whom, for a method of peers, which has no server"
+
+
+AnyOverlay = Annotated[Neighbours, OneOf(OVERLAYS)]
+"""A field that takes a way to say who is whose neighbour."""
 
 
 class ServerLink(Spec):
@@ -74,6 +82,7 @@ class StarNetwork(Spec):
     server: ServerLink = as_written({}, "the server's own link")
     model: Model = Field(default="fluid", description=_MODEL)
     broadcast: Broadcast = Field(default="unicast", description=_BROADCAST)
+    peers: AnyOverlay | None = Field(default=None, description=_PEERS)
 
 
 class TreeNetwork(Spec):
@@ -88,6 +97,7 @@ class TreeNetwork(Spec):
     server: ServerLink = as_written({}, "the server's own link")
     model: Model = Field(default="fluid", description=_MODEL)
     broadcast: Broadcast = Field(default="unicast", description=_BROADCAST)
+    peers: AnyOverlay | None = Field(default=None, description=_PEERS)
 
 
 class Edge(Spec):
@@ -123,6 +133,7 @@ class GraphNetwork(Spec):
     edges: tuple[Edge, ...] = as_written((), "the links, in place of a file")
     model: Model = Field(default="fluid", description=_MODEL)
     broadcast: Broadcast = Field(default="unicast", description=_BROADCAST)
+    peers: AnyOverlay | None = Field(default=None, description=_PEERS)
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

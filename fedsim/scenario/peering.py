@@ -1,0 +1,79 @@
+"""What goes together where there is no server, but peers."""
+
+from collections.abc import Iterator
+
+from fedsim.algorithms import ALGORITHMS, PeerAlgorithm
+from fedsim.protocol.participation import FullParticipation
+from fedsim.scenario.closings import Conflict
+from fedsim.scenario.network import GraphNetwork, TreeNetwork
+from fedsim.scenario.specs import ScenarioKeys
+
+
+def peering(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """A method of peers needs neighbours, and a method with a server has none."""
+    method, neighbours = scenario.algorithm, scenario.network.peers
+    if not isinstance(method, PeerAlgorithm):
+        if neighbours is not None:
+            kinds = [
+                kind for kind, each in ALGORITHMS.own.items() if issubclass(each, PeerAlgorithm)
+            ]
+            text = (
+                f"seen {neighbours.kind}, but {method.kind} has a server, whom all clients answer;"
+                f" leave peers out, or take a method of peers ({', '.join(kinds)})"
+            )
+            yield "network.peers", text, neighbours.kind
+        return
+    if neighbours is None:
+        text = (
+            f"missing: {method.kind} is a method of peers, who speak to their neighbours; say who"
+            " these are, such as network: {peers: {kind: ring}}"
+        )
+        yield "network.peers", text, None
+    yield from _ways(scenario)
+    yield from _asking(scenario)
+    for number, group in enumerate(scenario.fleet):
+        if (kind := group.availability.kind) != "always":
+            text = f"seen {kind}, but a node that goes is gone for good among peers; use always"
+            yield f"fleet.{number}.availability.kind", text, kind
+
+
+def _ways(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Peers use links as they come, and no direction of them is the server's."""
+    network, kind = scenario.network, scenario.algorithm.kind
+    if network.model != "fluid":
+        yield "network.model", f"seen {network.model}, but peers take fluid alone", network.model
+    if network.broadcast != "unicast":
+        text = f"seen {network.broadcast}, but a peer tells each neighbour for itself; use unicast"
+        yield "network.broadcast", text, network.broadcast
+    for key, discipline in _disciplines(scenario):
+        if discipline == "slotted":
+            text = "seen slotted, but who shares a link is not fixed among peers; use fair or fifo"
+            yield key, text, discipline
+    if scenario.wire.down != type(scenario.wire.down)():
+        seen = scenario.wire.down.compressor.kind
+        text = f"seen {seen}, but what the nodes of {kind} tell each other is wire.up; leave it out"
+        yield "wire.down", text, seen
+
+
+def _disciplines(scenario: ScenarioKeys) -> Iterator[tuple[str, str]]:
+    network = scenario.network
+    if isinstance(network, GraphNetwork):
+        for number, edge in enumerate(network.edges):
+            yield f"network.edges.{number}.discipline", edge.discipline
+        return
+    yield "network.server.discipline", network.server.discipline
+    if isinstance(network, TreeNetwork):
+        yield "network.gateway.discipline", network.gateway.discipline
+
+
+def _asking(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Nobody draws a cohort of peers; a deadline is all that closes an exchange early."""
+    policy, kind = scenario.participation, scenario.algorithm.kind
+    if not isinstance(policy, FullParticipation):
+        text = f"seen {policy.kind}, but nobody asks the nodes of {kind}; use full"
+        yield "participation.kind", text, policy.kind
+        return
+    for key in ("quorum", "give_up", "least_charge"):
+        if seen := getattr(policy, key):
+            text = f"seen {seen:g}, but among peers a deadline alone ends an exchange; leave it out"
+            yield f"participation.{key}", text, seen

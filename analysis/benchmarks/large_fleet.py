@@ -13,7 +13,6 @@ With --against the same is measured of another checkout's fedsim, and compared.
 import argparse
 import importlib
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -66,9 +65,8 @@ def setup_of(clients: int, rounds: int, cost: Any) -> Any:  # noqa: ANN401 - of 
     )
     member = cost.Member(cost.DEVICE, radio, radio.rates({}), cost.FREE)
     policies = importlib.import_module("fedsim.protocol.participation")
-    older = not hasattr(
-        policies, "UniformParticipation"
-    )  # policies and stop rules apart from blocks
+    # In older checkouts policies and stop rules are classes apart from their blocks.
+    older = not hasattr(policies, "UniformParticipation")
     sample = policies.Participation if older else policies.UniformParticipation
     stop = cost.StopRules if older else cost.Stop
     return cost.Setup(
@@ -90,8 +88,8 @@ def setup_of(clients: int, rounds: int, cost: Any) -> Any:  # noqa: ANN401 - of 
 def child(clients: int, rounds: int, checkout: Path) -> dict[str, float]:
     """Measure in a process of its own, with the fedsim of a checkout."""
     command = [sys.executable, str(HERE), "--one", str(clients), "--rounds", str(rounds)]
-    path = {**os.environ, "PYTHONPATH": str(checkout)}
-    out = subprocess.run(command, check=True, capture_output=True, text=True, env=path).stdout  # noqa: S603
+    command += ["--against", str(checkout)]
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
     figures: dict[str, float] = json.loads(out)
     return figures
 
@@ -113,7 +111,8 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="another checkout")
     given = parser.parse_args()
     if given.one:
-        sys.path.insert(0, str(HERE.parent))
+        checkout = given.against or HERE.parents[2]
+        sys.path[:0] = [str(checkout), str(checkout / "analysis/benchmarks")]
         print(json.dumps(measured(given.one, given.rounds)))
         return
     print("  clients     start-up      a round   close, audit   memory a client")

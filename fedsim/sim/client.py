@@ -41,6 +41,7 @@ class SimClient(Worker):
         super().__init__(end, equipment)
         self._end: ClientEnd = end
         self._network = network
+        self._name = node_name(end.id)
         self._handle = handle
         self._failed = failed
         self._inbox: deque[Envelope] = deque()
@@ -53,10 +54,21 @@ class SimClient(Worker):
         """Answer a message, and then those that have come meanwhile."""
         over = False
         try:
-            await self._respond(envelope)
-            while self._inbox and not self._ended:
-                await self._respond(self._inbox.popleft())
-            over = True
+            while not over:
+                message = self._end.open(envelope)
+                self._handling = True
+                try:
+                    reply = await self._handle(self, message)
+                except asyncio.CancelledError:
+                    if not self._aborted or self._ended:
+                        raise
+                    self._recover()
+                else:
+                    self._take(envelope, reply)
+                self._handling = False
+                over = self._ended or not self._inbox
+                if not over:
+                    envelope = self._inbox.popleft()
         finally:
             self._handling = False
             if over:
@@ -64,22 +76,13 @@ class SimClient(Worker):
             elif not self._ended and self._task is not None:
                 self._task.add_done_callback(self._failed)
 
-    async def _respond(self, envelope: Envelope) -> None:
-        message = self._end.open(envelope)
-        self._handling = True
-        try:
-            reply = await self._handle(self, message)
-        except asyncio.CancelledError:
-            if not self._aborted or self._ended:
-                raise
+    def _take(self, asked: Envelope, reply: Message | Silence) -> None:
+        """Take what the handler has said to a message."""
+        if self._aborted:  # it was told to stop, and had something to say all the same
+            self.undelivered(self.id, reply)
             self._recover()
-        else:
-            if self._aborted:  # it was told to stop, and had something to say all the same
-                self.undelivered(self.id, reply)
-                self._recover()
-            elif not self._ended:
-                self._answer(envelope, reply)
-        self._handling = False
+        elif not self._ended:
+            self._answer(asked, reply)
 
     def _answer(self, asked: Envelope, reply: Message | Silence) -> None:
         """Send a reply, or do what silence asks for."""
@@ -124,4 +127,4 @@ class SimClient(Worker):
             return
         self._loop = loop = asyncio.get_running_loop()
         # Not by the loop's own way: a task that is in nobody's set needs no number to hash by.
-        self._task = asyncio.Task(self._run(envelope), loop=loop, name=node_name(self.id))
+        self._task = asyncio.Task(self._run(envelope), loop=loop, name=self._name)

@@ -135,6 +135,8 @@ def test_the_figure_has_a_bar_for_every_method(costs: Any) -> None:
 
 CAPACITIES = (1e5, 3e7)
 CLIENTS, NUMBERS = 8, 60
+HEADER = 19
+"""Bytes in front of every message."""
 SMALLER = [
     f"problem.data.clients={CLIENTS}",
     f"problem.data.features={NUMBERS}",
@@ -179,7 +181,7 @@ def test_half_the_bytes_a_number_are_half_the_bits_of_the_numbers(sweep: pd.Data
     hb = sweep[sweep["method"] == "hb"].drop_duplicates("format").set_index("format")
     each = hb["bits_up"] / (CLIENTS * hb["round"])
     for form, size in {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}.items():
-        assert each[form] == 8 * (15 + 6 + NUMBERS * size + 66)
+        assert each[form] == 8 * (HEADER + 6 + NUMBERS * size + 66)
 
 
 def test_who_waits_for_the_link_spends_less_than_who_shares_it(sweep: pd.DataFrame) -> None:
@@ -277,7 +279,6 @@ def test_the_clear_day_is_the_formula_that_the_scenario_names() -> None:
 # -- honest bits -----------------------------------------------------------------------
 
 FEATURES, KEPT = 100, 10
-HEADER = 19
 FRAMING = {"lte": 60, "wifi": 66, "nb-iot": 40}
 
 
@@ -301,12 +302,15 @@ def test_every_message_pays_for_its_header_and_its_packet(exchanged: pd.DataFram
 
 
 def test_payloads_are_as_long_as_their_formats_say(exchanged: pd.DataFrame) -> None:
-    """A byte for the kind, one for d and one for k, and what each of them has beside that."""
+    """A byte for the kind, one for d and one for k, and what each of them has beside that.
+
+    Under EF21 there is one more, which says which of the sender's vectors is updated.
+    """
     runs = exchanged.drop_duplicates("variant").set_index("variant")
     each = runs["payload_bits"] / runs["transmissions"]
     assert each["base"] == each["chb"] == 8 * (1 + 1 + 4 + 4 * FEATURES)
-    assert each["rand-k"] == 8 * (3 + 8 + 4 * KEPT)
-    assert each["sign"] == 8 * (2 + 4 + 13)
+    assert each["rand-k"] == 8 * (1 + 3 + 8 + 4 * KEPT)
+    assert each["sign"] == 8 * (1 + 2 + 4 + 13)
     assert each[bits.FORGETFUL] == 32 * KEPT
 
 

@@ -58,6 +58,7 @@ class Manifest(BaseModel):
     python: str
     machine: str
     versions: dict[str, str]
+    computing: dict[str, Any]
     events: Content
     files: dict[str, str]
 

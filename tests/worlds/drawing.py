@@ -8,7 +8,7 @@ from .files import MOST_CLIENTS
 from .fleets import fleet
 from .methods import METHODS, method
 from .networks import network
-from .policies import delivered, given_up, participation, silence, stop
+from .policies import delivered, given_up, marina_p, participation, silence, stop
 from .problems import problem
 from .wires import wire
 
@@ -44,4 +44,5 @@ def world(number: int) -> Block:
         if data["split"]["kind"] != "groups":
             data["split"]["clients"] = clients
     given_up(dice, blocks)  # last: the draws before are as they were
+    marina_p(dice, blocks)
     return blocks

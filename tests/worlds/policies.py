@@ -111,6 +111,18 @@ def given_up(dice: Dice, blocks: Block) -> None:
         around.pop("deadline", None)
 
 
+def marina_p(dice: Dice, blocks: Block) -> None:
+    """Let MARINA-P run at times where MARINA would, whose needs it has on the other link."""
+    if blocks["algorithm"]["kind"] != "marina" or not dice.chance(0.4):
+        return
+    blocks["algorithm"]["kind"] = "marina-p"
+    wire = blocks["wire"]
+    wire["up"], wire["down"] = wire.get("down", {}), wire.get("up", {})
+    for way in ("up", "down"):
+        if not wire[way]:
+            del wire[way]
+
+
 _NONE = {"kind": "none"}
 
 

@@ -7,9 +7,8 @@ neighbour on top of them.
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-import networkx as nx
 import numpy as np
 from pydantic import Field, model_validator
 
@@ -18,6 +17,9 @@ from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.ports import ClientId
+
+if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
+    import networkx as nx
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class Neighbours(Spec):
 
 
 def _reached(graph: "nx.Graph[int]") -> set[int]:
+    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
     return set(nx.node_connected_component(graph, 0))
 
 
@@ -87,6 +91,8 @@ class Ring(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":  # noqa: ARG002
         """See `Neighbours.graph`."""
+        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
         ring: nx.Graph[int] = nx.path_graph(nodes)
         if nodes > 2:
             ring.add_edge(nodes - 1, 0)
@@ -100,6 +106,8 @@ class Complete(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":  # noqa: ARG002
         """See `Neighbours.graph`."""
+        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
         complete: nx.Graph[int] = nx.complete_graph(nodes)
         return complete
 
@@ -122,6 +130,8 @@ class Random(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
         """See `Neighbours.graph`."""
+        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
         if self.degree is None:
             drawn: nx.Graph[int] = nx.gnp_random_graph(nodes, self.probability or 0.0, _seed(rng))
             return drawn
@@ -147,6 +157,8 @@ class Listed(Neighbours):
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":  # noqa: ARG002
         """See `Neighbours.graph`."""
+        import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
         graph: nx.Graph[int] = nx.empty_graph(nodes)
         for number, (one, other) in enumerate(self.edges):
             if one == other or not {one, other} <= set(range(nodes)):

@@ -19,6 +19,7 @@ from fedsim.sim.world import World
 from fedsim.streams import stream
 from fedsim.wire import RandK, ValueFormat
 from tests.algorithms.local_loops import SIZES, Local, Told, number
+from tests.sim.worlds import star
 
 Compress = Callable[[Array], Array]
 KEPT = 2
@@ -150,7 +151,6 @@ class Watched:
     ) -> None:
         self._method, self._held, self._told = method, held, told
         self._total: Any = 0.0
-        self._memories: list[Any] = []
         self.world: Any = None
         self.exchanges: list[Exchange] = []
         self.errors: list[float] = []
@@ -160,21 +160,18 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._method, name)
 
-    def memory(self, initial: Array) -> Any:
-        self._memories.append(self._method.memory(initial))
-        return self._memories[-1]
-
     async def serve(self, server: SimServer) -> None:
         await self._method.serve(_Server(server, self))
 
     def look(self, server: SimServer, message: Message) -> None:
         """Compare both ends."""
-        pairs = zip(server.weights, self._memories, strict=True)
-        held = sum(p * self._held(each, message) for p, each in pairs)
+        clients = star(self.world).clients.in_order()  # the others hold nothing yet
+        shares = [(server.weights[client.id], client.state) for client in clients]
+        held = sum((p * self._held(each, message) for p, each in shares), start=0.0)
         coming = [(reply.client, reply.message) for reply in server._end.late]
-        for client, lane in enumerate(self.world.actors.network._up):
+        for lane in self.world.actors.network._up.in_order():
             waiting = [one for one in (lane.current, *lane.queue) if one is not None]
-            coming += [(client, envelope.message) for envelope in waiting]
+            coming += [(lane.client, envelope.message) for envelope in waiting]
         way = sum((server.weights[client] * self._told(said) for client, said in coming), start=0.0)
         self.coming.append(len(coming))
         self.errors.append(float(np.abs(held - way - self._total).max()))

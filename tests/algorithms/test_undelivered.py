@@ -89,7 +89,7 @@ class Watch:
             coming += [envelope.message for envelope in waiting if envelope is not None]
         deltas = [message.delta.values for message in coming if isinstance(message, Innovation)]
         difference = sum(held) - self.aggregate - sum(deltas)
-        size = max(float(np.linalg.norm(one)) for one in held)
+        size = max((float(np.linalg.norm(one)) for one in held), default=0.0)
         self.errors.append(float(np.linalg.norm(difference)) / (size or 1.0))
         self.on_the_way.append(len(deltas))
 

@@ -1,5 +1,6 @@
 """Passages: transfers that nothing but their own radio holds up, and the courses of these."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
@@ -23,10 +24,45 @@ class Transfer(Protocol):
         ...
 
 
-class Passage:
+class _Timed(ABC):
     """A transfer that nothing holds up: one timer, and no more."""
 
-    __slots__ = ("_began", "_bits", "_calendar", "_end", "_rate", "_timer")
+    __slots__ = ("_began", "_bits", "_calendar", "_end", "_timer")
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        bits: float,
+        end: float,
+        finished: Callable[[Any], None],
+        token: object,
+    ) -> None:
+        self._calendar = calendar
+        self._bits = bits
+        self._began = calendar._now
+        self._end = end
+        self._timer: Timer = calendar.at(end, finished, token)
+
+    @abstractmethod
+    def _flown(self, now: float) -> float:
+        """Return the bits that have passed by a time before its end."""
+
+    def passed(self, now: float) -> float:
+        """Return the bits that have passed by the time `now`."""
+        return self._bits if now >= self._end else self._flown(now)
+
+    def stop(self) -> None:
+        """Break it off."""
+        now = self._calendar._now
+        if now < self._end:
+            self._bits, self._end = self.passed(now), now
+        self._timer.cancel()
+
+
+class Passage(_Timed):
+    """At a constant rate."""
+
+    __slots__ = ("_rate",)
 
     def __init__(
         self,
@@ -36,29 +72,18 @@ class Passage:
         finished: Callable[[Any], None],
         token: object,
     ) -> None:
-        self._calendar = calendar
-        self._bits = bits
         self._rate = rate
-        self._began = now = calendar._now
-        self._end = now + bits / rate if bits else now
-        self._timer: Timer = calendar.at(self._end, finished, token)
+        end = calendar._now + bits / rate if bits else calendar._now
+        super().__init__(calendar, bits, end, finished, token)
 
-    def passed(self, now: float) -> float:
-        """Return the bits that have passed by the time `now`."""
-        return self._bits if now >= self._end else self._rate * (now - self._began)
-
-    def stop(self) -> None:
-        """Break it off."""
-        now = self._calendar._now
-        if now < self._end:
-            self._bits, self._end = self.passed(now), now
-        self._timer.cancel()
+    def _flown(self, now: float) -> float:
+        return self._rate * (now - self._began)
 
 
-class TracedPassage:
-    """The same where the rate follows a trace."""
+class TracedPassage(_Timed):
+    """At a rate that follows a trace."""
 
-    __slots__ = ("_began", "_bits", "_calendar", "_end", "_rate", "_timer")
+    __slots__ = ("_rate",)
 
     def __init__(
         self,
@@ -68,23 +93,11 @@ class TracedPassage:
         finished: Callable[[Any], None],
         token: object,
     ) -> None:
-        self._calendar = calendar
-        self._bits = bits
         self._rate = rate
-        self._began = now = calendar._now
-        self._end = rate.when(now, bits)
-        self._timer: Timer = calendar.at(self._end, finished, token)
+        super().__init__(calendar, bits, rate.when(calendar._now, bits), finished, token)
 
-    def passed(self, now: float) -> float:
-        """Return the bits that have passed by the time `now`."""
-        return self._bits if now >= self._end else self._rate.integral(self._began, now)
-
-    def stop(self) -> None:
-        """Break it off."""
-        now = self._calendar._now
-        if now < self._end:
-            self._bits, self._end = self.passed(now), now
-        self._timer.cancel()
+    def _flown(self, now: float) -> float:
+        return self._rate.integral(self._began, now)
 
 
 class OpenCourse:

@@ -299,7 +299,7 @@ class Bound(GradientDescent):
 
     kind: Literal["bound"] = "bound"  # type: ignore[assignment]
 
-    async def handle(self, client: Client, message: Any) -> Any:
+    async def handle(self, client: Client[Any], message: Any) -> Any:
         def twice(loss: Any, w: Array) -> Array:
             return np.asarray(2 * loss.gradient(w))
 

@@ -69,7 +69,7 @@ class Broken(GradientDescent):
 
     kind: Literal["broken"] = "broken"  # type: ignore[assignment]
 
-    async def handle(self, client: Client, message: Any) -> Any:
+    async def handle(self, client: Client[Any], message: Any) -> Any:
         if client.now > 0.1:
             raise ZeroDivisionError("a defect")
         return await super().handle(client, message)

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -136,11 +136,14 @@ class InBalls(StronglyConvex):
                 server.commit(self.reported(w, average))
             w = self.reported(w, average)
 
-    async def handle(self, client: Client, message: Any) -> Gradients:  # noqa: ANN401 - of three
+    async def handle(
+        self, client: Client[Array], message: Dual | CountedDual | StagedDual
+    ) -> Gradients:
         """Run a client: K gradients, at the server's w and where each of them leads."""
-        rounds, centre = counted(client, message), client.state
         if isinstance(message, StagedDual):
             rounds, centre = round(float(message.rounds.values)), message.centre.values
+        else:
+            rounds, centre = counted(client, message), client.state
         phase = self._phases[bisect_right([each.end for each in self._phases], rounds)]
         weight, z = (rounds - phase.start) * self.local_steps, message.z.values
         v = self.within(z, weight, centre, phase)

@@ -4,9 +4,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from fedsim.algorithms.messages import check
 from fedsim.algorithms.step_sizes import resolved
@@ -87,7 +88,11 @@ class Concern(NamedTuple):
     text: str
 
 
-class Algorithm(Spec):
+Memory = TypeVar("Memory", default=Any)
+"""What a client remembers between messages. `Algorithm` alone stands for a method of any memory."""
+
+
+class Algorithm(Spec, Generic[Memory]):
     """A federated algorithm: its YAML block is its constructor.
 
     The life of one: `configured` resolves what depends on the problem; the world calls
@@ -139,7 +144,7 @@ class Algorithm(Spec):
     kind: str
 
     @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+    def __pydantic_init_subclass__(cls, **kwargs: object) -> None:
         """Refuse a class whose messages are not those that it speaks of."""
         super().__pydantic_init_subclass__(**kwargs)
         check(cls)
@@ -184,15 +189,15 @@ class Algorithm(Spec):
         """
         return optimum(problem, self.objective)
 
-    def memory(self, initial: Array) -> Any:  # noqa: ANN401, ARG002 - each algorithm types its own
+    def memory(self, initial: Array) -> Memory:  # noqa: ARG002 - for subclasses
         """Return what a client remembers at the start; `initial` is the model all start from."""
-        return None
+        return None  # type: ignore[return-value]  # where there is nothing to remember
 
     def samples_per_round(self, rows: int) -> float:
         """Return how many samples a client that has so many works on in a round, about."""
         return float(rows)
 
-    def undelivered(self, client: Client, message: Any) -> None:  # noqa: ANN401 - a hook
+    def undelivered(self, client: Client[Memory], message: Any) -> None:  # noqa: ANN401 - its own
         """Take note, at the client, that a message it has sent is known to be lost.
 
         A method whose server adds up what it is sent takes back what it said; most need not know.
@@ -203,5 +208,5 @@ class Algorithm(Spec):
         """Run the server: rounds of exchange and commit until a stop rule applies."""
 
     @abstractmethod
-    async def handle(self, client: Client, message: Any) -> Message | Silence:  # noqa: ANN401
-        """Answer one message that has reached a client."""
+    async def handle(self, client: Client[Memory], message: Any) -> Message | Silence:  # noqa: ANN401
+        """Answer one message that has reached a client, of a class that its server sends."""

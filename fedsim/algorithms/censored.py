@@ -75,7 +75,7 @@ class Memory:
         self.round += 1
 
 
-class GradientDescent(Algorithm):
+class GradientDescent(Algorithm[Memory]):
     """Gradient descent: every worker transmits its innovation in every round."""
 
     kind: Literal["gd"] = "gd"
@@ -98,7 +98,7 @@ class GradientDescent(Algorithm):
         """The weight of the last step of the model in the next one."""
         return 0.0
 
-    def censors(self, innovation: float, client: Client) -> bool:  # noqa: ARG002 - for subclasses
+    def censors(self, innovation: float, client: Client[Memory]) -> bool:  # noqa: ARG002 - for subclasses
         """Say whether a worker keeps quiet.
 
         Args:
@@ -136,9 +136,9 @@ class GradientDescent(Algorithm):
             step = theta - self.alpha * aggregate + self.beta * (theta - previous)
             theta, previous = step, theta
 
-    async def handle(self, client: Client, message: Iterate) -> Innovation | Silence:
+    async def handle(self, client: Client[Memory], message: Iterate) -> Innovation | Silence:
         """Run a worker of CHB (Algorithm 1): transmit the innovation unless it is censored."""
-        memory: Memory = client.state
+        memory = client.state
         memory.receive(message.theta.values)
         gradient = await client.compute(client.oracle.gradient(memory.theta))
         innovation = gradient - memory.held
@@ -148,7 +148,7 @@ class GradientDescent(Algorithm):
         memory.held = memory.held + delta.values
         return Innovation(delta)
 
-    def undelivered(self, client: Client, message: Innovation) -> None:
+    def undelivered(self, client: Client[Memory], message: Innovation) -> None:
         """Take back an innovation that the server will not hold."""
         client.state.held = client.state.held - message.delta.values
 
@@ -233,7 +233,7 @@ class LazyGradient(GradientDescent):
             )
             yield concern("step_size", text, at_most(most))
 
-    def censors(self, innovation: float, client: Client) -> bool:
+    def censors(self, innovation: float, client: Client[Memory]) -> bool:
         """Censor while |delta_m|^2 <= eps1 |theta^k - theta^{k-1}|^2."""
         return bool(innovation <= float(self.eps1 or 0.0) * client.state.steps[0])
 

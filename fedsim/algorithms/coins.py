@@ -6,21 +6,21 @@ as much as all others together.
 """
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, ProblemInfo
+from fedsim.algorithms.base import Algorithm, Memory, ProblemInfo
 from fedsim.algorithms.step_sizes import StepSize
 from fedsim.ports import Server
 
 
-def odds(otherwise: str) -> Any:  # noqa: ANN401 - like pydantic's Field
+def odds(otherwise: str) -> float | None:
     """Return the field of p, which is what `otherwise` says where it is not given."""
     return Field(default=None, gt=0, le=1, description=f"p, of a round in full; {otherwise}")
 
 
-class FullRounds(Algorithm):
+class FullRounds(Algorithm[Memory]):
     """A method of which some rounds are in full, by a coin."""
 
     step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')

@@ -25,7 +25,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.base import Concern, ProblemInfo
+from fedsim.algorithms.base import Concern, Memory, ProblemInfo
 from fedsim.algorithms.local import LocalGradients, LocalSteps, mean
 from fedsim.algorithms.remedies import concern, long_step
 from fedsim.algorithms.shared_messages import Model
@@ -85,7 +85,7 @@ def structure_of(regulariser: Regulariser) -> Structure:
     return SPARSE if sparse else DENSE
 
 
-class Composite(LocalGradients):
+class Composite(LocalGradients[Memory]):
     """A method whose clients take a prox of h with each of their gradients."""
 
     proximal: ClassVar[bool] = True

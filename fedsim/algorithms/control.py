@@ -56,7 +56,7 @@ class Control:
     c: Array
 
 
-class Scaffold(LocalSteps):
+class Scaffold(LocalSteps[Control]):
     """SCAFFOLD: local steps corrected by the difference of the server's control and their own."""
 
     kind: Literal["scaffold"] = "scaffold"
@@ -89,9 +89,9 @@ class Scaffold(LocalSteps):
                 c = c + shares(server, replies, "c")
             server.commit(x)
 
-    async def handle(self, client: Client, message: Controlled) -> ControlledUpdate:
+    async def handle(self, client: Client[Control], message: Controlled) -> ControlledUpdate:
         """Run a client of SCAFFOLD."""
-        control: Control = client.state
+        control = client.state
         x, correction = message.x.values, message.c.values - control.c
         y = x
         for _ in range(self.local_steps):
@@ -102,6 +102,6 @@ class Scaffold(LocalSteps):
         control.c = control.c + change.values
         return ControlledUpdate(client.pack(y - x, field="x"), change)
 
-    def undelivered(self, client: Client, message: ControlledUpdate) -> None:
+    def undelivered(self, client: Client[Control], message: ControlledUpdate) -> None:
         """Take back a change of c_i that the server will not know of."""
         client.state.c = client.state.c - message.c.values

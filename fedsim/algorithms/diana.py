@@ -51,7 +51,7 @@ class Shift:
     h: Array
 
 
-class Diana(Algorithm):
+class Diana(Algorithm[Shift]):
     """DIANA: clients send compressed differences to a shift that learns their gradients."""
 
     kind: Literal["diana"] = "diana"
@@ -132,14 +132,14 @@ class Diana(Algorithm):
                 w = w - float(self.step_size) * v
                 h = h + self._alpha * change
 
-    async def handle(self, client: Client, message: Model) -> Difference:
+    async def handle(self, client: Client[Shift], message: Model) -> Difference:
         """Run a client of DIANA."""
         work = stochastic_gradient(client, message.w.values, self.batch)
-        shift: Shift = client.state
+        shift = client.state
         d = client.pack(await client.compute(work) - shift.h)
         shift.h = shift.h + self._alpha * d.values
         return Difference(d)
 
-    def undelivered(self, client: Client, message: Difference) -> None:
+    def undelivered(self, client: Client[Shift], message: Difference) -> None:
         """Take back a change of h_i that the server's h will not contain."""
         client.state.h = client.state.h - self._alpha * message.d.values

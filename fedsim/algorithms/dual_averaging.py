@@ -59,7 +59,7 @@ class Combined(Message):
     z: Payload
 
 
-class StronglyConvex(Composite):
+class StronglyConvex(Composite[Array]):
     """What the methods share: mu, gamma and the map P_A."""
 
     source: ClassVar[str] = (
@@ -137,7 +137,7 @@ class FastFedDA(StronglyConvex):
                 average.add(w, self.local_steps)
             server.commit(self.reported(w, average))
 
-    async def handle(self, client: Client, message: Dual | CountedDual) -> Sums | Combined:
+    async def handle(self, client: Client[Array], message: Dual | CountedDual) -> Sums | Combined:
         """Run a client: K steps from the server's w, which it computes first."""
         h, centre, z = self.regulariser, client.state, message.z.values
         weight = counted(client, message) * self.local_steps

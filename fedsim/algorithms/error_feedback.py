@@ -58,7 +58,7 @@ class Held:
     started: bool = False
 
 
-class EF21(Algorithm):
+class EF21(Algorithm[Held]):
     """EF21: clients send the compressed difference to what the server holds of their gradients."""
 
     kind: Literal["ef21"] = "ef21"
@@ -105,18 +105,18 @@ class EF21(Algorithm):
                 g = g + shares(server, replies, "d")
                 w = w - float(self.step_size) * g
 
-    async def handle(self, client: Client, message: Model) -> Difference | FullDifference:
+    async def handle(self, client: Client[Held], message: Model) -> Difference | FullDifference:
         """Run a client of EF21."""
-        held: Held = client.state
+        held = client.state
         difference = await client.compute(client.oracle.gradient(message.w.values)) - held.g
         in_full = self.start == "gradient" and not held.started
         d = client.pack(difference, field="full" if in_full else "")
         held.g, held.started = held.g + d.values, True
         return FullDifference(d) if in_full else Difference(d)
 
-    def undelivered(self, client: Client, message: Difference | FullDifference) -> None:
+    def undelivered(self, client: Client[Held], message: Difference | FullDifference) -> None:
         """Take back what the server will not hold."""
-        held: Held = client.state
+        held = client.state
         held.g = held.g - message.d.values
         if isinstance(message, FullDifference):
             held.started = False

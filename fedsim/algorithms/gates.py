@@ -36,7 +36,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.algorithms.averaging import local_step_concern
-from fedsim.algorithms.base import Concern, ProblemInfo
+from fedsim.algorithms.base import Concern, Memory, ProblemInfo
 from fedsim.algorithms.local import LocalSteps, mean, of_this_round
 from fedsim.algorithms.remedies import EXCESS, at_most, concern
 from fedsim.algorithms.shared_messages import Model, Progress
@@ -46,7 +46,7 @@ from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 SOURCE = "Haddadpour et al.: Federated Learning with Compression, AISTATS 2021"
 
 
-class FedCom(LocalSteps):
+class FedCom(LocalSteps[Memory]):
     """FedCOM: compressed sums of local gradients, and a step size of the server's own."""
 
     kind: Literal["fedcom"] = "fedcom"
@@ -124,7 +124,7 @@ class Tracker:
         return self.delta + (self.own - message.delta.values) / steps
 
 
-class FedComGate(FedCom):
+class FedComGate(FedCom[Tracker]):
     """FedCOMGATE: FedCOM whose clients correct their steps by how they differ from the mean."""
 
     kind: Literal["fedcomgate"] = "fedcomgate"  # type: ignore[assignment]  # each has its own name
@@ -178,9 +178,11 @@ class FedComGate(FedCom):
                     delta, turn = step, 1.0 - turn
             server.commit(w)
 
-    async def handle(self, client: Client, message: Tracked) -> Progress:  # type: ignore[override]
+    async def handle(  # type: ignore[override]
+        self, client: Client[Tracker], message: Tracked
+    ) -> Progress:
         """Run a client of FedCOMGATE."""
-        tracker: Tracker = client.state
+        tracker = client.state
         delta = tracker.after(message, self.local_steps)
         progress = await self.progress(client, message.w.values, delta)
         tracker.delta, tracker.own = delta, progress.delta.values

@@ -50,9 +50,9 @@ class LagWorker(GradientDescent):
         """Return (xi/(alpha^2 M^2)) sum_j |theta^{k+1-j} - theta^{k-j}|^2, j = 1..D."""
         return self.xi / self._area * sum(steps)
 
-    def censors(self, innovation: float, client: Client) -> bool:
+    def censors(self, innovation: float, client: Client[Memory]) -> bool:
         """Censor while |delta_m|^2 is at most the trigger, once k > D."""
-        memory: Memory = client.state
+        memory = client.state
         return memory.round > DEPTH and innovation <= self.trigger(memory.steps)
 
 
@@ -80,7 +80,7 @@ class LagServer(LagWorker):
             raise ParameterError("kind", text) from None
         return super().configured(info)
 
-    def censors(self, innovation: float, client: Client) -> bool:  # noqa: ARG002
+    def censors(self, innovation: float, client: Client[Memory]) -> bool:  # noqa: ARG002
         """A worker that is asked answers."""
         return False
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Algorithm
+from fedsim.algorithms.base import Algorithm, Memory
 from fedsim.algorithms.step_sizes import StepSize
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Array, Client, Reply, Server, Work
@@ -100,7 +100,7 @@ async def local_steps(
         raise
 
 
-class LocalGradients(Algorithm):
+class LocalGradients(Algorithm[Memory]):
     """A method whose clients take K stochastic gradients, one after the other, in every round."""
 
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
@@ -117,7 +117,7 @@ class LocalGradients(Algorithm):
         return stochastic_gradient(client, w, self.batch)
 
 
-class LocalSteps(LocalGradients):
+class LocalSteps(LocalGradients[Memory]):
     """A method whose clients take K stochastic gradient steps of their own in every round."""
 
     measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"

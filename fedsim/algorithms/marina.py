@@ -53,19 +53,19 @@ class Estimate:
     def __init__(self, d: int) -> None:
         self.g = self.gradient = np.zeros(d)
 
-    def tell(self, d: Payload, gradient: Array) -> Noted:
+    def tell(self, d: Payload, gradient: Array) -> Noted[Array]:
         """Take note of what is told; return it with what it has changed here."""
         change = gradient - self.gradient
         self.g, self.gradient = self.g + d.values, gradient
         return Noted(d, change)
 
-    def take_back(self, told: Noted) -> None:
+    def take_back(self, told: Noted[Array]) -> None:
         """Forget what the server was not told."""
         self.g = self.g - told.values
         self.gradient = self.gradient - told.note
 
 
-class Marina(FullRounds):
+class Marina(FullRounds[Estimate]):
     """MARINA: compressed differences of gradients, and full ones now and then, by a coin."""
 
     kind: Literal["marina"] = "marina"
@@ -138,18 +138,18 @@ class Marina(FullRounds):
             asks = FullRound if self.in_full(server) else Model
 
     async def handle(
-        self, client: Client, message: Model | FullRound
+        self, client: Client[Estimate], message: Model | FullRound
     ) -> Difference | FullDifference:
         """Run a client of MARINA."""
         gradient = await client.compute(client.oracle.gradient(message.w.values))
-        estimate: Estimate = client.state
+        estimate = client.state
         if isinstance(message, FullRound):
             d = client.pack(gradient - estimate.g, field="full")
             return FullDifference(estimate.tell(d, gradient))
         d = client.pack(gradient - estimate.gradient)
         return Difference(estimate.tell(d, gradient))
 
-    def undelivered(self, client: Client, message: Difference | FullDifference) -> None:
+    def undelivered(self, client: Client[Estimate], message: Difference | FullDifference) -> None:
         """Take back what the server will not hold."""
         told = message.d
         assert isinstance(told, Noted), "as it was sent"  # noqa: S101

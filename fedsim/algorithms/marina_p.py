@@ -42,7 +42,7 @@ class Own:
     w: Array
 
 
-class MarinaP(FullRounds):
+class MarinaP(FullRounds[Own]):
     """MARINA-P: compressed steps of the model, its own for each client; full models by a coin."""
 
     kind: Literal["marina-p"] = "marina-p"
@@ -120,9 +120,9 @@ class MarinaP(FullRounds):
             x = x + step
             in_full = self.in_full(server)
 
-    async def handle(self, client: Client, message: Model | Step) -> Gradient:
+    async def handle(self, client: Client[Own], message: Model | Step) -> Gradient:
         """Run a client of MARINA-P."""
-        own: Own = client.state
+        own = client.state
         w = message.w.values if isinstance(message, Model) else own.w + message.d.values
         gradient = await client.compute(client.oracle.gradient(w))
         own.w = w

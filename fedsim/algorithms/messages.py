@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from types import UnionType
-from typing import Any, ClassVar, Protocol, Union, get_args, get_origin, get_type_hints
+from typing import ClassVar, Never, Protocol, Union, get_args, get_origin, get_type_hints
 
 from fedsim.ports import Beacon, Message
 
@@ -12,8 +12,8 @@ class Speaker(Protocol):
 
     messages: ClassVar[tuple[type[Message], ...]]
 
-    async def handle(self, client: Any, message: Any) -> Any:  # noqa: ANN401 - each has its own
-        """Answer a message at a client."""
+    def handle(self, client: Never, message: Never) -> object:
+        """Answer a message at a client; each has classes of its own."""
         ...
 
 
@@ -60,7 +60,7 @@ def check(method: type[Speaker]) -> None:
             annotated with another one.
     """
     seen = set[type[Message]]()
-    given: tuple[Any, ...] = method.messages
+    given: tuple[object, ...] = method.messages
     for kind in given:
         if not (isinstance(kind, type) and issubclass(kind, Message)) or kind is Beacon:
             raise TypeError(f"{method.__name__}.messages has {kind!r}, no message of a method")
@@ -79,7 +79,7 @@ def _name(kind: type[Message]) -> tuple[str, str]:
     return kind.__qualname__, kind.__module__
 
 
-def _classes(hint: Any) -> Iterator[type[Message]]:  # noqa: ANN401 - any annotation
+def _classes(hint: object) -> Iterator[type[Message]]:
     """Yield the classes of messages in an annotation."""
     if get_origin(hint) in (Union, UnionType):
         for part in get_args(hint):

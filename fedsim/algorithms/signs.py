@@ -65,7 +65,7 @@ class Voter:
     m: Array
 
 
-class SignSGD(Algorithm):
+class SignSGD(Algorithm[Voter]):
     """signSGD with majority vote: clients send signs, and are told the signs of the sum."""
 
     kind: Literal["signsgd"] = "signsgd"
@@ -122,9 +122,9 @@ class SignSGD(Algorithm):
                 vote = signs(np.asarray(votes), server.rng)
                 w = self.step(w, vote)
 
-    async def handle(self, client: Client, message: Model | Vote) -> Ballot:
+    async def handle(self, client: Client[Voter], message: Model | Vote) -> Ballot:
         """Run a client of signSGD."""
-        voter: Voter = client.state
+        voter = client.state
         if isinstance(message, Vote):
             w = self.step(voter.w, message.signs.values)
         else:

@@ -67,7 +67,7 @@ class Heard:
     w: Array
 
 
-class FedSGM(Algorithm):
+class FedSGM(Algorithm[Heard]):
     """FedSGM: local steps on the objective or on the constraint, as all clients together stand."""
 
     kind: Literal["fedsgm"] = "fedsgm"
@@ -202,10 +202,10 @@ class FedSGM(Algorithm):
             server.commit(model, seen_constraint=g, switch=s)
 
     async def handle(
-        self, client: Client, message: Model | MeanConstraint
+        self, client: Client[Heard], message: Model | MeanConstraint
     ) -> Constraint | Progress:
         """Run a client of FedSGM: what its constraint is, then its local steps."""
-        heard: Heard = client.state
+        heard = client.state
         if isinstance(message, MeanConstraint):
             s = self.switch(float(message.g.values))
             return await self._progress(client, heard.w, s)

@@ -20,16 +20,16 @@ a fixed point (Beck, Eldar, SIAM J. Optim. 2013, L-stationarity).
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedsim.algorithms.base import Concern, ProblemInfo
 from fedsim.algorithms.remedies import concern, long_step
 from fedsim.ports import Array
 
 
-def expansion(kept: Any, length: int, target: int = 1) -> Array:  # noqa: ANN401 - a number or many
+def expansion(kept: ArrayLike, length: int, target: int = 1) -> Array:
     """Return nu, by which squared distances to a target may grow as a vector is thresholded.
 
     Args:

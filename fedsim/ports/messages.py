@@ -1,11 +1,12 @@
 """What is said: payloads with exact bits, what packs them, and the messages they make up."""
 
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
 from enum import Enum
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypeVar
 
 Array = NDArray[np.float64]
 """Models, gradients and what arrives of them: always float64 when computed with."""
@@ -35,8 +36,11 @@ class Payload(Protocol):
         ...
 
 
+Note_co = TypeVar("Note_co", covariant=True, default=object)
+
+
 @dataclass(frozen=True, eq=False)
-class Noted:
+class Noted(Generic[Note_co]):
     """A payload, and what its sender has noted of it, for the case that it is lost.
 
     The note goes where the payload goes on the sender's side, and is not sent.
@@ -47,7 +51,7 @@ class Noted:
     """
 
     sent: Payload
-    note: Any
+    note: Note_co
 
     @property
     def values(self) -> Array:
@@ -124,11 +128,11 @@ class Message:
     """
 
     __slots__ = ()
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+    __dataclass_fields__: ClassVar[dict[str, Field[Payload]]]
     label: ClassVar[str] = "message"
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         cls.label = cls.__name__.lower()
 
     def payloads(self) -> tuple[Payload, ...]:
@@ -165,7 +169,7 @@ class Reply(NamedTuple):
     Attributes:
         client: who sent it.
         round: the round whose broadcast it answers; smaller than the current one when late.
-        message: what was said.
+        message: what was said, of one of the classes that the method's clients answer with.
     """
 
     client: ClientId

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from fedsim.ports.messages import Array, ClientId
 
 if TYPE_CHECKING:
-    Sparse: TypeAlias = Any  # stubs have no type for it
+    Sparse: TypeAlias = csr_array[np.float64, tuple[int, int]]
 else:
     Sparse = csr_array
 
@@ -42,7 +42,7 @@ class Work(NamedTuple):
 
     kernel: Callable[..., Array]
     client: ClientId | None
-    arguments: tuple[Any, ...]
+    arguments: tuple[Any, ...]  # each kernel has its own
     operations: float
     samples: float = 0.0
     bases: tuple[Basis, ...] = ()
@@ -68,7 +68,7 @@ class Work(NamedTuple):
         return hash((self.kernel, self.client, self.operations, self.samples))
 
 
-def alike(one: Any, other: Any) -> bool:  # noqa: ANN401 - arguments may be anything
+def alike(one: object, other: object) -> bool:
     """Say whether two arguments of work are the same, arrays by shape, type and every bit.
 
     >>> alike((1, np.array([0.0, np.nan])), (1, np.array([0.0, np.nan])))
@@ -80,17 +80,17 @@ def alike(one: Any, other: Any) -> bool:  # noqa: ANN401 - arguments may be anyt
         return True
     if type(one) is not type(other):
         return False
-    if isinstance(one, tuple):
+    if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(alike(a, b) for a, b in zip(one, other, strict=True))
-    if isinstance(one, np.ndarray):
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         same: bool = one.shape == other.shape and one.dtype == other.dtype
         return same and one.tobytes() == other.tobytes()
-    if isinstance(one, csr_array):
+    if isinstance(one, csr_array) and isinstance(other, csr_array):
         return alike(_parts(one), _parts(other))
     return bool(one == other)
 
 
-def _parts(matrix: Sparse) -> tuple[Any, ...]:
+def _parts(matrix: Sparse) -> tuple[object, ...]:
     return matrix.shape, matrix.data, matrix.indices, matrix.indptr
 
 

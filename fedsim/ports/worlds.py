@@ -1,12 +1,16 @@
 """The world as an algorithm sees it: from the server, from a client, and from one of peers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from fedsim.ports.messages import DENSE, Array, ClientId, Message, Payload, Reply, Structure
 from fedsim.ports.work import Oracle, Work
+
+Memory_co = TypeVar("Memory_co", covariant=True, default=object)
+"""What a client remembers: the type that the `memory` of its method returns."""
 
 
 class Server(Protocol):
@@ -97,7 +101,7 @@ class Server(Protocol):
         ...
 
 
-class Client(Protocol):
+class Client(Protocol[Memory_co]):
     """The world as a client's handler sees it."""
 
     @property
@@ -121,7 +125,7 @@ class Client(Protocol):
         ...
 
     @property
-    def state(self) -> Any:  # noqa: ANN401 - typed by each algorithm's `memory`
+    def state(self) -> Memory_co:
         """What this client remembers between messages: what `Algorithm.memory` returned."""
         ...
 

@@ -145,7 +145,7 @@ def restricted(loss: LocalLoss, basis: Basis) -> Restriction:
 def _restriction(loss: LocalLoss, basis: Basis) -> Restriction:
     linear = isinstance(loss.loss, LinearLoss)
     basis = basis.copy()  # whatever becomes of it later
-    if basis.ndim == 1 and basis.dtype.kind in "iu":
+    if isinstance(basis, np.ndarray) and basis.ndim == 1 and basis.dtype.kind in "iu":
         picked = Coordinates(basis.astype(np.intp), loss.dimension)
         return (Formed if linear else Embedded)(loss, basis, picked)
     if basis.ndim != 2 or basis.shape[0] != loss.dimension:

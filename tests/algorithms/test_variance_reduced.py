@@ -160,7 +160,10 @@ def test_what_is_beyond_the_theory_is_a_concern(name: str) -> None:
     (concern,) = algorithm.configured(INFO).concerns(INFO)
     assert concern.key == key
     assert all(text in concern.text for text in texts), concern.text
-    within = {"diana": Diana(step_size=1 / 28), "marina": Marina(step_size=0.1)}
+    within: dict[str, Algorithm] = {
+        "diana": Diana(step_size=1 / 28),
+        "marina": Marina(step_size=0.1),
+    }
     for each in within.values():
         assert not list(each.configured(INFO).concerns(INFO))
 

@@ -139,7 +139,7 @@ def test_a_log_in_which_batteries_ran_empty_is_refused(tmp_path: Path) -> None:
 class Looking(GradientDescent):
     kind: Literal["looking"] = "looking"  # type: ignore[assignment]
 
-    async def handle(self, client: Client, message: Any) -> Innovation | Silence:
+    async def handle(self, client: Client[Any], message: Any) -> Innovation | Silence:
         assert client.now >= 0.0
         return await super().handle(client, message)
 
@@ -147,7 +147,7 @@ class Looking(GradientDescent):
 class Glancing(GradientDescent):
     kind: Literal["glancing"] = "glancing"  # type: ignore[assignment]
 
-    async def handle(self, client: Client, message: Any) -> Innovation | Silence:
+    async def handle(self, client: Client[Any], message: Any) -> Innovation | Silence:
         assert client.battery is None or client.battery > 0.0
         return await super().handle(client, message)
 
@@ -171,7 +171,7 @@ def test_a_method_must_not_look_at_batteries_unless_there_are_none(tmp_path: Pat
 class Sleeping(GradientDescent):
     kind: Literal["sleeping"] = "sleeping"  # type: ignore[assignment]
 
-    async def handle(self, client: Client, message: Any) -> Innovation | Silence:
+    async def handle(self, client: Client[Any], message: Any) -> Innovation | Silence:
         await asyncio.sleep(1.0)
         return await super().handle(client, message)
 
@@ -179,7 +179,7 @@ class Sleeping(GradientDescent):
 class Busy(GradientDescent):
     kind: Literal["busy"] = "busy"  # type: ignore[assignment]
 
-    async def handle(self, client: Client, message: Any) -> Innovation | Silence:
+    async def handle(self, client: Client[Any], message: Any) -> Innovation | Silence:
         w = message.theta.values
         await asyncio.gather(*[client.compute(client.oracle.value(w)) for _ in range(3)])
         return await super().handle(client, message)

@@ -143,6 +143,13 @@ class Algorithm(Spec, Generic[Memory]):
 
     kind: str
 
+    def __class_getitem__(cls, memory: object) -> type[Self]:
+        """Return the class itself: what a client remembers is no field, and only checked.
+
+        Pydantic would make a model of each, which needs a module that can be imported.
+        """
+        return cls
+
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: object) -> None:
         """Refuse a class whose messages are not those that it speaks of."""

@@ -16,7 +16,6 @@ from fedsim.algorithms import Algorithm
 from fedsim.building.fleet import Make
 from fedsim.building.job import Job
 from fedsim.physics.radios.rates import over
-from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Route, Topology
 from fedsim.problems import LocalLoss
 from fedsim.wire import HEADER_BITS, Dense
@@ -88,17 +87,12 @@ def _on_air(make: Make, bits: int) -> float:
     return ways * radio.transmissions + waits
 
 
-def _usual(capacity: float | Signal) -> float:
-    """Return what a link carries in the long run, bit/s."""
-    return float(capacity) if isinstance(capacity, int | float) else capacity.average
-
-
 def _shared(topology: Topology, bits: int, asked: int | None) -> list[float]:
     """Return what the links of each client take for the messages of all that use them, s."""
     most = len(topology.up) if asked is None else asked
     users = Counter(link for route in (*topology.up, *topology.down) for link in route.links)
     spans = {
-        link: over(_usual(topology.links[link].capacity), min(count, most) * bits)
+        link: over(topology.links[link].capacity.average, min(count, most) * bits)
         for link, count in users.items()
     }
 

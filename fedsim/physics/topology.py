@@ -9,8 +9,8 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from fedsim.errors import DataError
+from fedsim.physics.radios.rates import Constant, RateLaw
 from fedsim.physics.routing import Edge, Edges, Paths, best_ways, way_to
-from fedsim.physics.signals import Signal
 from fedsim.ports import SERVER, ClientId, node_name
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
@@ -27,13 +27,13 @@ class Link:
     """One direction of a connection, or both where they share one capacity.
 
     Attributes:
-        capacity: bit/s; infinite for no limit.
+        capacity: its rate law; of an infinite rate for no limit.
         discipline: how its transfers share it. One transfer at a time is one at a time, even
             where the link itself has no limit.
         name: for people to read.
     """
 
-    capacity: float | Signal
+    capacity: RateLaw
     discipline: Discipline = "fair"
     name: str = ""
 
@@ -89,9 +89,9 @@ class _Links:
     def __init__(self) -> None:
         self.links: list[Link] = []
 
-    def add(self, capacity: float | Signal, discipline: Discipline, name: str) -> tuple[int, ...]:
+    def add(self, capacity: RateLaw, discipline: Discipline, name: str) -> tuple[int, ...]:
         """Return the part of a route that this link is."""
-        if capacity == inf and discipline != "fifo":
+        if capacity.peak == inf and discipline != "fifo":
             return ()
         self.links.append(Link(capacity, discipline, name))
         return (len(self.links) - 1,)
@@ -100,8 +100,8 @@ class _Links:
 def star(
     clients: int,
     *,
-    uplink: float | Signal = inf,
-    downlink: float | Signal = inf,
+    uplink: float = inf,
+    downlink: float = inf,
     latency: float = 0.0,
     discipline: Discipline = "fair",
 ) -> Topology:
@@ -115,8 +115,8 @@ def star(
         discipline: how the connection is shared.
     """
     links = _Links()
-    into = Route(links.add(uplink, discipline, "server.up"), latency)
-    out = Route(links.add(downlink, discipline, "server.down"), latency)
+    into = Route(links.add(Constant(uplink), discipline, "server.up"), latency)
+    out = Route(links.add(Constant(downlink), discipline, "server.down"), latency)
     return Topology(tuple(links.links), (into,) * clients, (out,) * clients)
 
 
@@ -124,11 +124,11 @@ def tree(
     clients: int,
     gateways: int,
     *,
-    rate: float | Signal = inf,
+    rate: float = inf,
     gateway_latency: float = 0.0,
     gateway_discipline: Discipline = "fair",
-    uplink: float | Signal = inf,
-    downlink: float | Signal = inf,
+    uplink: float = inf,
+    downlink: float = inf,
     latency: float = 0.0,
     discipline: Discipline = "fair",
 ) -> Topology:
@@ -147,15 +147,15 @@ def tree(
         latency: of the server's own connection, one way, s.
         discipline: how that is shared.
     """
-    links, total = _Links(), latency + gateway_latency
-    into = links.add(uplink, discipline, "server.up")
-    out = links.add(downlink, discipline, "server.down")
+    links, total, each = _Links(), latency + gateway_latency, Constant(rate)
+    into = links.add(Constant(uplink), discipline, "server.up")
+    out = links.add(Constant(downlink), discipline, "server.down")
     ups, downs = list[Route](), list[Route]()
     for gateway in range(gateways):
         members = _block(clients, gateways, gateway)
         name = f"gateway-{gateway}"
-        ups += [Route(links.add(rate, gateway_discipline, f"{name}.up") + into, total)] * members
-        down_link = links.add(rate, gateway_discipline, f"{name}.down")
+        ups += [Route(links.add(each, gateway_discipline, f"{name}.up") + into, total)] * members
+        down_link = links.add(each, gateway_discipline, f"{name}.down")
         downs += [Route(out + down_link, total)] * members
     return Topology(tuple(links.links), tuple(ups), tuple(downs))
 
@@ -169,9 +169,10 @@ def routed(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -> Topo
     """Return the links and the best routes of a graph.
 
     Its nodes are "server", "client-0", "client-1" and so on, and any routers. Attributes of
-    an edge: `rate` (bit/s, infinite by default), `latency` (s, 0), `discipline` ("fair"), and
-    `duplex`: "full" (each direction has the rate for itself; the default) or "half" (both
-    directions share it). In a directed graph an edge is one direction only.
+    an edge: `rate` (bit/s, infinite by default) or, in its place, `law` (a rate law), `latency`
+    (s, 0), `discipline` ("fair"), and `duplex`: "full" (each direction has the rate for itself;
+    the default) or "half" (both directions share it). In a directed graph an edge is one
+    direction only.
 
     A route is the one of least latency; among those of equal latency the one of fewest hops,
     and among those one that depends on nothing but the order of nodes and edges in the graph.
@@ -221,27 +222,27 @@ def _edges(graph: "nx.Graph[Any]") -> tuple[list[Link], Edges]:
     """Return the links of a graph, and what each of its directed edges stands for."""
     links, edges = _Links(), dict[tuple[object, object], Edge]()
     for start, end, attributes in graph.edges(data=True):
-        rate, latency, discipline, duplex = _attributes(start, end, attributes)
-        there = links.add(rate, discipline, f"{start} -> {end}")
+        law, latency, discipline, duplex = _attributes(start, end, attributes)
+        there = links.add(law, discipline, f"{start} -> {end}")
         edges[start, end] = Edge(there, latency)
         if not graph.is_directed():
             half = duplex == "half"
-            back = there if half else links.add(rate, discipline, f"{end} -> {start}")
+            back = there if half else links.add(law, discipline, f"{end} -> {start}")
             edges[end, start] = Edge(back, latency)
     return links.links, edges
 
 
 def _attributes(
     start: object, end: object, given: Mapping[str, Any]
-) -> tuple[float | Signal, float, Discipline, str]:
-    """Return rate, latency, discipline and duplex of an edge.
+) -> tuple[RateLaw, float, Discipline, str]:
+    """Return rate law, latency, discipline and duplex of an edge.
 
     Raises:
         DataError: one of them makes no sense.
     """
     rate, latency = given.get("rate", inf), given.get("latency", 0.0)
     discipline, duplex = given.get("discipline", "fair"), given.get("duplex", "full")
-    if isinstance(rate, int | float) and not rate > 0:
+    if not rate > 0:
         wrong = f"the rate {rate}; a rate is above 0 bit/s"
     elif not (isfinite(latency) and latency >= 0):
         wrong = f"the latency {latency}; a latency is finite and at least 0 s"
@@ -250,5 +251,5 @@ def _attributes(
     elif duplex not in {"full", "half"}:
         wrong = f'the duplex "{duplex}"; there are full, half'
     else:
-        return rate, latency, discipline, duplex
+        return given.get("law", Constant(rate)), latency, discipline, duplex
     raise DataError("network", f"the edge between {start} and {end} has {wrong}")

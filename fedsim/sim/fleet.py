@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 
 from fedsim.physics.batteries import BatteryModel
+from fedsim.physics.radios import RateLaw
 from fedsim.physics.topology import star
 from fedsim.ports import Array, ClientId
 from fedsim.record.ledger import NO_STORES, Stores
@@ -101,13 +102,19 @@ class Fleet:
             radio_latency=kinds.map(lambda kind: kind.radio.latency),
             watched=self._watched(),
             changed=self._changed,
+            own=self._law,
         )
+
+    def _law(self, client: ClientId, up: bool) -> RateLaw:  # noqa: FBT001
+        """Return the rate law of one direction of a client's radio."""
+        rates = self._roster[client].rates
+        return rates.up if up else rates.down
 
     def lane(self, client: ClientId, up: bool) -> Lane:  # noqa: FBT001 - once a lane
         """Make one direction of a client's radio."""
-        radio, rates, routes = self.radios[client], self._roster[client].rates, self._routes
+        radio, rate, routes = self.radios[client], self._law(client, up), self._routes
         law, loss, way = radio.law, radio.law.loss, "up" if up else "down"
-        rate, route = (rates.up, routes.up) if up else (rates.down, routes.down)
+        route = routes.up if up else routes.down
         rng, latency = self._setup.rng, law.latency + route[client].latency
         return Lane(
             client,
@@ -148,7 +155,8 @@ class Fleet:
 
     def peer_network(self) -> PeerNetwork:
         """Return the network that the lanes make among peers."""
-        ways = Ways(self._calendar, self._setup.topology, self._watched(), self._changed)
+        links = self._setup.topology
+        ways = Ways(self._calendar, links, self._watched(), self._changed, self._law)
         return PeerNetwork(self._calendar, self.lane, self._log, self._traffic, ways)
 
     def equipment(self, client: ClientId, looks: set[str]) -> Equipment:

@@ -24,7 +24,7 @@ def built(folder: Path, **network: Any) -> Topology:
 def figures(made: Topology) -> list[tuple[list[float], float]]:
     """Return the capacities and the latency of every client's way up, and then down."""
     return [
-        ([float(str(made.links[link].capacity)) for link in route.links], route.latency)
+        ([made.links[link].capacity.peak for link in route.links], route.latency)
         for route in (*made.up, *made.down)
     ]
 
@@ -221,4 +221,4 @@ def test_a_file_that_is_not_there(tmp_path: Path, name: str) -> None:
 def test_unlimited_is_infinite(tmp_path: Path) -> None:
     star = [{"source": "server", "target": f"client-{n}", "rate": "unlimited"} for n in range(4)]
     assert built(tmp_path, topology="graph", edges=star).links == ()
-    assert inf not in {link.capacity for link in built(tmp_path).links}
+    assert inf not in {link.capacity.peak for link in built(tmp_path).links}

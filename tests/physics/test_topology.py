@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.errors import DataError
+from fedsim.physics.radios import Constant, Traced
 from fedsim.physics.signals import Steps
 from fedsim.physics.topology import Link, Route, Topology, routed, star, tree
 from fedsim.ports import SERVER
@@ -29,7 +30,10 @@ def graph(*edges: Edge, directed: bool = False) -> "nx.Graph[str]":
 
 def test_a_star_is_the_server_s_own_connection() -> None:
     made = star(3, downlink=8.0, uplink=5.0, latency=0.5, discipline="fifo")
-    assert made.links == (Link(5.0, "fifo", "server.up"), Link(8.0, "fifo", "server.down"))
+    assert made.links == (
+        Link(Constant(5.0), "fifo", "server.up"),
+        Link(Constant(8.0), "fifo", "server.down"),
+    )
     assert made.up == (Route((0,), 0.5),) * 3
     assert made.down == (Route((1,), 0.5),) * 3
 
@@ -134,8 +138,8 @@ def test_of_routes_of_equal_latency_the_one_of_fewest_hops_is_taken() -> None:
 
 
 def test_a_capacity_may_follow_a_trace() -> None:
-    trace = Steps([0, 1], [1.0, 2.0], period=2)
-    made = routed(graph(("server", "client-0", {"rate": trace})), 1)
+    trace = Traced(Steps([0, 1], [1.0, 2.0], period=2))
+    made = routed(graph(("server", "client-0", {"law": trace})), 1)
     assert [link.capacity for link in made.links] == [trace, trace]
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.physics.signals import Constant, Signal, Steps
-from fedsim.physics.topology import Link, Topology, routed, star, tree
+from fedsim.physics.signals import Signal, Steps
+from fedsim.physics.topology import Topology, routed, star, tree
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.courses import (
     Course,
@@ -21,7 +21,8 @@ from fedsim.sim.network.courses import (
     delay,
 )
 from fedsim.sim.network.passages import OpenCourse, Transfer
-from tests.sim.radios import law
+from tests.sim.links import varying
+from tests.sim.radios import law, peak
 
 Rate = float | Signal
 TRACE = Steps([0, 1], [2.0, 4.0], period=2)
@@ -79,7 +80,7 @@ class Courses:
         return self.ended
 
     def _start(self, message: Sent, number: int) -> None:
-        self.course(message).start(message.bits, message.cap, self._end, number)
+        self.course(message).start(message.bits, peak(message.cap), self._end, number)
 
     def course(self, message: Sent) -> Course:
         return (self.up if message.up else self.down)[message.client]
@@ -102,7 +103,7 @@ OPEN, FAIR, FLUID = OpenCourse, FairCourse, FluidCourse
         (star(2, downlink=5.0, uplink=4.0), [OPEN, OPEN, OPEN, OPEN]),
         (star(2, uplink=3.9), [FAIR, FAIR, OPEN, OPEN]),
         (star(2, downlink=3.9), [OPEN, OPEN, FAIR, FAIR]),
-        (star(2, uplink=Constant(9.0)), [FLUID, FLUID, OPEN, OPEN]),
+        (varying(star(2, uplink=9.0)), [FLUID, FLUID, OPEN, OPEN]),
         (star(2, uplink=9.0, discipline="fifo"), [FLUID, FLUID, FLUID, FLUID]),
         (star(1, uplink=9.0, discipline="fifo"), [OPEN, OPEN]),
         (star(1, uplink=1.0, discipline="fifo"), [FAIR, OPEN]),
@@ -161,7 +162,9 @@ def test_what_is_broken_off_on_an_open_course_leaves_its_bits(
     course, begun, seen = chosen.up[0], list[Transfer](), list[float]()
 
     def start() -> None:
-        begun.extend(course.start(bits, cap, chosen._end, n) for n, bits in enumerate((6.0, 12.0)))
+        begun.extend(
+            course.start(bits, peak(cap), chosen._end, n) for n, bits in enumerate((6.0, 12.0))
+        )
 
     def look() -> None:
         seen.extend(transfer.passed(chosen.env.now) for transfer in begun)
@@ -209,16 +212,6 @@ def messages(up: bool) -> st.SearchStrategy[list[Sent]]:
             replace(each, t=t / 4) for t, each in zip(sorted(pair[0]), pair[1], strict=False)
         ]
     )
-
-
-def varying(topology: Topology) -> Topology:
-    """Return the same, but with capacities that nobody knows to be constant."""
-
-    def vary(link: Link) -> Link:
-        assert isinstance(link.capacity, float)
-        return replace(link, capacity=Constant(link.capacity))
-
-    return replace(topology, links=tuple([vary(link) for link in topology.links]))
 
 
 @pytest.mark.parametrize("up", [True, False], ids=["up", "down"])

@@ -9,7 +9,8 @@ import pytest
 from fedsim.physics.signals import Signal, Steps
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.pipes import Flow, Path
+from fedsim.sim.network.pipes import Flow, Link, Path
+from tests.sim.radios import law
 
 
 class Bench:
@@ -27,7 +28,11 @@ class Bench:
 
     def path(self, *capacities: float | Signal) -> Path:
         """Return a path over new fair links."""
-        return self.fluid.path([self.fluid.link(capacity) for capacity in capacities])
+        return self.fluid.path([self.link(capacity) for capacity in capacities])
+
+    def link(self, capacity: float | Signal, *how: Any) -> Link:
+        """Return a new link."""
+        return self.fluid.link(law(capacity), *how)
 
     def add(
         self,
@@ -39,7 +44,8 @@ class Bench:
         watch: bool = False,
     ) -> Flow:
         """Start a transfer now."""
-        return self.fluid.add(path, bits, cap, self._end, name, self._change if watch else None)
+        changed, most = self._change if watch else None, law(cap)
+        return self.fluid.add(path, bits, most.peak, self._end, name, changed, most.signal)
 
     def add_at(self, t: float, name: object, path: Path, bits: float, cap: float = inf) -> None:
         """Start a transfer later."""
@@ -72,7 +78,7 @@ def test_n_equal_transfers_take_n_times_as_long_and_end_in_the_order_of_arrival(
 
 def test_two_hops_hold_back_what_each_alone_would_let_pass(bench: Bench) -> None:
     # The parking lot: one long flow, and one short one on each of its links.
-    first, second = bench.fluid.link(6.0), bench.fluid.link(10.0)
+    first, second = bench.link(6.0), bench.link(10.0)
     bench.add("long", bench.fluid.path([first, second]), 6.0)
     bench.add("first", bench.fluid.path([first]), 12.0)
     bench.add("second", bench.fluid.path([second]), 14.0)
@@ -82,7 +88,7 @@ def test_two_hops_hold_back_what_each_alone_would_let_pass(bench: Bench) -> None
 
 
 def test_weights_share_a_link_in_proportion(bench: Bench) -> None:
-    link = bench.fluid.link(4.0)
+    link = bench.link(4.0)
     bench.add("heavy", bench.fluid.path([link], weight=3.0), 6.0)
     bench.add("light", bench.fluid.path([link]), 4.0)
     bench.env.run()
@@ -90,7 +96,7 @@ def test_weights_share_a_link_in_proportion(bench: Bench) -> None:
 
 
 def test_usage_takes_more_of_a_link_than_flows(bench: Bench) -> None:
-    link = bench.fluid.link(4.0)
+    link = bench.link(4.0)
     bench.add("a", bench.fluid.path([link], [2.0]), 4.0)
     bench.env.run()
     assert bench.ended == {"a": 2.0}
@@ -193,7 +199,7 @@ def test_bits_that_end_with_a_piece_of_a_trace_do_not_wait_for_the_next(bench: B
 
 
 def test_slots_are_one_s_own_whether_others_use_theirs_or_not(bench: Bench) -> None:
-    link = bench.fluid.link(6.0, "slotted", 3)
+    link = bench.link(6.0, "slotted", 3)
     path = bench.fluid.path([link])
     bench.add("slow", path, 3.0, 1.0)
     bench.add("fast", path, 4.0)
@@ -202,14 +208,14 @@ def test_slots_are_one_s_own_whether_others_use_theirs_or_not(bench: Bench) -> N
 
 
 def test_slots_of_a_link_that_varies_and_a_trace(bench: Bench) -> None:
-    link = bench.fluid.link(Steps([0, 2], [6.0, 12.0], period=4), "slotted", 3)
+    link = bench.link(Steps([0, 2], [6.0, 12.0], period=4), "slotted", 3)
     bench.add("a", bench.fluid.path([link]), 9.0, Steps([0, 1], [1.0, 3.0]))
     bench.env.run()
     assert bench.ended == {"a": 4.0}  # 1 + 2 + 3 + 3 bits in as many seconds
 
 
 def test_turns_are_taken_in_the_order_of_arrival(bench: Bench) -> None:
-    path = bench.fluid.path([bench.fluid.link(4.0, "fifo")])
+    path = bench.fluid.path([bench.link(4.0, "fifo")])
     for n, (bits, cap) in enumerate([(8.0, inf), (4.0, 2.0), (0.0, inf), (4.0, inf)]):
         bench.add(n, path, bits, cap)
     bench.env.run()
@@ -220,7 +226,7 @@ def test_a_fifo_link_is_a_queue(bench: Bench) -> None:
     # Lindley's recursion: an end is the bits' own time after the arrival or the end before.
     rng = np.random.default_rng(1)
     arrivals, bits = np.cumsum(rng.exponential(1.0, 500)), rng.exponential(0.9, 500)
-    path = bench.fluid.path([bench.fluid.link(1.0, "fifo")])
+    path = bench.fluid.path([bench.link(1.0, "fifo")])
     for n in range(500):
         bench.add_at(float(arrivals[n]), n, path, float(bits[n]))
     bench.env.run()
@@ -234,7 +240,7 @@ def test_a_fifo_link_is_a_queue(bench: Bench) -> None:
 def test_queues_that_are_joined_in_opposite_orders_do_not_wait_for_each_other(
     bench: Bench,
 ) -> None:
-    one, other = bench.fluid.link(1.0, "fifo"), bench.fluid.link(1.0, "fifo")
+    one, other = bench.link(1.0, "fifo"), bench.link(1.0, "fifo")
     there, back = bench.fluid.path([one, other]), bench.fluid.path([other, one])
     for n in range(6):
         bench.add(n, (there, back)[n % 2], 1.0)
@@ -243,7 +249,7 @@ def test_queues_that_are_joined_in_opposite_orders_do_not_wait_for_each_other(
 
 
 def test_whose_turn_has_come_shares_fair_links_with_others(bench: Bench) -> None:
-    fair, fifo = bench.fluid.link(4.0), bench.fluid.link(9.0, "fifo")
+    fair, fifo = bench.link(4.0), bench.link(9.0, "fifo")
     for name in "ab":
         bench.add(name, bench.fluid.path([fifo, fair]), 4.0)
     bench.add("c", bench.fluid.path([fair]), 10.0)
@@ -253,7 +259,7 @@ def test_whose_turn_has_come_shares_fair_links_with_others(bench: Bench) -> None
 
 @pytest.mark.parametrize("discipline", ["fair", "fifo", "slotted"])
 def test_what_is_broken_off_leaves_its_bits_where_they_are(bench: Bench, discipline: Any) -> None:
-    path = bench.fluid.path([bench.fluid.link(4.0, discipline, 2)])
+    path = bench.fluid.path([bench.link(4.0, discipline, 2)])
     flows = [bench.add(name, path, 8.0, 3.0, watch=True) for name in "abc"]
     for flow in flows[:2]:
         bench.env.at(1.0, flow.stop)
@@ -269,7 +275,7 @@ def test_what_is_broken_off_leaves_its_bits_where_they_are(bench: Bench, discipl
 
 
 def test_whoever_waits_for_a_turn_can_be_broken_off(bench: Bench) -> None:
-    path = bench.fluid.path([bench.fluid.link(1.0, "fifo")])
+    path = bench.fluid.path([bench.link(1.0, "fifo")])
     flows = [bench.add(n, path, 1.0) for n in range(4)]
     bench.env.at(0.5, flows[1].stop)
     bench.env.at(2.5, flows[3].stop)
@@ -310,7 +316,7 @@ def test_whoever_is_told_a_rate_may_break_off_transfers(bench: Bench) -> None:
 
 def test_what_has_fallen_apart_no_longer_costs_each_other(bench: Bench) -> None:
     # Two blocks behind links of their own are joined by one flow over both, while that lasts.
-    left, right = bench.fluid.link(1.0), bench.fluid.link(1.0)
+    left, right = bench.link(1.0), bench.link(1.0)
     sides = [bench.fluid.path([link]) for link in (left, right)]
     bench.add("bridge", bench.fluid.path([left, right]), 1.0)
     flows = [bench.add(n, sides[n % 2], 1.0 + n) for n in range(200)]
@@ -322,7 +328,7 @@ def test_what_has_fallen_apart_no_longer_costs_each_other(bench: Bench) -> None:
 
 def test_a_connected_mesh_is_shared_out_as_a_whole(bench: Bench) -> None:
     # A ring of links, each shared by three flows that go three links far: all get a third.
-    ring = [bench.fluid.link(3.0) for _ in range(12)]
+    ring = [bench.link(3.0) for _ in range(12)]
     for start in range(12):
         hops = [ring[(start + hop) % 12] for hop in range(3)]
         bench.add(start, bench.fluid.path(hops), 2.0)

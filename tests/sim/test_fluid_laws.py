@@ -18,6 +18,7 @@ from fedsim.sim.network.pipes import Flow
 
 from . import test_links_stops
 from .filling import Rate, Transfer, run
+from .radios import law
 
 LINKS = 5
 
@@ -77,7 +78,7 @@ class Offered:
     ) -> None:
         self.env = Calendar()
         self.fluid = Fluid(self.env)
-        self.links = [self.fluid.link(signal(capacity)) for capacity in capacities]
+        self.links = [self.fluid.link(law(signal(capacity))) for capacity in capacities]
         self.flows: dict[int, Flow] = {}
         self.over: dict[int, tuple[float, float]] = {}
         self.rates: dict[int, list[tuple[float, float]]] = {n: [] for n in range(len(offers))}
@@ -93,8 +94,9 @@ class Offered:
             [float(offer.use(link)) for link in offer.path],
             float(offer.weight),
         )
+        cap = law(signal(offer.cap))
         self.flows[key] = self.fluid.add(
-            path, float(offer.bits), signal(offer.cap), self._end, key, self._changed
+            path, float(offer.bits), cap.peak, self._end, key, self._changed, cap.signal
         )
 
     def _change(self, key: int, rate: float) -> None:

@@ -45,7 +45,7 @@ def spans(
     )
     for (client, up), bits in messages.items():
         course, cap = (ups, radios[0]) if up else (downs, radios[1])
-        course[client].start(bits, cap, end, (client, up))
+        course[client].start(bits, law(cap).peak, end, (client, up))
     calendar.run()
     return passed
 

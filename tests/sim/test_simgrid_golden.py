@@ -8,9 +8,8 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from fedsim.physics.signals import Constant
-from fedsim.physics.topology import Link, Topology
 from tests.conftest import ROOT
+from tests.sim.links import varying
 
 STUDY = ROOT / "analysis/simgrid"
 
@@ -29,16 +28,6 @@ def study() -> ModuleType:
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
     return pd.read_csv(STUDY / "arrivals.csv")
-
-
-def varying(topology: Topology) -> Topology:
-    """Return the same, but with capacities that nobody knows to be constant."""
-
-    def vary(link: Link) -> Link:
-        assert isinstance(link.capacity, float)
-        return replace(link, capacity=Constant(link.capacity))
-
-    return replace(topology, links=tuple([vary(link) for link in topology.links]))
 
 
 @pytest.mark.parametrize("model", ["fluid", "lv08"])

@@ -1,4 +1,4 @@
-"""Rate laws: how fast one direction of a radio is, and on what terms it takes a message."""
+"""Rate laws: how fast a link or one direction of a radio is, and how it takes a message."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -40,10 +40,11 @@ class Carrier(Protocol):
 
 
 class RateLaw(ABC):
-    """How fast one direction of a radio is, for every client that has it.
+    """How fast one direction of a radio is, for every client that has it; or what a link carries.
 
     A law of one's own has a peak, the time that a message takes, and a carrier; the rest is
-    for laws that are simpler than that, or follow a trace.
+    for laws that are simpler than that, or follow a trace. Of a link's law no more is asked than
+    its peak and its signal.
     """
 
     __slots__ = ()
@@ -64,9 +65,15 @@ class RateLaw(ABC):
         return None
 
     @property
-    def limit(self) -> float | Signal:
-        """What bounds the rate of every message: a trace as it is, else the fastest, bit/s."""
-        return self.peak if self.signal is None else self.signal
+    def average(self) -> float:
+        """What it bounds messages to in the long run, bit/s: a trace's mean, else the fastest."""
+        return self.peak if self.signal is None else self.signal.average
+
+    def scaled(self, factor: float) -> "RateLaw":
+        """Return the law of a link that bounds messages to so many times as much; above 0."""
+        if self.signal is None:
+            return Constant(self.peak * factor)
+        return Traced(self.signal if factor == 1.0 else Scaled(self.signal, factor))
 
     @property
     def continuous(self) -> bool:
@@ -160,6 +167,34 @@ class Traced(RateLaw):
     def carrier(self, rng: Callable[[], np.random.Generator]) -> Steady:  # noqa: ARG002
         """Return a carrier on which nothing but the trace holds a message up."""
         return Steady(self.peak)
+
+
+class Scaled:
+    """A signal times a factor above 0: a signal."""
+
+    __slots__ = ("_factor", "_signal", "average", "peak")
+
+    def __init__(self, signal: Signal, factor: float) -> None:
+        self._signal = signal
+        self._factor = factor
+        self.average = signal.average * factor
+        self.peak = signal.peak * factor
+
+    def at(self, t: float) -> float:
+        """Return the value at `t`."""
+        return self._signal.at(t) * self._factor
+
+    def integral(self, begin: float, end: float) -> float:
+        """Return the integral from `begin` to `end`."""
+        return self._signal.integral(begin, end) * self._factor
+
+    def when(self, begin: float, amount: float) -> float:
+        """Return the earliest time at which `amount` has passed since `begin`."""
+        return self._signal.when(begin, amount / self._factor)
+
+    def next_change(self, t: float) -> float:
+        """Return the first time after `t` at which the value may differ."""
+        return self._signal.next_change(t)
 
 
 class Rates(NamedTuple):

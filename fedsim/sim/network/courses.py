@@ -4,16 +4,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, TypeVar, overload
 
 from fedsim.physics.radios import RateLaw
+from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network import lv08
 from fedsim.sim.network.fair import FairLink
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.limits import Rate, peak, scaled
 from fedsim.sim.network.passages import OpenCourse, TracedCourse, Transfer, WatchedCourse
-from fedsim.sim.network.pipes import Changed, Link, Path
+from fedsim.sim.network.pipes import Link, Path
 from fedsim.sim.network.planning import Plan, Way, ways
+from fedsim.sim.network.shared import Changed
 from fedsim.sim.on_demand import OnDemand, Runs
 
 T = TypeVar("T")
@@ -23,6 +24,10 @@ Sharing = Literal["fluid", "lv08"]
 
 RateChanged = Callable[[ClientId, bool, float], None]
 """Called with a client, whether its bits flow up, and their rate from now on, bit/s."""
+
+OwnLaw = Callable[[ClientId, bool], RateLaw]
+"""Returns a client's own rate law, up or down: in a fleet it may stand for many that are alike
+but for where their traces start."""
 
 
 class Course(Protocol):
@@ -38,7 +43,7 @@ class Course(Protocol):
     def start(
         self,
         bits: float,
-        cap: Any,  # noqa: ANN401 - the lane's rate law, by which its course was chosen, says which
+        cap: float,
         finished: Callable[[T], None],
         token: T,
     ) -> Transfer:
@@ -46,8 +51,8 @@ class Course(Protocol):
 
         Args:
             bits: how many.
-            cap: the radio's rate for this message, bit/s, at most what it was said to reach; a
-                signal where the rate law follows one.
+            cap: the radio's rate for this message, bit/s, at most what it was said to reach.
+                Where the rate law follows a signal, the course knows it.
             finished: called with the token when the last bit has passed.
             token: whatever the caller wants to be told.
         """
@@ -76,20 +81,36 @@ class FairCourse:
 
 
 class FluidCourse:
-    """Anything else."""
+    """Anything else.
+
+    Args:
+        fluid: where it flows.
+        path: over which links.
+        changed: who is told of its rate, if anybody is.
+        signal: what the radio's rate follows, if it varies.
+        factor: what is left of that rate, and of the cap of a message.
+    """
 
     open = False
 
-    def __init__(self, fluid: Fluid, path: Path, factor: float, changed: Changed | None) -> None:
+    def __init__(
+        self,
+        fluid: Fluid,
+        path: Path,
+        changed: Changed | None,
+        signal: Signal | None = None,
+        factor: float = 1.0,
+    ) -> None:
         self._fluid = fluid
         self._path = path
         self._factor = factor
         self._changed = changed
+        self._signal = signal
 
-    def start(self, bits: float, cap: Rate, finished: Callable[[T], None], token: T) -> Transfer:
+    def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Transfer:
         """See `Course.start`."""
-        cap = scaled(cap, self._factor)
-        return self._fluid.add(self._path, bits, cap, finished, token, self._changed)
+        most, signal = cap * self._factor, self._signal
+        return self._fluid.add(self._path, bits, most, finished, token, self._changed, signal)
 
 
 def courses(
@@ -102,6 +123,7 @@ def courses(
     radio_latency: Sequence[float] = (),
     watched: Sequence[bool] = (),
     changed: RateChanged | None = None,
+    own: OwnLaw | None = None,
 ) -> tuple[Sequence[Course], Sequence[Course]]:
     """Choose the cheapest exact course for every client's uplink and downlink.
 
@@ -120,6 +142,7 @@ def courses(
         watched: by client: whether changes of its rates are to be told.
         changed: who is told, at the end of the instant, with 0 at the end of a message. What
             runs at a constant rate on an open course is not told.
+        own: see `OwnLaw`; not needed where `up` and `down` have everybody's own.
     """
     fluid, clients = Fluid(calendar), len(up)
     seen = Runs.of(watched) if watched else Runs([(clients, False)])
@@ -129,12 +152,12 @@ def courses(
         paths = lv08.paths(fluid, topology, lanes, radio_latency)
         factor = lv08.BANDWIDTH_FACTOR
         made: list[Course] = [
-            FluidCourse(fluid, path, factor, _told(lane, changed))
+            FluidCourse(fluid, path, _told(lane, changed), lane.rate.scaled(factor).signal, factor)
             for path, lane in zip(paths, lanes, strict=True)
         ]
         return made[:clients], made[clients:]
     chooser = _Chooser(calendar, fluid, topology, [*both[0].runs, *both[1].runs])
-    one, other = (Courses(each, chooser, changed) for each in both)
+    one, other = (Courses(each, chooser, changed, own) for each in both)
     return one, other
 
 
@@ -149,14 +172,23 @@ def _told(lane: Way, changed: RateChanged | None) -> Changed | None:
 class Courses(Sequence[Course]):
     """The courses of one direction by client, each chosen when it is first asked for."""
 
-    def __init__(self, ways: Runs[Way], chooser: "_Chooser", changed: RateChanged | None) -> None:
+    def __init__(
+        self,
+        ways: Runs[Way],
+        chooser: "_Chooser",
+        changed: RateChanged | None,
+        own: OwnLaw | None,
+    ) -> None:
         self._ways = ways
         self._chooser = chooser
         self._changed = changed
+        self._own = own
         self._made = OnDemand(self._course)
 
     def _course(self, client: ClientId) -> Course:
         way = self._ways[client]._replace(client=client)
+        if self._own is not None and way.rate.signal is not None:
+            way = way._replace(rate=self._own(client, way.up))
         return self._chooser.course(way, _told(way, self._changed))
 
     def __len__(self) -> int:
@@ -197,18 +229,18 @@ class _Chooser:
         if self._plan.simple(lane):
             return FairCourse(self._fair_link(kept[0]))
         path = self._fluid.path([self._fluid_link(link) for link in kept])
-        return FluidCourse(self._fluid, path, 1.0, changed)
+        return FluidCourse(self._fluid, path, changed, lane.rate.signal)
 
     def _open(self, lane: Way, changed: Changed | None) -> Course:
-        if lane.rate.signal is None:
+        if (signal := lane.rate.signal) is None:
             return OpenCourse(self._calendar)
         if changed is None:
-            return TracedCourse(self._calendar)
-        return WatchedCourse(self._fluid, changed)
+            return TracedCourse(self._calendar, signal)
+        return WatchedCourse(self._fluid, signal, changed)
 
     def _fair_link(self, number: int) -> FairLink:
         if number not in self._fair:
-            capacity = peak(self._links[number].capacity)  # it does not vary
+            capacity = self._links[number].capacity.peak  # it does not vary
             self._fair[number] = FairLink(self._calendar, capacity)
         return self._fair[number]
 

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from itertools import count
 from math import inf
 
+from fedsim.physics.radios import RateLaw
+from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Discipline
 from fedsim.sim.engine.calendar import SETTLE, Calendar
-from fedsim.sim.network.limits import Least, Rate, scaled, value
-from fedsim.sim.network.pipes import Changed, Finished, Flow, Link, Path, Pipe, Slots, Turns
+from fedsim.sim.network.pipes import Flow, Link, Path, Pipe, Slots, Turns
 from fedsim.sim.network.pooling import Pools
+from fedsim.sim.network.shared import Changed, Finished
 
 
 class Fluid:
@@ -37,17 +39,17 @@ class Fluid:
         return self._calendar._now
 
     @staticmethod
-    def link(capacity: Rate, discipline: Discipline = "fair", users: int = 1) -> Link:
+    def link(capacity: RateLaw, discipline: Discipline = "fair", users: int = 1) -> Link:
         """Return a new link.
 
         Args:
-            capacity: bit/s, infinite for no limit.
+            capacity: what it carries; of an infinite rate for no limit.
             discipline: how it is shared.
             users: who has a share of a slotted one, whether they use it or not.
         """
         if discipline == "fair":
             return Pipe(capacity)
-        return Turns(capacity) if discipline == "fifo" else Slots(scaled(capacity, 1 / users))
+        return Turns(capacity) if discipline == "fifo" else Slots(capacity.scaled(1 / users))
 
     @staticmethod
     def path(
@@ -71,10 +73,11 @@ class Fluid:
         self,
         path: Path,
         bits: float,
-        cap: Rate,
+        cap: float,
         finished: Finished,
         token: object,
         changed: Changed | None = None,
+        signal: Signal | None = None,
     ) -> Flow:
         """Let `bits` pass, from now on or as soon as every link on the way lets them.
 
@@ -89,8 +92,9 @@ class Fluid:
             changed: called with the token and the rate whenever the rate changes: at the end of
                 the instant at which it does; with 0 at the end, before `finished`. A transfer
                 that takes no time has no rate.
+            signal: what it can do at most besides, where that varies.
         """
-        flow = Flow(self, next(self._serial), path, bits, cap, finished, token, changed)
+        flow = Flow(self, next(self._serial), path, bits, cap, finished, token, changed, signal)
         for turn in path.turns:  # in one instant for all, so nobody can wait in a circle
             turn.queue[flow] = None
         if flow.first:
@@ -110,10 +114,10 @@ class Fluid:
 
     def _open(self, pipe: Pipe) -> None:
         """Follow a link's capacity for as long as it is used."""
-        if not isinstance(pipe.rate, int | float):
+        if (signal := pipe.signal) is not None:
             now = self._calendar._now
-            pipe.capacity = pipe.rate.at(now)
-            pipe.timer = self._calendar.at(pipe.rate.next_change(now), self._resize, pipe)
+            pipe.capacity = signal.at(now)
+            pipe.timer = self._calendar.at(signal.next_change(now), self._resize, pipe)
 
     def _resize(self, pipe: Pipe) -> None:
         """Take note that a link's capacity changes now."""
@@ -149,19 +153,18 @@ class Fluid:
 
     def _run(self, flow: Flow) -> None:
         """Let a flow run on its own, as fast as its limit lets it."""
-        now, limit = self._calendar._now, flow.limit
-        flow.since = now
-        if flow.changed is None and not isinstance(limit, int | float | Least):
-            flow.trace = limit
-            flow.timer = self._calendar.at(limit.when(now, flow.left), self._finish, flow)
+        flow.since = now = self._calendar._now
+        if flow.changed is None and (signal := flow.signal) is not None:
+            flow.trace = signal
+            flow.timer = self._calendar.at(signal.when(now, flow.left), self._finish, flow)
             return
-        flow.pace = rate = value(limit, now)
+        flow.pace = rate = flow.bound(now)
         if rate != flow.told and flow.changed is not None:
             flow.told = rate
             self._news.append((flow, rate))
         held_up = now if flow.left <= flow.negligible else inf
         end = now + flow.left / rate if rate else held_up
-        change = inf if isinstance(limit, int | float) else limit.next_change(now)
+        change = inf if flow.limit is None else flow.limit.next_change(now)
         if end <= change:
             flow.timer = self._calendar.at(end, self._finish, flow)
         else:

@@ -23,7 +23,7 @@ class Lane:
         sender, receiver: its ends.
         mortal: whether its client may have to break off.
         cap: the rate of every message where it is always the same, else None.
-        signal: what the rate follows while a message is under way, if anything.
+        varies: whether the rate follows something while a message is under way.
         packets: how messages are cut up.
         framing: the same where it adds something, else None.
         plain: whether a message needs nothing but its latency and its course.
@@ -64,10 +64,10 @@ class Lane:
         "receiver",
         "rest",
         "sender",
-        "signal",
         "transfer",
         "turn",
         "up",
+        "varies",
     )
 
     def __init__(
@@ -90,7 +90,7 @@ class Lane:
         self.carrier = carrier
         self.process = process
         self.cap = rate.constant
-        self.signal = rate.signal
+        self.varies = rate.signal is not None
         self.packets = packets = radio.law.packaging
         self.framing = packets if packets.overhead else None
         self.plain = self.cap is not None and process is None and radio.detached
@@ -143,9 +143,8 @@ class Lane:
             raise RuntimeError("a lane without a message was started")
         framed = envelope.bits + self.framing_bits
         cap, share, self.rest = self.carrier.terms(envelope.bits, framed, round_number)
-        follows, bits = cap if self.signal is None else self.signal, framed + self.again_bits
-        self.transfer = self.course.start(bits, follows, finished, self)
-        told = self.signal is not None or not self.course.open
+        self.transfer = self.course.start(framed + self.again_bits, cap, finished, self)
+        told = self.varies or not self.course.open
         return 0.0 if told else cap, share
 
     def passed(self, now: float) -> float:

@@ -10,9 +10,9 @@ its window. All amounts are in bits here and in bytes there.
 from collections.abc import Sequence
 from math import inf
 
+from fedsim.physics.radios import RateLaw
 from fedsim.physics.topology import Topology
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.limits import Rate, scaled
 from fedsim.sim.network.pipes import Link, Path, Pipe
 from fedsim.sim.network.planning import Plan, Way
 
@@ -48,9 +48,9 @@ def most(latency: float) -> float:
     return WINDOW / (2.0 * latency) if latency else inf
 
 
-def nominal(rate: Rate) -> float:
+def nominal(law: RateLaw) -> float:
     """Return the bandwidth that a weight is computed with, bit/s: in the long run."""
-    return rate if isinstance(rate, int | float) else rate.average or rate.peak or inf
+    return law.average or law.peak or inf
 
 
 def paths(
@@ -66,10 +66,10 @@ def paths(
     """
     plan, clients = Plan(topology, [(1, lane) for lane in lanes]), len(lanes) // 2
     links = [
-        fluid.link(scaled(link.capacity, BANDWIDTH_FACTOR), plan.discipline(n), plan.users(n))
+        fluid.link(link.capacity.scaled(BANDWIDTH_FACTOR), plan.discipline(n), plan.users(n))
         for n, link in enumerate(topology.links)
     ]
-    radios = [fluid.link(scaled(lane.rate.limit, BANDWIDTH_FACTOR)) for lane in lanes]
+    radios = [fluid.link(lane.rate.scaled(BANDWIDTH_FACTOR)) for lane in lanes]
     used = [
         (radio, *[links[link] for link in lane.route.links])
         for radio, lane in zip(radios, lanes, strict=True)
@@ -78,8 +78,8 @@ def paths(
     for number, lane in enumerate(lanes):
         usage = round_trip(used[number], used[(number + clients) % len(lanes)])
         latency = lane.route.latency + radio_latency[lane.client]
-        rates = [lane.rate.limit, *[topology.links[link].capacity for link in lane.route.links]]
-        importance = weight(latency, [nominal(rate) for rate in rates])
+        laws = [lane.rate, *[topology.links[link].capacity for link in lane.route.links]]
+        importance = weight(latency, [nominal(law) for law in laws])
         limit = BANDWIDTH_FACTOR * most(latency)
         result.append(fluid.path([*usage], [*usage.values()], importance, limit))
     return result

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 from fedsim.physics.signals import Signal
 from fedsim.sim.engine.calendar import Calendar, Timer
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.pipes import Changed
+from fedsim.sim.network.shared import Changed
 
 T = TypeVar("T")
 
@@ -118,14 +118,19 @@ class TracedCourse:
 
     open = True
 
-    def __init__(self, calendar: Calendar) -> None:
+    def __init__(self, calendar: Calendar, signal: Signal) -> None:
         self._calendar = calendar
+        self._signal = signal
 
     def start(
-        self, bits: float, cap: Signal, finished: Callable[[T], None], token: T
+        self,
+        bits: float,
+        cap: float,  # noqa: ARG002 - the trace is all that holds it up
+        finished: Callable[[T], None],
+        token: T,
     ) -> TracedPassage:
         """See `Course.start`."""
-        return TracedPassage(self._calendar, bits, cap, finished, token)
+        return TracedPassage(self._calendar, bits, self._signal, finished, token)
 
 
 class WatchedCourse:
@@ -133,11 +138,13 @@ class WatchedCourse:
 
     open = True
 
-    def __init__(self, fluid: Fluid, changed: Changed) -> None:
+    def __init__(self, fluid: Fluid, signal: Signal, changed: Changed) -> None:
         self._fluid = fluid
+        self._signal = signal
         self._path = fluid.path(())
         self._changed = changed
 
-    def start(self, bits: float, cap: Signal, finished: Callable[[T], None], token: T) -> Transfer:
+    def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Transfer:
         """See `Course.start`."""
-        return self._fluid.add(self._path, bits, cap, finished, token, self._changed)
+        fluid = self._fluid
+        return fluid.add(self._path, bits, cap, finished, token, self._changed, self._signal)

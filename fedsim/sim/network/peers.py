@@ -17,11 +17,12 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.courses import Course, FluidCourse, RateChanged
+from fedsim.sim.network.courses import Course, FluidCourse, OwnLaw, RateChanged
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, LOST, Manifest
-from fedsim.sim.network.pipes import Changed, Link
+from fedsim.sim.network.pipes import Link
+from fedsim.sim.network.shared import Changed
 from fedsim.sim.network.transport import MakeLane, Network, Undelivered
 
 Arrived = Callable[[ClientId, Envelope], None]
@@ -56,6 +57,7 @@ class Ways:
         topology: links and routes.
         watched: by node: whether changes of its rate are to be told.
         changed: who is told.
+        own: returns the rate law of a node's radio.
     """
 
     def __init__(
@@ -64,11 +66,13 @@ class Ways:
         topology: Topology | None,
         watched: Sequence[bool],
         changed: RateChanged,
+        own: OwnLaw,
     ) -> None:
         self._fluid = Fluid(calendar)
         self._topology = topology
         self._watched = watched
         self._changed = changed
+        self._own = own
         self._links: dict[int, Link] = {}
         self._known: dict[tuple[ClientId, ClientId], tuple[Course | None, float]] = {}
 
@@ -87,7 +91,8 @@ class Ways:
             return None, route.latency
         path = self._fluid.path([self._link(number) for number in route.links])
         told = self._told(sender) if self._watched[sender] else None
-        return FluidCourse(self._fluid, path, 1.0, told), route.latency
+        signal = self._own(sender, True).signal  # noqa: FBT003 - by its uplink
+        return FluidCourse(self._fluid, path, told, signal), route.latency
 
     def _told(self, sender: ClientId) -> Changed:
         return lambda _, rate: self._changed(sender, True, rate)  # noqa: FBT003

@@ -1,33 +1,14 @@
 """What the fluid network is made of: links of three disciplines, paths and flows."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
-from typing import Any, Protocol
 
+from fedsim.physics.radios import RateLaw
 from fedsim.physics.signals import Signal
 from fedsim.sim.engine.calendar import Timer
-from fedsim.sim.network.limits import Limit, Rate, least, peak
-from fedsim.sim.network.shared import Shared
-
-Finished = Callable[[Any], None]
-"""Called with the token of the transfer that has passed."""
-
-Changed = Callable[[Any, float], None]
-"""Called with the token of a transfer, and the rate at which it flows from now on, bit/s."""
-
-
-class Keeper(Protocol):
-    """What keeps flows: `fedsim.sim.network.fluid.Fluid`."""
-
-    @property
-    def now(self) -> float:
-        """Simulated seconds since the start."""
-        ...
-
-    def stop(self, flow: "Flow") -> None:
-        """Break a flow off."""
-        ...
+from fedsim.sim.network.limits import Limit, least
+from fedsim.sim.network.shared import Changed, Finished, Keeper, Shared
 
 
 class Pipe:
@@ -37,7 +18,7 @@ class Pipe:
     none of them up. Once they add up to more, it belongs to a pool.
 
     Attributes:
-        rate: its capacity.
+        signal: what its capacity follows, if it varies.
         capacity: its capacity now.
         most: the largest that its capacity can be.
         flows: those on it, and at which hop of theirs they take it.
@@ -47,11 +28,11 @@ class Pipe:
         timer: when its capacity changes next; set only while it is used.
     """
 
-    __slots__ = ("capacity", "demand", "flows", "index", "most", "pool", "rate", "timer")
+    __slots__ = ("capacity", "demand", "flows", "index", "most", "pool", "signal", "timer")
 
-    def __init__(self, rate: Rate) -> None:
-        self.rate = rate
-        self.most = self.capacity = peak(rate)
+    def __init__(self, law: RateLaw) -> None:
+        self.signal = law.signal
+        self.most = self.capacity = law.peak
         self.flows: dict[Flow, int] = {}
         self.demand = 0.0
         self.pool: Shared | None = None
@@ -83,14 +64,14 @@ class Turns:
     """A link of one transfer at a time, in the order of arrival.
 
     Attributes:
-        rate: its capacity.
+        law: of its capacity.
         queue: those on it, and those that wait.
     """
 
-    __slots__ = ("queue", "rate")
+    __slots__ = ("law", "queue")
 
-    def __init__(self, rate: Rate) -> None:
-        self.rate = rate
+    def __init__(self, law: RateLaw) -> None:
+        self.law = law
         self.queue: OrderedDict[Flow, None] = OrderedDict()
 
     @property
@@ -103,13 +84,13 @@ class Slots:
     """A link in equal shares, which are everybody's own whether they are used or not.
 
     Attributes:
-        rate: one share.
+        law: of one share.
     """
 
-    __slots__ = ("rate",)
+    __slots__ = ("law",)
 
-    def __init__(self, rate: Rate) -> None:
-        self.rate = rate
+    def __init__(self, law: RateLaw) -> None:
+        self.law = law
 
 
 Link = Pipe | Turns | Slots
@@ -122,11 +103,12 @@ class Path:
         pipes: the fair links that have a limit.
         usage: how much of a flow's rate each of these takes.
         turns: the links to wait for.
-        limits: what else holds every flow back.
+        most: what else holds every flow back, bit/s: the least of what is constant.
+        signals: what varies of that.
         weight: how fast a flow is, compared with others on a fair link.
     """
 
-    __slots__ = ("limits", "pipes", "turns", "usage", "weight")
+    __slots__ = ("most", "pipes", "signals", "turns", "usage", "weight")
 
     def __init__(
         self, links: Sequence[Link], usage: Sequence[float], weight: float, limit: float = inf
@@ -136,8 +118,9 @@ class Path:
         self.pipes = tuple([link for link, _ in fair])
         self.usage = tuple([use for _, use in fair])
         self.turns = tuple([link for link in links if isinstance(link, Turns)])
-        limits = [link.rate for link in links if not isinstance(link, Pipe)]
-        self.limits = (limit, *limits) if limit < inf else tuple(limits)
+        laws = [link.law for link in links if not isinstance(link, Pipe)]
+        self.most = min([limit, *[law.peak for law in laws]])
+        self.signals = tuple([law.signal for law in laws if law.signal is not None])
         self.weight = weight
 
 
@@ -150,7 +133,9 @@ class Flow:
         left: what had not passed at `since`; once it is over, what has not passed at all.
         pace: on its own: how fast it has flowed since then.
         told: the rate that was told of it, if anybody is told.
-        limit: its own limit, with those of the links that are not shared fairly.
+        peak: what it can do at most, with the links that are not shared fairly.
+        limit: what it can do at most where that varies; None where it is always the peak.
+        signal: this limit where it is one signal and no more, which can be integrated ahead.
         entered: whether all its turns have come.
         over: whether it has ended or was broken off.
         pool: the pool that it is in; it is on its own where there is none.
@@ -173,6 +158,7 @@ class Flow:
         "peak",
         "pool",
         "serial",
+        "signal",
         "since",
         "slot",
         "timer",
@@ -187,17 +173,23 @@ class Flow:
         serial: int,
         path: Path,
         bits: float,
-        cap: Rate,
+        cap: float,
         finished: Finished,
         token: object,
         changed: Changed | None,
+        signal: Signal | None,
     ) -> None:
         self._fluid = fluid
         self.serial = serial
         self.path = path
         self.bits = self.left = bits
-        self.limit: Limit = least((cap, *path.limits)) if path.limits else cap
-        self.peak = peak(self.limit)
+        self.peak = min(path.most, cap)
+        self.limit: Limit | None = None
+        self.signal: Signal | None = None
+        if signal is not None or path.signals:
+            followed = (*(() if signal is None else (signal,)), *path.signals)
+            self.limit, self.signal = least(self.peak, followed)
+            self.peak = self.limit.peak
         self.finished = finished
         self.token = token
         self.changed = changed
@@ -208,10 +200,14 @@ class Flow:
         self.timer: Timer | None = None
         self.trace: Signal | None = None
 
+    def bound(self, now: float) -> float:
+        """Return what it can do at most at the time `now`, bit/s."""
+        return self.peak if self.limit is None else self.limit.at(now)
+
     @property
     def instant(self) -> bool:
         """Whether it takes no time."""
-        return not self.left or (self.limit == inf and not self.path.pipes)
+        return not self.left or (self.peak == inf and not self.path.pipes)
 
     @property
     def first(self) -> bool:

@@ -94,15 +94,15 @@ class Plan:
     def _binds(self, link: int, fastest: float) -> bool:
         """Return whether a link can ever hold up a lane that is as fast as this."""
         capacity, discipline = self._links[link].capacity, self.discipline(link)
-        if discipline == "fifo" or not isinstance(capacity, int | float):
+        if discipline == "fifo" or capacity.signal is not None:
             return True
         if discipline == "slotted":
-            return capacity / self._users[link] < fastest
-        return capacity < self._wanted[link]
+            return capacity.peak / self._users[link] < fastest
+        return capacity.peak < self._wanted[link]
 
     def _alike(self, link: int) -> bool:
         """Return whether one link without a change in its capacity is shared fairly."""
-        constant = isinstance(self._links[link].capacity, int | float)
+        constant = self._links[link].capacity.signal is None
         return constant and self.discipline(link) == "fair"
 
 

@@ -5,7 +5,6 @@ from operator import attrgetter
 from typing import cast
 
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.limits import value
 from fedsim.sim.network.pipes import Flow, Pipe
 from fedsim.sim.network.pools import Pool
 
@@ -112,7 +111,7 @@ class Pools:
         """Bring a flow into a pool, with all that is in its own; return what they become."""
         if (own := _pool(flow)) is None:
             flow.pause(self._calendar._now)
-            pool.add(flow, value(flow.limit, self._calendar._now))
+            pool.add(flow, flow.bound(self._calendar._now))
             self._await_change(flow)
         elif own is not pool:
             pool = self._merge(own, pool)
@@ -125,7 +124,7 @@ class Pools:
         pipes, now = small.pipes, self._calendar._now
         for flow in small.flows[::-1]:  # the last one goes without moving another
             small.remove(flow, now)
-            large.add(flow, value(flow.limit, now))
+            large.add(flow, flow.bound(now))
         for pipe in pipes:
             small.release(pipe)
             large.adopt(pipe)
@@ -146,14 +145,14 @@ class Pools:
 
     def _await_change(self, flow: Flow) -> None:
         """Wait until a flow's limit changes next, if it ever does."""
-        if not isinstance(flow.limit, int | float):
+        if flow.limit is not None:
             when = flow.limit.next_change(self._calendar._now)
             flow.timer = self._calendar.at(when, self._vary, flow)
 
     def _vary(self, flow: Flow) -> None:
         """Take note that a flow's limit changes now."""
         if (pool := _pool(flow)) is not None:
-            pool.rebound(flow, value(flow.limit, self._calendar._now))
+            pool.rebound(flow, flow.bound(self._calendar._now))
             self._touch(pool)
             self._await_change(flow)
 

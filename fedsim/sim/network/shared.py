@@ -1,6 +1,26 @@
-"""What a flow asks of the pool that it is in."""
+"""What the parts of the fluid network ask of one another, and whom they tell."""
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
+
+Finished = Callable[[Any], None]
+"""Called with the token of the transfer that has passed."""
+
+Changed = Callable[[Any, float], None]
+"""Called with the token of a transfer, and the rate at which it flows from now on, bit/s."""
+
+
+class Keeper(Protocol):
+    """What keeps flows: `fedsim.sim.network.fluid.Fluid`."""
+
+    @property
+    def now(self) -> float:
+        """Simulated seconds since the start."""
+        ...
+
+    def stop(self, flow: Any) -> None:  # noqa: ANN401 - `fedsim.sim.network.pipes.Flow`
+        """Break a flow off."""
+        ...
 
 
 class Shared(Protocol):

@@ -88,6 +88,18 @@ class Concern(NamedTuple):
     text: str
 
 
+class AddingUp(NamedTuple):
+    """A method whose clients could also send what adds up.
+
+    Attributes:
+        keys: what to write in the `algorithm` block for that, such as "sends: differences".
+        method: the method then.
+    """
+
+    keys: str
+    method: "Algorithm"
+
+
 Memory = TypeVar("Memory", default=Any)
 """What a client remembers between messages. `Algorithm` alone stands for a method of any memory."""
 
@@ -165,6 +177,10 @@ class Algorithm(Spec, Generic[Memory]):
     def down(self) -> Mapping[str, Meaning]:
         """What the server's vectors mean; others than these are states."""
         return self.downlink
+
+    def adding_up(self) -> AddingUp | None:
+        """Return how clients that send states could send increments; None where they cannot."""
+        return None
 
     @property
     def late_replies_required(self) -> bool:

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm
+from fedsim.algorithms.base import AddingUp, Algorithm
 from fedsim.algorithms.local import mean, of_this_round
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Reply, Server, Structure
 
@@ -47,6 +47,11 @@ class SendsModels(Algorithm):
     def up(self) -> Mapping[str, Meaning]:
         """What clients' vectors mean: models replace what was there, differences add up."""
         return {"": Meaning.INCREMENT} if self.sends == "differences" else self.uplink
+
+    def adding_up(self) -> AddingUp:
+        """Return the method whose clients send differences."""
+        other = self.model_copy(update={"sends": "differences"})
+        return AddingUp("sends: differences", other)
 
     def said(
         self, client: Client, ends: Array, start: Array, kind: _Says, known: Structure

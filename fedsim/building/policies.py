@@ -9,7 +9,7 @@ from fedsim.errors import Misdrawn
 from fedsim.protocol.participation import PARTICIPATION, Participation
 from fedsim.protocol.selection import drawn
 from fedsim.scenario import Scenario
-from fedsim.scenario.conflicts import too_many, wanted
+from fedsim.scenario.conflicts import too_many
 
 
 def policy_of(scenario: Scenario, rows: Sequence[int], findings: Findings) -> Participation:
@@ -21,7 +21,7 @@ def policy_of(scenario: Scenario, rows: Sequence[int], findings: Findings) -> Pa
         findings: takes what asks for more clients than there are, and an order that is none.
     """
     policy, clients = scenario.participation.among(len(rows)), len(rows)
-    for key, seen in wanted(scenario.participation):
+    for key, seen in scenario.participation.counts.items():
         if seen > clients:
             findings.add(f"participation.{key}", too_many(seen, clients))
     if type(policy) not in PARTICIPATION.built_in:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedsim.blocks.wording import shown
 from fedsim.errors import Fault
-from fedsim.protocol.participation import Rounds, Sample
+from fedsim.protocol.participation import FIRST, Participation
 from fedsim.scenario import Scenario, Variant
 
 PRICED = ("name", "fleet", "network", "stop")
@@ -36,7 +36,7 @@ def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -
     seen = [
         *_changes(then, scenario),
         *_of_peers(scenario),
-        *_of_time(scenario),
+        *_of_time(scenario, clients),
         *_absences(scenario),
         *_glances((then, scenario), looks),
     ]
@@ -73,35 +73,38 @@ def _of_peers(scenario: Scenario) -> Iterator[Seen]:
         yield "network.peers", f"{text}; another fleet or network {_AGAIN}"
 
 
-def _of_time(scenario: Scenario) -> Iterator[Seen]:
+def _of_time(scenario: Scenario, clients: int) -> Iterator[Seen]:
     """Yield what lets a round close before all have answered."""
-    policy = scenario.participation
-    if scenario.silence.closes_after < inf:
-        yield "silence.kind", "seen deadline: who answers in time decides what a round adds up"
+    policy, silence = scenario.participation, scenario.silence
+    if silence.closes_after < inf:
+        text = f"seen {silence.kind}: who answers in time decides what a round adds up"
+        yield "silence.kind", text
     if policy.asynchronous:
-        yield "participation.kind", "seen asynchronous: the order of arrival decides what happens"
-    if isinstance(policy, Rounds) and policy.deadline is not None:
-        text = f"seen {policy.deadline:g} s: who answers in time decides what a round adds up"
-        yield "participation.deadline", text
-    if isinstance(policy, Rounds) and policy.quorum is not None and policy.quorum < 1:
-        text = f"seen {policy.quorum:g}: the first ones to answer decide what a round adds up"
-        yield "participation.quorum", text
-    if isinstance(policy, Sample) and policy.over > 1:
-        text = f"seen {policy.over:g}: the first ones to answer decide what a round adds up"
-        yield "participation.over", text
-    if policy.give_up is not None:
-        text = f"seen {policy.give_up:g} s: who answers in time decides what a round adds up"
-        yield "participation.give_up", text
+        text = f"seen {policy.kind}: the order of arrival decides what happens"
+        yield "participation.kind", text
+    early = [*policy.early()]
+    for key, seen, who in early:
+        yield f"participation.{key}", f"seen {seen}: {who} what a round adds up"
+    if not (early or policy.asynchronous) and _goes_on(policy.among(clients), clients):
+        yield "participation.kind", f"seen {policy.kind}: {FIRST} what a round adds up"
     if policy.least_charge:
         text = f"seen {100 * policy.least_charge:g} %: batteries decide who takes part"
         yield "participation.least_charge", text
 
 
+def _goes_on(policy: Participation, clients: int) -> bool:
+    """Say whether a round may close without some of those asked, by a rule that has no key."""
+    cohort = clients if policy.asked is None else min(policy.asked, clients)
+    return policy.goal(cohort) < cohort
+
+
 def _absences(scenario: Scenario) -> Iterator[Seen]:
     for number, group in enumerate(scenario.fleet):
-        kind = group.availability.kind
-        if kind != "always":
-            text = f"seen {kind}: who is there when a round begins depends on when that is"
+        if not group.availability.always:
+            text = (
+                f"seen {group.availability.kind}: who is there when a round begins depends on"
+                " when that is"
+            )
             yield f"fleet.{number}.availability.kind", text
 
 

@@ -1,9 +1,10 @@
 """What closes a round: rules that do not go together, or leave one another nothing to do."""
 
 from collections.abc import Iterator
+from math import inf
 
-from fedsim.protocol.participation import AsynchronousParticipation, Rounds, Sample
-from fedsim.protocol.silence import DeadlineSilence
+from fedsim.protocol.participation import Participation
+from fedsim.protocol.silence import SilencePolicy
 from fedsim.scenario.specs import ScenarioKeys
 
 Conflict = tuple[str, str, object]
@@ -12,27 +13,25 @@ Conflict = tuple[str, str, object]
 
 def closings(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """A round has one rule that closes it."""
-    silence, participation = scenario.silence, scenario.participation
-    if isinstance(silence, DeadlineSilence):
-        yield from _two_deadlines(participation)
-    elif isinstance(participation, Rounds):
-        yield from _giving_up(participation)
-    if not isinstance(participation, Sample) or participation.over == 1:
-        return
-    if participation.quorum is not None and participation.deadline is None:
+    silence, policy = scenario.silence, scenario.participation
+    if silence.closes_after < inf:
+        yield from _two_deadlines(silence, policy)
+    else:
+        yield from _giving_up(policy)
+    if policy.over_selects and policy.quorum is not None and policy.closes_after == inf:
         text = (
             "seen with over above 1, which closes a round with its first replies already; leave"
             " one of the two out, or add a deadline that the quorum holds up"
         )
-        yield "participation.quorum", text, participation.quorum
+        yield "participation.quorum", text, policy.quorum
 
 
-def _giving_up(participation: Rounds) -> Iterator[Conflict]:
+def _giving_up(policy: Participation) -> Iterator[Conflict]:
     """A round is given up where too few have reported by its deadline, and some time later."""
-    give_up, deadline = participation.give_up, participation.deadline
-    if give_up is None or deadline is None:
+    give_up, deadline = policy.patience, policy.closes_after
+    if max(give_up, deadline) == inf:
         return
-    if participation.quorum is None:
+    if policy.quorum is None:
         text = "a deadline without a quorum closes every round; drop one of them, or add a quorum"
         yield "participation.give_up", text, give_up
     elif give_up <= deadline:
@@ -40,26 +39,25 @@ def _giving_up(participation: Rounds) -> Iterator[Conflict]:
         yield "participation.give_up", text, give_up
 
 
-def _two_deadlines(participation: object) -> Iterator[Conflict]:
+def _two_deadlines(silence: SilencePolicy, policy: Participation) -> Iterator[Conflict]:
     """Silence that is waited for has a deadline of its own."""
     beacon = "or let silence be said: silence: {kind: beacon}"
-    if isinstance(participation, AsynchronousParticipation):
+    if policy.asynchronous:
         text = (
-            'seen "deadline", but an asynchronous server has no rounds that could end: it would'
-            " never ask a silent client again; use beacon"
+            f'seen "{silence.kind}", but an asynchronous server has no rounds that could end: it'
+            " would never ask a silent client again; use beacon"
         )
-        yield "silence.kind", text, "deadline"
-    if not isinstance(participation, Rounds):
+        yield "silence.kind", text, silence.kind
         return
-    if participation.deadline is not None:
+    if policy.closes_after < inf:
         text = f"a round has one deadline, and silence.after is one; drop this one, {beacon}"
-        yield "participation.deadline", text, participation.deadline
-    if participation.give_up is not None:
+        yield "participation.deadline", text, policy.closes_after
+    if policy.patience < inf:
         text = f"silence.after closes every round, so none is given up; drop this one, {beacon}"
-        yield "participation.give_up", text, participation.give_up
-    if participation.late == "drop":
+        yield "participation.give_up", text, policy.patience
+    if not policy.keep_late:
         text = f'seen "drop", but silence.late says what becomes of it; drop this one, {beacon}'
         yield "participation.late", text, "drop"
-    if participation.quorum is not None:
+    if policy.quorum is not None:
         text = f"who is silent reports nothing, so no quorum is sure; drop this one, {beacon}"
-        yield "participation.quorum", text, participation.quorum
+        yield "participation.quorum", text, policy.quorum

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from fedsim.algorithms import ALGORITHMS, Algorithm, SendsModels
+from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.ports import Meaning
 from fedsim.problems import LOSSES
-from fedsim.protocol.participation import AsynchronousParticipation
 from fedsim.scenario.closings import Conflict, closings
 from fedsim.scenario.feedback import compression
 from fedsim.scenario.observing import repeated
@@ -53,27 +52,9 @@ def _dropped_replies(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 def _sizes(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Nobody can ask more clients than there are."""
-    for key, seen in wanted(scenario.participation):
+    for key, seen in scenario.participation.counts.items():
         if scenario.clients and seen > scenario.clients:
             yield f"participation.{key}", too_many(seen, scenario.clients), seen
-    participation = scenario.participation
-    if not isinstance(participation, AsynchronousParticipation):
-        return
-    at_work = participation.concurrency
-    if at_work is not None and participation.buffer > at_work:
-        text = (
-            f"seen {participation.buffer}, but {at_work} clients work at a time, so that the"
-            f" buffer would never fill; give {at_work} or less"
-        )
-        yield "participation.buffer", text, participation.buffer
-
-
-def wanted(participation: object) -> Iterator[tuple[str, int]]:
-    """Yield the keys of a participation that count clients, and how many they say."""
-    for key in ("count", "concurrency", "buffer"):
-        seen = getattr(participation, key, None)
-        if isinstance(seen, int):
-            yield key, seen
 
 
 def too_many(seen: int, clients: int) -> str:
@@ -115,15 +96,16 @@ def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 def _arrivals(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Some methods react to arrivals, some need rounds."""
-    method, kind = scenario.algorithm, scenario.participation.kind
-    if method.asynchronous and kind != "asynchronous":
+    method, policy = scenario.algorithm, scenario.participation
+    kind = policy.kind
+    if method.asynchronous and not policy.asynchronous:
         text = (
             f"seen {kind}, but the server of {method.kind} reacts to arrivals; give"
             " {kind: asynchronous}"
         )
         yield "participation.kind", text, kind
-    elif kind == "asynchronous" and (reason := _needs_rounds(method)):
-        text = f"seen asynchronous, but {method.kind} needs rounds: {reason}"
+    elif policy.asynchronous and (reason := _needs_rounds(method)):
+        text = f"seen {kind}, but {method.kind} needs rounds: {reason}"
         yield "participation.kind", text, kind
 
 
@@ -136,6 +118,5 @@ def _needs_rounds(method: Algorithm) -> str:
     if method.synchronous or method.asynchronous or Meaning.STATE not in method.up.values():
         return method.synchronous
     reason = "its clients send models, and their mean is of such as started from the same one"
-    return (
-        f"{reason}; use algorithm.sends: differences" if isinstance(method, SendsModels) else reason
-    )
+    added = method.adding_up()
+    return reason if added is None else f"{reason}; use algorithm.{added.keys}"

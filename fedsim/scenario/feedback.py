@@ -8,17 +8,14 @@ errors in the next difference already, so that feedback would count them twice.
 
 from collections.abc import Iterator
 
-from fedsim.algorithms import SendsModels
 from fedsim.ports import Meaning
-from fedsim.protocol.participation import FullParticipation
 from fedsim.scenario.specs import Compression, ScenarioKeys
-from fedsim.wire import Feedback, refusal
+from fedsim.wire import COMPRESSORS, Feedback, refusal
 
 Conflict = tuple[str, str, object]
 """Key, message, value seen."""
 
 WAYS = ("up", "down")
-UNBIASED = "rand-k, qsgd, natural, terngrad or dithered"
 
 
 def compression(scenario: ScenarioKeys) -> Iterator[Conflict]:
@@ -76,10 +73,11 @@ def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
     """Return what would be accepted in place of a link's feedback, the best first."""
     found = _accepted(scenario, way)
     method, seen = scenario.algorithm, _link(scenario, way).error_feedback
-    if way == "up" and isinstance(method, SendsModels):
-        other = method.model_copy(update={"sends": "differences"})
-        if not why_not(scenario.model_copy(update={"algorithm": other}), way, seen):
-            found.append("algorithm.sends: differences")
+    added = method.adding_up() if way == "up" else None
+    if added is not None:
+        other = scenario.model_copy(update={"algorithm": added.method})
+        if not why_not(other, way, seen):
+            found.append(f"algorithm.{added.keys}")
     if not found or not _needs_unbiased(scenario, way):
         found.append("error_feedback: none")
     return found
@@ -113,9 +111,15 @@ def _biased(scenario: ScenarioKeys, way: str) -> Iterator[Conflict]:
     instead = f", or {' or '.join(good)}, which make increments good" if good else ""
     text = (
         f"seen {compressor.kind}, which is {compressor.law}; the theory of {method.kind} needs"
-        f" an unbiased one: {UNBIASED}{instead}"
+        f" an unbiased one: {_unbiased_ones()}{instead}"
     )
     yield f"wire.{way}.compressor.kind", text, compressor.kind
+
+
+def _unbiased_ones() -> str:
+    """Return the kinds of fedsim's own compressors that are right in the mean, as words."""
+    *others, last = [kind for kind, each in COMPRESSORS.own.items() if each.law[:8] == "unbiased"]
+    return f"{', '.join(others)} or {last}"
 
 
 def _unheard(scenario: ScenarioKeys, way: str) -> str:
@@ -139,7 +143,7 @@ def _unheard_up(scenario: ScenarioKeys) -> str:
 
 def _unheard_down(scenario: ScenarioKeys) -> str:
     """Say what a client may not hear of the server's messages; empty for nothing."""
-    partly = not isinstance(scenario.participation, FullParticipation)
+    partly = not scenario.participation.asks_all
     cells = scenario.network.broadcast == "cell"
     away = any(group.may_miss for group in scenario.fleet)
     missed = partly or cells or away or not scenario.algorithm.asks_all

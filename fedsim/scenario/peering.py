@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from fedsim.algorithms import ALGORITHMS, PeerAlgorithm
-from fedsim.protocol.participation import FullParticipation
 from fedsim.scenario.closings import Conflict
 from fedsim.scenario.network import GraphNetwork, TreeNetwork
 from fedsim.scenario.specs import ScenarioKeys
@@ -32,7 +31,8 @@ def peering(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from _ways(scenario)
     yield from _asking(scenario)
     for number, group in enumerate(scenario.fleet):
-        if (kind := group.availability.kind) != "always":
+        if not group.availability.always:
+            kind = group.availability.kind
             text = f"seen {kind}, but a node that goes is gone for good among peers; use always"
             yield f"fleet.{number}.availability.kind", text, kind
 
@@ -69,7 +69,7 @@ def _disciplines(scenario: ScenarioKeys) -> Iterator[tuple[str, str]]:
 def _asking(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Nobody draws a cohort of peers; a deadline is all that closes an exchange early."""
     policy, kind = scenario.participation, scenario.algorithm.kind
-    if not isinstance(policy, FullParticipation):
+    if not policy.asks_all:
         text = f"seen {policy.kind}, but nobody asks the nodes of {kind}; use full"
         yield "participation.kind", text, policy.kind
         return

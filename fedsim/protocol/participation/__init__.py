@@ -10,7 +10,7 @@ from fedsim.blocks.choice import OneOf
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.protocol.participation.asynchronous import AsynchronousParticipation
-from fedsim.protocol.participation.rounds import FullParticipation, Rounds
+from fedsim.protocol.participation.rounds import FIRST, Early, FullParticipation, Rounds
 from fedsim.protocol.participation.sampling import (
     Sample,
     UniformParticipation,
@@ -18,9 +18,11 @@ from fedsim.protocol.participation.sampling import (
 )
 
 __all__ = [
+    "FIRST",
     "PARTICIPATION",
     "AnyParticipation",
     "AsynchronousParticipation",
+    "Early",
     "FullParticipation",
     "Participation",
     "Rounds",

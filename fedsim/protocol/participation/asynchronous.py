@@ -2,18 +2,19 @@
 
 # ruff: noqa: ARG002 - a policy may need less than it is handed
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import Duration, Fraction
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Array
-from fedsim.protocol.participation.rounds import LEAST_CHARGE
+from fedsim.protocol.participation.rounds import IN_TIME, LEAST_CHARGE, Early
 from fedsim.protocol.participation.sampling import permutation
 
 
@@ -42,13 +43,38 @@ class AsynchronousParticipation(Spec):
     )
     least_charge: Fraction = as_written("0 %", LEAST_CHARGE)
 
+    asks_all: ClassVar[bool] = False
     closes_after: ClassVar[float] = inf
     keep_late: ClassVar[bool] = True
+    over_selects: ClassVar[bool] = False
+    quorum: ClassVar[None] = None
     wanted: ClassVar[None] = None
+
+    @model_validator(mode="after")
+    def _fills(self) -> Self:
+        at_work = self.concurrency
+        if at_work is not None and self.buffer > at_work:
+            text = (
+                f"seen {self.buffer}, but {at_work} clients work at a time, so that the buffer"
+                f" would never fill; give {at_work} or less"
+            )
+            raise failure(("buffer", text, self.buffer))
+        return self
 
     def among(self, clients: int) -> Self:
         """Return the policy: nothing in it is a share."""
         return self
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The concurrency, where it is one, and the buffer."""
+        at_work = {} if self.concurrency is None else {"concurrency": self.concurrency}
+        return {**at_work, "buffer": self.buffer}
+
+    def early(self) -> Iterator[Early]:
+        """Yield what lets the server go on without those who are at work."""
+        if self.patience < inf:
+            yield Early("give_up", f"{self.patience:g} s", IN_TIME)
 
     @property
     def asked(self) -> int | None:

@@ -2,9 +2,9 @@
 
 # ruff: noqa: ARG002 - a policy may need less than it is handed
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from math import ceil, inf
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field
@@ -20,6 +20,23 @@ _GIVE_UP = (
     " stays, and the next round asks anew; where null, after 10 min if a message that is lost for"
     " good could keep a round from closing"
 )
+
+IN_TIME, FIRST = "who answers in time decides", "the first ones to answer decide"
+"""On whom it depends what a round adds up, where it does not wait for all."""
+
+
+class Early(NamedTuple):
+    """What may close a round before all who were asked have answered.
+
+    Attributes:
+        key: of the block.
+        seen: what stands there, for messages.
+        who: `IN_TIME`, `FIRST` or words like these.
+    """
+
+    key: str
+    seen: str
+    who: str
 
 
 class Rounds(Spec):
@@ -49,6 +66,30 @@ class Rounds(Spec):
     def among(self, clients: int) -> Self:
         """Return the policy for a fleet of so many: what is a share of it as a number."""
         return self
+
+    @property
+    def asks_all(self) -> bool:
+        """Whether every client is asked in every round."""
+        return True
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The numbers of clients that it speaks of, by their keys."""
+        return {}
+
+    @property
+    def over_selects(self) -> bool:
+        """Whether more are asked than a round waits for."""
+        return False
+
+    def early(self) -> Iterator[Early]:
+        """Yield what may close a round before all who were asked have answered."""
+        if self.closes_after < inf:
+            yield Early("deadline", f"{self.closes_after:g} s", IN_TIME)
+        if self.quorum is not None and self.quorum < 1:
+            yield Early("quorum", f"{self.quorum:g}", FIRST)
+        if self.patience < inf:
+            yield Early("give_up", f"{self.patience:g} s", IN_TIME)
 
     @property
     def wanted(self) -> int | None:

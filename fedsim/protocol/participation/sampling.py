@@ -3,7 +3,7 @@
 # ruff: noqa: ARG002 - an order may need less than its base hands over
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from math import floor
 from typing import Literal, Self
 
@@ -14,7 +14,7 @@ from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import Share
 from fedsim.ports import Array
-from fedsim.protocol.participation.rounds import Rounds, at_least
+from fedsim.protocol.participation.rounds import FIRST, Early, Rounds, at_least
 
 
 class Sample(Rounds):
@@ -46,6 +46,27 @@ class Sample(Rounds):
         return self.model_copy(update={"count": count, "share": None})
 
     @property
+    def asks_all(self) -> bool:
+        """No: it draws them."""
+        return False
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The count, where it is one."""
+        return {} if self.count is None else {"count": self.count}
+
+    @property
+    def over_selects(self) -> bool:
+        """Whether `over` says so."""
+        return self.over > 1.0
+
+    def early(self) -> Iterator[Early]:
+        """Yield what may close a round before all who were asked have answered."""
+        yield from super().early()
+        if self.over_selects:
+            yield Early("over", f"{self.over:g}", FIRST)
+
+    @property
     def wanted(self) -> int | None:
         """The count; None before the size of the fleet is known."""
         return self.count
@@ -57,7 +78,7 @@ class Sample(Rounds):
 
     def goal(self, cohort: int) -> float:
         """Return as many as are wanted, where more are asked."""
-        if self.over > 1.0 and self.count is not None:
+        if self.over_selects and self.count is not None:
             return min(self.count, cohort)
         return super().goal(cohort)
 

@@ -11,9 +11,10 @@ from typer.testing import CliRunner, Result
 
 from fedsim.algorithms import ALGORITHMS
 from fedsim.cli import app, describe, making
+from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import RADIOS
 from fedsim.problems import LOSSES, SOURCES, SPLITS
-from fedsim.scenario import DEVICES, load
+from fedsim.scenario import load
 from fedsim.wire import COMPRESSORS
 
 SCENARIO = """\

@@ -16,11 +16,12 @@ import fedsim
 from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.registry import kinds_of
 from fedsim.cli import app
+from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import LORA, RADIOS
 from fedsim.problems import LOSSES, SOURCES, SPLITS
 from fedsim.record.rounds import COLUMNS
 from fedsim.record.schema import ARROW_SCHEMA, EVENT_NAMES
-from fedsim.scenario import DEVICES, load, schema
+from fedsim.scenario import load, schema
 from fedsim.wire import COMPRESSORS
 from tests.conftest import ROOT
 
@@ -70,9 +71,13 @@ def test_every_key_of_the_schema_is_in_the_reference(site: Path) -> None:
     document = schema()
     shown = codes(site, "scenario") | codes(site, "compressors")
     assert shown >= set(document["properties"])
-    blocks = ("Group", "Device", "Battery", "ProblemSpec", "Wire", "Compression", "Stop")
-    for name in blocks:
-        block = document["$defs"][name]
+    definitions = document["$defs"]
+    names = ("Group", "Battery", "ProblemSpec", "Wire", "Compression", "Stop")
+    blocks = {name: definitions[name] for name in names}
+    for name in ("device", "radio"):
+        for number, block in enumerate(definitions["Group"]["properties"][name]["anyOf"]):
+            blocks[f"{name} {number}"] = block
+    for name, block in blocks.items():
         parts = [block, *block.get("anyOf", [])]
         keys = {key for part in parts for key in part.get("properties", {})}
         assert keys

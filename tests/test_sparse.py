@@ -70,7 +70,7 @@ def test_what_is_computed_is_priced_by_the_non_zeros(file: Path) -> None:
     result = fedsim.run(scenario(file, kind="gd"))
     events = result.events
     seconds = events[events["event"] == "compute"]["duration"].sum()
-    speed = fedsim.load(scenario(file, kind="gd")).variants[0].scenario.fleet[0].device.speed
+    speed = fedsim.load(scenario(file, kind="gd")).variants[0].scenario.fleet[0].device.constant
     assert speed is not None
     operations = 5 * 4 * round(ROWS * FEATURES * DENSITY)
     assert seconds == pytest.approx(operations / speed, rel=1e-3)

@@ -20,7 +20,7 @@ import numpy as np
 import simpy
 
 from fedsim.algorithms.censored import GradientDescent, Innovation, Iterate
-from fedsim.physics.devices import DeviceModel
+from fedsim.physics.devices import Device
 from fedsim.physics.radios import Radio
 from fedsim.physics.topology import Topology, star
 from fedsim.ports import Array, Client, Server, Work
@@ -34,7 +34,7 @@ from fedsim.sim.world import World
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS, Identity, Plain, ValueFormat
 
-DEVICE = DeviceModel(1e9, 2.0, 1.0)
+DEVICE = Device.in_si(kind="custom", speed=1e9, active=2.0, idle=1.0)
 CLIENTS, ROUNDS, REPEATS = 100, 1000, 7
 NOTHING: Array = np.zeros(1)
 SHARED = star(CLIENTS, downlink=5e7, uplink=5e7, latency=0.001)

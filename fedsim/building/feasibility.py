@@ -59,7 +59,7 @@ def check_supplies(makes: Sequence[Make], findings: Findings) -> None:
         rates, draw = make.rates, make.radio.draw
         costs = {"up": (rates.up, draw.energy_up), "down": (rates.down, draw.energy_down)}
         for way, (law, energy) in costs.items():
-            if make.battery is not None and law.constant == inf and energy > 0:
+            if make.spec.battery is not None and law.constant == inf and energy > 0:
                 text = (
                     f'seen "unlimited" with {energy * 1e9:g} nJ/bit, which {make.name} would draw'
                     ' from its battery in no time; give a rate, such as "5 Mbit/s"'
@@ -74,14 +74,14 @@ def check_flicker(makes: Sequence[Make], findings: Findings) -> None:
     to it again; where that takes less than `FLICKER`, a run would see little else.
     """
     for make in makes:
-        model = make.battery
-        if model is None:
+        battery, capacity = make.spec.battery, make.spec.capacity
+        if battery is None:
             continue
-        span = (model.restart - model.cutoff) * model.capacity
-        drawn = (make.device.idle + make.radio.idle) / model.discharge_efficiency + model.leak
-        offered = model.source.average, model.source.peak
-        inflows = [model.charge_efficiency * power for power in offered]
-        shortest = min(_cycle(span, inflow, model.leak, drawn) for inflow in inflows)
+        span, leak = (battery.restarts_at - battery.cutoff) * capacity, battery.leak(capacity)
+        drawn = (make.device.idle + make.radio.idle) / battery.discharge_efficiency + leak
+        offered = make.source.average, make.source.peak
+        inflows = [battery.charge_efficiency * power for power in offered]
+        shortest = min(_cycle(span, inflow, leak, drawn) for inflow in inflows)
         if shortest < FLICKER:
             text = (
                 f"{make.name} would charge from its cut-off to its restart level, and fall back to"

@@ -1,22 +1,20 @@
 """The fleet: from groups of clients to the models that each client is made of."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
 from fedsim.physics.availability import ALWAYS, NEVER, Availability, Presence
-from fedsim.physics.batteries import BatteryModel
-from fedsim.physics.devices import DeviceModel
+from fedsim.physics.charging import NO_POWER
+from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.radios import RadioLaw, Rates
-from fedsim.physics.signals import Constant, Signal, Steps
+from fedsim.physics.signals import Signal, Steps
 from fedsim.ports import ClientId, Oracle
-from fedsim.scenario import Device, Group
+from fedsim.scenario import Group
 from fedsim.sim.setup import Member
 from fedsim.streams import stream
-
-_MONTH = 30 * 86400.0
 
 
 @dataclass(frozen=True)
@@ -26,19 +24,23 @@ class Make:
     Attributes:
         group: its number in the fleet.
         spec: what was written.
-        device, battery: models.
         signals: what the traces of its radio say, by their keys.
         rates: of its radio. All traces start at their beginning.
+        source: what is offered to charge its battery, W, from its beginning.
         availability: for all clients, or by their numbers.
     """
 
     group: int
     spec: Group
-    device: DeviceModel
     signals: Mapping[str, Steps]
     rates: Rates
-    battery: BatteryModel | None
+    source: Signal
     availability: Presence | Mapping[ClientId, Presence]
+
+    @property
+    def device(self) -> DeviceLaw:
+        """Its device."""
+        return self.spec.device
 
     @property
     def radio(self) -> RadioLaw:
@@ -57,16 +59,26 @@ class Make:
 
     def least_compute(self, operations: float, samples: float) -> float:
         """Return the seconds that a task takes at the very least."""
-        return self.spec.device.slowdown.least * self.device.nominal(operations, samples)
+        return self.device.slowdown.least * self.device.seconds(operations, samples)
 
     def member(self, client: ClientId, oracle: Oracle, seed: int) -> Member:
         """Return one client; where its traces start is drawn from its stream "trace"."""
-        rates, battery, availability = self.rates, self.battery, self.availability
+        rates, source, availability = self.rates, self.source, self.availability
         if any(self._shifts):
-            rates, battery = self._shifted(client, seed)
+            rates, source = self._shifted(client, seed)
         if isinstance(availability, Mapping):
             availability = availability.get(client, NEVER)
-        return Member(self.device, self.radio, rates, oracle, battery, availability, self.group)
+        spec = self.spec
+        return Member(
+            spec.device,
+            spec.radio,
+            rates,
+            oracle,
+            battery=spec.battery,
+            source=source,
+            availability=availability,
+            group=self.group,
+        )
 
     @cached_property
     def _shifts(self) -> tuple[frozenset[str], bool]:
@@ -75,8 +87,8 @@ class Make:
         charging = self.spec.battery.charging if self.spec.battery else None
         return frozenset(shifted), charging is not None and charging.starts_anywhere
 
-    def _shifted(self, client: ClientId, seed: int) -> tuple[Rates, BatteryModel | None]:
-        """Return rates and battery of a client whose traces start anywhere.
+    def _shifted(self, client: ClientId, seed: int) -> tuple[Rates, Signal]:
+        """Return the rates of a client, and what charges it, whose traces start anywhere.
 
         All traces of a radio start at the same share of their patterns, so that two traces of
         one drive stay together.
@@ -88,9 +100,7 @@ class Make:
             for key, signal in self.signals.items()
         }
         rates = self.radio.rates(signals) if keys else self.rates
-        if self.battery is None or not power:
-            return rates, self.battery
-        return rates, replace(self.battery, source=_from(self.battery.source, sky))
+        return rates, _from(self.source, sky) if power else self.source
 
 
 def makes(groups: Sequence[Group], files: Files, findings: Findings) -> tuple[Make, ...]:
@@ -106,10 +116,9 @@ def _make(number: int, group: Group, files: Files, findings: Findings, key: str)
     return Make(
         number,
         group,
-        _device(group.device),
         signals,
         group.radio.rates(signals),
-        _battery(group, files, findings, f"{key}.battery.charging.path"),
+        _source(group, files, findings, f"{key}.battery.charging.path"),
         _availability(group.availability, files, findings, f"{key}.availability.path"),
     )
 
@@ -140,33 +149,13 @@ def _check_traffic(trace: Steps, findings: Findings, key: str) -> None:
     findings.add(key, text)
 
 
-def _device(spec: Device) -> DeviceModel:
-    slowdown = spec.slowdown if spec.slowdown.drawn else None
-    if spec.kappa is None or spec.frequency is None or spec.cycles_per_sample is None:
-        return DeviceModel(spec.speed or 0.0, spec.active or 0.0, spec.idle, slowdown)
-    model = DeviceModel.of_cycles(spec.cycles_per_sample, spec.frequency, spec.kappa, slowdown)
-    # The paper's energy is that of the work; what else is drawn comes on top of it.
-    return replace(model, active=model.active + spec.idle, idle=spec.idle)
-
-
-def _battery(group: Group, files: Files, findings: Findings, key: str) -> BatteryModel | None:
-    spec = group.battery
-    if spec is None:
-        return None
-    source: Signal = Constant(0.0)
-    with findings.at(key):
-        source = spec.charging.source(files.power)
-    return BatteryModel(
-        capacity=group.capacity,
-        initial=spec.charge,
-        charge_efficiency=spec.charge_efficiency,
-        discharge_efficiency=spec.discharge_efficiency,
-        leak=spec.self_discharge * group.capacity / _MONTH,
-        cutoff=spec.cutoff,
-        threshold=spec.threshold,
-        restart=spec.restarts_at,
-        source=source,
-    )
+def _source(group: Group, files: Files, findings: Findings, key: str) -> Signal:
+    """Return what is offered to charge a battery, W; what is wrong with its file is found."""
+    source: Signal = NO_POWER
+    if group.battery is not None:
+        with findings.at(key):
+            source = group.battery.charging.source(files.power)
+    return source
 
 
 def _availability(

@@ -75,7 +75,7 @@ def slowest(job: Job) -> Slowest:
 def _work(algorithm: Algorithm, loss: LocalLoss, make: Make) -> float:
     """Return the seconds of that work: of gradients of so many samples."""
     samples = algorithm.samples_per_round(loss.rows)
-    return make.device.nominal(loss.gradient_operations * samples / loss.rows, samples)
+    return make.device.seconds(loss.gradient_operations * samples / loss.rows, samples)
 
 
 def _on_air(make: Make, bits: int) -> float:

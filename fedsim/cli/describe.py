@@ -6,10 +6,11 @@ from typing import Any
 from rich.table import Table
 
 from fedsim.blocks.catalogue import NOTHING_GIVEN, Catalogue, Failed
+from fedsim.blocks.presets import Preset
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
+from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import LORA, RADIOS
-from fedsim.scenario import DEVICES, Preset
 from fedsim.scenario.registries import REGISTRIES
 from fedsim.tables import listing
 

@@ -1,12 +1,20 @@
-"""Batteries: what one is, and the marks that its level crosses; `stores` has the law it follows."""
+"""Batteries: what clients run on, and the marks that its level crosses. The block is the law.
 
-from dataclasses import dataclass
+`fedsim.physics.stores` follows the level in time.
+"""
+
 from enum import Enum
-from math import inf
+from typing import Self
 
-from fedsim.physics.signals import Constant, Signal
+from pydantic import model_validator
 
-_NOTHING = Constant(0.0)
+from fedsim.blocks.choice import failure
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.quantities import Fraction, Leak, Share, WattHours
+from fedsim.blocks.spec import Spec
+from fedsim.physics.charging import AnyCharging
+
+_MONTH = 30 * 86400.0
 
 
 class Crossing(Enum):
@@ -22,50 +30,59 @@ class Crossing(Enum):
     READY = "ready"  # it rose to the threshold to take part
 
 
-@dataclass(frozen=True, slots=True)
-class BatteryModel:
-    """A battery and what charges it.
+class Battery(Spec):
+    """A battery: a store with losses, a mark below which it is dead, and one to work above.
 
-    Attributes:
-        capacity: J.
-        initial: the share that it holds at time 0.
-        charge_efficiency: what is stored of what is taken from the source.
-        discharge_efficiency: what reaches the device of what leaves the store.
-        leak: self-discharge until the store is empty, W.
-        cutoff: the share at which the client shuts down.
-        threshold: the share below which the client takes no part.
-        restart: the share at which a dead client starts again.
-        source: what a charger or harvester offers, W.
-
-    Raises:
-        ValueError: a value is outside its range, or a client would restart at its cut-off.
+    Shares are of its capacity. A client whose battery falls to the cut-off is dead until it
+    is charged up to `restart`; below `threshold` it takes no part.
     """
 
-    capacity: float
-    initial: float = 1.0
-    charge_efficiency: float = 0.95
-    discharge_efficiency: float = 0.95
-    leak: float = 0.0
-    cutoff: float = 0.05
-    threshold: float = 0.20
-    restart: float = 0.20
-    source: Signal = _NOTHING
+    capacity: WattHours | None = as_written(None, "what it holds; that of the device, where null")
+    charge: Fraction = as_written("100 %", "what is in it at the start")
+    charge_efficiency: Share = as_written("95 %", "what arrives of what is put in")
+    discharge_efficiency: Share = as_written("95 %", "what arrives of what is taken out")
+    self_discharge: Leak = as_written("0 %/month", "what it loses by itself, of its capacity")
+    cutoff: Fraction = as_written("5 %", "where the client shuts down")
+    threshold: Fraction = as_written("20 %", "where the client ceases to take part")
+    restart: Fraction | None = as_written(
+        None,
+        "where a client that shut down starts again; where null the threshold, if that is above the"
+        " cut-off, and else 10 % above that",
+    )
+    charging: AnyCharging = as_written({"kind": "none"}, "what charges it")
 
-    def __post_init__(self) -> None:
-        if not 0 < self.capacity < inf:
-            raise ValueError(f"capacity is above 0 and finite; seen {self.capacity}")
-        if not 0 <= self.leak < inf:
-            raise ValueError(f"leak is finite and at least 0; seen {self.leak}")
-        for name in ("initial", "cutoff", "threshold", "restart"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is a share, 0 to 1; seen {getattr(self, name)}")
-        for name in ("charge_efficiency", "discharge_efficiency"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"{name} is above 0 and at most 1; seen {getattr(self, name)}")
-        if not self.cutoff < self.restart:
-            raise ValueError(f"restart is above cutoff; seen {self.restart} and {self.cutoff}")
+    def holds(self, own: float) -> float:
+        """Return what it holds when full, J; `own` is what the device's own battery holds."""
+        return self.capacity or own
+
+    def leak(self, capacity: float) -> float:
+        """Return what it loses by itself until it is empty, W, where it holds so much, J."""
+        return self.self_discharge * capacity / _MONTH
 
     @property
-    def sustainable(self) -> bool:
-        """Whether a battery surely charges to `restart` again while its client is off."""
-        return self.charge_efficiency * self.source.average > self.leak
+    def restarts_at(self) -> float:
+        """The share at which a client that shut down starts again."""
+        if self.restart is not None:
+            return self.restart
+        return self.threshold if self.threshold > self.cutoff else min(self.cutoff + 0.1, 1.0)
+
+    @model_validator(mode="after")
+    def _marks_in_order(self) -> Self:
+        wrong: list[tuple[str, str, object]] = []
+        if self.threshold < self.cutoff:
+            text = f"seen {percent(self.threshold)}; give a share of the cut-off or more"
+            wrong.append(("threshold", f"{text}, {percent(self.cutoff)}", self.threshold))
+        elif self.restarts_at < self.threshold or self.restarts_at <= self.cutoff:
+            text = (
+                f"seen {percent(self.restarts_at)}; give the threshold ({percent(self.threshold)})"
+                f" or more, and above the cut-off ({percent(self.cutoff)})"
+            )
+            wrong.append(("restart", text, self.restart))
+        if wrong:
+            raise failure(*wrong)
+        return self
+
+
+def percent(share: float) -> str:
+    """Return a share as a scenario writes it."""
+    return f"{100 * share:g} %"

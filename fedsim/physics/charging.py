@@ -18,6 +18,9 @@ from fedsim.physics.signals import Constant, Signal, Steps
 
 _DAY = 86400.0
 
+NO_POWER = Constant(0.0)
+"""What is offered where nothing charges a battery."""
+
 
 class Reading(Protocol):
     """Reads the power that a file says, W, as `fedsim.physics.traces.read_power` does."""
@@ -49,7 +52,7 @@ class NoCharging(Charging):
 
     def source(self, read: Reading) -> Signal:
         """Return nothing."""
-        return Constant(0.0)
+        return NO_POWER
 
 
 class ConstantCharging(Charging):

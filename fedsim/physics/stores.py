@@ -7,7 +7,8 @@ every crossing has a time in closed form.
 
 from math import inf, nextafter
 
-from fedsim.physics.batteries import BatteryModel, Crossing
+from fedsim.physics.batteries import Battery, Crossing
+from fedsim.physics.signals import Signal
 
 
 class Store:
@@ -17,8 +18,15 @@ class Store:
     a dead client nothing is drawn, whatever it asks for; once it is charged, what it asked
     for last is drawn again.
 
+    Args:
+        battery: its law.
+        capacity: what it holds when full, J.
+        source: what is offered to charge it, W.
+        threshold: the share to take part, where that is not the battery's own.
+
     Attributes:
-        model: its parameters.
+        battery, capacity: see above.
+        initial: what it held at time 0, J.
         now: the time that the rest is of, s.
         level: what it holds, J.
         charged: what has come in, after the efficiency, J.
@@ -30,38 +38,46 @@ class Store:
 
     __slots__ = (
         "_cutoff",
+        "_leak",
         "_power",
         "_restart",
+        "_source",
         "_taken_at",
         "_threshold",
         "_until",
         "_watts",
         "alive",
+        "battery",
+        "capacity",
         "charged",
         "drained",
+        "initial",
         "level",
-        "model",
         "now",
         "ready",
         "spilled",
     )
 
-    def __init__(self, model: BatteryModel) -> None:
-        self.model = model
-        self._cutoff = _level(model.cutoff, model.capacity)
-        self._threshold = _level(model.threshold, model.capacity)
-        self._restart = _level(model.restart, model.capacity)
+    def __init__(
+        self, battery: Battery, capacity: float, source: Signal, threshold: float | None = None
+    ) -> None:
+        self.battery, self.capacity = battery, capacity
+        self._source, self._leak = source, battery.leak(capacity)
+        self._cutoff = _level(battery.cutoff, capacity)
+        self._threshold = _level(battery.threshold if threshold is None else threshold, capacity)
+        self._restart = _level(battery.restarts_at, capacity)
         self._taken_at = -inf
         self.now = self.charged = self.drained = self.spilled = self._watts = 0.0
-        self.level = _level(model.initial, model.capacity)
+        self.initial = battery.charge * capacity
+        self.level = _level(battery.charge, capacity)
         self.alive = self.level > self._cutoff
         self.ready = self.alive and self.level >= self._threshold
-        self._power, self._until = model.source.at(0.0), model.source.next_change(0.0)
+        self._power, self._until = source.at(0.0), source.next_change(0.0)
 
     @property
     def share(self) -> float:
         """The state of charge, 0 to 1."""
-        return self.level / self.model.capacity
+        return self.level / self.capacity
 
     def draw(self, now: float, watts: float) -> None:
         """Let the client draw so much from now on, W at the device.
@@ -84,7 +100,7 @@ class Store:
             raise ValueError(f"time runs back from {self.now} to {now}")
         if now == self.now and self._until > now:
             return  # it is asked far more often than time passes
-        source = self.model.source
+        source = self._source
         while self._until <= now:
             self._flow(self._until - self.now)
             self.now = self._until
@@ -98,8 +114,8 @@ class Store:
         A mark that this leaves behind is crossed at this instant, too. An empty store gives no
         more, and a full one takes no more.
         """
-        out = joules / self.model.discharge_efficiency
-        out = max(min(out, self.level), self.level - self.model.capacity)
+        out = joules / self.battery.discharge_efficiency
+        out = max(min(out, self.level), self.level - self.capacity)
         self.drained += out
         self.level -= out
         self._taken_at = self.now
@@ -137,18 +153,18 @@ class Store:
 
     def _rates(self) -> tuple[float, float]:
         """Return what comes in and what goes out, W."""
-        load = self._watts / self.model.discharge_efficiency if self.alive else 0.0
-        return self.model.charge_efficiency * self._power, load + self.model.leak
+        load = self._watts / self.battery.discharge_efficiency if self.alive else 0.0
+        return self.battery.charge_efficiency * self._power, load + self._leak
 
     def _flow(self, seconds: float) -> None:
         """Let constant powers flow; what a full or an empty store cannot take or give does not."""
         inflow, outflow = self._rates()
         come, gone = inflow * seconds, outflow * seconds
-        gain, room = come - gone, self.model.capacity - self.level
+        gain, room = come - gone, self.capacity - self.level
         if gain >= room:
             come -= gain - room
-            self.spilled += (gain - room) / self.model.charge_efficiency
-            self.level = self.model.capacity
+            self.spilled += (gain - room) / self.battery.charge_efficiency
+            self.level = self.capacity
         elif -gain >= self.level:
             gone += gain + self.level
             self.level = 0.0
@@ -180,7 +196,7 @@ class Store:
             return self._restart, Crossing.CHARGED
         if not self.ready:
             return self._threshold, Crossing.READY
-        return self.model.capacity, None
+        return self.capacity, None
 
     def _bound_below(self) -> tuple[float, Crossing | None]:
         if not self.alive:

@@ -128,13 +128,13 @@ def _between(
 
 def _batteries(setup: Setup, rounds: list[RoundCost]) -> tuple[Array, Array]:
     """Return how many rounds like the last each battery lasts, and its share of each."""
-    batteries = [member.battery for member in setup.fleet]
+    powered = [(member.battery, member.capacity) for member in setup.fleet]
     lost = [  # of the battery, for a joule that the client draws
-        np.nan if one is None else 1 / (one.discharge_efficiency * one.capacity)
-        for one in batteries
+        np.nan if one is None else 1 / (one.discharge_efficiency * capacity)
+        for one, capacity in powered
     ]
     joules = rounds[-1].clients["joules"].to_numpy() if rounds else np.zeros(len(lost))
     shares = joules * np.array(lost)
-    usable = np.array([inf if one is None else one.initial - one.cutoff for one in batteries])
+    usable = np.array([inf if one is None else one.charge - one.cutoff for one, _ in powered])
     lasts = np.divide(usable, shares, out=np.full(len(lost), inf), where=shares > 0)
     return lasts, shares

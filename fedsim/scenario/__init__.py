@@ -1,8 +1,5 @@
 """Scenarios: what the user writes, read from YAML into frozen specs with units resolved."""
 
-from fedsim.blocks.presets import Preset
-from fedsim.scenario.batteries import Battery
-from fedsim.scenario.devices import DEVICES, Device
 from fedsim.scenario.fleet import Group
 from fedsim.scenario.network import (
     NETWORKS,
@@ -18,16 +15,12 @@ from fedsim.scenario.schema import schema
 from fedsim.scenario.specs import Compression, ProblemSpec, Wire
 
 __all__ = [
-    "DEVICES",
     "NETWORKS",
-    "Battery",
     "Compression",
-    "Device",
     "GraphNetwork",
     "Group",
     "NetworkSpec",
     "Plan",
-    "Preset",
     "ProblemSpec",
     "Scenario",
     "ServerLink",

@@ -10,16 +10,16 @@ from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AnyAvailability
+from fedsim.physics.batteries import Battery, percent
+from fedsim.physics.devices import AnyDevice
 from fedsim.physics.radios import AnyRadio
-from fedsim.scenario.batteries import Battery, percent
-from fedsim.scenario.devices import Device
 
 
 class Group(Spec):
     """Clients of one make."""
 
     count: int = Field(default=1, ge=1, description="how many clients")
-    device: Device = as_written("ideal", "a preset, or a block that starts from one")
+    device: AnyDevice = as_written("ideal", "a preset, or a block that starts from one")
     radio: AnyRadio = as_written("ideal", "a preset, or a block that starts from one")
     battery: Battery | None = as_written(
         None, "what they run on; {} for the device's own battery, null for none"
@@ -31,7 +31,7 @@ class Group(Spec):
         """What a full battery holds, J; infinite for clients on mains."""
         if self.battery is None:
             return float("inf")
-        return self.battery.capacity or self.device.battery
+        return self.battery.holds(self.device.battery)
 
     @property
     def loses(self) -> bool:

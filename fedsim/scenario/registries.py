@@ -10,6 +10,7 @@ from fedsim.blocks.plugins import blocks_of
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.charging import CHARGING
+from fedsim.physics.devices import DEVICE_KINDS
 from fedsim.physics.overlay import OVERLAYS
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
@@ -30,6 +31,7 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
     STARTS,
     COMPRESSORS,
     MEASURES,
+    DEVICE_KINDS,
     RADIO_KINDS,
     NETWORKS,
     OVERLAYS,

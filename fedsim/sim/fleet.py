@@ -1,14 +1,14 @@
 """The fleet: the physical parts of all clients, wired to each other."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import cast
 
 import numpy as np
 
-from fedsim.physics.batteries import BatteryModel
+from fedsim.physics.batteries import Battery
 from fedsim.physics.radios import RateLaw
+from fedsim.physics.stores import Store
 from fedsim.physics.topology import star
 from fedsim.ports import Array, ClientId
 from fedsim.record.ledger import NO_STORES, Stores
@@ -83,10 +83,10 @@ class Fleet:
 
     def _supply(self, client: ClientId) -> Supply:
         member = self._roster[client]
-        model = cast("BatteryModel", member.battery)  # whoever has none has no supply
-        threshold = max(model.threshold, self._setup.participation.least_charge)
-        crossed = partial(self.presence.crossed, client)
-        return Supply(self._calendar, replace(model, threshold=threshold), _idle(member), crossed)
+        battery = cast("Battery", member.battery)  # whoever has none has no supply
+        threshold = max(battery.threshold, self._setup.participation.least_charge)
+        store = Store(battery, member.capacity, member.source, threshold)
+        return Supply(self._calendar, store, _idle(member), partial(self.presence.crossed, client))
 
     def _chosen(self) -> tuple[Sequence[Course], Sequence[Course]]:
         """Return the courses of the uplinks and the downlinks."""
@@ -193,7 +193,7 @@ class Fleet:
             supply.advance()
         rows = [
             (
-                supply.store.model.initial * supply.store.model.capacity,
+                supply.store.initial,
                 supply.store.level,
                 supply.store.charged,
                 supply.store.drained,

@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from fedsim.computing import Evaluator, OneByOne
 from fedsim.physics.availability import ALWAYS, Presence
-from fedsim.physics.batteries import BatteryModel
-from fedsim.physics.devices import DeviceModel
+from fedsim.physics.batteries import Battery
+from fedsim.physics.charging import NO_POWER
+from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.radios import RadioLaw, Rates
+from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
 from fedsim.ports import Array, ClientId, Oracle, Packer
 from fedsim.protocol.carriage import VALUES, Carriage
@@ -62,17 +65,24 @@ class Member:
         rates: of its radio; its traces start where they do for this client.
         oracle: its loss.
         battery: None on mains.
+        source: what is offered to charge it, W; it starts where it does for this client.
         availability: when it can be reached.
         group: the group of the fleet that it belongs to, and whose radio cell it is in.
     """
 
-    device: DeviceModel
+    device: DeviceLaw
     radio: RadioLaw
     rates: Rates
     oracle: Oracle
-    battery: BatteryModel | None = None
+    battery: Battery | None = None
+    source: Signal = NO_POWER
     availability: Presence = ALWAYS
     group: int = 0
+
+    @property
+    def capacity(self) -> float:
+        """What its battery holds when full, J; infinite on mains."""
+        return inf if self.battery is None else self.battery.holds(self.device.battery)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,9 +95,8 @@ class Worker:
         self._end = end
         self._make_rng = equipment.rng
         self._supply = equipment.supply
-        model = equipment.processor.model
-        self._speed = model.speed
-        self._quick = model.slowdown is None and model.cycles_per_sample is None
+        device = equipment.processor.device
+        self._speed = None if device.slowdown.drawn else device.constant
         self._take_back = equipment.take_back
         self._looks = equipment.looks
         self._calendar = equipment.calendar
@@ -151,7 +150,7 @@ class Worker:
             if begun is not None:
                 begun(number)
             now = self._calendar._now
-            seconds = work.operations / self._speed if self._quick else self._duration(work)
+            seconds = work.operations / self._speed if self._speed else self._duration(work)
             begin, end = self.processor.reserve(now, seconds)
             if end > now:
                 finished: asyncio.Future[None] = asyncio.Future(loop=self._loop)
@@ -168,9 +167,9 @@ class Worker:
 
     def _duration(self, work: Work) -> float:
         """Return how long work takes on this device, this time."""
-        model = self.processor.model
-        seconds = model.nominal(work.operations, work.samples)
-        return seconds * (1.0 if model.slowdown is None else model.slowdown.draw(self._slowdowns))
+        device = self.processor.device
+        seconds = device.seconds(work.operations, work.samples)
+        return seconds * (device.slowdown.draw(self._slowdowns) if device.slowdown.drawn else 1.0)
 
     def _charge(self, seconds: float, operations: float = 0.0, samples: float = 0.0) -> None:
         joules = self.processor.spend(seconds)

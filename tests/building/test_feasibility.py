@@ -46,9 +46,8 @@ def test_a_trace_that_carries_nothing(
 def test_a_harvest_of_nothing_is_allowed(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("0,0\n5,0\n")
     battery = {"charging": {"kind": "harvest", "path": "a.csv"}}
-    model = job(tmp_path, fleet=group(battery=battery)).setup.fleet[0].battery
-    assert model is not None
-    assert (model.source.average, model.sustainable) == (0, False)
+    member = job(tmp_path, fleet=group(battery=battery)).setup.fleet[0]
+    assert (member.source.average, member.source.peak) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -273,4 +272,4 @@ def test_a_threshold_at_the_cut_off_has_a_restart_above_it(tmp_path: Path) -> No
     (member, *_) = job(tmp_path, fleet=fleet).setup.fleet
     assert member.battery is not None
     assert (member.battery.cutoff, member.battery.threshold) == (0.0, 0.0)
-    assert member.battery.restart == 0.1
+    assert member.battery.restarts_at == 0.1

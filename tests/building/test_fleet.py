@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedsim.physics.availability import ALWAYS
-from fedsim.physics.devices import DeviceModel
+from fedsim.physics.devices import Device
 from fedsim.physics.packet_loss import NoLoss
 from fedsim.physics.packets import NONE
 from fedsim.physics.radios import Constant, LoRa, Rates, Shannon
@@ -22,7 +22,7 @@ def members(folder: Path, **changes: Any) -> list[Member]:
     return list(job(folder, fleet=group(**changes)).setup.fleet)
 
 
-def device(folder: Path, block: Any) -> DeviceModel:
+def device(folder: Path, block: Any) -> Any:
     return members(folder, device=block)[0].device
 
 
@@ -37,7 +37,7 @@ def rates(folder: Path, block: Any) -> Rates:
 def test_an_ideal_fleet_is_what_a_scenario_without_one_has(tmp_path: Path) -> None:
     split = {"kind": "contiguous", "clients": 3}
     built = job(tmp_path, fleet=[], problem=PROBLEM | {"split": split})
-    assert [member.device for member in built.setup.fleet] == [DeviceModel()] * 3
+    assert [member.device for member in built.setup.fleet] == [Device.model_validate("ideal")] * 3
     assert [member.rates for member in built.setup.fleet] == [
         Rates(Constant(inf), Constant(inf))
     ] * 3
@@ -66,19 +66,19 @@ def test_clients_of_a_group_share_their_models_and_carry_its_number(tmp_path: Pa
 
 def test_a_device_takes_operations_over_speed(tmp_path: Path) -> None:
     model = device(tmp_path, "phone-mid")
-    assert model.nominal(2e10, 5) == 2.0
-    assert (model.active, model.idle, model.slowdown) == (4.5, 0.35, None)
+    assert model.seconds(2e10, 5) == 2.0
+    assert (model.working(), model.idle, model.slowdown.drawn) == (4.5, 0.35, False)
 
 
 def test_a_device_of_cycles_spends_kappa_cycles_f_squared(tmp_path: Path) -> None:
     model = device(tmp_path, {"kind": "yang-2021", "frequency": "1 GHz"})
-    seconds = model.nominal(1e99, samples=300)
+    seconds = model.seconds(1e99, samples=300)
     cycles = 2e4 * 300
     assert seconds == pytest.approx(cycles / 1e9)
-    assert (model.active - model.idle) * seconds == pytest.approx(1e-28 * cycles * 1e18)
+    assert (model.working() - model.idle) * seconds == pytest.approx(1e-28 * cycles * 1e18)
     assert model.idle == 0
     rested = device(tmp_path, {"kind": "yang-2021", "idle": "2 W"})
-    assert rested.active - rested.idle == pytest.approx(1e-28 * 8e27)
+    assert rested.working() - rested.idle == pytest.approx(1e-28 * 8e27)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_slowdown_is_drawn(
     tmp_path: Path, block: dict[str, Any], least: float, median: float
 ) -> None:
     model = device(tmp_path, {"kind": "pi-4", "slowdown": block})
-    assert model.slowdown is not None
+    assert model.slowdown.drawn
     rng = np.random.default_rng(1)
     factors = [model.slowdown.draw(rng) for _ in range(4000)]
     assert min(factors) >= least

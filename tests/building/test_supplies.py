@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fedsim.physics.availability import ALWAYS, Intervals
-from fedsim.physics.batteries import BatteryModel
-from fedsim.physics.signals import Constant, Steps
+from fedsim.physics.batteries import Battery
+from fedsim.physics.signals import Constant, Signal, Steps
 from fedsim.sim.setup import Member
 from tests.building.plans import group, job
 from tests.physics.laws import Bernoulli, Markov
@@ -20,24 +20,30 @@ def members(folder: Path, **changes: Any) -> list[Member]:
     return list(job(folder, fleet=group(**changes)).setup.fleet)
 
 
-def battery(folder: Path, **block: Any) -> BatteryModel:
-    made = members(folder, battery=block)[0].battery
-    assert made is not None
-    return made
+def battery(folder: Path, **block: Any) -> tuple[Battery, float]:
+    """Return a battery and what it holds."""
+    made = members(folder, battery=block)[0]
+    assert made.battery is not None
+    return made.battery, made.capacity
+
+
+def source(folder: Path, **charging: Any) -> Signal:
+    return members(folder, battery={"charging": charging})[0].source
 
 
 def test_a_battery_of_the_device_by_default(tmp_path: Path) -> None:
-    model = battery(tmp_path)
-    assert model.capacity == 15 * HOUR
-    assert (model.initial, model.charge_efficiency, model.discharge_efficiency) == (1, 0.95, 0.95)
-    assert (model.leak, model.cutoff, model.threshold, model.restart) == (0, 0.05, 0.2, 0.2)
-    assert model.source.average == 0
+    model, capacity = battery(tmp_path)
+    assert capacity == 15 * HOUR
+    assert (model.charge, model.charge_efficiency, model.discharge_efficiency) == (1, 0.95, 0.95)
+    assert (model.leak(capacity), model.cutoff, model.threshold) == (0, 0.05, 0.2)
+    assert model.restarts_at == 0.2
+    assert members(tmp_path, battery={})[0].source.average == 0
 
 
 def test_self_discharge_takes_its_share_in_a_month(tmp_path: Path) -> None:
-    model = battery(tmp_path, capacity="1 kJ", self_discharge="3 %/month", restart="40 %")
-    assert model.leak * 30 * 24 * HOUR == pytest.approx(0.03 * 1000)
-    assert model.restart == 0.4
+    model, capacity = battery(tmp_path, capacity="1 kJ", self_discharge="3 %/month", restart="40 %")
+    assert model.leak(capacity) * 30 * 24 * HOUR == pytest.approx(0.03 * 1000)
+    assert model.restarts_at == 0.4
 
 
 @pytest.mark.parametrize(
@@ -48,23 +54,23 @@ def test_a_charger_that_is_there_for_some_hours(
     tmp_path: Path, start: int, end: int, hours: set[int]
 ) -> None:
     block = {"kind": "daily", "power": "5 W", "start": f"{start} h", "end": f"{end} h"}
-    source = battery(tmp_path, charging=block).source
+    power = source(tmp_path, **block)
     for day in (0, 3):
-        there = {h for h in range(24) if source.at((24 * day + h) * HOUR) == 5.0}
+        there = {h for h in range(24) if power.at((24 * day + h) * HOUR) == 5.0}
         assert there == hours
         begin = 24 * HOUR * day
-        assert source.integral(begin, begin + 24 * HOUR) == pytest.approx(5 * HOUR * len(hours))
+        assert power.integral(begin, begin + 24 * HOUR) == pytest.approx(5 * HOUR * len(hours))
 
 
 def test_a_charger_that_is_always_there(tmp_path: Path) -> None:
-    assert battery(tmp_path, charging={"kind": "constant", "power": "5 W"}).source == Constant(5.0)
+    assert source(tmp_path, kind="constant", power="5 W") == Constant(5.0)
 
 
 def test_a_harvest_is_scaled(tmp_path: Path) -> None:
     (tmp_path / "sun.csv").write_text("0,0\n10,2\n20,4\n")
     block = {"kind": "harvest", "path": "sun.csv", "scale": 0.5, "repeat": False}
-    source = battery(tmp_path, charging=block).source
-    assert [source.at(t) for t in (5, 15, 25, 1e6)] == [0, 1, 2, 2]
+    power = source(tmp_path, **block)
+    assert [power.at(t) for t in (5, 15, 25, 1e6)] == [0, 1, 2, 2]
 
 
 def test_availability(tmp_path: Path) -> None:
@@ -134,6 +140,6 @@ def test_a_random_shift_is_the_clients_own_and_keeps_two_traces_together(tmp_pat
 def test_a_harvest_starts_anywhere(tmp_path: Path) -> None:
     (tmp_path / "sun.csv").write_text("0,0\n10,2\n20,4\n")
     block = {"kind": "harvest", "path": "sun.csv", "shift": "random"}
-    sources = [member.battery for member in members(tmp_path, battery={"charging": block})]
-    offsets = {each.source.offset for each in sources if each and isinstance(each.source, Steps)}
+    sources = [member.source for member in members(tmp_path, battery={"charging": block})]
+    offsets = {each.offset for each in sources if isinstance(each, Steps)}
     assert len(offsets) == 4

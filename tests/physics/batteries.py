@@ -1,15 +1,73 @@
 """Batteries that tests draw, and the lives they live through."""
 
+from pathlib import Path
+from typing import Any, Literal, Self
+
 import numpy as np
 from hypothesis import strategies as st
+from pydantic import model_validator
 
-from fedsim.physics.batteries import BatteryModel, Crossing
+from fedsim.physics.batteries import Battery, Crossing
+from fedsim.physics.charging import NO_POWER, Charging, Reading
 from fedsim.physics.signals import Constant, Signal, Steps
 from fedsim.physics.stores import Store
 
 DEPLETED, CHARGED, LOW, READY = Crossing
 Told = list[tuple[float, Crossing]]
 Draws = list[tuple[float, float]]
+
+
+class Offered(Charging):
+    """A charger of any power."""
+
+    kind: Literal["test"] = "test"
+    power: Any = NO_POWER
+
+    def source(self, read: Reading) -> Signal:
+        power: Signal = self.power
+        return power
+
+
+class AnyBattery(Battery):
+    """A battery of any capacity whose marks stand in any order: a policy may ask for more charge
+    than it restarts at."""
+
+    capacity: float
+
+    @model_validator(mode="after")
+    def _marks_in_order(self) -> Self:
+        return self
+
+    @property
+    def source(self) -> Signal:
+        return source_of(self)
+
+    @property
+    def leaks(self) -> float:
+        """By itself, W."""
+        return self.leak(self.capacity)
+
+
+def battery_of(
+    capacity: float, leak: float = 0.0, source: Signal = NO_POWER, **shares: float
+) -> AnyBattery:
+    """Return a battery that holds so much, J, leaks and is charged so fast, W."""
+    month = 30 * 24 * 3600.0
+    rest = {"restart": 0.2, "self_discharge": leak * month / capacity} | shares
+    return AnyBattery.in_si(capacity=capacity, charging=Offered(power=source), **rest)
+
+
+def _unread(path: Path, *, repeat: bool) -> Steps:
+    raise AssertionError(f"{path} is read")
+
+
+def source_of(battery: Battery) -> Signal:
+    """Return what a battery that follows no file is charged with."""
+    return battery.charging.source(_unread)
+
+
+def store_of(battery: AnyBattery) -> Store:
+    return Store(battery, battery.capacity, battery.source)
 
 
 def lived(store: Store, draws: Draws, end: float) -> Told:
@@ -22,12 +80,12 @@ def lived(store: Store, draws: Draws, end: float) -> Told:
             if crossing:
                 told.append((event, crossing))
         store.draw(t, watts)
-        assert 0 <= store.level <= store.model.capacity
+        assert 0 <= store.level <= store.capacity
     return told
 
 
 @st.composite
-def models(draw: st.DrawFn) -> BatteryModel:
+def models(draw: st.DrawFn) -> AnyBattery:
     # Bounds coincide or are well apart: it takes no more than this to be told one by one.
     shares = st.integers(0, 100).map(lambda percent: percent / 100)
     cutoff = draw(shares.filter(lambda share: share <= 0.9))
@@ -36,9 +94,9 @@ def models(draw: st.DrawFn) -> BatteryModel:
     if len(powers) > 1:
         times = np.cumsum([0.0, *draw(st.lists(st.floats(0.5, 60), min_size=5, max_size=5))])
         source = Steps(times[: len(powers)], powers, period=float(times[len(powers)]))
-    return BatteryModel(
+    return battery_of(
         capacity=draw(st.floats(50, 1e4)),
-        initial=draw(shares),
+        charge=draw(shares),
         charge_efficiency=draw(st.floats(0.5, 1)),
         discharge_efficiency=draw(st.floats(0.5, 1)),
         leak=draw(st.sampled_from([0.0, 1e-3, 0.5])),

@@ -1,23 +1,21 @@
 """Batteries: every crossing comes at its time in closed form."""
 
-from dataclasses import replace
 from math import inf
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fedsim.physics.batteries import BatteryModel
+from fedsim.physics.batteries import Battery
 from fedsim.physics.signals import Constant, Steps
-from fedsim.physics.stores import Store
-from tests.physics.batteries import CHARGED, DEPLETED, LOW, READY, lived
+from tests.physics.batteries import CHARGED, DEPLETED, LOW, READY, battery_of, lived, store_of
 
-PHONE = BatteryModel(capacity=1000.0)
+PHONE = battery_of(1000.0)
 SUN = Steps([0, 6, 18], [0, 8, 0], period=24)
 
 
 def test_a_steady_draw_empties_the_battery_at_its_time() -> None:
-    store = Store(PHONE)
+    store = store_of(PHONE)
     told = lived(store, [(0.0, 2.0)], 1e4)
     joule_per_second = 2.0 / 0.95
     assert [crossing for _, crossing in told] == [LOW, DEPLETED]
@@ -29,8 +27,8 @@ def test_a_steady_draw_empties_the_battery_at_its_time() -> None:
 
 
 def test_a_dead_client_draws_nothing_until_it_restarts() -> None:
-    model = replace(PHONE, initial=0.05, source=Constant(10.0))
-    store = Store(model)
+    model = battery_of(1000.0, charge=0.05, source=Constant(10.0))
+    store = store_of(model)
     assert (store.alive, store.ready) == (False, False)
     store.draw(0.0, 100.0)
     restart = 150 / 9.5
@@ -45,17 +43,17 @@ def test_a_dead_client_draws_nothing_until_it_restarts() -> None:
 
 
 def test_death_and_restart_take_turns() -> None:
-    model = replace(PHONE, initial=0.2, leak=0.5, source=Constant(10.0), threshold=0.0)
+    model = battery_of(1000.0, charge=0.2, leak=0.5, source=Constant(10.0), threshold=0.0)
     fall, rise = 150 / (20 / 0.95 + 0.5 - 9.5), 150 / 9.0
-    told = lived(Store(model), [(0.0, 20.0)], 4 * (fall + rise) - 1e-6)
+    told = lived(store_of(model), [(0.0, 20.0)], 4 * (fall + rise) - 1e-6)
     assert [crossing for _, crossing in told] == [DEPLETED, CHARGED] * 3 + [DEPLETED]
     times = [t for t, _ in told]
     assert np.diff(times) == pytest.approx([rise, fall] * 3, rel=1e-12)
 
 
 def test_a_full_battery_takes_only_what_it_gives() -> None:
-    model = replace(PHONE, initial=0.9, source=Constant(10.0), leak=0.1)
-    store = Store(model)
+    model = battery_of(1000.0, charge=0.9, source=Constant(10.0), leak=0.1)
+    store = store_of(model)
     store.draw(0.0, 3.8)
     net = 9.5 - 4.0 - 0.1
     full = store.next_event()
@@ -70,7 +68,7 @@ def test_a_full_battery_takes_only_what_it_gives() -> None:
 
 
 def test_a_leak_ends_when_the_store_is_empty() -> None:
-    store = Store(replace(PHONE, initial=0.04, leak=2.0))
+    store = store_of(battery_of(1000.0, charge=0.04, leak=2.0))
     store.advance(19.75)
     assert store.level == 0.5
     assert store.next_event() == 20.0
@@ -82,8 +80,9 @@ def test_a_leak_ends_when_the_store_is_empty() -> None:
 
 
 def test_source_changes_between_two_looks_are_integrated() -> None:
-    lookout = Store(replace(PHONE, initial=0.5, source=SUN))
-    watchful = Store(lookout.model)
+    sunny = battery_of(1000.0, charge=0.5, source=SUN)
+    lookout = store_of(sunny)
+    watchful = store_of(sunny)
     lookout.draw(0.0, 1.0)
     lived(watchful, [(0.0, 1.0)], 60.0)
     lookout.advance(60.0)
@@ -93,7 +92,7 @@ def test_source_changes_between_two_looks_are_integrated() -> None:
 
 def test_looking_at_the_instant_of_an_event_does_not_hide_it() -> None:
     for watts in np.linspace(0.1, 7, 100):
-        store = Store(PHONE)
+        store = store_of(PHONE)
         store.draw(0.0, 0.37)
         store.draw(12.3, float(watts))
         assert store.settle(store.next_event()) is LOW
@@ -109,7 +108,7 @@ def test_looking_at_the_instant_of_an_event_does_not_hide_it() -> None:
 def test_nothing_happens_at_a_bound_where_nothing_flows(watts: float) -> None:
     source = Constant(10.0 if watts else 0.0)
     for initial in (0.05, 0.2, 1.0):
-        store = Store(replace(PHONE, initial=initial, cutoff=0.04, source=source))
+        store = store_of(battery_of(1000.0, charge=initial, cutoff=0.04, source=source))
         store.draw(1.0, watts)
         level = store.level
         assert store.next_event() == inf
@@ -118,7 +117,7 @@ def test_nothing_happens_at_a_bound_where_nothing_flows(watts: float) -> None:
 
 
 def test_a_level_that_turns_at_the_threshold_is_told_each_time() -> None:
-    store = Store(replace(PHONE, source=Constant(1.0)))
+    store = store_of(battery_of(1000.0, source=Constant(1.0)))
     store.draw(0.0, 5.0)
     low = store.next_event()
     assert store.settle(low) is LOW
@@ -129,10 +128,11 @@ def test_a_level_that_turns_at_the_threshold_is_told_each_time() -> None:
 
 
 def test_at_the_threshold_a_client_is_ready_unless_it_falls() -> None:
-    assert Store(replace(PHONE, initial=0.2)).ready
+    assert store_of(battery_of(1000.0, charge=0.2)).ready
     for watts, ready in ((0.0, True), (16.0, True), (20.0, False)):
-        model = replace(PHONE, initial=0.0, source=Constant(16.0), discharge_efficiency=1.0)
-        store = Store(replace(model, charge_efficiency=1.0))
+        lossless = {"charge_efficiency": 1.0, "discharge_efficiency": 1.0}
+        model = battery_of(1000.0, charge=0.0, source=Constant(16.0), **lossless)
+        store = store_of(model)
         store.draw(0.0, watts)
         assert store.settle(store.next_event()) is CHARGED
         assert store.ready is ready
@@ -140,14 +140,14 @@ def test_at_the_threshold_a_client_is_ready_unless_it_falls() -> None:
 
 def test_what_late_times_round_is_booked() -> None:
     late = 1e9  # s, known to 1e-7 s
-    store = Store(replace(PHONE, source=Constant(7.3)))
+    store = store_of(battery_of(1000.0, source=Constant(7.3)))
     told = lived(store, [(late, 97.0)], late + 200)
     assert [crossing for _, crossing in told].count(DEPLETED) >= 5
     assert 1000 + (store.charged - store.drained) == pytest.approx(store.level, abs=1e-9)
 
 
 def test_time_never_runs_back() -> None:
-    store = Store(PHONE)
+    store = store_of(PHONE)
     store.advance(5.0)
     with pytest.raises(ValueError, match=r"from 5\.0 to 4\.0"):
         store.advance(4.0)
@@ -156,34 +156,32 @@ def test_time_never_runs_back() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "seen"),
     [
-        ("capacity", 0.0, "capacity is above 0"),
-        ("capacity", inf, "capacity is above 0"),
-        ("initial", 1.1, "initial is a share"),
-        ("cutoff", -0.1, "cutoff is a share"),
-        ("threshold", float("nan"), "threshold is a share"),
-        ("charge_efficiency", 0.0, "charge_efficiency is above 0"),
-        ("discharge_efficiency", 1.01, "discharge_efficiency is above 0"),
-        ("leak", -1.0, "leak is finite"),
-        ("restart", 0.05, "restart is above cutoff"),
+        ("capacity", 0.0, "an energy above 0"),
+        ("capacity", inf, "too large a number"),
+        ("charge", 1.1, "a share of 100 % or less"),
+        ("cutoff", -0.1, "a share of 0 or more"),
+        ("threshold", float("nan"), "a share as a number"),
+        ("charge_efficiency", 0.0, "a share above 0"),
+        ("discharge_efficiency", 1.01, "a share of 100 % or less"),
+        ("self_discharge", -1.0, "a share per time of 0 or more"),
+        ("restart", 0.05, "above the cut-off"),
     ],
 )
 def test_what_is_no_battery_is_refused(name: str, value: float, seen: str) -> None:
     changed: dict[str, Any] = {name: value}
-    with pytest.raises(ValueError, match=seen):
-        replace(PHONE, **changed)
+    with pytest.raises(ValueError, match=rf"(?s){name}\n.*{seen}"):
+        Battery.in_si(**{"capacity": 1000.0, "threshold": 0.05, "restart": 0.2, **changed})
 
 
 @pytest.mark.parametrize("watts", [-1.0, inf, float("nan")])
 def test_what_is_no_draw_is_refused(watts: float) -> None:
     with pytest.raises(ValueError, match="at least 0 W"):
-        Store(PHONE).draw(0.0, watts)
+        store_of(PHONE).draw(0.0, watts)
 
 
 def test_what_is_taken_at_once_leaves_marks_behind_at_once() -> None:
-    model = BatteryModel(
-        100.0, charge_efficiency=1.0, discharge_efficiency=0.5, source=Constant(3.0)
-    )
-    store = Store(model)
+    model = battery_of(100.0, charge_efficiency=1.0, discharge_efficiency=0.5, source=Constant(3.0))
+    store = store_of(model)
     store.draw(0.0, 1.0)
     store.take(42.0)  # 84 J of the store
     assert (store.level, store.drained) == (16.0, 84.0)
@@ -196,7 +194,7 @@ def test_what_is_taken_at_once_leaves_marks_behind_at_once() -> None:
 
 
 def test_an_empty_store_gives_no_more_and_a_full_one_takes_no_more() -> None:
-    store = Store(BatteryModel(100.0, initial=0.5, discharge_efficiency=1.0))
+    store = store_of(battery_of(100.0, charge=0.5, discharge_efficiency=1.0))
     store.take(80.0)
     assert (store.level, store.drained) == (0.0, 50.0)
     store.take(-200.0)

@@ -1,6 +1,5 @@
 """Batteries: the account balances, and an independent integration tells the same lives."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -8,18 +7,28 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fedsim.physics.batteries import BatteryModel
 from fedsim.physics.signals import Constant, Steps
-from fedsim.physics.stores import Store
-from tests.physics.batteries import CHARGED, DEPLETED, GAPS, Draws, Told, lived, models, timed
+from tests.physics.batteries import (
+    CHARGED,
+    DEPLETED,
+    GAPS,
+    AnyBattery,
+    Draws,
+    Told,
+    battery_of,
+    lived,
+    models,
+    store_of,
+    timed,
+)
 from tests.physics.signals import added_up
 
 
 @given(models(), GAPS)
-def test_the_account_balances(model: BatteryModel, gaps: list[tuple[float, float]]) -> None:
-    store, draws = Store(model), timed(gaps)
+def test_the_account_balances(model: AnyBattery, gaps: list[tuple[float, float]]) -> None:
+    store, draws = store_of(model), timed(gaps)
     lived(store, draws, draws[-1][0] + 50)
-    initial = model.initial * model.capacity
+    initial = model.charge * model.capacity
     scale = max(initial, store.charged, store.drained)
     assert initial + store.charged - store.drained == pytest.approx(
         store.level, rel=1e-9, abs=1e-12 * scale
@@ -32,20 +41,20 @@ def test_the_account_balances(model: BatteryModel, gaps: list[tuple[float, float
 
 @given(models(), GAPS)
 def test_what_goes_out_is_what_the_client_drew_and_what_leaked(
-    model: BatteryModel, gaps: list[tuple[float, float]]
+    model: AnyBattery, gaps: list[tuple[float, float]]
 ) -> None:
-    store, draws = Store(model), timed(gaps)
+    store, draws = store_of(model), timed(gaps)
     end = draws[-1][0] + 50
     told = lived(store, draws, end)
     changes = [(t, crossing is CHARGED) for t, crossing in told if crossing in (DEPLETED, CHARGED)]
-    lives = [(0.0, Store(model).alive), *changes]
+    lives = [(0.0, store_of(model).alive), *changes]
     times = sorted({0.0, end, *(t for t, _ in lives), *(t for t, _ in draws)})
     drawn = 0.0
     for begin, after in pairwise(times):
         alive = [on for t, on in lives if t <= begin][-1]
         watts = [0.0, *(w for t, w in draws if t <= begin)][-1]
         drawn += alive * watts / model.discharge_efficiency * (after - begin)
-    leaked = model.leak * end
+    leaked = model.leaks * end
     assert store.drained <= (drawn + leaked) * (1 + 1e-9) + 1e-9
     if not leaked:  # without a leak, nothing is below the cut-off to run dry
         assert store.drained == pytest.approx(drawn, rel=1e-9, abs=1e-9)
@@ -53,9 +62,9 @@ def test_what_goes_out_is_what_the_client_drew_and_what_leaked(
 
 @given(models(), GAPS)
 def test_crossings_alternate_and_the_level_is_where_they_say(
-    model: BatteryModel, gaps: list[tuple[float, float]]
+    model: AnyBattery, gaps: list[tuple[float, float]]
 ) -> None:
-    store, draws = Store(model), timed(gaps)
+    store, draws = store_of(model), timed(gaps)
     alive = store.alive
     told = lived(store, draws, draws[-1][0] + 50)
     for _, crossing in told:
@@ -71,24 +80,24 @@ def test_crossings_alternate_and_the_level_is_where_they_say(
     if store.ready:
         assert store.level >= model.threshold * model.capacity - edge
     if not store.alive:
-        assert store.level <= model.restart * model.capacity + edge
+        assert store.level <= model.restarts_at * model.capacity + edge
 
 
-def by_small_steps(model: BatteryModel, draws: Draws, end: float, step: float) -> Told:
+def by_small_steps(model: AnyBattery, draws: Draws, end: float, step: float) -> Told:
     """Return deaths and restarts by Euler's method: late by a step at most, each in its turn."""
-    level, alive = model.initial * model.capacity, model.initial > model.cutoff
+    level, alive = model.charge * model.capacity, model.charge > model.cutoff
     told: Told = []
     times = np.arange(0.0, end, step)
     changes = np.searchsorted([t for t, _ in draws], times, side="right")
     watts = np.array([0.0, *(w for _, w in draws)])[changes]
     for t, w in zip(times.tolist(), watts.tolist(), strict=True):
         load = w / model.discharge_efficiency if alive else 0.0
-        level += step * (model.charge_efficiency * model.source.at(t) - load - model.leak)
+        level += step * (model.charge_efficiency * model.source.at(t) - load - model.leaks)
         level = min(max(level, 0.0), model.capacity)
         if alive and level <= model.cutoff * model.capacity:
             alive = False
             told.append((t + step, DEPLETED))
-        elif not alive and level >= model.restart * model.capacity:
+        elif not alive and level >= model.restarts_at * model.capacity:
             alive = True
             told.append((t + step, CHARGED))
     return told
@@ -97,15 +106,15 @@ def by_small_steps(model: BatteryModel, draws: Draws, end: float, step: float) -
 @pytest.mark.parametrize("seed", range(8))
 def test_small_steps_find_the_same_deaths_and_restarts(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    model = BatteryModel(
+    model = battery_of(
         capacity=40.0,
-        initial=float(rng.uniform(0.1, 1)),
+        charge=float(rng.uniform(0.1, 1)),
         leak=0.125,
         source=Steps([0, 4, 12], rng.uniform([0, 3, 0], [2, 9, 1]), period=16.0),
         restart=0.3,
     )
     draws = [(float(t), float(rng.uniform(0, 8))) for t in range(0, 128, 2)]
-    exact = [(t, c) for t, c in lived(Store(model), draws, 128.0) if c in (DEPLETED, CHARGED)]
+    exact = [(t, c) for t, c in lived(store_of(model), draws, 128.0) if c in (DEPLETED, CHARGED)]
     step = 2.0**-9
     stepped = by_small_steps(model, draws, 128.0, step)
     assert [c for _, c in stepped] == [c for _, c in exact]
@@ -118,24 +127,24 @@ def test_small_steps_find_the_same_deaths_and_restarts(seed: int) -> None:
 @given(st.floats(1e-3, 1e9), st.integers(1, 100))
 def test_on_a_bound_the_state_of_charge_is_not_below_it(capacity: float, percent: int) -> None:
     share = percent / 100
-    model = BatteryModel(
-        capacity, 0.0, cutoff=0.0, threshold=share, restart=share, source=Constant(capacity)
+    model = battery_of(
+        capacity, charge=0.0, cutoff=0.0, threshold=share, restart=share, source=Constant(capacity)
     )
-    store = Store(model)
+    store = store_of(model)
     assert store.settle(store.next_event()) is CHARGED
     assert store.share >= share
     assert store.share == pytest.approx(share, rel=1e-15)
 
 
 @given(models())
-def test_a_sustainable_battery_restarts(model: BatteryModel) -> None:
-    dead = replace(model, initial=0.0)
-    net = model.charge_efficiency * model.source.average - model.leak
+def test_a_sustainable_battery_restarts(model: AnyBattery) -> None:
+    dead = model.model_copy(update={"charge": 0.0})
+    net = model.charge_efficiency * model.source.average - model.leaks
     assume(abs(net) > 1e-2)
     cycle = model.source.period if isinstance(model.source, Steps) else 0.0
     # At worst the level rises by the mean of a cycle in each of them.
-    time = 2 * cycle + (model.restart * model.capacity / net if net > 0 else 1e4)
+    time = 2 * cycle + (model.restarts_at * model.capacity / net if net > 0 else 1e4)
     assume(time < 300 * max(cycle, 1))
-    told = lived(Store(dead), [], time * (1 + 1e-9))
-    if model.sustainable:
+    told = lived(store_of(dead), [], time * (1 + 1e-9))
+    if model.charge_efficiency * model.source.average > model.leaks:
         assert told[0][1] is CHARGED

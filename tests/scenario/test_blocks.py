@@ -8,6 +8,7 @@ from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.charging import CHARGING
+from fedsim.physics.devices import Device
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import LORA, RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
@@ -179,6 +180,8 @@ def test_a_device_of_cycles_starts_from_custom_or_a_preset() -> None:
             {"kind": "tran-2019", "frequency": "1 GHz"},
         )
     )
+    assert isinstance(custom, Device)
+    assert isinstance(preset, Device)
     assert (custom.cycles_per_sample, custom.frequency, custom.idle) == (1e4, 1e9, 1.0)
     assert (preset.cycles_per_sample, preset.frequency, preset.kappa) == (2e4, 1e9, 1e-28)
 

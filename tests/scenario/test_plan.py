@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from fedsim.algorithms import CensoredHeavyBall, GradientDescent
+from fedsim.physics.devices import Device
 from fedsim.physics.radios import Radio
 from fedsim.problems import Contiguous, Logistic
 from fedsim.protocol.participation import FullParticipation
@@ -32,6 +33,8 @@ def test_a_scenario_as_the_program_sees_it(tmp_path: Path) -> None:
     phones, boards = base.fleet
     assert isinstance(phones.radio, Radio)
     assert isinstance(boards.radio, Radio)
+    assert isinstance(phones.device, Device)
+    assert isinstance(boards.device, Device)
     assert (phones.count, phones.device.speed, phones.radio.up) == (3, 1e10, 6e6)
     assert (boards.count, boards.device.speed, boards.device.idle) == (2, 1.2e10, 2.3)
     assert (boards.radio.up, boards.radio.down, boards.radio.latency) == (12e6, 30e6, 0.005)

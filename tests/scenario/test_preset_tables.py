@@ -4,8 +4,8 @@ from math import inf
 
 import pytest
 
+from fedsim.physics.devices import DEVICES, Device
 from fedsim.physics.radios import LORA, RADIOS, LoRaRadio, Radio
-from fedsim.scenario import DEVICES, Device
 
 # name: Gflop/s; W active, idle; Wh (None: mains); tags of the basis.
 DEVICE_TABLE: dict[str, tuple[float, float, float, float | None, str]] = {

@@ -7,8 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from fedsim.blocks.presets import Presettable
+from fedsim.physics.devices import DEVICES, Device
 from fedsim.physics.radios import LORA, RADIOS, LoRaRadio, Radio
-from fedsim.scenario import DEVICES, Device
 
 TABLES: dict[type[Presettable], Any] = {Device: DEVICES, Radio: RADIOS, LoRaRadio: LORA}
 EVERY = [(model, name) for model, table in TABLES.items() for name in table]

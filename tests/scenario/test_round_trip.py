@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.errors import ScenarioError
+from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import LORA, RADIOS
-from fedsim.scenario import DEVICES, Scenario, dump, load
+from fedsim.scenario import Scenario, dump, load
 from fedsim.scenario.located import Origin
 from fedsim.scenario.reading import read_text
 from tests.scenario.examples import LINES, least, made, written

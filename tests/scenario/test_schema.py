@@ -14,12 +14,12 @@ from fedsim.blocks import installed
 from fedsim.blocks.registry import kinds_of
 from fedsim.errors import BlockError
 from fedsim.physics.availability import AVAILABILITY
+from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import LORA, RADIOS
 from fedsim.problems import LOSSES, SOURCES, SPLITS
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
 from fedsim.scenario import (
-    DEVICES,
     Scenario,
     dump,
     load,
@@ -106,9 +106,10 @@ def test_a_kind_is_required_where_there_is_one() -> None:
 
 
 def test_presets_can_be_named_alone_or_in_a_block() -> None:
-    radios = SCHEMA["$defs"]["Group"]["properties"]["radio"]["anyOf"]
+    group = SCHEMA["$defs"]["Group"]["properties"]
+    (device,), radios = group["device"]["anyOf"], group["radio"]["anyOf"]
     for described, presets, customs in (
-        (SCHEMA["$defs"]["Device"], DEVICES, ["custom"]),
+        (device, DEVICES, ["custom"]),
         (radios[0], RADIOS, ["custom"]),
         (radios[1], LORA, []),
     ):

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedsim.physics.availability import ALWAYS, Intervals, Presence
-from fedsim.physics.batteries import BatteryModel
-from fedsim.physics.devices import DeviceModel
+from fedsim.physics.batteries import Battery
+from fedsim.physics.devices import Device
 from fedsim.ports import Message, Silence
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member
+from tests.physics.batteries import battery_of
 from tests.sim.radios import RadioModel, client_of
 
 from .worlds import IDEAL, NO_LOSS, SLOW, Run, answered, asked, play, setup, work
@@ -22,7 +23,7 @@ Told = tuple[float, list[tuple[int, int]]]
 """When an exchange closed, and who answered which round."""
 
 
-def battery(joules: float, **parameters: Any) -> BatteryModel:
+def battery(joules: float, **parameters: Any) -> Battery:
     """A store without losses that can be emptied, and whose client restarts at a half."""
     defaults: dict[str, Any] = {
         "charge_efficiency": 1.0,
@@ -31,14 +32,14 @@ def battery(joules: float, **parameters: Any) -> BatteryModel:
         "threshold": 0.0,
         "restart": 0.5,
     }
-    return BatteryModel(joules, **(defaults | parameters))
+    return battery_of(joules, **(defaults | parameters))
 
 
 def member(
-    store: BatteryModel | None = None,
+    store: Battery | None = None,
     availability: Presence = ALWAYS,
     *,
-    device: DeviceModel = SLOW,
+    device: Device = SLOW,
     radio: RadioModel = IDEAL,
     group: int = 0,
 ) -> Member:

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from fedsim.physics.availability import ALWAYS
-from fedsim.physics.batteries import BatteryModel
-from fedsim.physics.devices import DeviceModel
 from fedsim.physics.packets import NONE, Framing
 from fedsim.physics.radios import LoRa, Shannon
 from fedsim.physics.signals import Constant, Steps
@@ -21,9 +19,11 @@ from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
+from tests.physics.batteries import battery_of
 from tests.physics.laws import Bernoulli, Markov
 from tests.physics.losses import GilbertElliott, Independent
 from tests.policies import participation_of, silence_of, weighted
+from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel, client_of
 
 from .physical import online
@@ -36,7 +36,7 @@ some = st.sampled_from
 powers = some([0.0, 0.5, 2.0])
 
 devices = st.builds(
-    lambda speed, idle, extra: DeviceModel(speed, idle + extra, idle),
+    lambda speed, idle, extra: device_of(speed, idle + extra, idle),
     some([0.5, 1.0, 3.0, inf]),
     some([0.0, 0.25, 1.0]),
     some([0.0, 1.5, 4.0]),
@@ -71,9 +71,9 @@ faded = st.builds(RadioModel, up=st.just(WEAK), down=st.just(WEAK), **states)
 
 sources = some([Constant(0.0), Constant(3.0), Steps([0.0, 3.0], [6.0, 0.0], period=8.0)])
 batteries = st.builds(
-    BatteryModel,
+    battery_of,
     capacity=some([4.0, 15.0, 43.0, 400.0]),
-    initial=some([0.0, 0.3, 0.8, 1.0]),
+    charge=some([0.0, 0.3, 0.8, 1.0]),
     charge_efficiency=some([1.0, 0.9]),
     discharge_efficiency=some([1.0, 0.8]),
     leak=some([0.0, 0.05]),
@@ -203,7 +203,7 @@ def absences(run: Run, made: Setup, client: int) -> list[tuple[float, float]]:
 def deaths(run: Run, made: Setup, client: int) -> list[tuple[float, float]]:
     """Return when the battery of a client was empty; infinite ends where it stayed so."""
     store = made.fleet[client].battery
-    dead = store is not None and store.initial <= store.cutoff
+    dead = store is not None and store.charge <= store.cutoff
     return _away(run, client, "depleted", "charged", 0.0 if dead else inf)
 
 

@@ -5,14 +5,16 @@ from math import inf
 from typing import Any, Literal
 
 from fedsim.physics.availability import ALWAYS, Presence
-from fedsim.physics.batteries import BatteryModel
-from fedsim.physics.devices import DeviceModel
+from fedsim.physics.batteries import Battery
+from fedsim.physics.charging import NO_POWER
+from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.packet_loss import NoLoss
 from fedsim.physics.packets import NONE, Framing
 from fedsim.physics.radios import Connection, Constant, Draw, RadioLaw, RateLaw, Rates, Traced
 from fedsim.physics.signals import Signal
 from fedsim.ports import Oracle
 from fedsim.sim.setup import Member
+from tests.physics.batteries import source_of
 
 Rate = float | Signal | RateLaw
 
@@ -83,12 +85,13 @@ def peak(rate: Rate) -> float:
 
 
 def client_of(
-    device: DeviceModel,
+    device: DeviceLaw,
     radio: RadioLaw,
     oracle: Oracle,
-    battery: BatteryModel | None = None,
+    battery: Battery | None = None,
     availability: Presence = ALWAYS,
     group: int = 0,
 ) -> Member:
     """Return a member of a fleet whose radio follows no file."""
-    return Member(device, radio, radio.rates({}), oracle, battery, availability, group)
+    source = NO_POWER if battery is None else source_of(battery)
+    return Member(device, radio, radio.rates({}), oracle, battery, source, availability, group)

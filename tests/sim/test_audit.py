@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from fedsim.errors import AuditError
-from fedsim.physics.devices import DeviceModel
 from fedsim.ports import SILENCE, Message, Silence
 from fedsim.protocol.stopping import Stop
 from fedsim.record.ledger import Ledger, Meters
@@ -15,6 +14,7 @@ from fedsim.record.log import Rows
 from fedsim.record.schema import Event
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
+from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel
 
 from .links import ServerLink
@@ -32,7 +32,7 @@ def world() -> tuple[Run, Rows, Meters]:
         return SILENCE if client.rng.random() < 0.2 else answered(40)
 
     radio = RadioModel(20.0, 40.0, 0.1, energy_up=0.5, energy_down=0.25, base=1.0)
-    members = fleet(*[(DeviceModel(1.0, 4.0, 1.0), radio)] * CLIENTS)
+    members = fleet(*[(device_of(1.0, 4.0, 1.0), radio)] * CLIENTS)
     link, stop = ServerLink(30.0, 50.0), Stop(rounds=6)
     parts = setup(
         rounds, handle, members, header_bits=16, server=link, silence=deadline(5.0), stop=stop
@@ -136,7 +136,7 @@ def test_every_difference_is_named_at_once() -> None:
 
 
 def test_what_was_under_way_at_the_end_is_written_down() -> None:
-    members = fleet((SLOW, RadioModel(up=4.0)), (DeviceModel(1.0, 5.0, 1.0), IDEAL), (SLOW, IDEAL))
+    members = fleet((SLOW, RadioModel(up=4.0)), (device_of(1.0, 5.0, 1.0), IDEAL), (SLOW, IDEAL))
 
     async def handle(client: SimClient, message: Message) -> Message:
         await client.compute(work(10.0 * (client.id == 1)))

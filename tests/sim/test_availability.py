@@ -3,18 +3,18 @@
 import asyncio
 from math import inf
 
-from fedsim.physics.devices import DeviceModel
 from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
 from tests.policies import participation_of
+from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel
 
 from .physical import gathered, member, online, spans, tired, told
 from .worlds import answered, asked, echo, play, rounds, setup, work, working
 
-WORKER = DeviceModel(speed=1.0, active=5.0, idle=2.0)
+WORKER = device_of(speed=1.0, active=5.0, idle=2.0)
 
 
 def test_the_log_has_every_coming_and_going_at_its_time() -> None:

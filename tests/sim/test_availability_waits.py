@@ -10,7 +10,6 @@ from scipy import stats
 from fedsim.analysis import time_in_states
 from fedsim.errors import Deadlock
 from fedsim.physics.availability import NEVER
-from fedsim.physics.devices import DeviceModel
 from fedsim.physics.signals import Constant, Steps
 from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop
@@ -18,6 +17,7 @@ from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.streams import stream
 from tests.physics.laws import Bernoulli, Markov
+from tests.sim.devices import device_of
 
 from .physical import battery, gathered, member, online, told
 from .worlds import answered, asked, echo, play, rounds, setup, working
@@ -30,8 +30,8 @@ def test_where_nobody_is_there_the_round_begins_as_the_first_one_comes_back() ->
 
 
 def test_all_who_come_at_one_instant_are_asked_together() -> None:
-    device = DeviceModel(speed=1.0, active=1.0, idle=1.0)
-    store = battery(8.0, initial=0.0, restart=0.5, threshold=0.5, source=Constant(0.5))
+    device = device_of(speed=1.0, active=1.0, idle=1.0)
+    store = battery(8.0, charge=0.0, restart=0.5, threshold=0.5, source=Constant(0.5))
     members = [
         member(None, online(8.0, inf)),
         member(store, device=device),
@@ -66,7 +66,7 @@ def test_a_run_ends_at_once_where_nobody_ever_is() -> None:
 
 
 def test_who_is_never_there_has_been_offline_all_the_time() -> None:
-    store, stop = battery(100.0, initial=0.5), Stop(rounds=3)
+    store, stop = battery(100.0, charge=0.5), Stop(rounds=3)
     members = [member(store, NEVER), member(), member(None, online(1.0, 3.0))]
     run = play(setup(rounds, working(2.0), members, stop=stop))
     assert told(run, "offline", "t", "node", "state_of_charge")[0] == (0.0, "client-0", 0.5)
@@ -82,7 +82,7 @@ def test_those_who_do_not_come_back_are_not_waited_for_where_others_do() -> None
 
 
 def test_who_comes_back_with_an_empty_battery_is_no_hope() -> None:
-    device = DeviceModel(speed=1.0, active=1.0, idle=1.0)
+    device = device_of(speed=1.0, active=1.0, idle=1.0)
     members = [member(battery(3.0), Markov(1.0, 1.0), device=device)]
     run = play(setup(rounds, working(2.0), members))
     assert run.reason == "nobody can take part any more: battery empty (1)"
@@ -145,7 +145,7 @@ def test_comings_and_goings_do_not_hide_a_deadlock() -> None:
 
 def test_the_weather_does_not_hide_a_deadlock() -> None:
     sun = Steps([0.0, 10.0], [4.0, 0.0], period=20.0)
-    device = DeviceModel(speed=1.0, active=2.0, idle=2.0)
+    device = device_of(speed=1.0, active=2.0, idle=2.0)
     run = play(setup(rounds, never, [member(battery(100.0, source=sun), device=device)]))
     assert isinstance(run.error, Deadlock)
 

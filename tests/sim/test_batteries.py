@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from fedsim.physics.devices import DeviceModel
 from fedsim.physics.signals import Constant, Steps
 from fedsim.ports import Message
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
+from tests.sim.devices import device_of
 
 from .physical import battery, gathered, member, online, spans, told
 from .worlds import Run, answered, asked, play, setup, work, working
 
-WORKER = DeviceModel(speed=1.0, active=5.0, idle=2.0)
+WORKER = device_of(speed=1.0, active=5.0, idle=2.0)
 """5 W while it works, 2 W while it does not."""
 
 
@@ -117,8 +117,8 @@ def test_work_whose_place_in_the_queue_was_given_back_never_draws(given_again: b
 
 def test_a_dead_client_draws_nothing_and_comes_back_at_its_restart_level() -> None:
     # 4 W net empty 20 J in 5 s; 1 W charges 30 J in 30 s.
-    store = battery(40.0, initial=0.5, restart=0.75, source=Constant(1.0))
-    device = DeviceModel(1.0, active=9.0, idle=5.0)
+    store = battery(40.0, charge=0.5, restart=0.75, source=Constant(1.0))
+    device = device_of(1.0, active=9.0, idle=5.0)
     run = play(setup(waiting(50.0), working(1.0), [member(store, device=device)]))
     assert told(run, "depleted", "t", "state_of_charge") == [(5.0, 0.0), (42.5, 0.0)]
     assert told(run, "charged", "t", "duration", "state_of_charge") == [(35.0, 30.0, 0.75)]
@@ -136,7 +136,7 @@ def test_a_dead_client_draws_nothing_and_comes_back_at_its_restart_level() -> No
 def test_efficiency_counts_both_ways() -> None:
     store = battery(
         100.0,
-        initial=0.5,
+        charge=0.5,
         cutoff=0.25,
         charge_efficiency=0.5,
         discharge_efficiency=0.8,
@@ -153,7 +153,7 @@ def test_efficiency_counts_both_ways() -> None:
 def test_the_sun_charges_it_by_day_and_it_dies_by_night() -> None:
     # 4 W on the first 10 of every 20 s, 2 W drawn: +20 J by day, -20 J by night from full.
     sun = Steps([0.0, 10.0], [4.0, 0.0], period=20.0)
-    store = battery(16.0, initial=0.25, restart=0.5, source=sun)
+    store = battery(16.0, charge=0.25, restart=0.5, source=sun)
     run = play(setup(waiting(60.0), working(1.0), [member(store, device=WORKER)]))
     # Full at 6 s, empty at 18 s; by day it takes 2 s at 4 W to restart, and 4 s more to fill.
     assert told(run, "depleted", "t") == [(18.0,), (38.0,), (58.0,)]
@@ -206,7 +206,7 @@ def test_a_client_on_mains_has_no_charge_to_read() -> None:
 
 def test_a_client_may_die_while_it_is_offline_and_charge_there() -> None:
     store = battery(20.0, source=Constant(1.0), restart=0.5)
-    members = [member(store, online(0.0, 5.0, 24.0, inf), device=DeviceModel(1.0, 9.0, 3.0))]
+    members = [member(store, online(0.0, 5.0, 24.0, inf), device=device_of(1.0, 9.0, 3.0))]
     run = play(setup(waiting(39.0), working(1.0), members))
     # 2 W net: 10 s from full, 5 s from half; and 10 s to charge a half.
     assert told(run, "depleted", "t") == [(10.0,), (25.0,)]

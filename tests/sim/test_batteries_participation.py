@@ -4,27 +4,27 @@ from typing import Any
 
 import pytest
 
-from fedsim.physics.batteries import BatteryModel
-from fedsim.physics.devices import DeviceModel
+from fedsim.physics.batteries import Battery
 from fedsim.physics.signals import Constant, Steps
 from fedsim.protocol.stopping import Stop
 from tests.policies import participation_of
+from tests.sim.devices import device_of
 
 from .physical import battery, member, online, spans, told
 from .worlds import Run, play, rounds, setup, working
 
-RESTLESS = DeviceModel(speed=1.0, active=3.0, idle=1.0)
+RESTLESS = device_of(speed=1.0, active=3.0, idle=1.0)
 """3 W while it works, 1 W while it does not."""
 
 
-def committing(seconds: float, *stores: BatteryModel | None, **parts: Any) -> Run:
+def committing(seconds: float, *stores: Battery | None, **parts: Any) -> Run:
     """Hold rounds in which all work for so long, until the run ends."""
     members = [member(store, device=RESTLESS) for store in stores]
     return play(setup(rounds, working(seconds), members, **parts))
 
 
 def test_who_has_less_than_the_threshold_is_skipped() -> None:
-    low = battery(100.0, initial=0.4, threshold=0.5)
+    low = battery(100.0, charge=0.4, threshold=0.5)
     run = committing(1.0, low, battery(100.0), stop=Stop(rounds=2))
     assert told(run, "skipped", "t", "node", "round", "detail") == [
         (0.0, "client-0", 1, "charge too low"),
@@ -34,7 +34,7 @@ def test_who_has_less_than_the_threshold_is_skipped() -> None:
 
 
 def test_a_policy_may_ask_for_more_charge_than_the_battery_does() -> None:
-    stores = [battery(100.0, initial=share, threshold=0.25) for share in (0.2, 0.3, 0.5, 0.7)]
+    stores = [battery(100.0, charge=share, threshold=0.25) for share in (0.2, 0.3, 0.5, 0.7)]
     policy = participation_of(least_charge=0.5)
     run = committing(1.0, *stores, participation=policy, stop=Stop(rounds=1))
     assert told(run, "skipped", "node") == [("client-0",), ("client-1",)]
@@ -44,7 +44,7 @@ def test_a_policy_may_ask_for_more_charge_than_the_battery_does() -> None:
 
 
 def test_who_falls_below_the_threshold_amid_a_round_goes_on_and_is_skipped_in_the_next() -> None:
-    low = battery(100.0, initial=0.52, threshold=0.5)
+    low = battery(100.0, charge=0.52, threshold=0.5)
     run = committing(4.0, low, battery(100.0), stop=Stop(rounds=2))
     assert spans(run, "compute", 0) == [(0.0, 4.0)]
     assert [row["cohort"] for row in run.rounds] == [2, 1]
@@ -59,7 +59,7 @@ def test_the_dead_are_skipped_as_dead() -> None:
 @pytest.mark.parametrize("least", [0.0, 0.5, 0.7])
 def test_the_server_waits_until_the_charge_is_reached_to_the_instant(least: float) -> None:
     # 2 W in, 1 W out at rest: 25 J rise to 0.3 or whatever is asked for.
-    store = battery(100.0, initial=0.25, threshold=0.3, source=Constant(2.0))
+    store = battery(100.0, charge=0.25, threshold=0.3, source=Constant(2.0))
     policy = participation_of(least_charge=least)
     run = committing(4.0, store, participation=policy, stop=Stop(rounds=2))
     first = 100 * max(least, 0.3) - 25.0
@@ -96,8 +96,8 @@ def test_nobody_is_left_where_all_batteries_are_empty_and_nothing_charges_them()
 
 
 def test_nobody_is_left_where_the_rest_is_too_low_for_ever() -> None:
-    low = battery(100.0, initial=0.4, threshold=0.5)
-    run = committing(4.0, low, battery(6.0), battery(100.0, initial=0.3, threshold=0.5))
+    low = battery(100.0, charge=0.4, threshold=0.5)
+    run = committing(4.0, low, battery(6.0), battery(100.0, charge=0.3, threshold=0.5))
     assert run.reason == "nobody can take part any more: charge too low (2), battery empty (1)"
     assert run.t == 2.0
 
@@ -110,7 +110,7 @@ def test_a_charger_that_cannot_keep_up_with_the_leak_is_no_hope() -> None:
 
 def test_a_charger_may_begin_late() -> None:
     late = Steps([0.0, 100.0], [0.0, 8.0])
-    run = committing(2.0, battery(6.0, initial=0.5, source=late), stop=Stop(rounds=2))
+    run = committing(2.0, battery(6.0, charge=0.5, source=late), stop=Stop(rounds=2))
     assert told(run, "depleted", "t") == [(1.0,)]
     assert told(run, "charged", "t") == [(100.375,)]
     assert run.times("round") == [1.0, 102.375]
@@ -118,7 +118,7 @@ def test_a_charger_may_begin_late() -> None:
 
 def test_a_harvest_that_ends_is_no_hope_once_it_has_ended() -> None:
     once = Steps([0.0, 10.0, 12.0], [0.0, 4.0, 0.0])
-    run = committing(2.0, battery(6.0, initial=0.5, source=once))
+    run = committing(2.0, battery(6.0, charge=0.5, source=once))
     # Dead at 1 s; 8 J by 12 s start it again at 10.75 s, and the rest is spent.
     assert run.reason == "nobody can take part any more: battery empty (1)"
     assert told(run, "charged", "t") == [(10.75,)]
@@ -127,11 +127,11 @@ def test_a_harvest_that_ends_is_no_hope_once_it_has_ended() -> None:
 
 # Daylight of 6 W on 4 of every 12 s: 2 W on the mean, less than the 3 W it idles on.
 DAYLIGHT = Steps([0.0, 4.0], [6.0, 0.0], period=12.0)
-IDLER = DeviceModel(speed=1.0, active=3.0, idle=3.0)
+IDLER = device_of(speed=1.0, active=3.0, idle=3.0)
 
 
 def test_a_level_that_is_only_reached_by_day_is_waited_for() -> None:
-    store = battery(10.0, initial=0.1, threshold=0.8, restart=0.2, source=DAYLIGHT)
+    store = battery(10.0, charge=0.1, threshold=0.8, restart=0.2, source=DAYLIGHT)
     members = [member(store, device=IDLER)]
     run = play(setup(rounds, working(4.0), members, stop=Stop(rounds=2)))
     # By day it rises by 3 W, from 1 J on the first; the second finds it dead, to restart at 2 J.
@@ -142,7 +142,7 @@ def test_a_level_that_is_only_reached_by_day_is_waited_for() -> None:
 
 
 def test_a_level_that_no_day_reaches_is_no_hope() -> None:
-    store = battery(100.0, initial=0.01, threshold=0.8, restart=0.02, source=DAYLIGHT)
+    store = battery(100.0, charge=0.01, threshold=0.8, restart=0.02, source=DAYLIGHT)
     run = play(setup(rounds, working(1.0), [member(store, device=IDLER)]))
     assert run.reason == "nobody can take part any more: charge too low (1)"
     assert run.t == 0.0
@@ -166,7 +166,7 @@ def test_batteries_that_are_charged_again_are_not_empty() -> None:
 
 
 def test_who_is_dead_at_the_start_is_skipped_until_it_is_charged() -> None:
-    store = battery(10.0, initial=0.0, restart=0.5, source=Constant(2.0))
+    store = battery(10.0, charge=0.0, restart=0.5, source=Constant(2.0))
     run = committing(2.0, store, battery(100.0), stop=Stop(rounds=3))
     assert told(run, "skipped", "t", "detail") == [(0.0, "battery empty"), (2.0, "battery empty")]
     assert told(run, "charged", "t", "duration") == [(2.5, 2.5)]
@@ -175,15 +175,15 @@ def test_who_is_dead_at_the_start_is_skipped_until_it_is_charged() -> None:
 
 
 def test_a_fleet_that_is_dead_at_the_start_ends_at_once_or_waits_for_its_charger() -> None:
-    run = committing(2.0, battery(10.0, initial=0.0))
+    run = committing(2.0, battery(10.0, charge=0.0))
     assert (run.t, run.reason) == (0.0, "nobody can take part any more: battery empty (1)")
-    store = battery(10.0, initial=0.0, restart=0.5, source=Constant(2.0))
+    store = battery(10.0, charge=0.0, restart=0.5, source=Constant(2.0))
     run = committing(1.0, store, stop=Stop(rounds=1))
     assert run.times("round") == [3.5]
 
 
 def test_the_dead_at_the_start_count_for_the_end() -> None:
-    stores = battery(10.0, initial=0.0), battery(100.0)
+    stores = battery(10.0, charge=0.0), battery(100.0)
     run = committing(2.0, *stores, stop=Stop.in_si(batteries=1))
     assert (run.t, run.reason) == (0.0, "batteries: 1 are empty")
 
@@ -192,7 +192,7 @@ def test_who_is_offline_dead_and_low_by_turns_is_named_for_what_it_is_at_the_end
     members = [
         member(battery(6.0), device=RESTLESS),
         member(None, online(0.0, 1.0)),
-        member(battery(9.0), online(0.0, 1.0), device=DeviceModel()),
+        member(battery(9.0), online(0.0, 1.0), device=device_of()),
     ]
     run = play(setup(rounds, working(4.0), members))
     assert run.reason == "nobody can take part any more: battery empty (1), offline (2)"

@@ -5,20 +5,20 @@ from math import inf
 
 import pytest
 
-from fedsim.physics.devices import DeviceModel
 from fedsim.physics.signals import Steps
 from fedsim.physics.topology import Discipline, star
 from fedsim.ports import Message
 from fedsim.protocol.envelope import Envelope
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
+from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel
 
 from .links import ServerLink
 from .physical import battery, gathered, member, spans, told
 from .worlds import Run, answered, asked, play, setup, work
 
-IDLE = DeviceModel(speed=1.0, active=0.5, idle=0.5)
+IDLE = device_of(speed=1.0, active=0.5, idle=0.5)
 RADIO = RadioModel(8.0, 8.0, energy_up=0.25, energy_down=0.125, base=1.0, send=0.5, receive=0.25)
 """With the idle half a watt: 4 W up, 2.75 W down, 5.25 W both at once."""
 
@@ -82,7 +82,7 @@ def test_what_ends_as_the_battery_does_has_ended(joules: float, when: float, eve
     async def serve(server: SimServer) -> None:
         await server.exchange(asked(8))
 
-    device = DeviceModel(speed=1.0, active=1.5, idle=0.5)
+    device = device_of(speed=1.0, active=1.5, idle=0.5)
     run = play(setup(serve, handle, [member(battery(joules), device=device, radio=RADIO)]))
     assert told(run, event, "t", "duration", "detail", node="client-0") == [(when, 1.0, None)]
     if event != "send":  # with which the run is over
@@ -116,7 +116,7 @@ def sharing(first: float, second: float = 1e6, discipline: Discipline = "fair") 
         await client.compute(work(2.0 * client.id))
         return answered(80 if client.id == 0 else 24)
 
-    device = DeviceModel(speed=1.0)
+    device = device_of(speed=1.0)
     members = [member(battery(joules), device=device, radio=PER_BIT) for joules in (first, second)]
     links = star(2, uplink=8.0, discipline=discipline)
     run, _ = gathered(handle, members, 1, topology=links)
@@ -226,7 +226,7 @@ def test_an_ideal_radio_draws_nothing() -> None:
 
 
 def test_a_link_that_holds_up_an_ideal_radio_draws_by_the_bit() -> None:
-    members = [member(battery(10.0), device=DeviceModel(), radio=RadioModel(energy_up=0.5))]
+    members = [member(battery(10.0), device=device_of(), radio=RadioModel(energy_up=0.5))]
     run, _ = gathered(answering(64), members, 1, server=ServerLink(uplink=4.0))
     assert told(run, "depleted", "t") == [(5.0,)]
     assert told(run, "send", "joules", node="client-0") == [(10.0,)]

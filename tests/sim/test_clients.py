@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.computing import OneByOne
-from fedsim.physics.devices import DeviceModel
+from fedsim.physics.devices import Device
 from fedsim.ports import Array, Message, Work
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
+from tests.sim.devices import device_of
 
 from .worlds import (
     IDEAL,
@@ -32,11 +33,11 @@ from .worlds import (
     working,
 )
 
-HUNGRY = DeviceModel(speed=2.0, active=7.0, idle=3.0)
+HUNGRY = device_of(speed=2.0, active=7.0, idle=3.0)
 ONE_ROUND = Stop(rounds=1)
 
 
-def one_round(handle: Handler, device: DeviceModel = SLOW, clients: int = 1, **parts: Any) -> Run:
+def one_round(handle: Handler, device: Device = SLOW, clients: int = 1, **parts: Any) -> Run:
     members = fleet(*[(device, IDEAL)] * clients)
     return play(setup(rounds, handle, members, stop=ONE_ROUND, **parts))
 
@@ -57,7 +58,7 @@ def test_work_takes_its_operations_over_the_speed_and_costs_what_it_draws_beyond
 
 
 def test_work_on_an_ideal_device_takes_no_time_and_costs_nothing() -> None:
-    run = one_round(working(1e30), DeviceModel())
+    run = one_round(working(1e30), device_of())
     assert (run.t, run.world.traffic.joules) == (0.0, 0.0)
     assert spans(run) == [(0.0, 0.0)]
 
@@ -202,7 +203,7 @@ def test_spans_of_work_never_overlap_and_cost_their_length(
         await asyncio.gather(*(job(client, *one) for one in jobs), return_exceptions=True)
         return answered()
 
-    run = one_round(handle, DeviceModel(speed=1.0, active=5.0, idle=1.0))
+    run = one_round(handle, device_of(speed=1.0, active=5.0, idle=1.0))
     worked = [(begin, end) for begin, end in spans(run) if begin < end]
     assert all(before[1] <= after[0] for before, after in pairwise(worked))
     assert run.ledger.joules[:, 1].sum() == 4.0 * sum(end - begin for begin, end in worked)

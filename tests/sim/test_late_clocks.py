@@ -1,7 +1,6 @@
 """Late clocks: what takes no longer than the clock can tell is priced by the bit all the same."""
 
 import asyncio
-from dataclasses import replace
 from math import fsum, inf
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ from hypothesis import strategies as st
 
 import fedsim
 from fedsim.errors import AuditError
-from fedsim.physics.batteries import BatteryModel
-from fedsim.physics.devices import DeviceModel
+from fedsim.physics.devices import Device
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
 from fedsim.sim.client import SimClient
@@ -21,7 +19,9 @@ from fedsim.sim.power.radio import Radio
 from fedsim.sim.power.supply import Part
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member
+from tests.physics.batteries import battery_of
 from tests.policies import silence_of
+from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel, client_of
 
 from .worlds import NO_LOSS, answered, asked, play, setup, work
@@ -43,7 +43,7 @@ radios = st.builds(
     tail_time=some([0.0, 1e-7, 11.5]),
 )
 devices = st.builds(
-    lambda speed, idle, extra: DeviceModel(speed, idle + extra, idle),
+    lambda speed, idle, extra: device_of(speed, idle + extra, idle),
     some([1.0, 1e12]),
     some([0.0, 0.0, 1e-3]),
     some([0.0, 3.0]),
@@ -69,11 +69,11 @@ def late_world(member: Member, late: float, bits: int, operations: float) -> Any
 @settings(max_examples=60)
 @given(radios, devices, some([0.0, 20.0, 1e5, 1e7]), some([1, 640, 10**6]), some([0.0, 1e-3, 12.0]))
 def test_batteries_lose_what_the_log_says_however_late_it_is(
-    radio: RadioModel, device: DeviceModel, late: float, bits: int, operations: float
+    radio: RadioModel, device: Device, late: float, bits: int, operations: float
 ) -> None:
-    battery = BatteryModel(1e6, initial=0.5, discharge_efficiency=0.8)
-    idle, active = device.idle + radio.idle, device.active + radio.idle
-    member = client_of(replace(device, idle=idle, active=active), radio, NO_LOSS, battery)
+    battery = battery_of(1e6, charge=0.5, discharge_efficiency=0.8)
+    idle, active = device.idle + radio.idle, device.working() + radio.idle
+    member = client_of(device_of(device.speed or 0.0, active, idle), radio, NO_LOSS, battery)
     run = play(late_world(member, late, bits, operations))
     assert run.error is None
     meters = run.world.meters()
@@ -89,8 +89,8 @@ def test_batteries_lose_what_the_log_says_however_late_it_is(
 def test_what_a_client_that_is_off_for_long_draws_is_what_it_drew_while_on() -> None:
     """A battery that is charged for a moment in every hour, for months."""
     source = Steps([0.0, 1.0], [1e-6, 0.0], period=3600.0)
-    battery = BatteryModel(1.0, initial=0.5, cutoff=0.0, threshold=0.0, restart=1e-7, source=source)
-    device = DeviceModel(1.0, 1.0, 1.0)
+    battery = battery_of(1.0, charge=0.5, cutoff=0.0, threshold=0.0, restart=1e-7, source=source)
+    device = device_of(1.0, 1.0, 1.0)
 
     async def serve(server: SimServer) -> None:
         await asyncio.sleep(1e7)
@@ -106,7 +106,7 @@ def test_a_battery_fed_with_other_powers_than_are_metered_fails_the_audit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     radio = RadioModel(1e6, 1e6, energy_up=1e-6, base=1.0)
-    member = client_of(DeviceModel(inf, 0.0, 0.0), radio, NO_LOSS, BatteryModel(1e3))
+    member = client_of(device_of(inf, 0.0, 0.0), radio, NO_LOSS, battery_of(1e3))
     right = Radio.feed
 
     def wrong(self: Radio) -> None:

@@ -8,13 +8,13 @@ import pytest
 from scipy import stats
 
 from fedsim.physics.availability import NEVER
-from fedsim.physics.devices import DeviceModel
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member
 from tests.physics.losses import Independent
 from tests.policies import participation_of, silence_of
+from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel
 
 from .physical import battery, member, told
@@ -109,7 +109,7 @@ def test_those_who_are_away_leave_their_places_to_the_others_in_proportion() -> 
 
 
 def test_a_sample_of_more_than_there_are_is_all_who_can_take_part() -> None:
-    members = [member(), member(None, NEVER), member(battery(10.0, initial=0.0)), member()]
+    members = [member(), member(None, NEVER), member(battery(10.0, charge=0.0)), member()]
     run = drawn(participation_of(count=4), 5, members)
     assert set(cohorts(run)) == {("client-0", "client-3")}
     assert Counter(told(run, "skipped", "node", "detail")) == {
@@ -129,7 +129,7 @@ def test_the_draw_of_cohorts_is_the_same_whatever_else_is_random() -> None:
     policy = participation_of(count=3)
     plain = cohorts(drawn(policy, 50, [member()] * 8))
     lossy = RadioModel(64.0, 64.0, loss=Independent(0.3))
-    others = [member(radio=lossy, device=DeviceModel(2.0))] * 8
+    others = [member(radio=lossy, device=device_of(2.0))] * 8
     made = setup(
         rounds,
         working(1.0),

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.errors import Deadlock, Diverged
-from fedsim.physics.devices import DeviceModel
 from fedsim.physics.packet_loss import IndependentLoss, NoLoss
 from fedsim.physics.topology import routed, star
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.node import SimNode
 from tests.policies import participation_of
+from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel
 
 from .packets import FRAMING, Scripted
@@ -220,7 +220,7 @@ def test_a_run_ends_where_nobody_is_left() -> None:
             await node.exchange(asked())
             node.commit(np.zeros(1))
 
-    device = DeviceModel(speed=1.0, active=5.0)
+    device = device_of(speed=1.0, active=5.0)
     members = [member(battery(20.0 + number), device=device) for number in range(2)]
     run = play(peers(members, live, overlay(nx.path_graph(2)), **once(100)))
     assert run.times("depleted") == [4.0, 4.2]

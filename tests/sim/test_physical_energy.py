@@ -65,7 +65,7 @@ def profile(run: Run, made: Setup, client: int) -> Profile:
     times |= {edge for many in [*spans.values(), off] for span in many for edge in span}
     edges = np.array(sorted(t for t in times if t <= run.t))
     watts = {
-        "compute": device.active - device.idle,
+        "compute": device.working() - device.idle,
         "promotion": connection.promotion_power,
         "tail": connection.tail_power,
         "send": draw.send,
@@ -94,7 +94,7 @@ def uplinks(rows: Sequence[Row]) -> list[Span]:
 def changes(member: Member, until: float) -> list[float]:
     """Return when what charges a client changes."""
     found, t = list[float](), 0.0
-    while member.battery is not None and (t := member.battery.source.next_change(t)) < until:
+    while member.battery is not None and (t := member.source.next_change(t)) < until:
         found.append(t)
     return found
 
@@ -103,12 +103,13 @@ def levels(member: Member, power: Profile) -> Array:
     """Return what the battery holds at every edge, J: full is full, and empty is empty."""
     model = member.battery
     assert model is not None
-    level, seen = model.initial * model.capacity, list[float]()
-    loads = (power.extra + power.idle) / model.discharge_efficiency + model.leak
+    level, seen = model.charge * member.capacity, list[float]()
+    leak = model.leak(member.capacity)
+    loads = (power.extra + power.idle) / model.discharge_efficiency + leak
     for begin, seconds, load in zip(power.edges, power.lengths, loads, strict=False):
         seen.append(level)
-        net = model.charge_efficiency * model.source.at(begin) - load
-        level = min(max(level + net * seconds, 0.0), model.capacity)
+        net = model.charge_efficiency * member.source.at(begin) - load
+        level = min(max(level + net * seconds, 0.0), member.capacity)
     return np.array([*seen, level])
 
 
@@ -141,16 +142,16 @@ def test_the_charge_in_every_row_is_what_the_powers_before_it_have_left(made: Se
         level = levels(member, power)
         for row in mine(run, client):
             if row["state_of_charge"] >= 0:
-                by_hand = level[np.searchsorted(power.edges, row["t"])] / model.capacity
+                by_hand = level[np.searchsorted(power.edges, row["t"])] / member.capacity
                 assert row["state_of_charge"] == pytest.approx(by_hand, rel=1e-9, abs=1e-8)
         for row in run.of("depleted", node=f"client-{client}"):
             assert row["state_of_charge"] == pytest.approx(model.cutoff, rel=1e-12)
         for row in run.of("charged", node=f"client-{client}"):
-            assert row["state_of_charge"] == pytest.approx(model.restart, rel=1e-12)
+            assert row["state_of_charge"] == pytest.approx(model.restarts_at, rel=1e-12)
         stores = run.world.meters().stores
         at = stores.clients.tolist().index(client)
         assert float(stores.final[at]) == pytest.approx(
-            level[-1], rel=1e-9, abs=1e-8 * model.capacity
+            level[-1], rel=1e-9, abs=1e-8 * member.capacity
         )
         spent = float((power.extra + power.idle) @ power.lengths)
         assert float(stores.delivered[at]) == pytest.approx(spent, rel=1e-9, abs=1e-9)
@@ -166,15 +167,16 @@ def test_what_a_battery_held_took_and_gave_is_what_it_holds(made: Setup) -> None
     balance = stores.initial + stores.charged - stores.drained
     assert balance == pytest.approx(stores.final, rel=1e-9, abs=1e-9 * 400.0)
     for at, client in enumerate(stores.clients):
-        model = made.fleet[client].battery
+        member = made.fleet[client]
+        model, capacity = member.battery, member.capacity
         assert model is not None
-        assert 0.0 <= stores.final[at] <= model.capacity
+        assert 0.0 <= stores.final[at] <= capacity
         spent = sum(row["joules"] for row in mine(run, int(client)))
         spent += run.world.meters().idle_joules[client]
         assert stores.delivered[at] == pytest.approx(spent, rel=1e-9, abs=1e-9)
         leaked = stores.drained[at] - stores.delivered[at] / model.discharge_efficiency
-        assert -1e-6 <= leaked <= model.leak * run.t + 1e-6
-        offered = model.charge_efficiency * model.source.integral(0.0, run.t)
+        assert -1e-6 <= leaked <= model.leak(capacity) * run.t + 1e-6
+        offered = model.charge_efficiency * member.source.integral(0.0, run.t)
         assert stores.charged[at] <= offered * (1 + 1e-9) + 1e-9
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsim.physics.devices import DeviceModel
 from fedsim.ports import SILENCE, Message, Silence
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
+from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel
 
 from .links import ServerLink
@@ -56,7 +56,7 @@ async def moody(client: SimClient, message: Message) -> Message | Silence:
 def random_world(seed: int, clients: int = 4) -> Run:
     radio = partial(RadioModel, 100.0, 300.0, energy_up=1e-3, base=0.1)
     members = fleet(
-        *[(DeviceModel(1.0 + n, 3.0, 1.0), radio(latency=0.01 * n)) for n in range(clients)]
+        *[(device_of(1.0 + n, 3.0, 1.0), radio(latency=0.01 * n)) for n in range(clients)]
     )
     link, stop = ServerLink(400.0, 500.0, 0.02), Stop(rounds=20)
     made = setup(rounds, moody, members, seed=seed, server=link, silence=deadline(4.0), stop=stop)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from fedsim.errors import Diverged
-from fedsim.physics.devices import DeviceModel
 from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
+from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel
 
 from .worlds import (
@@ -61,7 +61,7 @@ def test_a_stop_rule_ends_the_run_when_a_round_is_committed(
         await client.compute(work(2.0))
         return answered(32)
 
-    members = fleet((DeviceModel(1.0, active=5.0, idle=3.0), IDEAL))
+    members = fleet((device_of(1.0, active=5.0, idle=3.0), IDEAL))
     run = play(setup(rounds, handle, members, evaluate=lambda _: next(gaps), stop=rules))
     assert (len(run.rounds), run.t) == (after, 2.0 * after)
     assert run.reason.startswith(named)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.physics.devices import DeviceModel
 from fedsim.ports import SERVER, SILENCE, Message, Silence
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.stopping import Stop
@@ -18,16 +17,17 @@ from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
 from tests.policies import silence_of
+from tests.sim.devices import device_of
 
 from .links import ServerLink
 from .radios import RadioModel, client_of
 from .worlds import IDEAL, NO_LOSS, Row, Run, answered, asked, play, setup, work
 
 devices = st.builds(
-    DeviceModel,
+    device_of,
     speed=st.sampled_from([0.5, 1.0, 3.0, inf]),
     active=st.floats(2, 5),
-    idle=st.floats(0, 2),
+    idle=st.just(0.0) | st.floats(1e-24, 2),  # no file says less
 )
 rates = st.sampled_from([16.0, 50.0, 333.3, inf])
 powers = st.floats(0, 2)
@@ -118,7 +118,7 @@ def check_energy(run: Run, made: Setup) -> None:
         assert total(mine, "joules") == pytest.approx(metered, rel=1e-9, abs=1e-12)
         for row in mine:
             if row["event"] == "compute":
-                drawn = (member.device.active - member.device.idle) * row["duration"]
+                drawn = (member.device.working() - member.device.idle) * row["duration"]
                 assert row["joules"] == pytest.approx(drawn, abs=1e-12)
 
 
@@ -193,7 +193,7 @@ def test_a_round_over_open_links_lasts_as_long_as_its_slowest_client(
     slowest = max(
         2 * (member.radio.latency + 0.25)
         + 120 / member.rates.down.peak
-        + operations[n] / member.device.speed
+        + member.device.seconds(operations[n], 1)
         + (bits[n] + 20) / member.rates.up.peak
         for n, member in enumerate(fleet)
     )
@@ -205,7 +205,7 @@ def test_a_round_over_open_links_lasts_as_long_as_its_slowest_client(
 def test_in_an_ideal_world_no_time_passes_and_everything_happens_in_order(
     clients: int, seed: int, silence: SilencePolicy
 ) -> None:
-    fleet = [client_of(DeviceModel(), IDEAL, NO_LOSS)] * clients
+    fleet = [client_of(device_of(), IDEAL, NO_LOSS)] * clients
     silence = silence_of(beacon=False, after=0.0) if silence.closes_after < inf else silence
     run = play(setup(choosy, moody, fleet, seed=seed, silence=silence, stop=Stop(rounds=4)))
     assert {row["t"] for row in run.rows} == {0.0}

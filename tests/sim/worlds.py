@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedsim.errors import RunError
-from fedsim.physics.devices import DeviceModel
+from fedsim.physics.devices import DeviceLaw
 from fedsim.ports import DENSE, Array, Message, Payload, Structure, Work
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.record.book import Book
@@ -30,6 +30,7 @@ from fedsim.sim.star import Star
 from fedsim.sim.world import World
 from fedsim.streams import stream
 from tests.policies import silence_of
+from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel, client_of
 
 from .links import ServerLink
@@ -39,7 +40,7 @@ Row = dict[str, Any]
 
 MODEL: Array = np.zeros(1)
 IDEAL = RadioModel()
-SLOW = DeviceModel(speed=1.0)
+SLOW = device_of(speed=1.0)
 """A device that does one operation a second."""
 
 
@@ -148,7 +149,7 @@ def working(seconds: float) -> Handler:
     return handle
 
 
-def fleet(*members: tuple[DeviceModel, RadioModel]) -> list[Member]:
+def fleet(*members: tuple[DeviceLaw, RadioModel]) -> list[Member]:
     return [client_of(device, radio, NO_LOSS) for device, radio in members]
 
 

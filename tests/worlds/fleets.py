@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fedsim.scenario.devices import DEVICES
+from fedsim.physics.devices import DEVICES
 
 from .dice import Block, Dice
 from .radios import radio

@@ -14,6 +14,7 @@ from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.charging import CHARGING
+from fedsim.physics.devices import Device
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
@@ -21,7 +22,6 @@ from fedsim.physics.slowdowns import SLOWDOWNS
 from fedsim.problems import LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
-from fedsim.scenario.devices import Device
 from fedsim.wire import COMPRESSORS, ValueFormat
 
 from .campaign import Played, as_yaml, played, prepared, report

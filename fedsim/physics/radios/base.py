@@ -2,13 +2,13 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from inspect import get_annotations
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
+from fedsim.blocks.listed import KindFirst
 from fedsim.blocks.quantities import UNLIMITED, Bytes, JoulesPerBit, Seconds, Watts
 from fedsim.blocks.spec import Spec
 from fedsim.physics.packet_loss import AnyPacketLoss
@@ -62,7 +62,7 @@ Tries = Annotated[int, Field(ge=1)] | Literal["unlimited"]
 """How often a packet is sent at most."""
 
 
-class RadioLaw(Spec):
+class RadioLaw(KindFirst):
     """A client's radio. A radio of one's own is a subclass with its `kind` and its `rates`.
 
     One that also inherits `Draw` or `Connection` has their keys, and draws what they say.
@@ -75,15 +75,6 @@ class RadioLaw(Spec):
     tries: Tries = as_written(
         UNLIMITED, 'how often a packet is sent at most; "unlimited" loses none for good'
     )
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **rest: Any) -> None:
-        """List the keys as people read them: the kind, what is its own, what radios share."""
-        declared = [name for each in cls.__mro__ for name in get_annotations(each)]
-        fields = cls.__pydantic_fields__
-        named = dict.fromkeys(("kind", *declared))
-        cls.__pydantic_fields__ = {name: fields[name] for name in named if name in fields}
-        cls.model_rebuild(force=True)
 
     @abstractmethod
     def rates(self, signals: Mapping[str, Signal]) -> Rates:

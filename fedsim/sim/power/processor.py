@@ -1,6 +1,6 @@
 """Processors: one piece of work after the other, metered."""
 
-from fedsim.physics.devices import DeviceModel
+from fedsim.physics.devices import DeviceLaw
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.supply import Part, Supply
 
@@ -12,7 +12,7 @@ class Processor:
     """Does one piece of work after the other and meters its energy.
 
     Attributes:
-        model: its device.
+        device: its law.
         joules: spent beyond idle power so far.
     """
 
@@ -24,15 +24,13 @@ class Processor:
         "_gaps",
         "_running",
         "_supply",
+        "device",
         "joules",
-        "model",
     )
 
-    def __init__(
-        self, model: DeviceModel, calendar: Calendar, supply: Supply | None = None
-    ) -> None:
-        self.model = model
-        self._extra = model.active - model.idle
+    def __init__(self, device: DeviceLaw, calendar: Calendar, supply: Supply | None = None) -> None:
+        self.device = device
+        self._extra = device.working() - device.idle
         self._free_at = 0.0
         self._gaps: dict[float, float] = {}  # given back though others queue: their ends, begins
         self._running: Span | None = None  # what follows is for the battery only

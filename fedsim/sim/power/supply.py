@@ -5,7 +5,7 @@ from copy import copy
 from enum import IntEnum
 from math import inf, ulp
 
-from fedsim.physics.batteries import BatteryModel, Crossing
+from fedsim.physics.batteries import Crossing
 from fedsim.physics.stores import Store
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 
@@ -38,12 +38,12 @@ class Supply:
 
     Args:
         calendar: the simulated time.
-        model: the battery.
+        store: the battery's state.
         rest: the client's idle power, W.
         crossed: told when the battery reaches a mark, or None when something else changes.
 
     Attributes:
-        store: the battery's state.
+        store: see above.
         delivered: what the client has drawn so far, J.
         depletions: how often the battery has reached its cut-off.
         settled: what the parts' own meters differed by, all of it without its signs, J.
@@ -53,11 +53,11 @@ class Supply:
     def __init__(
         self,
         calendar: Calendar,
-        model: BatteryModel,
+        store: Store,
         rest: float,
         crossed: Crossed,
     ) -> None:
-        self.store = Store(model)
+        self.store = store
         self.delivered = 0.0
         self.depletions = 0
         self.settled = self.resolution = 0.0

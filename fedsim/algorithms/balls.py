@@ -36,9 +36,10 @@ from fedsim.algorithms.composite import CountedDual, Dual, counted, dual
 from fedsim.algorithms.dual_averaging import StronglyConvex
 from fedsim.algorithms.local import mean
 from fedsim.blocks.spec import Spec
+from fedsim.blocks.wording import joined
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Message, Payload, Server, Work
-from fedsim.problems import Problem, Reference, Regulariser
+from fedsim.problems import PENALTIES, Problem, Reference, Regulariser
 from fedsim.problems.penalties.bounded import Bounded
 
 
@@ -58,12 +59,14 @@ class StagedDual(Message):
     rounds: Payload
 
 
+_NORMS = {kind: model.ball for kind, model in PENALTIES.own.items() if model.ball}
+_BALLS = joined([f"{ball} of {kind}" for kind, ball in _NORMS.items()], "or")
+
+
 class Ball(Spec):
     """A ball of the penalty's norm."""
 
-    kind: Literal["l1-ball", "group-ball", "nuclear-ball"] = Field(
-        description="of the norm of l1, group-l2 or nuclear, whichever the penalty is"
-    )
+    kind: str = Field(description=f"of the penalty's norm: {_BALLS}")
     radius: float = Field(gt=0, description="R")
 
 
@@ -229,5 +232,5 @@ def _ball_of(info: ProblemInfo) -> str:
         return f"the penalty is {penalty.kind}, and the ball is one of its norm"
     return (
         f"the penalty {penalty.kind} is no multiple of a norm that could have a ball; it takes"
-        " l1, group-l2 or nuclear, or the method fast-fedda, which has no ball"
+        f" {joined(list(_NORMS), 'or')}, or the method fast-fedda, which has no ball"
     )

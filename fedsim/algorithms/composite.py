@@ -29,7 +29,7 @@ from fedsim.algorithms.base import Concern, Memory, ProblemInfo
 from fedsim.algorithms.local import LocalGradients, LocalSteps, mean
 from fedsim.algorithms.remedies import concern, long_step
 from fedsim.algorithms.shared_messages import Model
-from fedsim.ports import DENSE, SPARSE, Array, Client, Message, Payload, Server, Structure, Work
+from fedsim.ports import Array, Client, Message, Payload, Server, Structure, Work
 from fedsim.problems import NoPenalty, Regulariser
 
 FCO = "Yuan, Zaheer, Reddi: Federated Composite Optimization, ICML 2021"
@@ -77,14 +77,6 @@ def counted(client: Client, message: Dual | CountedDual) -> int:
     return client.round - 1
 
 
-def structure_of(regulariser: Regulariser) -> Structure:
-    """Return what is known of a vector that has come out of the prox of a penalty."""
-    if regulariser.penalty.kind == "nuclear":
-        return Structure("low-rank", regulariser.shape[0])
-    sparse = regulariser.penalty.kind in ("l1", "elastic-net", "group-l2")
-    return SPARSE if sparse else DENSE
-
-
 class Composite(LocalGradients[Memory]):
     """A method whose clients take a prox of h with each of their gradients."""
 
@@ -100,7 +92,7 @@ class Composite(LocalGradients[Memory]):
     @property
     def structure(self) -> Structure:
         """What is known of models."""
-        return structure_of(self._regulariser)
+        return self._regulariser.structure
 
     def configured(self, info: ProblemInfo) -> Self:
         """Return a copy that knows its penalty; errors as for `Algorithm.configured`."""

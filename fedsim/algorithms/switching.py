@@ -37,9 +37,11 @@ from fedsim.algorithms.remedies import concern
 from fedsim.algorithms.shared_messages import Model, Progress
 from fedsim.algorithms.step_sizes import StepSize
 from fedsim.algorithms.switching_theory import Constants, Theorem
+from fedsim.blocks.wording import joined
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Message, Payload, Reply, Server
 from fedsim.problems import Problem, Reference, constrained_optimum
+from fedsim.wire import COMPRESSORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +138,10 @@ class FedSGM(Algorithm[Heard]):
         """Return the theorem's constants; `key` is what asks for them."""
         assert self.theory is not None, "validated"  # noqa: S101
         if info.uplink.kind not in ("exact", "unbiased"):
+            unbiased = joined(COMPRESSORS.where(lambda each: each.unbiased()), "or")
             text = (
                 'seen "theory", but theorem 1 takes an unbiased compressor on the uplink, and this'
-                f" one is {info.uplink.kind}; give a number, or use rand-k, qsgd or natural"
+                f" one is {info.uplink.kind}; give a number, or use {unbiased}"
             )
             raise ParameterError(key, text)
         q, soft = info.uplink.constant, self.switching == "soft"

@@ -7,13 +7,18 @@ A registry is written where its classes are. What packages and callers add to on
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar, get_args
+from typing import Any, Generic, TypeVar, get_args
 
 from pydantic import BaseModel
 
 from fedsim.blocks.spec import Spec
 
+Block = TypeVar("Block", bound=Spec)
 Block_co = TypeVar("Block_co", bound=Spec, covariant=True)
+
+
+_registries: dict[object, "Registry[Any]"] = {}
+"""Every registry by the base class of its blocks."""
 
 
 def kinds_of(model: type[BaseModel], key: str = "kind") -> tuple[str, ...]:
@@ -44,6 +49,10 @@ class Registry(Generic[Block_co]):
     title: str = ""
     key: str = "kind"
     names: Callable[[type[Spec]], tuple[str, ...]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.base is not None:
+            _registries[self.base] = self
 
     def __iter__(self) -> Iterator[type[Block_co]]:
         return iter(self.built_in)
@@ -78,6 +87,17 @@ class Registry(Generic[Block_co]):
         """Fedsim's own classes by name."""
         return {name: model for model in self.built_in for name in self.names_of(model)}
 
+    def where(self, question: Callable[[type[Block_co]], bool | str]) -> tuple[str, ...]:
+        """Return the kinds of fedsim's own classes to which the answer is yes.
+
+        Args:
+            question: asked of each class; a text is a yes under the condition that it states,
+                and follows the kind.
+        """
+        answers = {kind: question(model) for kind, model in self.own.items()}
+        said = {kind: f" {yes}" if isinstance(yes, str) else "" for kind, yes in answers.items()}
+        return tuple(kind + said[kind] for kind, yes in answers.items() if yes)
+
     def takes(self, value: object) -> bool:
         """Say whether something made in Python is one of its blocks."""
         return isinstance(value, self.built_in) or (
@@ -87,3 +107,10 @@ class Registry(Generic[Block_co]):
     def admits(self, model: type) -> bool:
         """Say whether a class is meant to be one of its blocks."""
         return self.base is not None and issubclass(model, self.base)
+
+
+def kinds_where(
+    base: Callable[..., Block], question: Callable[[type[Block]], bool | str]
+) -> tuple[str, ...]:
+    """Return what `where` does of the registry of a base class, in a module that it imports."""
+    return _registries[base].where(question)

@@ -52,6 +52,17 @@ def unknown(name: object, known: Sequence[str]) -> str:
     return f"seen {shown(name)}{hint or '.'} One of: {', '.join(known)}"
 
 
+def joined(names: Sequence[str], last: str) -> str:
+    """Return names as a sentence has them.
+
+    Example:
+        >>> joined(("ef", "ef21", "none"), "or"), joined(("ef",), "or")
+        ('ef, ef21 or none', 'ef')
+    """
+    *others, final = names
+    return f"{', '.join(others)} {last} {final}" if others else final
+
+
 def dotted(path: Iterable[str | int]) -> str:
     """Return a key path as it is written in messages.
 

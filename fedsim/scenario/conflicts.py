@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
+from fedsim.blocks.wording import joined
 from fedsim.ports import Meaning
 from fedsim.problems import LOSSES
 from fedsim.scenario.closings import Conflict, closings
@@ -78,14 +79,14 @@ def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """A method is for some problems and worlds, and not for others."""
     method, problem = scenario.algorithm, scenario.problem
     if problem.penalty.kind != "none" and not method.proximal:
-        proximal = ", ".join(kind for kind, model in ALGORITHMS.own.items() if model.proximal)
+        proximal = ", ".join(ALGORITHMS.where(lambda each: each.proximal))
         text = (
             f"seen {problem.penalty.kind}, but {method.kind} does not handle a penalty beside the"
             f" loss; take a proximal method ({proximal}), or put l1 and l2 into the loss"
         )
         yield "problem.penalty.kind", text, problem.penalty.kind
     if method.constrained and not problem.loss.constrained:
-        losses = " or ".join(kind for kind, model in LOSSES.own.items() if model.constrained)
+        losses = joined(LOSSES.where(lambda loss: loss.constrained), "or")
         text = (
             f"seen {problem.loss.kind}, but {method.kind} is for a loss with a constraint"
             f" g(w) <= 0: take {losses}, or, without a constraint, fedcom"

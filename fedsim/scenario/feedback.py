@@ -8,6 +8,7 @@ errors in the next difference already, so that feedback would count them twice.
 
 from collections.abc import Iterator
 
+from fedsim.blocks.wording import joined
 from fedsim.ports import Meaning
 from fedsim.scenario.specs import Compression, ScenarioKeys
 from fedsim.wire import COMPRESSORS, Feedback, refusal
@@ -109,17 +110,12 @@ def _biased(scenario: ScenarioKeys, way: str) -> Iterator[Conflict]:
     if not _needs_unbiased(scenario, way) or (good and feedback != "none"):
         return
     instead = f", or {' or '.join(good)}, which make increments good" if good else ""
+    unbiased = joined(COMPRESSORS.where(lambda each: each.unbiased()), "or")
     text = (
         f"seen {compressor.kind}, which is {compressor.law}; the theory of {method.kind} needs"
-        f" an unbiased one: {_unbiased_ones()}{instead}"
+        f" an unbiased one: {unbiased}{instead}"
     )
     yield f"wire.{way}.compressor.kind", text, compressor.kind
-
-
-def _unbiased_ones() -> str:
-    """Return the kinds of fedsim's own compressors that are right in the mean, as words."""
-    *others, last = [kind for kind, each in COMPRESSORS.own.items() if each.law[:8] == "unbiased"]
-    return f"{', '.join(others)} or {last}"
 
 
 def _unheard(scenario: ScenarioKeys, way: str) -> str:

@@ -13,9 +13,7 @@ def peering(scenario: ScenarioKeys) -> Iterator[Conflict]:
     method, neighbours = scenario.algorithm, scenario.network.peers
     if not isinstance(method, PeerAlgorithm):
         if neighbours is not None:
-            kinds = [
-                kind for kind, each in ALGORITHMS.own.items() if issubclass(each, PeerAlgorithm)
-            ]
+            kinds = ALGORITHMS.where(lambda each: issubclass(each, PeerAlgorithm))
             text = (
                 f"seen {neighbours.kind}, but {method.kind} has a server, whom all clients answer;"
                 f" leave peers out, or take a method of peers ({', '.join(kinds)})"

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.algorithms import FedDualAvg, FedMid, ProblemInfo
-from fedsim.algorithms.composite import structure_of
 from fedsim.ports import DENSE, SPARSE, Array, Structure
 from fedsim.problems import NoPenalty, Penalty, Regulariser
 from fedsim.problems.penalties import L1, L2, ElasticNet, GroupL2, Nuclear
@@ -136,7 +135,7 @@ def test_dual_states_are_one_dense_vector_each_way(kind: str, tmp_path: Path) ->
 def test_models_have_the_structure_that_the_penalty_gives(
     penalty: Penalty, structure: Structure
 ) -> None:
-    assert structure_of(Regulariser(penalty, (4, 3))) == structure
+    assert Regulariser(penalty, (4, 3)).structure == structure
 
 
 @pytest.mark.parametrize("method", [FedMid, FedDualAvg])

@@ -1,7 +1,7 @@
 """What Fast-FedDA, C-FedDA and MC-FedDA send and charge, where they go, and what they refuse."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fedsim.algorithms import CFedDA, FastFedDA, MCFedDA
 from fedsim.algorithms.balls import Ball, Stage
 from fedsim.errors import ParameterError
+from fedsim.ports import SPARSE
 from fedsim.problems import Penalty
 from fedsim.problems.penalties import L1, L2, ElasticNet, Nuclear
 from tests.algorithms.local_loops import told
@@ -187,6 +188,21 @@ def test_a_ball_of_another_norm_is_refused(penalty: Penalty, ball: Any, text: st
         method.configured(setting)
     assert caught.value.key == "ball.kind"
     assert f"seen {ball}" in str(caught.value)
+
+
+class Mine(L1):
+    """A penalty of one's own, with a ball of its own name."""
+
+    kind: Literal["mine"] = "mine"  # type: ignore[assignment]
+    ball: ClassVar[str] = "my-ball"
+
+
+def test_a_penalty_of_ones_own_has_its_ball_and_its_structure() -> None:
+    setting = setting_of(small(Mine(weight=0.1)))
+    method = CFedDA(mu=MU, gamma=GAMMA, ball=Ball(kind="my-ball", radius=1.0)).configured(setting)
+    assert method.structure == SPARSE
+    with pytest.raises(ParameterError, match=r"the penalty is mine.*give my-ball"):
+        CFedDA(mu=MU, gamma=GAMMA, ball=Ball(kind="l1-ball", radius=1.0)).configured(setting)
 
 
 def test_stages_take_a_norm() -> None:

@@ -57,7 +57,7 @@ REFUSED: list[tuple[Measure, Problem, str]] = [
     (RelativeDistance(), gaussian(Squared(), np.zeros(12)), "not zero"),
     (Support(), gaussian(Squared(), np.zeros(12)), "not zero"),
     (Distance(), gaussian(Softmax(), np.ones(12)), "of 12 entries, but .* softmax has 24"),
-    (Rank(), gaussian(Squared()), r"trace-regression or softmax; .* the shape \(12,\)"),
+    (Rank(), gaussian(Squared()), r"softmax or trace-regression; .* the shape \(12,\)"),
     (Constraint(), gaussian(Squared()), "neyman-pearson; the loss here is squared"),
     (TrainingAccuracy(), gaussian(Squared()), "squared does not classify"),
     (HeldOutAccuracy(), gaussian(Logistic()), NO_TEST),

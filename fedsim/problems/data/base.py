@@ -23,6 +23,9 @@ class Source(Spec):
     source: ClassVar[str]
     """Where the format or the data is from, for people to read."""
 
+    numbers_clients: ClassVar[bool | str] = False
+    """Whether its rows come with the numbers of their clients; or what in it says these."""
+
     kind: str
     preprocess: tuple[Step, ...] = Field(
         default=(),

@@ -32,6 +32,7 @@ class Catalogue(Source):
     """
 
     source: ClassVar[str] = "; ".join(f"{name}: {entry.origin}" for name, entry in ENTRIES.items())
+    numbers_clients: ClassVar[bool | str] = "with name: femnist"
 
     kind: Literal["catalogue"] = "catalogue"
     name: Literal["ijcnn1", "a1a", "rcv1", "e2006-tfidf", "mnist", "femnist"] = Field(

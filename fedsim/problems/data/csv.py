@@ -35,6 +35,7 @@ class Csv(Source):
     """
 
     source: ClassVar[str] = "RFC 4180, read by pandas"
+    numbers_clients: ClassVar[bool | str] = "with client: a column"
 
     kind: Literal["csv"] = "csv"
     path: Path = Field(description="the file, relative to the scenario file's folder")

@@ -20,6 +20,7 @@ class NpzArchive(Source):
     """A NumPy archive with arrays X (n, d), y (n,) and, where present, client (n,)."""
 
     source: ClassVar[str] = "NumPy's .npz format"
+    numbers_clients: ClassVar[bool | str] = "with an array client"
 
     kind: Literal["npz"] = "npz"
     path: Path = Field(description="the file, relative to the scenario file's folder")

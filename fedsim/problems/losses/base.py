@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedsim.blocks.registry import kinds_where
 from fedsim.blocks.spec import Spec
+from fedsim.blocks.wording import joined
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.features import Features
@@ -52,6 +54,12 @@ class Loss(Spec):
 
     constrained: ClassVar[bool] = False
     """Whether there is a constraint g(w) <= 0 beside the loss."""
+
+    classifies: ClassVar[bool | str] = False
+    """Whether there are `classes` and `predict`; or with which parameters, such as "with l2: 0"."""
+
+    of_matrices: ClassVar[bool] = False
+    """Whether models are matrices, whose shape `shape` returns."""
 
     kind: str
     scale: str
@@ -195,63 +203,28 @@ class Loss(Spec):
         raise self._unclassifying()
 
     def _unconstrained(self) -> DataError:
-        return DataError("loss", f"the loss {self.kind} has no constraint; neyman-pearson has one")
+        others = joined(constrained_losses(), "or")
+        return DataError("loss", f"the loss {self.kind} has no constraint; take {others}")
 
     def _unclassifying(self) -> DataError:
-        return DataError(
-            "loss",
-            f"the loss {self.kind} does not classify; logistic, softmax, neyman-pearson and mlp "
-            "with sigmoid or softmax output do",
-        )
+        others = joined(kinds_where(Loss, lambda loss: loss.classifies), "and")
+        return DataError("loss", f"the loss {self.kind} does not classify; {others} do")
+
+
+def matrix_losses() -> tuple[str, ...]:
+    """Return the kinds of fedsim's own losses whose models are matrices."""
+    return kinds_where(Loss, lambda loss: loss.of_matrices)
+
+
+def constrained_losses() -> tuple[str, ...]:
+    """Return the kinds of those that come with a constraint."""
+    return kinds_where(Loss, lambda loss: loss.constrained)
 
 
 def half_square(w: Array) -> float:
     """Return |w|^2/2, rounded alike however `w` lies in memory."""
     v = np.ascontiguousarray(w)
     return 0.5 * float(v.dot(v))
-
-
-def distinct_pair(labels: Array, key: str) -> Array:
-    """Return the two distinct labels, ascending.
-
-    Raises:
-        DataError: there are not two distinct labels; `key` is what asked for them.
-    """
-    distinct = np.unique(labels)
-    if len(distinct) != 2:
-        raise DataError(
-            key,
-            f"two distinct labels are needed; the data has {len(distinct)} ({listed(distinct)})",
-        )
-    return distinct
-
-
-def two_labels(labels: Array, low: float, high: float, key: str) -> Array:
-    """Return `low` for the smaller of two distinct labels, `high` for the larger; errors alike."""
-    return np.where(labels == distinct_pair(labels, key)[0], low, high)
-
-
-def whole_labels(labels: Array, key: str) -> Array:
-    """Return labels that are whole numbers, as those of classes are.
-
-    Raises:
-        DataError: one is not; `key` is what takes each for a class.
-    """
-    if not np.array_equal(labels, np.rint(labels)):
-        seen = labels[labels != np.rint(labels)][0]
-        raise DataError(
-            key,
-            f"a class a distinct label is made of whole numbers; the data has {seen:g} among its "
-            f"{len(np.unique(labels))} distinct labels; the loss squared takes any number",
-        )
-    return labels
-
-
-def listed(distinct: Array) -> str:
-    """Return distinct labels as an error names them: the first five."""
-    return ", ".join(f"{label:g}" for label in distinct[:5]) + (
-        ", ..." if len(distinct) > 5 else ""
-    )
 
 
 def _factor(scale: str, own: int, total: int) -> float:

@@ -10,7 +10,8 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.features import Features, scaled_rows
 from fedsim.problems.losses import sigmoid
-from fedsim.problems.losses.base import Rows, State, distinct_pair, listed, two_labels
+from fedsim.problems.losses.base import Rows, State
+from fedsim.problems.losses.labels import distinct_pair, listed, two_labels
 from fedsim.problems.losses.linear import LinearLoss
 
 
@@ -28,6 +29,7 @@ class Logistic(LinearLoss):
     """
 
     source: ClassVar[str] = "Cox, The Regression Analysis of Binary Sequences, 1958"
+    classifies: ClassVar[bool | str] = True
     steepest: ClassVar[float] = 0.25
 
     kind: Literal["logistic"] = "logistic"

@@ -12,11 +12,9 @@ from fedsim.problems.losses.base import (
     Loss,
     Rows,
     State,
-    distinct_pair,
     half_square,
-    two_labels,
-    whole_labels,
 )
+from fedsim.problems.losses.labels import distinct_pair, two_labels, whole_labels
 from fedsim.problems.losses.softmax import cross_entropy, indicators
 
 
@@ -46,6 +44,7 @@ class MultilayerPerceptron(Loss):
     """
 
     source: ClassVar[str] = "Rumelhart, Hinton, Williams, Nature 1986"
+    classifies: ClassVar[bool | str] = "with sigmoid or softmax output"
 
     kind: Literal["mlp"] = "mlp"
     hidden: int = Field(default=30, ge=1, description="number of hidden sigmoid units")

@@ -9,7 +9,8 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.features import Features, scaled_rows, transposed_product
 from fedsim.problems.losses import sigmoid
-from fedsim.problems.losses.base import Rows, State, distinct_pair
+from fedsim.problems.losses.base import Rows, State
+from fedsim.problems.losses.labels import distinct_pair
 from fedsim.problems.losses.linear import LinearLoss
 
 
@@ -25,6 +26,7 @@ class NeymanPearson(LinearLoss):
     """
 
     source: ClassVar[str] = "Rigollet, Tong, Neyman-Pearson Classification, JMLR 2011"
+    classifies: ClassVar[bool | str] = True
     steepest: ClassVar[float] = 0.25
     constrained: ClassVar[bool] = True
 

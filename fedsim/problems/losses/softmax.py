@@ -11,7 +11,8 @@ from pydantic import Field
 from fedsim.limits import afford
 from fedsim.ports import Array
 from fedsim.problems.features import Features, gram, product, transposed_product
-from fedsim.problems.losses.base import Loss, Rows, State, half_square, whole_labels
+from fedsim.problems.losses.base import Loss, Rows, State, half_square
+from fedsim.problems.losses.labels import whole_labels
 from fedsim.problems.losses.linear import check_hessian
 
 
@@ -24,6 +25,8 @@ class Softmax(Loss):
     """
 
     source: ClassVar[str] = "Boehning, Multinomial logistic regression algorithm, AISM 1992"
+    classifies: ClassVar[bool | str] = True
+    of_matrices: ClassVar[bool] = True
     steepest: ClassVar[float] = 0.5
     """The largest eigenvalue of diag(p) - p p^T is at most 1/2 (Boehning 1992)."""
 

@@ -61,6 +61,7 @@ class TraceRegression(LeastSquares):
     source: ClassVar[str] = (
         "Rohde, Tsybakov, Estimation of High-Dimensional Low-Rank Matrices, Ann. Stat. 2011"
     )
+    of_matrices: ClassVar[bool] = True
 
     kind: Literal["trace-regression"] = "trace-regression"
     rows: int | None = Field(

@@ -5,8 +5,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from fedsim.blocks.wording import joined
 from fedsim.errors import DataError
 from fedsim.ports import Array
+from fedsim.problems.losses.base import constrained_losses
 from fedsim.problems.measures.base import Figures, Measure, Observer
 from fedsim.problems.problem import Objective, Problem
 
@@ -52,8 +54,8 @@ class Constraint(Measure):
         """Return the mean constraint; see `Measure.bind`."""
         if not problem.loss.constrained:
             text = (
-                f"constraint takes a loss with one, such as neyman-pearson; the loss here is"
-                f" {problem.loss.kind}"
+                f"constraint takes a loss with one, {joined(constrained_losses(), 'or')}; the loss"
+                f" here is {problem.loss.kind}"
             )
             raise DataError("loss", text)
         coefficients = problem.coefficients(objective)

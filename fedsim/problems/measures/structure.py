@@ -5,8 +5,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from fedsim.blocks.wording import joined
 from fedsim.errors import DataError
 from fedsim.ports import Array
+from fedsim.problems.losses.base import matrix_losses
 from fedsim.problems.measures.base import Figures, Measure, Observer
 from fedsim.problems.problem import Objective, Problem
 
@@ -47,8 +49,9 @@ class Rank(Measure):
         """Return the rank; see `Measure.bind`."""
         shape = problem.shape
         if len(shape) != 2:
+            losses = joined(matrix_losses(), "or")
             text = (
-                "rank takes a model that is a matrix: use the loss trace-regression or softmax;"
+                f"rank takes a model that is a matrix: use the loss {losses};"
                 f" the model of the loss {problem.loss.kind} has the shape {shape}"
             )
             raise DataError("loss", text)

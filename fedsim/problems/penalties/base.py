@@ -7,9 +7,11 @@ from typing import ClassVar, Self
 
 from pydantic import Field
 
+from fedsim.blocks.registry import kinds_where
 from fedsim.blocks.spec import Spec
+from fedsim.blocks.wording import joined
 from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.ports import DENSE, Array, Structure
 from fedsim.problems.penalties.bounded import Bounded
 
 Shape = tuple[int, ...]
@@ -61,6 +63,10 @@ class Penalty(Spec):
     def operations(self, shape: Shape) -> float:
         """Return the floating-point operations of one prox."""
 
+    def structure(self, shape: Shape) -> Structure:
+        """Return what is known of a prox, which is what models of proximal methods come from."""
+        return DENSE
+
     @property
     def strong_convexity(self) -> float:
         """The largest mu for which h - mu/2 |.|^2 is convex."""
@@ -93,10 +99,11 @@ class Penalty(Spec):
         raise self._no_norm()
 
     def _no_norm(self) -> DataError:
+        others = kinds_where(Penalty, lambda penalty: bool(penalty.ball))
         return DataError(
             "penalty",
             f"the penalty {self.kind} is no multiple of a norm, so it has no ball to project "
-            "on; l1, group-l2 and nuclear have one",
+            f"on; {joined(others, 'and')} have one",
         )
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.ports import SPARSE, Array, Structure
 from fedsim.problems.penalties.base import Shape
 from fedsim.problems.penalties.norms import Norm
 from fedsim.problems.projections import l1_ball
@@ -71,6 +71,10 @@ class GroupL2(Norm):
         distances = _norms(G + W * np.repeat(slopes, lengths).reshape(W.shape), lengths)
         excess = np.maximum(distances - weights, 0.0)
         return float(np.linalg.norm(np.where(norms > 0, distances, excess)))
+
+    def structure(self, shape: Shape) -> Structure:  # noqa: ARG002
+        """Return that many groups are zero."""
+        return SPARSE
 
     def operations(self, shape: Shape) -> float:
         """Return 3 an entry: squares and their sums, and a multiplication."""

@@ -6,8 +6,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.linalg import svd
 
+from fedsim.blocks.wording import joined
 from fedsim.errors import DataError
-from fedsim.ports import Array
+from fedsim.ports import Array, Structure
+from fedsim.problems.losses.base import matrix_losses
 from fedsim.problems.penalties.base import Shape
 from fedsim.problems.penalties.norms import Norm
 from fedsim.problems.projections import nuclear_ball, on_singular_values, soft_threshold
@@ -30,8 +32,8 @@ class Nuclear(Norm):
         if len(shape) != 2:
             raise DataError(
                 "penalty",
-                f"the loss's model is a vector of {prod(shape)} entries; the penalty nuclear "
-                "takes a matrix, as the losses softmax and trace-regression have",
+                f"the loss's model is a vector of {prod(shape)} entries; the penalty {self.kind} "
+                f"takes a matrix, as the losses {joined(matrix_losses(), 'and')} have",
             )
 
     def norm(self, W: Array) -> float:
@@ -64,6 +66,10 @@ class Nuclear(Norm):
         inside = G - outside + self.weight * (U @ Vt)
         excess = np.maximum(svd(outside, compute_uv=False) - self.weight, 0.0)
         return float(np.hypot(np.linalg.norm(inside), np.linalg.norm(excess)))
+
+    def structure(self, shape: Shape) -> Structure:
+        """Return that its rank is low."""
+        return Structure("low-rank", shape[0])
 
     def operations(self, shape: Shape) -> float:
         """Return 16 m n k + 8 k^3 with k = min(m, n).

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fedsim.ports import Array
+from fedsim.ports import Array, Structure
 from fedsim.problems.penalties.base import Penalty, Shape
 from fedsim.problems.penalties.bounded import Bounded
 
@@ -71,6 +71,11 @@ class Regulariser:
         W, C = w.reshape(self.shape), centre.reshape(self.shape)
         found = self.penalty.prox_in_ball(W, step, C, radius)
         return Bounded(found.point.ravel(), found.evaluations)
+
+    @property
+    def structure(self) -> Structure:
+        """What is known of a prox."""
+        return self.penalty.structure(self.shape)
 
     @property
     def operations(self) -> float:

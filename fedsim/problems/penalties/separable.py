@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.ports import Array
+from fedsim.ports import SPARSE, Array, Structure
 from fedsim.problems.penalties.base import Penalty, Shape, Weighted
 from fedsim.problems.penalties.bounded import Bounded, l1_bounded
 from fedsim.problems.penalties.norms import Norm
@@ -54,6 +54,10 @@ class L1(Norm):
     def residual(self, W: Array, G: Array) -> float:
         """Return the distance of -G from weight x sign(W), with [-1, 1] for sign(0)."""
         return _l1_residual(W, G, self.weight)
+
+    def structure(self, shape: Shape) -> Structure:
+        """Return that many entries are zero."""
+        return SPARSE
 
     def operations(self, shape: Shape) -> float:
         """Return 3 an entry: two comparisons and a subtraction."""
@@ -133,6 +137,10 @@ class ElasticNet(Weighted):
     def residual(self, W: Array, G: Array) -> float:
         """Return the distance of -G from the subdifferential at W."""
         return _l1_residual(W, G + self.strong_convexity * W, self.l1)
+
+    def structure(self, shape: Shape) -> Structure:
+        """Return that many entries are zero."""
+        return SPARSE
 
     def operations(self, shape: Shape) -> float:
         """Return 4 an entry: soft thresholding and a division."""

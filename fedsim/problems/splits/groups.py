@@ -6,7 +6,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from fedsim.blocks.registry import kinds_where
+from fedsim.blocks.wording import joined
 from fedsim.errors import DataError
+from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
 from fedsim.problems.splits.base import Indices, Split, grouped
 
@@ -23,11 +26,11 @@ class Groups(Split):
     ) -> tuple[Indices, ...]:
         """Return the rows of each number."""
         if samples.client is None:
+            those = joined(kinds_where(Source, lambda source: source.numbers_clients), "or")
             raise DataError(
                 "split",
-                "groups takes data that numbers the client of each row: a generator of clients "
-                "such as kind smoothness, kind npz with an array client, or kind csv with a "
-                "column for it; this data does not",
+                f"groups takes data that numbers the client of each row: {those}; this data"
+                " does not",
             )
         distinct, inverse = np.unique(samples.client, return_inverse=True)
         if clients is not None and clients != len(distinct):

@@ -95,6 +95,11 @@ class Compressor(Spec):
         """
         return payload.bits
 
+    @classmethod
+    def unbiased(cls) -> bool:
+        """Say whether what arrives is right in the mean, by its law."""
+        return cls.law.startswith("unbiased")
+
     def sender(self) -> Sender:
         """Return what one sender compresses with; it may remember what it sent before."""
         return self.compress

@@ -25,6 +25,7 @@ class LowRank(Source):
     """
 
     source: ClassVar[str] = "Bao, Crawshaw, Luo, Liu, ICML 2022: synthetic low-rank regression"
+    numbers_clients: ClassVar[bool | str] = True
 
     kind: Literal["low-rank"] = "low-rank"
     clients: Count = Field(default=64, description="number of clients")

@@ -23,6 +23,7 @@ class ShiftedMean(Source):
     """
 
     source: ClassVar[str] = "Jeong, Needell, Qin, FedGradMP: synthetic experiments"
+    numbers_clients: ClassVar[bool | str] = True
 
     kind: Literal["shifted-mean"] = "shifted-mean"
     clients: Count = Field(default=50, description="M, the number of clients")

@@ -23,6 +23,7 @@ class PlantedSmoothness(Source):
     """
 
     source: ClassVar[str] = "Chen, Blum, Sadler, CHB, and Chen et al., LAG: synthetic experiments"
+    numbers_clients: ClassVar[bool | str] = True
 
     kind: Literal["smoothness"] = "smoothness"
     clients: int = Field(default=9, ge=1, description="M, the number of clients")

@@ -23,6 +23,7 @@ class SparseLinear(Source):
     """
 
     source: ClassVar[str] = "Bao, Crawshaw, Luo, Liu, ICML 2022: synthetic sparse regression"
+    numbers_clients: ClassVar[bool | str] = True
 
     kind: Literal["sparse-linear"] = "sparse-linear"
     clients: Count = Field(default=64, description="number of clients")

@@ -41,6 +41,7 @@ class Tong(Source):
     """
 
     source: ClassVar[str] = "Tong et al., Algorithms 2022, 15, 319: Simulations I and II"
+    numbers_clients: ClassVar[bool | str] = True
 
     kind: Literal["tong"] = "tong"
     task: Literal["regression", "classification"] = Field(

@@ -1,0 +1,96 @@
+"""What messages and descriptions call a kind by is one: a kind that is renamed is found in them."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedsim
+from fedsim.problems import LOSSES, PENALTIES, Loss
+from fedsim.scenario.registries import REGISTRIES
+from fedsim.scenario.schema import schema
+from fedsim.wire import COMPRESSORS, Compressor
+
+SOURCE = Path(fedsim.__file__).parent
+HYPHENATED = re.compile(r"(?<![\w./:{-])[a-z][a-z0-9]*(?:-[a-z0-9]+)+(?![\w/(-]|\.\w)")
+
+WORDS = {
+    *("at-least", "at-most", "cut-off", "fan-in", "floating-point", "max-min", "n-th"),
+    *("near-feasible", "off-line", "on-line", "one-by-one", "one-way", "p-value", "p-values"),
+    *("re-enactment", "round-trip", "scikit-learn", "whole-run", "client-0", "l0-norm", "m-1"),
+    *("dist-packages", "site-packages", "json-unless-none", "steps-post", "triangle-up", "s0-9"),
+    *("utf-8", "utf-8-sig", "lora-sf"),
+}
+"""Hyphenated words of messages that are no kinds: of English, of file names, of other packages."""
+
+
+def texts(path: Path) -> Iterator[str]:
+    """Yield the strings of a module that are no docstrings."""
+    tree = ast.parse(path.read_text())
+    said = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield node.value
+
+
+def values(part: object) -> Iterator[str]:
+    """Yield every value that a key of a scenario may be told to have."""
+    if isinstance(part, dict):
+        yield from (each for each in part.get("enum", ()) if isinstance(each, str))
+        yield str(part.get("const", ""))
+        for each in part.values():
+            yield from values(each)
+    elif isinstance(part, list):
+        for each in part:
+            yield from values(each)
+
+
+@pytest.fixture(scope="module")
+def known() -> set[str]:
+    own = {name for registry in REGISTRIES for name in registry.own}
+    balls = {penalty.ball for penalty in PENALTIES if penalty.ball}
+    return own | balls | set(values(schema()))
+
+
+def test_what_messages_name_is_there(known: set[str]) -> None:
+    seen = set[str]()
+    for path in SOURCE.rglob("*.py"):
+        if path.name == "entries.py":  # of files on the net
+            continue
+        named = {word for text in texts(path) for word in HYPHENATED.findall(text)}
+        assert named <= known | WORDS, path
+        seen |= named
+    assert len(seen & known) > 30
+    assert seen >= WORDS  # none is kept that is not needed
+
+
+def test_what_the_readme_names_is_there(known: set[str]) -> None:
+    text = (SOURCE.parent / "README.md").read_text()
+    named = set(re.findall(r"`([a-z][a-z0-9]*(?:-[a-z0-9]+)+)`", text))
+    assert len(named) > 10
+    assert named <= known
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_a_loss_says_of_itself_is_what_it_does(loss: type[Loss]) -> None:
+    assert bool(loss.classifies) == (loss.predict is not Loss.predict)
+    assert loss.of_matrices == (loss.shape is not Loss.shape)
+    assert loss.constrained == (loss.constraint is not Loss.constraint)
+
+
+@pytest.mark.parametrize("compressor", COMPRESSORS)
+def test_a_compressor_is_unbiased_as_its_contract_is(compressor: type[Compressor]) -> None:
+    needed: dict[str, dict[str, Any]] = {
+        "top-k": {"count": 1},
+        "rand-k": {"count": 1},
+        "threshold": {"threshold": 1.0},
+    }
+    made = compressor(**needed.get(compressor.model_fields["kind"].default, {}))
+    assert compressor.unbiased() == (made.contract(9).kind == "unbiased")

@@ -113,8 +113,8 @@ class Values(Carriage):
 
     def seal(self, envelope: Envelope, sender: ClientId) -> Envelope:  # noqa: ARG002
         """See `Carriage.seal`."""
-        if self._known:
-            self._number(envelope.message)
+        if self._known and type(envelope.message) not in self._numbers:
+            self._number(envelope.message)  # refuses it
         return envelope
 
     def open(self, envelope: Envelope, sender: ClientId, unpacking: Unpacking) -> Envelope:

@@ -3,12 +3,14 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from fedsim.ports import SERVER, SILENCE, ClientId, Message, Silence, node_name
 from fedsim.protocol.client import ClientEnd
 from fedsim.protocol.envelope import Envelope
 from fedsim.record.schema import Event
+from fedsim.sim.engine.light_task import LightTask
+from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.network.transport import Network
 from fedsim.sim.worker import Equipment, Worker
 
@@ -18,16 +20,15 @@ Handler = Callable[[Any, Any], Any]
 """`Algorithm.handle`, a coroutine function of the client and the message."""
 
 
-Failed = Callable[["asyncio.Task[None]"], None]
-"""Told of a task that has stopped answering before the world has ended."""
+Failed = Callable[[str, BaseException], None]
+"""Told who has stopped answering before the world has ended, and why."""
 
 
 class SimClient(Worker):
     """Implements `fedsim.ports.Client`.
 
     It handles one message at a time, in the order of arrival, for as long as the world
-    runs: what a handler remembers is never seen half changed. It has a task of its own while it
-    handles messages; whoever has none to handle has no task.
+    runs: what a handler remembers is never seen half changed.
     """
 
     def __init__(
@@ -41,48 +42,39 @@ class SimClient(Worker):
         super().__init__(end, equipment)
         self._end: ClientEnd = end
         self._network = network
-        self._name = node_name(end.id)
         self._handle = handle
         self._failed = failed
         self._inbox: deque[Envelope] = deque()
-        self._task: asyncio.Task[None] | None = None
+        self._task: LightTask | None = None  # made for the first message
+        self._busy = False  # from a message's arrival to when there is none left
         self._handling = False
         self._aborted = False
         self._ended = False
+        self._done: asyncio.Future[None] | None = None  # for who waits for what it is about
+
+    # -- what it does ------------------------------------------------------------------
 
     async def _run(self, envelope: Envelope) -> None:
         """Answer a message, and then those that have come meanwhile."""
-        over = False
-        try:
-            while not over:
-                message = self._end.open(envelope)
-                self._handling = True
-                try:
-                    reply = await self._handle(self, message)
-                except asyncio.CancelledError:
-                    if not self._aborted or self._ended:
-                        raise
+        while True:
+            message = self._end.open(envelope)
+            self._handling = True
+            try:
+                reply = await self._handle(self, message)
+            except asyncio.CancelledError:
+                if not self._aborted or self._ended:
+                    raise
+                self._recover()
+            else:
+                if self._aborted:  # it was told to stop, and had something to say all the same
+                    self.undelivered(self.id, reply)
                     self._recover()
-                else:
-                    self._take(envelope, reply)
-                self._handling = False
-                over = self._ended or not self._inbox
-                if not over:
-                    envelope = self._inbox.popleft()
-        finally:
+                elif not self._ended:
+                    self._answer(envelope, reply)
             self._handling = False
-            if over:
-                self._task = None
-            elif not self._ended and self._task is not None:
-                self._task.add_done_callback(self._failed)
-
-    def _take(self, asked: Envelope, reply: Message | Silence) -> None:
-        """Take what the handler has said to a message."""
-        if self._aborted:  # it was told to stop, and had something to say all the same
-            self.undelivered(self.id, reply)
-            self._recover()
-        elif not self._ended:
-            self._answer(asked, reply)
+            if self._ended or not self._inbox:
+                return
+            envelope = self._inbox.popleft()
 
     def _answer(self, asked: Envelope, reply: Message | Silence) -> None:
         """Send a reply, or do what silence asks for."""
@@ -99,6 +91,31 @@ class SimClient(Worker):
         if self._task is not None:
             self._task.uncancel()
 
+    def _rest(self, failure: BaseException | None) -> None:
+        """Take note that there is nothing left to answer, or that it answers no more."""
+        self._handling = False
+        if self._done is not None:
+            _settle(self._done, failure)
+        elif failure is None:
+            self._busy = False
+        elif not self._ended:
+            self._failed(node_name(self.id), failure)
+
+    # -- what happens to it ------------------------------------------------------------
+
+    def receive(self, _: ClientId, envelope: Envelope) -> None:
+        """Take a message that has arrived."""
+        if self._busy or self._ended:
+            if not self._ended:
+                self._inbox.append(envelope)
+            return
+        self._busy = True
+        if self._task is None:
+            loop = cast("SimLoop", asyncio.get_running_loop())
+            self._task = LightTask(loop, node_name(self.id), self._rest)
+            self._until = self._task.until
+        self._task.start(self._run(envelope))
+
     def abort(self) -> None:
         """Drop what it works on and what waits for it: the client cannot go on."""
         self._inbox.clear()
@@ -106,25 +123,22 @@ class SimClient(Worker):
             self._aborted = True
             self._task.cancel()
 
-    def end(self) -> "asyncio.Task[None] | None":
+    def end(self) -> "asyncio.Future[None] | None":
         """Take no more messages, and answer none: the world ends.
 
         Returns:
-            What it is still about, which has been cancelled; None for nothing.
+            What is done once it has broken off what it is about; None where that is nothing.
         """
         self._ended = True
-        if self._task is not None:
-            self._task.remove_done_callback(self._failed)
-            self._task.cancel()
-        return self._task
+        if self._task is None or not self._task.cancel():
+            return None
+        self._done = asyncio.get_running_loop().create_future()
+        return self._done
 
-    def receive(self, _: ClientId, envelope: Envelope) -> None:
-        """Take a message that has arrived."""
-        if self._ended:
-            return
-        if self._task is not None:
-            self._inbox.append(envelope)
-            return
-        self._loop = loop = asyncio.get_running_loop()
-        # Not by the loop's own way: a task that is in nobody's set needs no number to hash by.
-        self._task = asyncio.Task(self._run(envelope), loop=loop, name=self._name)
+
+def _settle(done: "asyncio.Future[None]", failure: BaseException | None) -> None:
+    """Say that something is over, and with which error; a cancellation is none."""
+    if failure is None or isinstance(failure, asyncio.CancelledError):
+        done.set_result(None)
+    else:
+        done.set_exception(failure)

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 from fedsim.ports import Array, ClientId, Message, Reply, Work
 from fedsim.protocol.envelope import Envelope
@@ -11,6 +12,8 @@ from fedsim.protocol.peer import PeerEnd
 from fedsim.protocol.verdict import Verdict
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import DEADLINE
+from fedsim.sim.engine.light_task import alarm
+from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.network.peers import PeerNetwork
 from fedsim.sim.worker import Equipment, Worker
 
@@ -70,6 +73,7 @@ class SimNode(Worker):
     async def run(self, live: Live) -> None:
         """Run its coroutine."""
         self._loop = asyncio.get_running_loop()
+        self._until = partial(alarm, cast("SimLoop", self._loop))
         await live(self)
 
     async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:

@@ -20,6 +20,8 @@ from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 from fedsim.sim.network.transport import Network
 from fedsim.sim.presence import Presence
 
+_COUNTED = Verdict.COUNTED
+
 
 class SimServer:
     """Implements `fedsim.ports.Server`.
@@ -182,6 +184,8 @@ class SimServer:
     def receive(self, client: ClientId, envelope: Envelope) -> None:
         """Take a reply that has arrived."""
         verdict = self._end.heard(client, envelope)
+        if verdict is _COUNTED:  # as nearly all are
+            return
         if verdict is Verdict.CLOSED:
             self._wake()
         elif verdict is Verdict.KEPT or verdict is Verdict.DROPPED:

@@ -57,11 +57,10 @@ class Stage:
                 if isinstance(end, Exception) and not self._failures:
                     raise end
 
-    def fail(self, task: asyncio.Task[None]) -> None:
+    def fail(self, name: str, failure: BaseException) -> None:
         """End the run: a client has stopped answering before the world has ended."""
-        failure = _failure(task)
-        if isinstance(failure, KeyboardInterrupt | SystemExit):
-            return  # it has ended the loop itself
+        if isinstance(failure, asyncio.CancelledError):
+            failure = RuntimeError(f"the handler of {name} was cancelled from within")
         self._failures.append(failure)
         self._cancel()
 
@@ -95,10 +94,3 @@ def _first(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error)
-
-
-def _failure(task: asyncio.Task[None]) -> BaseException:
-    """Return why a client has stopped answering before the world has ended."""
-    if task.cancelled():
-        return RuntimeError(f"the handler of {task.get_name()} was cancelled from within")
-    return task.exception() or RuntimeError(f"{task.get_name()} has stopped answering")

@@ -1,7 +1,7 @@
 """Who computes in the virtual world: a processor, a loss, a random stream and a battery."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, nan
@@ -103,7 +103,7 @@ class Worker:
         self._evaluator = equipment.evaluator
         self._log = equipment.log
         self._traffic = equipment.traffic
-        self._loop: asyncio.AbstractEventLoop  # set by who runs it
+        self._until: Callable[[float], Awaitable[None]]  # set by who runs it
 
     @property
     def round(self) -> int:
@@ -153,10 +153,8 @@ class Worker:
             seconds = work.operations / self._speed if self._speed else self._duration(work)
             begin, end = self.processor.reserve(now, seconds)
             if end > now:
-                finished: asyncio.Future[None] = asyncio.Future(loop=self._loop)
-                self._calendar.call(end, _finish, finished)
                 try:
-                    await finished
+                    await self._until(end)
                 except asyncio.CancelledError:
                     self._evaluator.withdraw(ticket)
                     self.processor.release(self._calendar.now, begin, end)
@@ -193,9 +191,3 @@ class Worker:
             operations,
             samples,
         )
-
-
-def _finish(finished: "asyncio.Future[None]") -> None:
-    """Wake up who waits for a processor, unless it was cancelled meanwhile."""
-    if not finished.done():
-        finished.set_result(None)

@@ -28,6 +28,7 @@ from simpy.core import EmptySchedule
 
 from fedsim.errors import Deadlock
 from fedsim.sim.engine.calendar import DEADLINE, NORMAL, Calendar, Timer
+from fedsim.sim.engine.waiting import Waiting, who_waits
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -38,10 +39,8 @@ _EXPIRIES = {
     getattr(asyncio.tasks, "_release_waiter", None),
 }
 
-_MOST_REPORTED = 20
 
-
-class _Handle(partial[object]):
+class Handle(partial[object]):
     """What is ready to run: has the methods of asyncio's handle, and is called to run.
 
     One is made for every wake-up, so it is made by `partial` and not by Python code.
@@ -78,10 +77,15 @@ class SimLoop(asyncio.BaseEventLoop):
     It has no file descriptors and no threads: readers, writers and subprocesses raise
     NotImplementedError as the base class does, executors and calls from other threads
     raise RuntimeError with the reason.
+
+    Attributes:
+        calendar: its clock, and what is to come.
+        enqueue: lets a handle run after what is ready now, whether it has run before or not;
+            the least that `call_soon` does.
     """
 
     # What BaseEventLoop keeps, and its stubs leave out.
-    _ready: deque[_Handle]
+    _ready: deque[Handle]
     _stopping: bool
     _thread_id: int | None
     _check_closed: Callable[[], None]
@@ -91,6 +95,8 @@ class SimLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.calendar = calendar or Calendar()
         self._serials = count(1)
+        self._light: list[Waiting] = []
+        self.enqueue = self._ready.append
 
     def time(self) -> float:
         """Return the simulated time in seconds."""
@@ -109,7 +115,7 @@ class SimLoop(asyncio.BaseEventLoop):
             # A deadline that is now: it waits for the end of the instant like any other.
             return self.call_at(self.time(), callback, *args, context=context)  # type: ignore[return-value, arg-type]
         context = copy_context() if context is None else context
-        handle = _Handle(context.run, callback, *args)
+        handle = Handle(context.run, callback, *args)
         self._ready.append(handle)
         return handle  # type: ignore[return-value]
 
@@ -144,6 +150,11 @@ class SimLoop(asyncio.BaseEventLoop):
         serial = next(self._serials)
         kwargs["name"] = kwargs.get("name") or f"Task-{serial}"
         return SimTask(coro, serial, loop=self, **kwargs)
+
+    def enlist(self, task: Waiting) -> int:
+        """Take note of a task that asyncio does not know; return its number."""
+        self._light.append(task)
+        return next(self._serials)
 
     def call_soon_threadsafe(
         self,
@@ -182,7 +193,8 @@ class SimLoop(asyncio.BaseEventLoop):
             try:
                 calendar.step_until(ready)
             except EmptySchedule:
-                raise Deadlock(self._report()) from None
+                tasks = [*asyncio.all_tasks(self), *self._light]
+                raise Deadlock(who_waits(tasks, self.time())) from None
             for _ in range(len(ready)):
                 handle = ready.popleft()
                 if not handle._cancelled:
@@ -191,16 +203,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def stop(self) -> None:
         """Stop once what is ready has run, now or at this instant of the calendar."""
         super().stop()
-        self._ready.append(_Handle(_nothing))
-
-    def _report(self) -> str:
-        """Name every task that waits, and where."""
-        tasks = sorted(asyncio.all_tasks(self), key=_place)
-        lines = [f"  {task.get_name()} waits in {_where(task)}" for task in tasks]
-        more = len(lines) - _MOST_REPORTED
-        shown = lines[:_MOST_REPORTED] + ([f"  ... and {more} more"] if more > 0 else [])
-        head = f"nothing is scheduled after t = {self.time():g} s, yet {len(tasks)} task(s) wait:"
-        return "\n".join([head, *shown])
+        self._ready.append(Handle(_nothing))
 
 
 def simulate(main: Coroutine[Any, Any, T], calendar: Calendar | None = None) -> T:
@@ -223,20 +226,3 @@ def simulate(main: Coroutine[Any, Any, T], calendar: Calendar | None = None) -> 
 
 def _nothing() -> None:
     """Be ready, so that the calendar takes no further step."""
-
-
-def _place(task: "asyncio.Task[Any]") -> tuple[int, str]:
-    """Return what tasks are put in order by: others than the loop's own come first, by name."""
-    return (hash(task), "") if isinstance(task, SimTask) else (0, task.get_name())
-
-
-def _where(task: "asyncio.Task[Any]") -> str:
-    """Describe the chain of coroutines that a task is suspended in, outermost first."""
-    chain: list[str] = []
-    waiting: Any = task.get_coro()
-    while hasattr(waiting, "cr_frame"):
-        frame = waiting.cr_frame
-        line = f":{frame.f_lineno}" if frame else ""
-        chain.append(f"{waiting.__qualname__}{line}")
-        waiting = waiting.cr_await
-    return " > ".join(chain) or repr(waiting)

@@ -30,11 +30,12 @@ class Manifest:
         self.in_flight = 0
         self._calendar = calendar
         self._log = log
+        self._append = log.append_message
 
     def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:
         """Write down a message that has arrived, and of which nothing was sent again."""
         self.delivered += envelope.bits + lane.framing_bits
-        self._log.append_message(
+        self._append(
             now,
             now - lane.began,
             lane.sender,

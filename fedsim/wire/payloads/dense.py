@@ -47,7 +47,8 @@ class Dense:
     @property
     def bits(self) -> int:
         """The length of the encoding."""
-        return self.length(self.values, self.format)
+        values = self.values
+        return 8 * (2 + 4 * values.ndim + self.format.size * values.size)
 
     def body(self) -> bytes:
         """Write the shape and the values."""

@@ -14,11 +14,13 @@ from fedsim.conformance import (
     check_algorithm,
     check_block,
     check_compressor,
+    check_device,
     check_loss,
     check_radio,
     check_sending,
     check_split,
 )
+from fedsim.physics.devices import DEVICE_KINDS, DEVICES, Device
 from fedsim.physics.radios import (
     RADIO_KINDS,
     Constant,
@@ -64,6 +66,7 @@ RADIOS: list[RadioLaw] = [
     ShannonRadio.in_si(bandwidth=1e7, power=0.2, server_power=20, distance=400, most=4.4),
     ShannonRadio.in_si(bandwidth=1e5, power=0.01, server_power=1, distance=5000, attenuation=0.5),
 ]
+MACHINES = [Device.model_validate({"kind": name}) for name in DEVICES]
 DEALING: list[Split] = [
     Contiguous(),
     Contiguous(clients=7),
@@ -84,7 +87,7 @@ DRAWING = [
     SparseLinear(clients=3, features=30, ones=5),
     LowRank(clients=3, shape=(4, 5), rank=2),
 ]
-BLOCKS: list[Spec] = [*ALL.values(), *CONVEX, *NETWORKS, *RADIOS, *DEALING, *DRAWING]
+BLOCKS: list[Spec] = [*ALL.values(), *CONVEX, *NETWORKS, *RADIOS, *MACHINES, *DEALING, *DRAWING]
 
 
 def named(block: Any) -> str:
@@ -100,7 +103,7 @@ def test_every_block_keeps_its_promises(block: Spec) -> None:
 
 
 @pytest.mark.parametrize(
-    "registry", [COMPRESSORS, LOSSES, RADIO_KINDS, SPLITS], ids=lambda each: each.name
+    "registry", [COMPRESSORS, LOSSES, DEVICE_KINDS, RADIO_KINDS, SPLITS], ids=lambda each: each.name
 )
 def test_none_is_left_out(registry: AnyRegistry) -> None:
     assert set(registry) <= {type(block) for block in BLOCKS}
@@ -242,6 +245,30 @@ def test_a_radio_that_gains_energy_is_found() -> None:
     assert broken(check_radio(free)) == {
         "no energy, power or delay is below 0 or without end": "`energy_up` is -1"
     }
+
+
+class Tiring(Device):
+    """A device that takes longer each time, less for more samples, and the more at rest."""
+
+    counted: ClassVar[list[float]] = []
+
+    def seconds(self, operations: float, samples: float) -> float:
+        self.counted.append(operations)
+        return len(self.counted) - 1e6 * samples
+
+    def working(self) -> float:
+        return self.idle - 1.0 if self.counted else self.idle
+
+
+def test_a_device_that_breaks_a_promise_is_found() -> None:
+    found = broken(check_device(Tiring.model_validate("pi-4")))
+    assert list(found) == [
+        "a task takes a time that ends, and one of more no less",
+        "the same task takes the same time again",
+        "a constant speed is that of every task",
+        "no power is below 0 or without end, and work draws no less than rest",
+    ]
+    assert "0 operations on 1 samples take -999998 s" in found[next(iter(found))]
 
 
 class Twice(IID):

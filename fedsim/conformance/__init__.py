@@ -2,6 +2,7 @@
 
 from fedsim.conformance.algorithms import check_algorithm
 from fedsim.conformance.compressors import check_compressor
+from fedsim.conformance.devices import check_device
 from fedsim.conformance.files import check_block, check_blocks
 from fedsim.conformance.findings import Check
 from fedsim.conformance.losses import check_loss
@@ -16,6 +17,7 @@ __all__ = [
     "check_block",
     "check_blocks",
     "check_compressor",
+    "check_device",
     "check_loss",
     "check_radio",
     "check_sending",

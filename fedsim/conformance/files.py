@@ -1,6 +1,6 @@
 """The checks of all blocks of one's own, each by the kind of block that it is."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,14 @@ from fedsim.blocks.own import specs_in
 from fedsim.blocks.spec import Spec
 from fedsim.conformance.algorithms import check_algorithm
 from fedsim.conformance.compressors import check_compressor
+from fedsim.conformance.devices import check_device
 from fedsim.conformance.losses import check_loss
 from fedsim.conformance.radios import check_radio
 from fedsim.conformance.sending import check_sending
 from fedsim.conformance.sources import check_source
 from fedsim.conformance.splits import check_split
 from fedsim.errors import BlockError
+from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.radios import RadioLaw
 from fedsim.problems import Loss, Source, Split
 from fedsim.scenario import Plan, Scenario
@@ -27,6 +29,14 @@ _PROBLEM = {
     "loss": {"kind": "squared", "scale": "sum", "l2": 1.0},
     "data": {"kind": "sklearn", "name": "diabetes", "preprocess": ["standardise"]},
     "split": {"kind": "iid"},
+}
+
+_CHECKS: Mapping[type[Spec], Callable[[Any], pd.DataFrame]] = {
+    Compressor: check_compressor,
+    Loss: check_loss,
+    Split: check_split,
+    DeviceLaw: check_device,
+    RadioLaw: check_radio,
 }
 
 
@@ -67,19 +77,10 @@ def check_block(block: Spec, folder: Path = Path()) -> pd.DataFrame | None:
         block: with its parameters.
         folder: what paths of a source of data are relative to.
     """
-    match block:
-        case Compressor():
-            return check_compressor(block)
-        case Loss():
-            return check_loss(block)
-        case Split():
-            return check_split(block)
-        case Source():
-            return check_source(block, folder)
-        case RadioLaw():
-            return check_radio(block)
-        case _:
-            return None
+    if isinstance(block, Source):
+        return check_source(block, folder)
+    check = next((each for base, each in _CHECKS.items() if isinstance(block, base)), None)
+    return None if check is None else check(block)
 
 
 def _scenario(method: Algorithm, within: Scenario | None) -> dict[str, Any]:

@@ -132,6 +132,29 @@ class Pulsed(Charging):
         return Steps([0.0, self.every], [self.power, 0.0], 2 * self.every)
 '''
 
+DEVICE = '''\
+from typing import Literal
+
+from fedsim.blocks.quantities import Bits, Rate, Speed, Watts
+from fedsim.physics.devices import DeviceLaw
+
+
+class Roofline(DeviceLaw):
+    """Bound by its arithmetic, or by its memory."""
+
+    kind: Literal["roofline"] = "roofline"
+    speed: Speed
+    memory: Rate
+    sample: Bits
+    active: Watts
+
+    def seconds(self, operations, samples):
+        return max(operations / self.speed, samples * self.sample / self.memory)
+
+    def working(self):
+        return self.active
+'''
+
 SCENARIO = """\
 problem:
   loss: {kind: squared, scale: sum, l2: 1}
@@ -142,6 +165,11 @@ fleet:
 stop: {rounds: 10}
 """
 
+ROOFLINE = (
+    "{kind: roofline, speed: 1 Mflop/s, memory: 1 Mbit/s, sample: 80 B, active: 3 W, idle: 1 W,"
+    " battery: 9 Wh}"
+)
+
 NAMED = {
     "compressor": (COMPRESSOR, "wire.up.compressor={kind: every-other, stride: 3}"),
     "split": (SPLIT, "problem.split.kind=round-robin"),
@@ -151,6 +179,7 @@ NAMED = {
         CHARGING,
         "fleet.0.battery={charging: {kind: pulsed, power: 5 W, every: 1 ms}}",
     ),
+    "device": (DEVICE, f"fleet.0.device={ROOFLINE}"),
     "loss": (LOSS, "problem.loss.kind=huber"),
 }
 """What a plugin adds -> its text, and how a scenario names it."""

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner, Result
@@ -15,7 +16,7 @@ from fedsim.problems import Split
 from fedsim.record.manifest import read_manifest
 from fedsim.scenario.registries import blocks_in
 
-from .files import COMPRESSOR, NAMED, SCENARIO, SELECTION, SPLIT
+from .files import COMPRESSOR, DEVICE, NAMED, SCENARIO, SELECTION, SPLIT
 
 ADDED = "\n\n".join(text for text, _ in NAMED.values())
 
@@ -72,6 +73,24 @@ def test_those_who_are_asked_are_those_that_the_file_says(scenario: Path, tmp_pa
     asked = events[events["event"] == "sampled"].groupby("round")["node"].agg(set).tolist()
     turns = [{f"client-{(2 * number + one) % 3}" for one in (0, 1)} for number in range(10)]
     assert asked == turns
+
+
+def test_work_takes_as_long_and_costs_as_much_as_the_file_says(
+    scenario: Path, tmp_path: Path
+) -> None:
+    mine, out = written(tmp_path, DEVICE), tmp_path / "out"
+    _, override = NAMED["device"]
+    result = invoke("run", scenario, "--out", out, "--set", override, "--plugin", mine)
+    assert result.exit_code == 0, result.output
+    events = pd.read_parquet(out / "base/seed-1/events.parquet")
+    work = events[events["event"] == "compute"]
+    operations, samples = work["operations"].to_numpy(), work["samples"].to_numpy()
+    seconds = np.maximum(operations / 1e6, samples * 640 / 1e6)
+    assert (seconds > operations / 1e6).all()  # it is the memory that binds
+    assert work["duration"].to_numpy() == pytest.approx(seconds, rel=1e-12)
+    assert work["joules"].to_numpy() == pytest.approx(2 * seconds, rel=1e-12)
+    clients = pd.read_parquet(out / "base/seed-1/clients.parquet")
+    assert set(clients["device"]) == {"roofline"}
 
 
 def test_several_files_and_several_blocks_a_file(scenario: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .files import COMPRESSOR, LOSS, SPLIT
+from .files import COMPRESSOR, DEVICE, LOSS, NAMED, SPLIT
 from .test_commands import invoke, scenario, written
 
 __all__ = ["scenario"]
@@ -79,3 +79,14 @@ def test_what_a_block_raises_is_a_row_with_its_line(tmp_path: Path) -> None:
     assert "ZeroDivisionError: float division by zero" in said
     assert "line 13, in rates" in said
     assert " kept " in said
+
+
+def test_a_device_has_its_checks(scenario: Path, tmp_path: Path) -> None:
+    command = "conformance", written(tmp_path, DEVICE), scenario, "--set", NAMED["device"][1]
+    result = invoke(*command)
+    assert result.exit_code == 0, result.output
+    assert "work draws no less than rest" in " ".join(result.stdout.split())
+    turned = DEVICE.replace("return max(", "return 1 - max(")
+    result = invoke("conformance", written(tmp_path, turned), *command[2:])
+    assert result.exit_code == 1
+    assert "samples take -" in " ".join(result.stdout.split())

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from fedsim.scenario.registries import REGISTRIES
 from tests.conftest import ROOT
 
 from .test_commands import invoke, summary
@@ -26,8 +27,13 @@ def merged(whole: Any, said: Any) -> Any:
 
 
 def test_there_is_one_of_every_kind_of_block() -> None:
-    assert len(EXAMPLES) == 9
+    assert len(EXAMPLES) == 11
     assert all(len(FILES[f"{name}.py"].splitlines()) <= 40 for name in EXAMPLES)
+
+
+def test_every_group_of_entry_points_is_named() -> None:
+    groups = {registry.group for registry in REGISTRIES if registry.base}
+    assert set(re.findall(r"`(fedsim\.\w+)`", PAGE.partition("## An algorithm")[0])) >= groups
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

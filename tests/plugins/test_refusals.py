@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .files import COMPRESSOR, SPLIT
+from .files import COMPRESSOR, DEVICE, NAMED, SPLIT
 from .test_commands import invoke, scenario, written
 
 __all__ = ["scenario"]
@@ -23,6 +23,11 @@ LACKS = {
     "source": "has no `source`. It must say the paper it is from, for people to read",
     "kind": "has no `kind` of its own by which a scenario could name it. It must have a line such"
     ' as kind: Literal["every-other"] = "every-other"',
+}
+DEVICES = {
+    "seconds": "has no `seconds`. It must return how long a task takes without its slowdown, s",
+    "working": "has no `working`. It must return the power that it draws while it computes, W, its"
+    " idle power included",
 }
 WRONG = {
     "def f(:\n": "line 1: SyntaxError",
@@ -61,6 +66,26 @@ def test_a_block_that_lacks_a_part_is_refused_with_what_it_is_for(
     said = refused("run", scenario, "--out", out, "--plugin", mine)
     assert f"EveryOther cannot be used as a compressor: it {LACKS[part]}" in said
     assert not out.exists()
+
+
+@pytest.mark.parametrize("part", DEVICES)
+def test_a_device_that_lacks_a_law_is_refused_with_what_it_is_for(
+    part: str, scenario: Path, tmp_path: Path
+) -> None:
+    mine = written(tmp_path, DEVICE.replace(f"def {part}(", "def other("))
+    said = refused("check", scenario, "--plugin", mine)
+    assert f"Roofline cannot be used as a device: it {DEVICES[part]}" in said
+
+
+def test_a_device_is_refused_where_its_work_would_save_energy(
+    scenario: Path, tmp_path: Path
+) -> None:
+    mine, (_, override) = written(tmp_path, DEVICE), NAMED["device"]
+    command = ("check", scenario, "--plugin", mine, "--set")
+    said = refused(*command, override.replace("active: 3 W", "active: 500 mW"))
+    assert "fleet.0.device.active" in said
+    assert 'seen "0.5 W", which is less than idle, "1 W"' in said
+    assert "did you mean 'roofline'?" in refused(*command, override.replace("line", "lime"))
 
 
 @pytest.mark.parametrize("text", WRONG)

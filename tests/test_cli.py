@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+import fedsim
 from fedsim.algorithms import ALGORITHMS
 from fedsim.cli import app, describe, making
 from fedsim.physics.devices import DEVICES
@@ -236,6 +237,11 @@ def test_a_table_that_there_is_not_is_one_line_with_those_there_are() -> None:
     check_blame(result, "compresors", "did you mean 'compressors'?", "packet-losses", "radios")
     assert len(result.stderr.splitlines()) == 1
     assert result.stdout == ""
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    result = invoke("--version")
+    assert (result.exit_code, result.stdout) == (0, f"fedsim {fedsim.__version__}\n")
 
 
 def test_schema_is_json_that_names_every_block() -> None:

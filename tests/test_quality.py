@@ -1,5 +1,6 @@
 """Style, types and layers: the project's own rules, checked by the tools that know them."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -31,3 +32,10 @@ def test_the_tools_have_nothing_to_say(name: str) -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "fedsim").rglob("*.py")), ids=str)
 def test_files_stay_short_enough_to_read(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 260
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "fedsim").rglob("*.py")), ids=str)
+def test_functions_stay_short_enough_to_read(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < 55, node.name

@@ -4,6 +4,8 @@ These name commands and their options, and import what a command needs once it i
 that fedsim takes, most commands need little, and `fedsim --help` nothing.
 """
 
+from typing import Annotated
+
 import typer
 
 app = typer.Typer(
@@ -12,3 +14,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Simulate federated optimisation over a network: scenario in, event log and tables out.",
 )
+
+
+def _version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
+    """Print the version and end, where it is asked for."""
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"fedsim {version('fedsim')}")
+        raise typer.Exit
+
+
+@app.callback()
+def every(
+    version: Annotated[  # noqa: FBT002 - a flag
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="print the version"),
+    ] = False,
+) -> None:
+    """Take what stands before the command."""

@@ -69,13 +69,7 @@ def reprice(
         raise DataError("folder", f"{folder} holds no runs, as fedsim run writes them")
     originals = [Original.of(path, tuple(blocks)) for path in folders]
     changed = [_changed(original, overrides) for original in originals]
-    faults = [
-        fault
-        for original, variant in zip(originals, changed, strict=True)
-        for fault in _refusals(original, variant, out)
-    ]
-    if faults:
-        raise RepricingError(list(dict.fromkeys(faults)))
+    _check(originals, changed, out)
     study = _study(originals, changed, out)
     check_place(study, out)
     said = tuple(Note(path.parent.name, RUNS, text) for text, path in _once(others).items())
@@ -86,6 +80,21 @@ def reprice(
         pairs = zip(originals, changed, strict=True)
         runs = (_priced(_ready(*pair, start), out, watch) for pair in pairs)
         return Result(out, _announced(study, out, runs), said)
+
+
+def _check(originals: Sequence[Original], changed: Sequence[Variant], out: Path) -> None:
+    """Check that runs can be priced as they are changed, as far as that is known beforehand.
+
+    Raises:
+        RepricingError: some cannot; every reason is named once.
+    """
+    faults = [
+        fault
+        for original, variant in zip(originals, changed, strict=True)
+        for fault in _refusals(original, variant, out)
+    ]
+    if faults:
+        raise RepricingError(list(dict.fromkeys(faults)))
 
 
 def _announced(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsim.algorithms import Algorithm, Concern
 from fedsim.algorithms.step_sizes import resolved
-from fedsim.building.assembly import Numerics, assemble
+from fedsim.building.assembly import assemble
 from fedsim.building.evaluation import Evaluation
 from fedsim.building.packing import packer
 from fedsim.building.surroundings import Surroundings
@@ -24,7 +24,7 @@ from fedsim.record.folder import MODELS
 from fedsim.record.models import ModelTable
 from fedsim.record.parts import Parts
 from fedsim.scenario import Group, Scenario, Variant
-from fedsim.sim.setup import Setup
+from fedsim.sim.setup import Numerics, Setup
 from fedsim.streams import stream
 
 
@@ -146,14 +146,15 @@ class Job:
     @cached_property
     def setup(self) -> Setup:
         """Everything that the world is made of."""
-        return assemble(self.scenario, self.seed, self.around, self.participation, self._numerics())
+        oracles = self.evaluation.problem.oracles
+        parts = self.around, self.participation, oracles, self._numerics()
+        return assemble(self.scenario, self.seed, *parts)
 
     def _numerics(self) -> Numerics:
         scenario, problem, method = self.scenario, self.problem, self.algorithm
         wire, seed = scenario.wire, self.seed
         return Numerics(
             algorithm=method,
-            oracles=self.evaluation.problem.oracles,
             initial=scenario.problem.start.draw(problem, stream(seed, "initial model")),
             smoothness=lambda: problem.client_smoothness,
             weights=problem.weights,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.building.assembly import Numerics, assemble
+from fedsim.building.assembly import assemble
 from fedsim.building.closing import closing
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
@@ -28,7 +28,7 @@ from fedsim.repricing.original import Original
 from fedsim.repricing.reenactment import Reenactment
 from fedsim.repricing.tape import Tape
 from fedsim.scenario import Group, Scenario, Variant
-from fedsim.sim.setup import Setup
+from fedsim.sim.setup import Numerics, Setup
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,8 @@ class Repricing:
         reference = self.original.summary["reference"]
         played = Numerics(
             algorithm=method,
-            oracles=[nobody] * len(self.members),
             initial=np.zeros(0),
             smoothness=_unknown,
-            weights=None,
             samples=np.array(self.original.samples, float),
             evaluate=method.evaluate,
             optimum=nan if reference is None else reference["value"],
@@ -118,7 +116,8 @@ class Repricing:
             packer_up=_no_packer,
             packer_down=_no_packer,
         )
-        return assemble(self.variant.scenario, self.seed, self.around, self.policy, played)
+        oracles = [nobody] * len(self.members)
+        return assemble(self.variant.scenario, self.seed, self.around, self.policy, oracles, played)
 
     def _refusal(self, text: str, number: int, client: ClientId | None) -> RepricingError:
         """Return the error of a world that does not follow the tape."""

@@ -85,13 +85,12 @@ class Member:
         return inf if self.battery is None else self.battery.holds(self.device.battery)
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """Everything that a world is made of.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numerics:
+    """What is computed in a world, whatever the fleet and the network.
 
     Attributes:
-        algorithm: configured.
-        fleet: the clients in order.
+        algorithm: configured, or what takes its place.
         initial: the initial model, shape (d,).
         smoothness: returns L_m of the clients, shape (M,).
         evaluate: returns the objective at a model; costs no simulated time.
@@ -99,7 +98,32 @@ class Setup:
         measures: what else to evaluate at every model; each returns figures by name.
         packer_up, packer_down: make what packs one field of a client's messages, and of the
             server's, by its name and its number; it may remember what it has packed.
+        samples: how many each client has, shape (M,), which draws may go by; one where not given.
         weights: the clients' shares of all samples, shape (M,); equal ones when not given.
+        evaluator: who does the numeric work.
+        carriage: how messages are carried.
+    """
+
+    algorithm: Method | PeerMethod
+    initial: Array
+    smoothness: Callable[[], Array]
+    evaluate: Callable[[Array], float]
+    optimum: float
+    packer_up: Callable[[ClientId, str, int], Packer]
+    packer_down: Callable[[str, int], Packer]
+    measures: Sequence[Callable[[Array], Mapping[str, float]]] = ()
+    samples: Array | None = None
+    weights: Array | None = None
+    evaluator: Evaluator = field(default_factory=OneByOne)
+    carriage: Carriage = VALUES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup(Numerics):
+    """Everything that a world is made of.
+
+    Attributes:
+        fleet: the clients in order.
         header_bits: in front of every message.
         rng: returns the random stream of a purpose and an entity.
         topology: the links between clients and server; None for none that bind.
@@ -109,22 +133,11 @@ class Setup:
         silence: how a client keeps quiet.
         participation: who is asked, and when a round closes.
         stop: when the run ends.
-        samples: how many each client has, shape (M,), which draws may go by; one where not given.
-        evaluator: who does the numeric work.
-        carriage: how messages are carried.
     """
 
-    algorithm: Method | PeerMethod
     fleet: Sequence[Member]
-    initial: Array
-    smoothness: Callable[[], Array]
-    evaluate: Callable[[Array], float]
-    optimum: float
-    packer_up: Callable[[ClientId, str, int], Packer]
-    packer_down: Callable[[str, int], Packer]
     header_bits: int
     rng: Callable[..., np.random.Generator]
-    measures: Sequence[Callable[[Array], Mapping[str, float]]] = ()
     topology: Topology | None = None
     overlay: Overlay | None = None
     sharing: Literal["fluid", "lv08"] = "fluid"
@@ -132,10 +145,6 @@ class Setup:
     silence: SilencePolicy = field(default_factory=BeaconSilence)
     participation: Participation = field(default_factory=FullParticipation)
     stop: Stop = field(default_factory=Stop)
-    samples: Array | None = None
-    weights: Array | None = None
-    evaluator: Evaluator = field(default_factory=OneByOne)
-    carriage: Carriage = VALUES
 
     @property
     def shares(self) -> Array:

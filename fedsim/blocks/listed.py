@@ -14,6 +14,6 @@ class KindFirst(Spec):
         """Put the fields of a subclass in that order."""
         declared = [name for each in cls.__mro__ for name in get_annotations(each)]
         fields = cls.__pydantic_fields__
-        named = dict.fromkeys(("kind", *declared))
+        named = dict.fromkeys(("kind", "topology", *declared))
         cls.__pydantic_fields__ = {name: fields[name] for name in named if name in fields}
         cls.model_rebuild(force=True)

@@ -102,7 +102,7 @@ class Builder:
         solved = self._solved(scenario, seed, findings)
         groups = scenario.fleet or _ideal(solved)
         carriage = carriage_of(scenario, self._carry, findings)
-        around = surroundings(scenario, groups, self._files, self.plan.folder, findings, seed)
+        around = surroundings(scenario, groups, self._files, findings, seed)
         if solved:
             losses = solved.problem.losses
             policy = policy_of(scenario, [loss.rows for loss in losses], findings)

@@ -1,19 +1,25 @@
-"""The files that a fleet follows, each read once."""
+"""The files that fleet and network follow, each read once."""
 
 from collections.abc import Callable, Mapping
+from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from fedsim.building.graphs import read_graph
+from fedsim.errors import DataError
 from fedsim.physics.availability import Intervals, read_intervals
-from fedsim.physics.radios.traces import CsvTrace, Trace
+from fedsim.physics.radios.traces import Trace
 from fedsim.physics.signals import Steps
-from fedsim.physics.traces import read_csv, read_mahimahi, read_power
+from fedsim.physics.traces import read_power
+
+if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
+    import networkx as nx
 
 T = TypeVar("T")
 
 
 class Files:
-    """Reads traces; what was read is kept, because groups and variants share them.
+    """Reads files; what was read is kept, because groups and variants share it.
 
     Args:
         folder: where relative paths start.
@@ -28,20 +34,34 @@ class Files:
 
     def rate(self, trace: Trace) -> Steps:
         """Return the rate that a trace says, bit/s."""
-        if isinstance(trace, CsvTrace):
-            return self._once(read_csv, trace.path, repeat=trace.repeat)
-        return self._once(read_mahimahi, trace.path)
+        rate: object = trace.rate(self.read)
+        if not isinstance(rate, Steps):
+            text = f"the rate of {trace.kind} is a {type(rate).__name__}; return Steps"
+            raise DataError("trace", text)
+        if trace.starts_anywhere and not isfinite(rate.period):
+            text = f"{trace.kind} does not repeat, so no client can start anywhere in it"
+            raise DataError("trace", text)
+        return rate
 
     def power(self, path: Path, *, repeat: bool) -> Steps:
         """Return the power that a harvest trace says, W."""
-        return self._once(read_power, path, repeat=repeat)
+        return self.read(read_power, path, repeat=repeat)
 
     def intervals(self, path: Path) -> Mapping[int, Intervals]:
         """Return when the clients are there, by their number."""
-        return self._once(read_intervals, path)
+        return self.read(read_intervals, path)
 
-    def _once(self, read: Callable[..., T], path: Path, **options: bool) -> T:
-        key = read.__name__, path, *options.values()
+    def graph(self, path: Path) -> "nx.Graph[str]":
+        """Return a graph, with attributes of links at its edges."""
+        return self.read(read_graph, path)
+
+    def pairs(self, path: Path) -> list[tuple[str, str]]:
+        """Return the edges of a graph, as pairs of nodes."""
+        return list(self.graph(path).edges)
+
+    def read(self, read: Callable[..., T], path: Path, **options: bool) -> T:
+        """Return what a function makes of a file, which it is called with."""
+        key = read, path, *options.values()
         if key not in self._read:
             self._read[key] = read(self._folder / path, **options)
         found: T = self._read[key]

@@ -83,7 +83,7 @@ class Make:
     @cached_property
     def _shifts(self) -> tuple[frozenset[str], bool]:
         """Which traces of the radio start anywhere, and whether that of the charger does."""
-        shifted = [key for key, each in self.radio.traces.items() if each.shift == "random"]
+        shifted = [key for key, each in self.radio.traces.items() if each.starts_anywhere]
         charging = self.spec.battery.charging if self.spec.battery else None
         return frozenset(shifted), charging is not None and charging.starts_anywhere
 

@@ -2,13 +2,10 @@
 
 from fedsim.building.findings import Findings
 from fedsim.limits import afford
-from fedsim.scenario import Scenario, TreeNetwork
+from fedsim.scenario import Scenario
 
 CLIENT = 2000
 """The bytes that a client takes at the least: its routes, its draws and its state."""
-
-GATEWAY = 500
-"""The bytes that a gateway takes at the least: two links and their names."""
 
 
 def check_counts(scenario: Scenario, findings: Findings) -> None:
@@ -16,8 +13,7 @@ def check_counts(scenario: Scenario, findings: Findings) -> None:
     with findings.at("fleet"):
         clients = scenario.clients
         afford("fleet", f"{clients} clients", CLIENT * clients)
-    network = scenario.network
-    if isinstance(network, TreeNetwork):
-        with findings.at("network.gateways"):
-            afford("network", f"{network.gateways} gateways", GATEWAY * network.gateways)
+    for need in scenario.network.needs:
+        with findings.at(f"network.{need.key}"):
+            afford("network", need.what, need.bytes)
     findings.settle()

@@ -1,7 +1,6 @@
 """Surroundings: the clients' parts and the links between them, which need no data."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from fedsim.building.feasibility import check_cells, check_flicker, check_supplies
@@ -36,7 +35,6 @@ def surroundings(
     scenario: Scenario,
     groups: Sequence[Group],
     files: Files,
-    folder: Path,
     findings: Findings,
     seed: int = 0,
 ) -> Surroundings:
@@ -46,26 +44,31 @@ def surroundings(
         scenario: what was written.
         groups: of its fleet; one of ideal clients where none was written.
         files: those that the fleet follows.
-        folder: where relative paths start.
         findings: takes what is wrong.
         seed: of graphs that are drawn.
     """
     fleet = makes(groups, files, findings)
     members = tuple(make.group for make in fleet for _ in range(make.spec.count))
     names = [fleet[number].name for number in members]
-    links = topology(scenario.network, names, folder, findings)
+    links = topology(scenario.network, names, files, findings)
     check_cells(scenario, fleet, findings)
     check_supplies(fleet, findings)
     check_flicker(fleet, findings)
-    return Surroundings(members, fleet, links, _overlay(scenario, len(members), findings, seed))
+    return Surroundings(
+        members, fleet, links, _overlay(scenario, len(members), files, findings, seed)
+    )
 
 
-def _overlay(scenario: Scenario, nodes: int, findings: Findings, seed: int) -> Overlay | None:
+def _overlay(
+    scenario: Scenario, nodes: int, files: Files, findings: Findings, seed: int
+) -> Overlay | None:
     neighbours = scenario.network.peers
     if neighbours is None or not nodes:
         return None
-    try:
-        return neighbours.overlay(nodes, stream(seed, "overlay"))
-    except DataError as error:
-        findings.add(f"network.peers.{error.key}", str(error))
-        return None
+    with findings.at("network.peers.path"):
+        neighbours = neighbours.told(files.pairs)
+        try:
+            return neighbours.overlay(nodes, stream(seed, "overlay"))
+        except DataError as error:
+            findings.add(f"network.peers.{error.key}", str(error))
+    return None

@@ -5,16 +5,19 @@ neighbour on top of them.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
+from fedsim.blocks.fields import as_written
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
+from fedsim.blocks.wording import printable
 from fedsim.errors import DataError
 from fedsim.ports import ClientId
 
@@ -48,10 +51,24 @@ class Overlay:
         return {other: 1 / (1 + max(degree, len(self.neighbours[other]))) for other in own}
 
 
+ReadPairs = Callable[[Path], Sequence[tuple[str, str]]]
+"""Reads the edges of a graph from a file, as pairs of nodes, of a path relative to the scenario."""
+
+_DIGITS = 9  # of a client's number
+
+
 class Neighbours(Spec):
     """A way to say which nodes are neighbours."""
 
     kind: str
+
+    def told(self, read: "ReadPairs") -> Self:  # noqa: ARG002
+        """Return the block with what its file says, if it has one; `read` reads a file of edges.
+
+        Raises:
+            DataError, OSError: the file is not what it should be.
+        """
+        return self
 
     @abstractmethod
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":
@@ -72,10 +89,26 @@ class Neighbours(Spec):
             DataError: the graph makes no sense, or some nodes cannot be reached from others.
         """
         graph = self.graph(nodes, rng)
+        if wrong := _odd(graph, nodes):
+            raise DataError("kind", f"the graph of {self.kind} {wrong}")
         if lost := sorted(set(range(nodes)) - _reached(graph)):
             few = ", ".join(map(str, lost[:3])) + (", ..." if len(lost) > 3 else "")
             raise DataError("kind", f"the neighbours must be connected: none leads from 0 to {few}")
         return Overlay(tuple([tuple(sorted(graph.adj[node])) for node in range(nodes)]))
+
+
+def _odd(graph: object, nodes: int) -> str:
+    """Say what keeps a graph from being one of so many neighbours; empty for nothing."""
+    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
+        return f"is a {type(graph).__name__}; it is a networkx.Graph, of undirected single edges"
+    if set(graph) != set(range(nodes)):
+        few = ", ".join(map(repr, list(graph)[:3])) + (", ..." if len(graph) > 3 else "")
+        return f"has {len(graph)} nodes ({few}); they are the clients, 0 to {nodes - 1}"
+    if loops := list(nx.selfloop_edges(graph)):
+        return f"has an edge from {loops[0][0]} to itself; neighbours are two"
+    return ""
 
 
 def _reached(graph: "nx.Graph[int]") -> set[int]:
@@ -152,8 +185,29 @@ class Listed(Neighbours):
 
     kind: Literal["edges"] = "edges"
     edges: tuple[tuple[int, int], ...] = Field(
-        min_length=1, description="pairs of clients, counted from 0: [[0, 1], [1, 2]]"
+        default=(), description="pairs of clients, counted from 0: [[0, 1], [1, 2]]"
     )
+    path: Path | None = as_written(
+        None, "a .graphml file, or a .csv list with columns source and target, in place of edges"
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.path is None and not self.edges:
+            raise failure(("edges", "missing: give pairs of clients, or a file by path", None))
+        if self.path is not None and self.edges:
+            raise failure(("edges", "seen beside path; give one of the two", None))
+        if self.path is not None and self.path.suffix not in (".graphml", ".csv"):
+            text = f'seen "{self.path}"; give a file that ends in .graphml or .csv'
+            raise failure(("path", text, self.path))
+        return self
+
+    def told(self, read: ReadPairs) -> Self:
+        """Return the block with the edges of its file, whose nodes are client-0, ... or 0, ..."""
+        if self.path is None:
+            return self
+        edges = [(_number(one), _number(other)) for one, other in read(self.path)]
+        return self.model_copy(update={"edges": tuple(edges)})
 
     def graph(self, nodes: int, rng: np.random.Generator) -> "nx.Graph[int]":  # noqa: ARG002
         """See `Neighbours.graph`."""
@@ -163,12 +217,25 @@ class Listed(Neighbours):
         for number, (one, other) in enumerate(self.edges):
             if one == other or not {one, other} <= set(range(nodes)):
                 text = f"seen [{one}, {other}]; give two different clients, of 0 to {nodes - 1}"
-                raise DataError(f"edges.{number}", text)
+                raise DataError(f"edges.{number}" if self.path is None else "path", text)
             graph.add_edge(one, other)
         return graph
 
 
+def _number(node: str) -> ClientId:
+    """Return the number of a client in a file.
+
+    Raises:
+        DataError: it has none.
+    """
+    number = node.removeprefix("client-")
+    if not (number.isascii() and number.isdecimal()) or len(number) > _DIGITS:
+        text = f'seen the node "{printable(node)}"; nodes are client-0, client-1, ... or 0, 1, ...'
+        raise DataError("path", text)
+    return int(number)
+
+
 OVERLAYS: Registry[Neighbours] = Registry(
-    "overlay", (Ring, Complete, Random, Listed), title="neighbours of peers"
+    "overlay", (Ring, Complete, Random, Listed), Neighbours, title="neighbours of peers"
 )
 """The ways to say who speaks to whom."""

@@ -148,7 +148,7 @@ def rebuilt(original: Original, variant: Variant, tape: Tape, folder: Path) -> R
     """
     scenario, findings = variant.scenario, Findings(variant)
     groups = scenario.fleet or (Group(count=len(original.samples)),)
-    around = surroundings(scenario, groups, Files(folder), folder, findings)
+    around = surroundings(scenario, groups, Files(folder), findings)
     policy = policy_of(scenario, original.samples, findings)
     policy = closing(scenario, around.makes, policy, findings, _no_patience)
     _check_gap(scenario, original, findings)

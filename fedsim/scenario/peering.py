@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from fedsim.algorithms import ALGORITHMS, PeerAlgorithm
 from fedsim.scenario.closings import Conflict
-from fedsim.scenario.network import GraphNetwork, TreeNetwork
 from fedsim.scenario.specs import ScenarioKeys
 
 
@@ -43,25 +42,14 @@ def _ways(scenario: ScenarioKeys) -> Iterator[Conflict]:
     if network.broadcast != "unicast":
         text = f"seen {network.broadcast}, but a peer tells each neighbour for itself; use unicast"
         yield "network.broadcast", text, network.broadcast
-    for key, discipline in _disciplines(scenario):
+    for key, discipline in network.disciplines.items():
         if discipline == "slotted":
             text = "seen slotted, but who shares a link is not fixed among peers; use fair or fifo"
-            yield key, text, discipline
+            yield f"network.{key}", text, discipline
     if scenario.wire.down != type(scenario.wire.down)():
         seen = scenario.wire.down.compressor.kind
         text = f"seen {seen}, but what the nodes of {kind} tell each other is wire.up; leave it out"
         yield "wire.down", text, seen
-
-
-def _disciplines(scenario: ScenarioKeys) -> Iterator[tuple[str, str]]:
-    network = scenario.network
-    if isinstance(network, GraphNetwork):
-        for number, edge in enumerate(network.edges):
-            yield f"network.edges.{number}.discipline", edge.discipline
-        return
-    yield "network.server.discipline", network.server.discipline
-    if isinstance(network, TreeNetwork):
-        yield "network.gateway.discipline", network.gateway.discipline
 
 
 def _asking(scenario: ScenarioKeys) -> Iterator[Conflict]:

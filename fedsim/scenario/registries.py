@@ -11,6 +11,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.charging import CHARGING
 from fedsim.physics.devices import DEVICE_KINDS
+from fedsim.physics.networks import NETWORKS
 from fedsim.physics.overlay import OVERLAYS
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
@@ -19,7 +20,6 @@ from fedsim.physics.slowdowns import SLOWDOWNS
 from fedsim.problems import LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
-from fedsim.scenario.network import NETWORKS
 from fedsim.wire import COMPRESSORS
 
 REGISTRIES: tuple[AnyRegistry, ...] = (

@@ -9,6 +9,7 @@ from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.blocks.choice import OneOf, failure
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.spec import Spec
+from fedsim.physics.networks import NETWORKS, Network
 from fedsim.problems import (
     LOSSES,
     PENALTIES,
@@ -25,7 +26,7 @@ from fedsim.protocol.participation import AnyParticipation
 from fedsim.protocol.silence import AnySilence
 from fedsim.protocol.stopping import Stop
 from fedsim.scenario.fleet import Group
-from fedsim.scenario.network import AnyNetwork
+from fedsim.scenario.merging import STAR
 from fedsim.scenario.observing import AnyMeasure, AnyTest
 from fedsim.wire import COMPRESSORS, Compressor, Feedback, ValueFormat
 
@@ -116,7 +117,9 @@ class ScenarioKeys(Spec):
     fleet: tuple[Group, ...] = Field(
         default=(), description="the clients; as many ideal ones as the split has, where empty"
     )
-    network: AnyNetwork = as_written({}, "what lies between clients and server")
+    network: Annotated[Network, OneOf(NETWORKS, default=STAR)] = as_written(
+        {}, "what lies between clients and server"
+    )
     participation: AnyParticipation = as_written({"kind": "full"}, "who is asked in a round")
     stop: Stop = as_written({}, "when the run ends")
     measures: tuple[AnyMeasure, ...] = Field(

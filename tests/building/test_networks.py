@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fedsim.building.files import Files
 from fedsim.building.findings import Findings
 from fedsim.building.network import topology
 from fedsim.physics.topology import Topology
@@ -207,7 +208,7 @@ def test_any_list_of_edges_is_a_graph_or_a_fault(
     (tmp_path / "net.csv").write_text(CSV[:cut] + piece + CSV[cut + more :])
     loaded = plan(tmp_path, network={"topology": "graph", "path": "net.csv"})
     findings = Findings(loaded.variants[0])
-    links = topology(loaded.variants[0].scenario.network, ["one"] * 4, tmp_path, findings)
+    links = topology(loaded.variants[0].scenario.network, ["one"] * 4, Files(tmp_path), findings)
     assert (links is None) == (len(findings.faults) == 1)
 
 

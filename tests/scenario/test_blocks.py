@@ -9,6 +9,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.charging import CHARGING
 from fedsim.physics.devices import Device
+from fedsim.physics.networks import NETWORKS
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import LORA, RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
@@ -16,7 +17,6 @@ from fedsim.physics.slowdowns import SLOWDOWNS
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
 from fedsim.scenario import (
-    NETWORKS,
     dump,
     load,
     schema,

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from fedsim.algorithms import CensoredHeavyBall, GradientDescent
 from fedsim.physics.devices import Device
+from fedsim.physics.networks import StarNetwork
 from fedsim.physics.radios import Radio
 from fedsim.problems import Contiguous, Logistic
 from fedsim.protocol.participation import FullParticipation
@@ -14,7 +15,6 @@ from fedsim.protocol.silence import BeaconSilence, DeadlineSilence
 from fedsim.scenario import (
     Plan,
     Scenario,
-    StarNetwork,
     load,
 )
 from fedsim.wire import ValueFormat

@@ -28,6 +28,7 @@ from simpy.core import EmptySchedule
 
 from fedsim.errors import Deadlock
 from fedsim.sim.engine.calendar import DEADLINE, NORMAL, Calendar, Timer
+from fedsim.sim.engine.collector import collecting_rarely
 from fedsim.sim.engine.waiting import Waiting, who_waits
 
 T = TypeVar("T")
@@ -218,7 +219,10 @@ def simulate(main: Coroutine[Any, Any, T], calendar: Calendar | None = None) -> 
     outer = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
     try:
-        with asyncio.Runner(loop_factory=lambda: SimLoop(calendar)) as runner:
+        with (
+            collecting_rarely(),
+            asyncio.Runner(loop_factory=lambda: SimLoop(calendar)) as runner,
+        ):
             return runner.run(main)
     finally:
         asyncio._set_running_loop(outer)

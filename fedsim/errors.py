@@ -166,6 +166,10 @@ class Misdrawn(RunError):
     """A policy of one's own does not say in which order clients are drawn: one twice, or none."""
 
 
+class Mistimed(RunError):
+    """A device or a slowdown of one's own says that work never ends, or ends before it begins."""
+
+
 class Deadlock(RunError):
     """Nothing is scheduled, yet somebody waits; the text names who waits where."""
 

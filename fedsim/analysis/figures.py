@@ -53,7 +53,8 @@ def convergence(rounds: pd.DataFrame, labels: Mapping[str, str], title: str = ""
             axis.xaxis.set_major_formatter(EngFormatter(unit))
     for axis in axes[:, 0]:
         axis.set_ylabel("objective less the optimum" if measure == "gap" else "objective")
-    axes[0, 0].legend(frameon=False)
+    if len(totals):  # runs that fail in their first round have nothing to name
+        axes[0, 0].legend(frameon=False)
     if title:
         figure.suptitle(drawn(title))
     return figure

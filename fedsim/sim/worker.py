@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedsim.computing import Evaluator
+from fedsim.errors import Mistimed
 from fedsim.ports import Array, ClientId, Message, Oracle, Payload, Silence, Work
 from fedsim.protocol.envelope import BEACON
 from fedsim.record.log import EventLog
@@ -164,10 +165,22 @@ class Worker:
         return self._evaluator.result(ticket)
 
     def _duration(self, work: Work) -> float:
-        """Return how long work takes on this device, this time."""
+        """Return how long work takes on this device, this time.
+
+        Raises:
+            Mistimed: it never ends, or ends before it begins.
+        """
         device = self.processor.device
         seconds = device.seconds(work.operations, work.samples)
-        return seconds * (device.slowdown.draw(self._slowdowns) if device.slowdown.drawn else 1.0)
+        if device.slowdown.drawn:
+            seconds *= device.slowdown.draw(self._slowdowns)
+        if not 0.0 <= seconds < inf:
+            raise Mistimed(
+                f"{work.operations:g} operations on {work.samples:g} samples would take"
+                f" {seconds:g} s on the device {device.kind} of client {self.id}; its `seconds`"
+                f" and the factors of its slowdown {device.slowdown.kind} are finite and at least 0"
+            )
+        return seconds
 
     def _charge(self, seconds: float, operations: float = 0.0, samples: float = 0.0) -> None:
         joules = self.processor.spend(seconds)

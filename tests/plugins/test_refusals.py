@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from .files import COMPRESSOR, DEVICE, NAMED, SPLIT
-from .test_commands import invoke, scenario, written
+from .test_commands import invoke, scenario, summary, written
 
 __all__ = ["scenario"]
 
@@ -86,6 +86,23 @@ def test_a_device_is_refused_where_its_work_would_save_energy(
     assert "fleet.0.device.active" in said
     assert 'seen "0.5 W", which is less than idle, "1 W"' in said
     assert "did you mean 'roofline'?" in refused(*command, override.replace("line", "lime"))
+
+
+@pytest.mark.parametrize(
+    ("other", "seen"), [("-1 * max(", "take -0."), ("1e999 * max(", "take inf")]
+)
+def test_work_that_ends_before_it_begins_or_never_ends_the_run(
+    other: str, seen: str, scenario: Path, tmp_path: Path
+) -> None:
+    mine, out = written(tmp_path, DEVICE.replace("max(", other)), tmp_path / "out"
+    sets = ("--set", NAMED["device"][1])
+    result = invoke("run", scenario, "--out", out, "--plugin", mine, *sets)
+    assert result.exit_code == 1, result.output
+    assert "Traceback" not in result.output
+    said = " ".join(result.stderr.split())
+    assert seen in said
+    assert "on the device roofline of client 0; its `seconds`" in said
+    assert summary(out)["status"] == "mistimed"
 
 
 @pytest.mark.parametrize("text", WRONG)

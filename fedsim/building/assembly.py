@@ -47,6 +47,7 @@ def assemble(
         silence=scenario.silence,
         participation=policy,
         stop=scenario.stop,
+        observe=scenario.observe,
     )
 
 

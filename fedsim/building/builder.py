@@ -59,6 +59,7 @@ class Builder:
         self._carry = carry
         self._files = Files(plan.folder)
         self._key = ""
+        self._choice: tuple[str, str] | None = None
         self._evaluation: Evaluation
         self._problem: Problem
         self._drawn = False
@@ -107,9 +108,9 @@ class Builder:
             losses = solved.problem.losses
             policy = policy_of(scenario, [loss.rows for loss in losses], findings)
             check_deadline(scenario, around.makes, around.members, losses, findings)
-            looked_at = self._evaluation
+            looked_at = solved.evaluation
             measured = observers(scenario, looked_at.problem, findings)
-            job = Job(variant, seed, *solved, groups, around, policy, measured, looked_at)
+            job = Job(variant, seed, *solved[:4], groups, around, policy, measured, looked_at)
             closes = closing(
                 scenario, around.makes, policy, findings, lambda: slowest(job).patience
             )
@@ -133,7 +134,12 @@ class Builder:
             return None
         if scenario.stop.gap is not None and reference is None:
             findings.add("stop.gap", _no_gap(scenario))
-        return _Solved(problem, algorithm, reference, _concerns(algorithm, info))
+        try:
+            looked_at = self._evaluated(problem, scenario)
+        except DataError as error:
+            findings.add(error.key, str(error))
+            return None
+        return _Solved(problem, algorithm, reference, _concerns(algorithm, info), looked_at)
 
     def _get_problem(self, scenario: Scenario, seed: int) -> Problem:
         spec, clients = scenario.problem, scenario.clients or None
@@ -142,9 +148,16 @@ class Builder:
             with drawing() as drawn:
                 self._problem = _problem(spec, clients, seed, self.plan.folder)
                 self._drawn = drawn()
-            self._evaluation = evaluation(self._problem)
-            self._key = key
+            self._key, self._choice = key, None
         return self._problem
+
+    def _evaluated(self, problem: Problem, scenario: Scenario) -> Evaluation:
+        """Return the problem in the hands of who evaluates it."""
+        choice = scenario.evaluator, scenario.precision
+        if choice != self._choice:
+            self._evaluation = evaluation(problem, *choice)
+            self._choice = choice
+        return self._evaluation
 
     def _info(self, problem: Problem, scenario: Scenario, seed: int) -> ProblemInfo:
         rows = [loss.rows for loss in problem.losses]
@@ -197,12 +210,16 @@ def _features(problem: Problem) -> Features:
 
 
 class _Solved(NamedTuple):
-    """A problem, the method configured for it, its optimum where known, and what theory says."""
+    """A problem, the method configured for it, its optimum where known, and what theory says.
+
+    And who evaluates the clients' work.
+    """
 
     problem: Problem
     algorithm: Algorithm
     reference: Reference | None
     concerns: tuple[Concern, ...]
+    evaluation: Evaluation
 
 
 def _ideal(solved: _Solved | None) -> tuple[Group, ...]:

@@ -1,11 +1,18 @@
 """Who evaluates the work of a run, and what its observers look at: chosen here alone."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from importlib.util import find_spec
+from typing import Any, Literal, NamedTuple
 
 from fedsim.computing import Evaluator, OneByOne
+from fedsim.computing.threads import usable_threads
+from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems import Objective, Problem
+from fedsim.problems.local import LocalLoss, Precision
+
+EvaluatorKind = Literal["one-by-one", "compiled"]
 
 
 class Evaluation(NamedTuple):
@@ -15,10 +22,17 @@ class Evaluation(NamedTuple):
         evaluator: evaluates the clients' work.
         problem: as observers take it, its losses those of the evaluator, so that what they
             and the clients compute at one model is computed once.
+        precision: of the samples.
     """
 
     evaluator: Evaluator
     problem: Problem
+    precision: Precision
+
+    @property
+    def choice(self) -> Mapping[str, Any]:
+        """What was chosen of how numbers are computed, for the manifest."""
+        return {**self.evaluator.choice, "precision": self.precision}
 
     def value(self, w: Array, objective: Objective) -> float:
         """Return the objective at `w`, shape (d,), penalty included."""
@@ -26,7 +40,38 @@ class Evaluation(NamedTuple):
         return self.problem.total(values, objective) + self.problem.regulariser.value(w)
 
 
-def evaluation(problem: Problem) -> Evaluation:
-    """Return a problem in the hands of the evaluator that a run of it takes."""
-    evaluator = OneByOne(problem.losses)
-    return Evaluation(evaluator, replace(problem, losses=evaluator.losses))
+def evaluation(
+    problem: Problem,
+    evaluator: EvaluatorKind = "one-by-one",
+    precision: Precision = "float64",
+) -> Evaluation:
+    """Return a problem in the hands of the evaluator that a run of it takes.
+
+    Args:
+        problem: whose work is evaluated, and whose models are looked at.
+        evaluator: which one the scenario asks for.
+        precision: of the samples and of what is computed with them.
+
+    Raises:
+        DataError: that evaluator cannot be had, or not for this loss.
+    """
+    losses = [loss.rounded(precision) for loss in problem.losses]
+    chosen = OneByOne(losses) if evaluator == "one-by-one" else _compiled(losses)
+    return Evaluation(chosen, replace(problem, losses=tuple(chosen.losses)), precision)
+
+
+def _compiled(losses: Sequence[LocalLoss]) -> Evaluator:
+    if find_spec("numba") is None:
+        text = "compiled takes Numba, which is not installed here: pip install 'fedsim[compiled]'"
+        raise DataError("evaluator", f"{text}; one-by-one takes nothing more")
+    from fedsim.computing.batched import Batched  # noqa: PLC0415 - needs Numba, and takes 0.5 s
+    from fedsim.computing.compiled import compilable  # noqa: PLC0415 - likewise
+
+    if not compilable(losses):
+        text = (
+            f"seen compiled, but there are no such kernels for the loss {losses[0].loss.kind} on "
+            "these rows: there are for squared, trace-regression, logistic and softmax, and on "
+            "dense rows for mlp; take one-by-one"
+        )
+        raise DataError("evaluator", text)
+    return Batched(losses, usable_threads())

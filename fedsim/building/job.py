@@ -119,7 +119,7 @@ class Job:
     @property
     def computing(self) -> Mapping[str, Any]:
         """What was chosen of how its numbers are computed, for the manifest."""
-        return self.evaluation.evaluator.choice
+        return self.evaluation.choice
 
     @property
     def facts(self) -> dict[str, Sequence[object]]:

@@ -2,7 +2,7 @@
 
 from copy import copy
 from functools import cached_property, partial
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,14 @@ from fedsim.problems.losses import Loss, State
 from fedsim.problems.memory import Memory
 from fedsim.problems.spectrum import largest_eigenvalue
 
+Precision = Literal["float64", "float32"]
+"""Of what numbers samples are held, and gradients and values computed."""
+
 
 class LocalLoss:
     """A loss joined with the samples of one client: f_m.
+
+    Models and what comes of them are float64, whatever the samples' precision is.
 
     It is a function and remembers nothing: who evaluates it more than once at one model takes
     one that is `remembering`.
@@ -39,6 +44,14 @@ class LocalLoss:
         self.loss = loss
         self.outputs = 1 if targets.ndim == 1 else int(targets.shape[1])
         self.arranged = loss.arrange(X, targets, total or X.shape[0])
+
+    def rounded(self, precision: Precision) -> Self:
+        """Return the same loss with samples of a precision, and what is computed of them."""
+        kind, same = np.dtype(precision), copy(self)
+        if kind != self.arranged.X.dtype:
+            X, t = self.arranged.X.astype(kind), self.arranged.t.astype(kind)
+            same.arranged = self.arranged._replace(X=X, t=t)
+        return same
 
     def remembering(self) -> Self:
         """Return the same loss with a memory of its own, for one who evaluates it."""
@@ -66,27 +79,33 @@ class LocalLoss:
         """The shape that the flat model is read in."""
         return self.loss.shape(self.features, self.outputs)
 
+    def at(self, w: Array) -> Array:
+        """Return `w` in the precision of the samples, which all that is computed of both has."""
+        return w.astype(self.arranged.X.dtype, copy=False)
+
     def forward(self, w: Array) -> State:
-        """Return what value and derivatives at `w` have in common."""
+        """Return what value and derivatives have in common at `w`, of the samples' precision."""
         if self.memory is None:
             return self.loss.forward(self.arranged, w)
         return self.memory.forward(w, partial(self.loss.forward, self.arranged))
 
     def value(self, w: Array) -> float:
         """Return f_m(w) for `w` of shape (d,)."""
-        return self.loss.value(self.arranged, w, self.forward(w))
+        v = self.at(w)
+        return self.loss.value(self.arranged, v, self.forward(v))
 
     def gradient(self, w: Array) -> Array:
         """Return a (sub)gradient of f_m at `w`, shape (d,), as an array of its own."""
-        return self.loss.gradient(self.arranged, w, self.forward(w))
+        v = self.at(w)
+        return _wide(self.loss.gradient(self.arranged, v, self.forward(v)))
 
     def minibatch_gradient(self, w: Array, rows: NDArray[np.intp]) -> Array:
         """Return the stochastic gradient of these rows at `w`, shape (d,).
 
         Over all minibatches of one size, its mean is the full gradient.
         """
-        part = self.loss.subset(self.arranged, rows)
-        return self.loss.gradient(part, w, self.loss.forward(part, w))
+        part, v = self.loss.subset(self.arranged, rows), self.at(w)
+        return _wide(self.loss.gradient(part, v, self.loss.forward(part, v)))
 
     def constraint(self, w: Array) -> float:
         """Return g_m(w), of the constraint g(w) <= 0.
@@ -94,11 +113,11 @@ class LocalLoss:
         Raises:
             DataError: the loss has no constraint.
         """
-        return self.loss.constraint(self.arranged, w)
+        return self.loss.constraint(self.arranged, self.at(w))
 
     def constraint_gradient(self, w: Array) -> Array:
         """Return the gradient of g_m at `w`, shape (d,); errors as for `constraint`."""
-        return self.loss.constraint_gradient(self.arranged, w)
+        return _wide(self.loss.constraint_gradient(self.arranged, self.at(w)))
 
     def hessian(self, w: Array) -> Array:
         """Return the Hessian at `w` of the smooth part of f_m, shape (d, d).
@@ -106,7 +125,8 @@ class LocalLoss:
         Raises:
             DataError: the loss does not provide one.
         """
-        return self.loss.hessian(self.arranged, w, self.forward(w))
+        v = self.at(w)
+        return _wide(self.loss.hessian(self.arranged, v, self.forward(v)))
 
     def initial(self, rng: np.random.Generator) -> Array:
         """Return a model to start from, shape (d,)."""
@@ -135,3 +155,8 @@ class LocalLoss:
         """
         c, A = self.majorant
         return largest_eigenvalue([c], [A]) + self.loss.l2
+
+
+def _wide(result: Array) -> Array:
+    """Return what was computed in any precision as float64."""
+    return result.astype(np.float64, copy=False)

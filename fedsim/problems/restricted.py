@@ -204,6 +204,7 @@ def _shortest(A: Array, b: Array) -> Array:
     """Return the shortest x of least |A x - b|, by QR with column pivoting (Golub, Businger)."""
     if not A.size:
         return np.zeros(A.shape[1])
+    A = A.astype(np.float64, copy=False)  # what ranks are told by is the rounding of float64
     cutoff = max(A.shape) * float(np.finfo(np.float64).eps)
     solved = lstsq(A, b, cond=cutoff, lapack_driver="gelsy", check_finite=False)
     return np.asarray(solved[0], dtype=np.float64)

@@ -1,5 +1,6 @@
 """The round table: one row a round, what the round cost and what it reached."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -67,11 +68,12 @@ class RoundTable:
     def __init__(self, parts: Parts, variant: str, seed: int) -> None:
         self.rounds = 0
         self._parts = parts
-        self._head: dict[str, float | int | str] = {"variant": variant, "seed": seed}
-        self._rows: list[dict[str, float | int | str]] = []
+        self._head: dict[str, float | int | str | None] = {"variant": variant, "seed": seed}
+        self._rows: list[dict[str, float | int | str | None]] = []
         self._before = Traffic().as_dict()
         self._limit = _FIRST_CHUNK
         self._complete = False
+        self._schema: pa.Schema | None = None
 
     def add(
         self,
@@ -80,7 +82,7 @@ class RoundTable:
         *,
         objective: float,
         gap: float,
-        measures: dict[str, float],
+        measures: Mapping[str, float | None],
         complete: bool = True,
     ) -> None:
         """Add the round that ends at the time `t` with these running totals.
@@ -88,6 +90,8 @@ class RoundTable:
         Rounds that are not complete, before the first one that is, lack the method's figures:
         they wait for it, since a table has its columns from its first part on.
         """
+        if self._complete and len(self._rows) >= self._limit:
+            self.flush()  # before the row is there: the last one may yet be amended
         self._complete = self._complete or complete
         self.rounds += 1
         results = {"objective": objective, "gap": gap, **measures}
@@ -95,17 +99,30 @@ class RoundTable:
         cost = {name: total - before[name] for name, total in totals.items()}
         self._before = totals
         self._rows.append({**self._head, "round": self.rounds, "t": t, **results, **cost})
-        if self._complete and len(self._rows) >= self._limit:
-            self.flush()
+
+    def amend(self, *, objective: float, gap: float, measures: Mapping[str, float]) -> None:
+        """Say of the last round what nobody had looked at when it was added."""
+        self._rows[-1] |= {"objective": objective, "gap": gap, **measures}
+        self._complete = True
 
     def flush(self) -> None:
         """Write what is in memory as a part."""
         if self._rows:
-            names = dict.fromkeys(name for row in self._rows for name in row)
+            fullest = sorted(self._rows, key=len, reverse=True)  # it has the columns in order
+            names = dict.fromkeys(name for row in fullest for name in row)
             rows = [{name: row.get(name) for name in names} for row in self._rows]
             self._rows.clear()  # first: a part that is cut off is not begun again
-            self._parts.write(pa.Table.from_pylist(rows))
+            self._parts.write(self._typed(pa.Table.from_pylist(rows)))
             self._limit = min(_GROWTH * self._limit, _LARGEST_CHUNK)
+
+    def _typed(self, table: pa.Table) -> pa.Table:
+        """Return a part whose columns without any value have the types of the first part."""
+        self._schema = self._schema or table.schema
+        for number, field in enumerate(table.schema):
+            if pa.types.is_null(field.type):
+                known = self._schema.field(field.name)
+                table = table.set_column(number, known, table.column(number).cast(known.type))
+        return table
 
     def close(self) -> None:
         """Write the rest and join the parts into `rounds.parquet`, which may have no rows."""

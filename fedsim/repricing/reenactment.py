@@ -78,7 +78,11 @@ class Reenactment:
 
     def evaluate(self, model: Array) -> float:  # noqa: ARG002 - the tape knows
         """Return the objective of the round that is committed."""
-        return self._tape.objective[self._committed]
+        objective = self._tape.objective[self._committed]
+        if objective is None:
+            number = self._committed + 1
+            raise self._refuse("ends with a round that nobody looked at then", number, None)
+        return objective
 
     def observe(self, model: Array) -> Mapping[str, Any]:  # noqa: ARG002 - the tape knows
         """Return the further figures of that round."""

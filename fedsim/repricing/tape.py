@@ -7,6 +7,7 @@ all whom it has asked. In an exchange a client is told something (its `receive` 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ class Tape:
     Attributes:
         exchanges, tasks: up to the last round that was committed, or to the end.
         commits: how many exchanges there had been when each round was committed.
-        objective: after each round.
+        objective: after each round; None where nobody looked.
         measures: further figures of each round.
         opening: what the first row says.
         reason: why the run ended.
@@ -86,7 +87,7 @@ class Tape:
     exchanges: Exchanges
     tasks: Tasks
     commits: Sequence[int]
-    objective: Sequence[float]
+    objective: Sequence[float | None]
     measures: Sequence[Mapping[str, Any]]
     opening: str
     reason: str
@@ -115,7 +116,7 @@ def read_tape(folder: Path, clients: int) -> Tape:
         exchanges,
         tasks,
         np.searchsorted(rows.openings, ends).tolist(),
-        figures["objective"].to_pylist(),
+        [None if isnan(value) else value for value in figures["objective"].to_pylist()],
         figures.select(measures).to_pylist(),
         str(events["detail"].iloc[0]),
         reason,

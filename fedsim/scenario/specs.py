@@ -22,6 +22,7 @@ from fedsim.problems import (
     Split,
     Start,
 )
+from fedsim.protocol.observing import Observe
 from fedsim.protocol.participation import AnyParticipation
 from fedsim.protocol.silence import AnySilence
 from fedsim.protocol.stopping import Stop
@@ -122,9 +123,20 @@ class ScenarioKeys(Spec):
     )
     participation: AnyParticipation = as_written({"kind": "full"}, "who is asked in a round")
     stop: Stop = as_written({}, "when the run ends")
-    measures: tuple[AnyMeasure, ...] = Field(
-        default=(), description="what the observer evaluates every round beside the objective"
+    precision: Literal["float64", "float32"] = Field(
+        default="float64",
+        description="of what numbers samples are held, and gradients and objectives computed; "
+        "steps, servers and what is sent stay as they are",
     )
+    evaluator: Literal["one-by-one", "compiled"] = Field(
+        default="one-by-one",
+        description="who computes: NumPy, one piece of work after the other; or kernels that Numba "
+        "compiles (fedsim[compiled]), many clients at once, on threads; they differ in last bits",
+    )
+    measures: tuple[AnyMeasure, ...] = Field(
+        default=(), description="what the observer evaluates beside the objective"
+    )
+    observe: Observe = as_written({}, "which rounds the observer looks at")
     models: Models = as_written({}, "which models are kept beside the last one")
     variants: Mapping[str, Mapping[str, Any]] = as_written(
         {}, "name -> the keys in which a variant differs from the rest"

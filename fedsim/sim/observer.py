@@ -1,7 +1,7 @@
 """The observer: looks at the model of every round, writes it down, and stops the run."""
 
-from collections.abc import Callable
-from math import inf, isfinite, nan
+from collections.abc import Callable, Mapping
+from math import inf, isfinite, isnan, nan
 
 from fedsim.errors import Clash, Diverged
 from fedsim.ports import SERVER, Array
@@ -22,7 +22,7 @@ def unheard(*_: object) -> None:
 
 
 class Observer:
-    """Evaluates what is committed; costs no simulated time.
+    """Evaluates what is committed, where the scenario says so; costs no simulated time.
 
     Attributes:
         last_round: number and objective of the last round that was committed.
@@ -46,6 +46,8 @@ class Observer:
         self._on_round = on_round
         self._rested_until = 0.0
         self._committed: tuple[Array, dict[str, float]] | None = None
+        self._unlooked: Array | None = None
+        self._unseen: dict[str, None] = {}
 
     def commit(self, model: Array, measures: dict[str, float]) -> None:
         """Evaluate the round, write it down, and stop the run where a rule applies."""
@@ -64,33 +66,65 @@ class Observer:
         self, model: Array, measures: dict[str, float], *, complete: bool = True
     ) -> None:
         number, now = self._book.rounds.rounds + 1, self._calendar.now
-        objective = self._setup.evaluate(model)
-        if not (isfinite(objective) and isfinite(model.sum())):
-            raise Diverged(self._divergence(number, objective))
-        gap = objective - self._setup.optimum
-        figures = self._figures(model, measures)
+        stop = self._setup.stop
+        looked = self._setup.observe.looks(number) or number >= stop.rounds
+        objective, seen = self._look(number, model) if looked else (nan, {})
+        if not isfinite(model.sum()):
+            raise Diverged(self._divergence(number, objective if looked else None))
+        gap, figures = objective - self._setup.optimum, self._joined(seen or self._unseen, measures)
         self.rest(Event.ROUND, number)
         self._book.rounds.add(
-            now, self._traffic, objective=objective, gap=gap, measures=figures, complete=complete
+            now,
+            self._traffic,
+            objective=objective,
+            gap=gap,
+            measures=figures,
+            complete=complete and looked,
         )
         self._book.models.see(number, model)
         self.last_round = number, objective
+        self._unlooked = None if looked else model.copy()
         self._on_round(number, objective, gap)
         spent = self._traffic
         bits = spent.bits_up + spent.bits_down
-        reason = self._setup.stop.reason(number, gap, bits, spent.joules)
+        reason = stop.reason(number, gap, bits, spent.joules)
         if reason:
             raise RunStopped(reason)
 
-    def _figures(self, model: Array, given: dict[str, float]) -> dict[str, float]:
-        """Return what is measured at a model beside its objective, and what was given.
+    def end(self) -> None:
+        """Look at the model of the last round, if that was not one to be looked at."""
+        if self._unlooked is None:
+            return
+        number, model = self.last_round[0], self._unlooked
+        self._unlooked = None
+        objective, figures = self._look(number, model)
+        gap = objective - self._setup.optimum
+        self._book.rounds.amend(objective=objective, gap=gap, measures=figures)
+        self.last_round = number, objective
+
+    def _look(self, number: int, model: Array) -> tuple[float, dict[str, float]]:
+        """Return the objective of a round's model, and what is measured beside it.
+
+        Raises:
+            Diverged: the objective is not finite.
+        """
+        objective = self._setup.evaluate(model)
+        if not isfinite(objective):
+            raise Diverged(self._divergence(number, objective))
+        figures: dict[str, float] = {}
+        for observe in self._setup.measures:
+            figures |= observe(model)
+        self._unseen = dict.fromkeys(figures)
+        return objective, figures
+
+    def _joined(
+        self, figures: Mapping[str, float | None], given: Mapping[str, float]
+    ) -> dict[str, float | None]:
+        """Return what is measured and what the method has given.
 
         Raises:
             Clash: the algorithm has given what there is a column of already.
         """
-        figures: dict[str, float] = {}
-        for observe in self._setup.measures:
-            figures |= observe(model)
         for name in given:
             if name not in figures and name not in COLUMNS:
                 continue
@@ -100,16 +134,15 @@ class Observer:
                 else "every round table has a column of that name; the method takes another name"
             )
             raise Clash(f"the method gives a figure {name!r} of its own, and {where}")
-        return figures | given
+        return {**figures, **given}
 
-    def _divergence(self, number: int, objective: float) -> str:
+    def _divergence(self, number: int, objective: float | None) -> str:
         last, value = self.last_round
-        kept = (
-            f"round {last} was the last finite one, with the objective {value:.6g}"
-            if last
-            else "no round was finite"
-        )
-        return f"diverged in round {number}: the objective is {objective:g}; {kept}"
+        seen = "the model is not finite" if objective is None else f"the objective is {objective:g}"
+        kept = f"round {last} was the last finite one" if last else "no round was finite"
+        if last and not isnan(value):
+            kept += f", with the objective {value:.6g}"
+        return f"diverged in round {number}: {seen}; {kept}"
 
     def rest(self, event: Event, number: int, detail: int = -1) -> None:
         """Write a row of the server with what the fleet drew at rest since the last one."""

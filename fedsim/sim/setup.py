@@ -18,6 +18,7 @@ from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
 from fedsim.ports import Array, ClientId, Oracle, Packer
 from fedsim.protocol.carriage import VALUES, Carriage
+from fedsim.protocol.observing import Observe
 from fedsim.protocol.participation import FullParticipation, Participation
 from fedsim.protocol.silence import BeaconSilence, SilencePolicy
 from fedsim.protocol.stopping import Stop
@@ -133,6 +134,7 @@ class Setup(Numerics):
         silence: how a client keeps quiet.
         participation: who is asked, and when a round closes.
         stop: when the run ends.
+        observe: which rounds are looked at.
     """
 
     fleet: Sequence[Member]
@@ -145,6 +147,7 @@ class Setup(Numerics):
     silence: SilencePolicy = field(default_factory=BeaconSilence)
     participation: Participation = field(default_factory=FullParticipation)
     stop: Stop = field(default_factory=Stop)
+    observe: Observe = field(default_factory=Observe)
 
     @property
     def shares(self) -> Array:

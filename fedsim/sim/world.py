@@ -1,8 +1,9 @@
 """The world: assembles calendar, fleet, network and who acts in it, and keeps a run's books."""
 
+from contextlib import suppress
 from typing import Protocol
 
-from fedsim.errors import Deadlock
+from fedsim.errors import Deadlock, Diverged, RunError
 from fedsim.ports import ClientId
 from fedsim.record.book import Book
 from fedsim.record.ledger import Meters
@@ -97,6 +98,17 @@ class World:
             self.calendar.at(time, self.actors.stop, f"time: {time:g} s", priority=DEADLINE)
         if self._fleet.presence.dead:  # before anything happens
             self.calendar.at(0.0, self._count_dead, self._fleet.presence.dead)
+        try:
+            reason = self._simulate()
+        except RunError:
+            with suppress(Diverged):  # why the run has ended is told already
+                self._observer.end()
+            raise
+        self._observer.end()
+        return reason
+
+    def _simulate(self) -> str:
+        """Run to the end, and say of a world in which everybody waits for whom."""
         try:
             return simulate(self.actors.run(), self.calendar)
         except Deadlock:

@@ -17,7 +17,10 @@ from tests.runs import small
 
 def test_the_manifest_says_who_evaluated(tmp_path: Path) -> None:
     (run,) = fedsim.run(small(stop={"rounds": 2}), out=tmp_path).runs
-    assert read_json(run / "manifest.json")["computing"] == {"evaluator": "one-by-one"}
+    assert read_json(run / "manifest.json")["computing"] == {
+        "evaluator": "one-by-one",
+        "precision": "float64",
+    }
 
 
 def test_a_run_that_another_evaluator_has_made_is_made_again(
@@ -29,7 +32,7 @@ def test_a_run_that_another_evaluator_has_made_is_made_again(
     assert (run / "manifest.json").stat().st_mtime_ns == before
     monkeypatch.setattr(OneByOne, "choice", {"evaluator": "another"})
     fedsim.run(small(stop={"rounds": 2}), out=tmp_path)
-    assert read_json(run / "manifest.json")["computing"] == {"evaluator": "another"}
+    assert read_json(run / "manifest.json")["computing"]["evaluator"] == "another"
 
 
 @pytest.mark.parametrize("objective", ["sum", "mean"])

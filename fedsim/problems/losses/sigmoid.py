@@ -38,7 +38,7 @@ def total(state: State) -> float:
     is rounded once, as in log(1 + e).
     """
     _, q, hinge = state
-    products = np.multiply.reduceat(q, _starts(len(q)))
+    products = np.multiply.reduceat(q, _starts(len(q)), dtype=np.float64)
     logarithms = float(np.add.reduce(np.log(products)))
     return logarithms + float(hinge.sum()) if hinge.size else logarithms
 

@@ -1,0 +1,6 @@
+"""Compiled kernels: imported only where a scenario asks for them, for they need Numba."""
+
+from fedsim.computing.compiled.compiler import COMPILER
+from fedsim.computing.compiled.program import Program, compilable
+
+__all__ = ["COMPILER", "Program", "compilable"]

@@ -1,0 +1,179 @@
+"""Compiled kernels: what the reference says to rounding, and to the bit whatever lies beside."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from hashlib import sha256
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from fedsim.computing import OneByOne
+from fedsim.computing.batched import Batched
+from fedsim.computing.compiled import Program, compilable
+from fedsim.ports import Array, Work
+from fedsim.problems import Logistic, Loss, MultilayerPerceptron, Problem, Samples, Softmax, Squared
+from fedsim.problems.kernels import gradient, minibatch_gradient, sgd_steps, value
+from fedsim.problems.local import LocalLoss
+from tests.problems.examples import LOSSES, named
+
+SIZES = 1, 4, 7, 18
+
+
+def losses_of(loss: Loss, *, sparse: bool = False, features: int = 6) -> Sequence[LocalLoss]:
+    """Return the losses of four clients with as many rows as `SIZES` says."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((sum(SIZES), features))
+    if sparse:
+        X *= rng.random(X.shape) < 0.5
+    classes = 3 if isinstance(loss, Softmax) or getattr(loss, "output", "") == "softmax" else 2
+    y = 2.0 * rng.permutation(np.arange(len(X)) % classes) - 1.0
+    ends = np.cumsum((0, *SIZES))
+    parts = [Samples(csr_array(X[a:b]) if sparse else X[a:b], y[a:b]) for a, b in pairwise(ends)]
+    return Problem.of(loss, parts).losses
+
+
+def works_of(losses: Sequence[LocalLoss], count: int, seed: int = 0) -> list[Work]:
+    """Return work of all kinds that are compiled, and of one that is not."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for _ in range(count):
+        client = int(rng.integers(len(losses)))
+        rows, w = losses[client].rows, rng.standard_normal(losses[0].dimension)
+        drawn = tuple(rng.choice(rows, -(-rows // 2), replace=False) for _ in range(3))
+        steps = drawn if rng.random() < 0.5 else (None, None)
+        pull = 0.3 if rng.random() < 0.5 else None
+        made.append(
+            [
+                Work(gradient, client, (w,), 1.0),
+                Work(minibatch_gradient, client, (w, drawn[0]), 1.0),
+                Work(sgd_steps, client, (w, 0.05, steps, pull), 1.0),
+                Work(value, client, (w,), 1.0),
+            ][rng.integers(4)]
+        )
+    return made
+
+
+def results(evaluator: OneByOne | Batched, works: Sequence[Work]) -> list[Array]:
+    tickets = [evaluator.submit(work) for work in works]
+    return [evaluator.result(ticket) for ticket in tickets]  # type: ignore[arg-type]  # its own
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("loss", LOSSES, ids=named)
+def test_results_and_values_are_those_of_the_reference(loss: Loss, sparse: bool) -> None:
+    losses = losses_of(loss, sparse=sparse)
+    if sparse and isinstance(loss, MultilayerPerceptron):
+        assert not compilable(losses)
+        return
+    works, reference = works_of(losses, 40), OneByOne(losses)
+    evaluator = Batched(losses, 2)
+    for one, other in zip(results(evaluator, works), results(reference, works), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+    w = works[0].arguments[0]
+    np.testing.assert_allclose(evaluator.values(w), reference.values(w), rtol=1e-10)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("loss", [Squared(l2=0.1), Logistic(), Softmax()], ids=named)
+def test_single_precision_is_near_and_is_what_is_computed_with(loss: Loss, sparse: bool) -> None:
+    losses = losses_of(loss, sparse=sparse)
+    single = [each.rounded("float32") for each in losses]
+    assert single[0].arranged.X.dtype == np.float32
+    works = works_of(losses, 40)
+    exact = np.concatenate([each.ravel() for each in results(OneByOne(losses), works)])
+    for evaluator in (OneByOne(single), Batched(single, 2)):
+        found = results(evaluator, works)
+        assert all(each.dtype == np.float64 for each in found)
+        near = np.concatenate([each.ravel() for each in found])
+        np.testing.assert_allclose(near, exact, rtol=1e-3, atol=1e-5)
+        assert np.abs(near - exact).max() > 1e-10
+        w = works[0].arguments[0]
+        np.testing.assert_allclose(evaluator.values(w), OneByOne(losses).values(w), rtol=1e-4)
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_result_depends_neither_on_its_batch_nor_on_threads(data: st.DataObject) -> None:
+    loss: Loss = data.draw(st.sampled_from([Squared(l1=0.1), Softmax(), MultilayerPerceptron()]))
+    sparse = not isinstance(loss, MultilayerPerceptron) and data.draw(st.booleans())
+    losses = losses_of(loss, sparse=sparse, features=data.draw(st.integers(1, 20)))
+    works = works_of(losses, 12, data.draw(st.integers(0, 999)))
+    alone = [results(Batched(losses, 1), [work])[0].tobytes() for work in works]
+    evaluator = Batched(losses, data.draw(st.integers(1, 4)))
+    order = data.draw(st.permutations(range(len(works))))
+    withdrawn = data.draw(st.sets(st.sampled_from(order)))
+    tickets = {number: evaluator.submit(works[number]) for number in order}
+    for number in sorted(withdrawn):
+        evaluator.withdraw(tickets[number])
+    for number in data.draw(st.permutations(sorted(set(order) - withdrawn))):
+        assert evaluator.result(tickets[number]).tobytes() == alone[number]
+    w = works[0].arguments[0]
+    assert evaluator.values(w) == Batched(losses, 1).values(w)
+
+
+def test_steps_are_those_of_a_loop_that_knows_nothing_of_the_kernels() -> None:
+    losses, rng = losses_of(Softmax()), np.random.default_rng(5)
+    rows = losses[3].arranged
+    w = rng.standard_normal(losses[3].dimension)
+    drawn = tuple(rng.choice(18, 7, replace=False) for _ in range(30))
+    W = w.reshape(6, -1)
+    for batch in drawn:
+        scores = np.exp(rows.X[batch] @ W)
+        P = scores / scores.sum(axis=1, keepdims=True)
+        W = W - 0.1 * rows.X[batch].T @ (P - rows.t[batch]) / 7
+    (found,) = results(Batched(losses, 2), [Work(sgd_steps, 3, (w, 0.1, drawn, None), 1.0)])
+    np.testing.assert_allclose(found, W.ravel(), rtol=1e-10, atol=1e-12)
+
+
+def test_work_that_names_a_row_that_is_none_fails_alone() -> None:
+    losses = losses_of(Squared())
+    good = works_of(losses, 6)
+    w = np.ones(6)
+    bad = Work(minibatch_gradient, 2, (w, np.array([0, 7])), 1.0)
+    evaluator = Batched(losses, 2)
+    tickets = [evaluator.submit(work) for work in (*good, bad, *good)]
+    for ticket, work in zip(tickets[:6], good, strict=True):
+        assert (evaluator.result(ticket) == results(Batched(losses, 1), [work])[0]).all()
+    with pytest.raises(IndexError, match="client 2 has drawn a row that it does not have"):
+        evaluator.result(tickets[6])
+    with pytest.raises(ValueError, match=r"a model is of shape \(6,\), not \(5,\)"):
+        evaluator.result(evaluator.submit(Work(gradient, 0, (np.ones(5),), 1.0)))
+
+
+def test_rows_may_be_counted_from_the_end_as_in_an_array() -> None:
+    losses, w = losses_of(Squared()), np.linspace(-1, 1, 6)
+    works = [Work(minibatch_gradient, 2, (w, np.array(drawn)), 1.0) for drawn in ([-1, 2], [6, 2])]
+    one, other = results(Batched(losses, 1), works)
+    assert (one == other).all()
+
+
+PRINT = """
+from tests.computing.test_compiled import digest
+print(digest())
+"""
+
+
+def digest() -> str:
+    """Return a hash of results of all kernels."""
+    found = sha256()
+    for loss in (Softmax(), MultilayerPerceptron(), Logistic()):
+        for sparse in (False, True):
+            losses = losses_of(loss, sparse=sparse, features=9)
+            if compilable(losses):
+                program = Program(losses)
+                works = [work for work in works_of(losses, 20) if program.takes(work)]
+                found.update(program.run(works).tobytes())
+                found.update(program.values(works[0].arguments[0], 0, 4).tobytes())
+    return found.hexdigest()
+
+
+def test_kernels_from_the_cache_compute_what_those_just_compiled_do() -> None:
+    command = [sys.executable, "-c", PRINT]
+    other = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ)
+    assert other.stdout.strip() == digest()

@@ -269,7 +269,7 @@ def built(kind: str, **parameters: Any) -> Job:
 def test_every_method_has_a_time_that_a_round_of_it_takes(kind: str) -> None:
     job = built(kind)
     least = min(
-        job.around.makes[0].least_compute(loss.gradient_operations, loss.rows)
+        job.deployment.groups[0].least_compute(loss.gradient_operations, loss.rows)
         for loss in job.problem.losses
     )
     assert 0 < slowest(job).seconds < inf

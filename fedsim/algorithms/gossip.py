@@ -7,21 +7,14 @@ algorithm 1 (D-PSGD). With full gradients it is decentralised gradient descent (
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.peers import PeerAlgorithm
+from fedsim.algorithms.shared_messages import Model
 from fedsim.algorithms.step_sizes import StepSize
-from fedsim.ports import Meaning, Message, Node, Payload
-
-
-@dataclass(frozen=True, slots=True)
-class Model(Message):
-    """A node's model x_j."""
-
-    x: Payload
+from fedsim.ports import Meaning, Message, Node
 
 
 class DPSGD(PeerAlgorithm):
@@ -55,6 +48,6 @@ class DPSGD(PeerAlgorithm):
             gradient = await node.compute(node.oracle.minibatch(x, self.batch, node.rng))  # 2, 3
             mixed = x
             for reply in await node.exchange(Model(node.pack(x))):  # 4
-                mixed = mixed + node.weights[reply.client] * (reply.message.x.values - x)
+                mixed = mixed + node.weights[reply.client] * (reply.message.w.values - x)
             x = mixed - gamma * gradient  # 5
             node.commit(x)

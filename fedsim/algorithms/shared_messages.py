@@ -10,7 +10,7 @@ from fedsim.ports import Message, Payload
 
 @dataclass(frozen=True, slots=True)
 class Model(Message):
-    """Server to client: the model w, shape (d,)."""
+    """The model w, shape (d,), as the server tells clients, and peers each other."""
 
     w: Payload
 

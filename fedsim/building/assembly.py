@@ -5,7 +5,7 @@ from dataclasses import fields
 from functools import partial
 from itertools import groupby
 
-from fedsim.building.surroundings import Surroundings
+from fedsim.building.deployment import Deployment
 from fedsim.ports import ClientId, Oracle
 from fedsim.protocol.participation import Participation
 from fedsim.scenario import Scenario
@@ -19,7 +19,7 @@ from fedsim.wire import HEADER_BITS
 def assemble(
     scenario: Scenario,
     seed: int,
-    around: Surroundings,
+    deployment: Deployment,
     policy: Participation,
     oracles: Sequence[Oracle],
     numerics: Numerics,
@@ -29,7 +29,7 @@ def assemble(
     Args:
         scenario: what was written.
         seed: of all random streams.
-        around: the fleet and the network that were built of it.
+        deployment: the fleet and the network that were built of it.
         policy: who is asked, and when a round closes.
         oracles: the clients' losses, in order.
         numerics: what is computed.
@@ -37,11 +37,11 @@ def assemble(
     return Setup(
         # Not `asdict`, which would copy every array and block in it.
         **{each.name: getattr(numerics, each.name) for each in fields(numerics)},
-        fleet=_roster(around, oracles, seed),
+        fleet=_roster(deployment, oracles, seed),
         header_bits=HEADER_BITS,
         rng=partial(stream, seed),
-        topology=around.topology,
-        overlay=around.overlay,
+        topology=deployment.topology,
+        overlay=deployment.overlay,
         sharing=scenario.network.model,
         cells=scenario.network.broadcast == "cell",
         silence=scenario.silence,
@@ -51,17 +51,17 @@ def assemble(
     )
 
 
-def _roster(around: Surroundings, oracles: Sequence[Oracle], seed: int) -> Roster:
+def _roster(deployment: Deployment, oracles: Sequence[Oracle], seed: int) -> Roster:
     """Return the clients: one of each group, and the others when they are asked for."""
 
     def member(client: ClientId) -> Member:
-        return around.makes[around.members[client]].member(client, oracles[client], seed)
+        return deployment.groups[deployment.members[client]].member(client, oracles[client], seed)
 
     runs: list[tuple[int, Member]] = []
     client = 0
-    for number, own in groupby(around.members):
+    for number, own in groupby(deployment.members):
         size = sum(1 for _ in own)
-        each = size if around.makes[number].alike else 1
+        each = size if deployment.groups[number].alike else 1
         runs += [(each, member(first)) for first in range(client, client + size, each)]
         client += size
     return Roster(Runs(runs), member)

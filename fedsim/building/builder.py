@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from fedsim.algorithms import Algorithm, Concern, ProblemInfo
 from fedsim.building.carrying import carriage_of
 from fedsim.building.closing import closing
+from fedsim.building.deployment import deploy
 from fedsim.building.evaluation import Evaluation, evaluation
 from fedsim.building.feasibility import check_deadline
 from fedsim.building.files import Files
@@ -27,7 +28,6 @@ from fedsim.building.packing import promise
 from fedsim.building.patience import slowest
 from fedsim.building.policies import policy_of
 from fedsim.building.sizes import check_counts
-from fedsim.building.surroundings import surroundings
 from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
 from fedsim.problems import Problem, Reference, load_both
 from fedsim.problems.curvature import convex
@@ -103,16 +103,16 @@ class Builder:
         solved = self._solved(scenario, seed, findings)
         groups = scenario.fleet or _ideal(solved)
         carriage = carriage_of(scenario, self._carry, findings)
-        around = surroundings(scenario, groups, self._files, findings, seed)
+        deployment = deploy(scenario, groups, self._files, findings, seed)
         if solved:
             losses = solved.problem.losses
             policy = policy_of(scenario, [loss.rows for loss in losses], findings)
-            check_deadline(scenario, around.makes, around.members, losses, findings)
+            check_deadline(scenario, deployment.groups, deployment.members, losses, findings)
             looked_at = solved.evaluation
             measured = observers(scenario, looked_at.problem, findings)
-            job = Job(variant, seed, *solved[:4], groups, around, policy, measured, looked_at)
+            job = Job(variant, seed, *solved[:4], groups, deployment, policy, measured, looked_at)
             closes = closing(
-                scenario, around.makes, policy, findings, lambda: slowest(job).patience
+                scenario, deployment.groups, policy, findings, lambda: slowest(job).patience
             )
             findings.settle()
             return replace(job, participation=closes, carriage=carriage)

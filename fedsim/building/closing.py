@@ -5,14 +5,14 @@ from math import inf
 
 from fedsim.building.feasibility import deadline
 from fedsim.building.findings import Findings
-from fedsim.building.fleet import Make
+from fedsim.building.fleet import BuiltGroup
 from fedsim.protocol.participation import Participation
 from fedsim.scenario import Scenario
 
 
 def closing(
     scenario: Scenario,
-    makes: Sequence[Make],
+    groups: Sequence[BuiltGroup],
     policy: Participation,
     findings: Findings,
     patience: Callable[[], float],
@@ -25,40 +25,40 @@ def closing(
 
     Args:
         scenario: what was written.
-        makes: of the fleet's groups.
+        groups: of the fleet's groups.
         policy: what was written of participation.
         findings: takes what would wait for ever for a message that is lost for good.
         patience: says after how long a round is given up where nothing is said, s; asked only
             where one might never close.
     """
-    losing = [make for make in makes if _lose(make, scenario)]
+    losing = [group for group in groups if _lose(group, scenario)]
     if scenario.network.peers is not None:
         _check_peers(losing, scenario, findings)
         return policy
-    clients = sum(make.spec.count for make in makes)
+    clients = sum(group.spec.count for group in groups)
     if not losing or policy.patience < inf or _surely_closes(scenario, policy):
         return policy
     if _may_close(scenario, policy, min(policy.asked or clients, clients)):
         return policy.model_copy(update={"give_up": patience()})
-    for make in losing:
-        _refuse(make, policy, findings, patience)
+    for group in losing:
+        _refuse(group, policy, findings, patience)
     return policy
 
 
-def _check_peers(losing: Sequence[Make], scenario: Scenario, findings: Findings) -> None:
+def _check_peers(losing: Sequence[BuiltGroup], scenario: Scenario, findings: Findings) -> None:
     """Find messages that a neighbour would wait for without end."""
-    for make in losing if deadline(scenario)[1] == inf else ():
+    for group in losing if deadline(scenario)[1] == inf else ():
         text = (
-            f"a message of {make.name} that is lost for good would be waited for without end; give"
+            f"a message of {group.name} that is lost for good would be waited for without end; give"
             " participation.deadline, or send packets again without limit"
         )
-        findings.add(f"fleet.{make.group}.radio.tries", text)
+        findings.add(f"fleet.{group.number}.radio.tries", text)
 
 
-def _lose(make: Make, scenario: Scenario) -> bool:
+def _lose(group: BuiltGroup, scenario: Scenario) -> bool:
     """Say whether a message of a group can be lost for good."""
     cell = scenario.network.broadcast == "cell"
-    return make.radio.loss.mean > 0 and (make.radio.most_tries is not None or cell)
+    return group.radio.loss.mean > 0 and (group.radio.most_tries is not None or cell)
 
 
 def _surely_closes(scenario: Scenario, policy: Participation) -> bool:
@@ -76,10 +76,10 @@ def _may_close(scenario: Scenario, policy: Participation, asked: int) -> bool:
 
 
 def _refuse(
-    make: Make, policy: Participation, findings: Findings, patience: Callable[[], float]
+    group: BuiltGroup, policy: Participation, findings: Findings, patience: Callable[[], float]
 ) -> None:
     """Say that a round would wait for ever, and what helps."""
-    lost = f"a message of {make.name} can be lost for good"
+    lost = f"a message of {group.name} can be lost for good"
     if policy.asynchronous:
         way_out = (
             "an asynchronous server would wait for it for ever; say when to ask anew, such as"
@@ -90,10 +90,10 @@ def _refuse(
             "nothing would close a round that waits for it; add participation.deadline,"
             " participation.give_up, or a quorum that can do without one client"
         )
-    if make.radio.most_tries is not None:
-        tries = f"{make.radio.tries} {'try' if make.radio.tries == 1 else 'tries'}"
+    if group.radio.most_tries is not None:
+        tries = f"{group.radio.tries} {'try' if group.radio.tries == 1 else 'tries'}"
         text = f"{lost}, after {tries}, and {way_out}, or use tries: unlimited"
-        findings.add(f"fleet.{make.group}.radio.tries", text)
+        findings.add(f"fleet.{group.number}.radio.tries", text)
     else:
         text = f"{lost}, for what a cell hears is not sent again, and {way_out}, or use unicast"
         findings.add("network.broadcast", text)

@@ -5,7 +5,7 @@ from math import inf
 from operator import itemgetter
 
 from fedsim.building.findings import Findings
-from fedsim.building.fleet import Make
+from fedsim.building.fleet import BuiltGroup
 from fedsim.problems import LocalLoss
 from fedsim.scenario import Scenario
 
@@ -15,7 +15,7 @@ FLICKER = 0.01
 
 def check_deadline(
     scenario: Scenario,
-    makes: Sequence[Make],
+    groups: Sequence[BuiltGroup],
     members: Sequence[int],
     losses: Sequence[LocalLoss],
     findings: Findings,
@@ -24,7 +24,7 @@ def check_deadline(
 
     Args:
         scenario: what was written.
-        makes: of the fleet's groups.
+        groups: of the fleet's groups.
         members: the group of each client.
         losses: of each client.
         findings: takes what is wrong.
@@ -34,12 +34,12 @@ def check_deadline(
     if span == inf:
         return
     least, number = min(
-        (makes[number].least_compute(loss.gradient_operations, loss.rows), number)
+        (groups[number].least_compute(loss.gradient_operations, loss.rows), number)
         for number, loss in zip(members, losses, strict=True)
     )
     if span < least:
         text = (
-            f"seen {span:g} s, but even the fastest clients, {makes[number].name}, take"
+            f"seen {span:g} s, but even the fastest clients, {groups[number].name}, take"
             f" {least:.4g} s for one gradient, so that no reply would ever be in time; give more"
         )
         findings.add(key, text)
@@ -53,42 +53,42 @@ def deadline(scenario: Scenario) -> tuple[str, float]:
     return ("participation.deadline" if participation < inf else ""), participation
 
 
-def check_supplies(makes: Sequence[Make], findings: Findings) -> None:
+def check_supplies(groups: Sequence[BuiltGroup], findings: Findings) -> None:
     """Find batteries that would have to give a finite energy in no time."""
-    for make in makes:
-        rates, draw = make.rates, make.radio.draw
+    for group in groups:
+        rates, draw = group.rates, group.radio.draw
         costs = {"up": (rates.up, draw.energy_up), "down": (rates.down, draw.energy_down)}
         for way, (law, energy) in costs.items():
-            if make.spec.battery is not None and law.constant == inf and energy > 0:
+            if group.spec.battery is not None and law.constant == inf and energy > 0:
                 text = (
-                    f'seen "unlimited" with {energy * 1e9:g} nJ/bit, which {make.name} would draw'
+                    f'seen "unlimited" with {energy * 1e9:g} nJ/bit, which {group.name} would draw'
                     ' from its battery in no time; give a rate, such as "5 Mbit/s"'
                 )
-                findings.add(f"fleet.{make.group}.radio.{way}", text)
+                findings.add(f"fleet.{group.number}.radio.{way}", text)
 
 
-def check_flicker(makes: Sequence[Make], findings: Findings) -> None:
+def check_flicker(groups: Sequence[BuiltGroup], findings: Findings) -> None:
     """Find batteries that a charger fills and the idle power empties without end, at any moment.
 
     A client that only rests lives from its restart level down to its cut-off, and is charged up
     to it again; where that takes less than `FLICKER`, a run would see little else.
     """
-    for make in makes:
-        battery, capacity = make.spec.battery, make.spec.capacity
+    for group in groups:
+        battery, capacity = group.spec.battery, group.spec.capacity
         if battery is None:
             continue
         span, leak = (battery.restarts_at - battery.cutoff) * capacity, battery.leak(capacity)
-        drawn = (make.device.idle + make.radio.idle) / battery.discharge_efficiency + leak
-        offered = make.source.average, make.source.peak
+        drawn = (group.device.idle + group.radio.idle) / battery.discharge_efficiency + leak
+        offered = group.source.average, group.source.peak
         inflows = [battery.charge_efficiency * power for power in offered]
         shortest = min(_cycle(span, inflow, leak, drawn) for inflow in inflows)
         if shortest < FLICKER:
             text = (
-                f"{make.name} would charge from its cut-off to its restart level, and fall back to"
+                f"{group.name} would charge from its cut-off to its restart level, and fall back to"
                 f" it at rest, every {shortest:.3g} s; give more capacity, or a restart level"
                 " further above the cut-off"
             )
-            findings.add(f"fleet.{make.group}.battery", text)
+            findings.add(f"fleet.{group.number}.battery", text)
 
 
 def _cycle(span: float, inflow: float, leak: float, drawn: float) -> float:
@@ -98,15 +98,15 @@ def _cycle(span: float, inflow: float, leak: float, drawn: float) -> float:
     return span / (inflow - leak) + span / (drawn - inflow)
 
 
-def check_cells(scenario: Scenario, makes: Sequence[Make], findings: Findings) -> None:
+def check_cells(scenario: Scenario, groups: Sequence[BuiltGroup], findings: Findings) -> None:
     """Find cells whose broadcast has no one rate, because its listeners follow traces."""
     if scenario.network.broadcast != "cell":
         return
-    for make in makes:
-        if make.rates.down.signal is not None:
+    for group in groups:
+        if group.rates.down.signal is not None:
             text = (
-                f"clients of {make.name} follow a trace each, so a broadcast that all of them hear"
+                f"clients of {group.name} follow a trace each, so a broadcast that all of them hear"
                 " has no one rate; use network.broadcast: unicast, or a constant rate"
             )
-            key = ".down_trace" if "down_trace" in make.radio.traces else ""
-            findings.add(f"fleet.{make.group}.radio{key}", text)
+            key = ".down_trace" if "down_trace" in group.radio.traces else ""
+            findings.add(f"fleet.{group.number}.radio{key}", text)

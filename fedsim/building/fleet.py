@@ -18,11 +18,11 @@ from fedsim.streams import stream
 
 
 @dataclass(frozen=True)
-class Make:
+class BuiltGroup:
     """What the clients of a group have in common.
 
     Attributes:
-        group: its number in the fleet.
+        number: that of the group in the fleet.
         spec: what was written.
         signals: what the traces of its radio say, by their keys.
         rates: of its radio. All traces start at their beginning.
@@ -30,7 +30,7 @@ class Make:
         availability: for all clients, or by their numbers.
     """
 
-    group: int
+    number: int
     spec: Group
     signals: Mapping[str, Steps]
     rates: Rates
@@ -77,7 +77,7 @@ class Make:
             battery=spec.battery,
             source=source,
             availability=availability,
-            group=self.group,
+            group=self.number,
         )
 
     @cached_property
@@ -103,17 +103,19 @@ class Make:
         return rates, _from(self.source, sky) if power else self.source
 
 
-def makes(groups: Sequence[Group], files: Files, findings: Findings) -> tuple[Make, ...]:
-    """Return the makes of a fleet; what is wrong with their files is found."""
+def build_groups(
+    groups: Sequence[Group], files: Files, findings: Findings
+) -> tuple[BuiltGroup, ...]:
+    """Build the groups of a fleet; what is wrong with their files goes to the findings."""
     return tuple(
-        _make(number, group, files, findings, f"fleet.{number}")
+        _built(number, group, files, findings, f"fleet.{number}")
         for number, group in enumerate(groups)
     )
 
 
-def _make(number: int, group: Group, files: Files, findings: Findings, key: str) -> Make:
+def _built(number: int, group: Group, files: Files, findings: Findings, key: str) -> BuiltGroup:
     signals = _signals(group.radio, files, findings, f"{key}.radio")
-    return Make(
+    return BuiltGroup(
         number,
         group,
         signals,

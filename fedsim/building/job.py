@@ -12,9 +12,9 @@ import numpy as np
 from fedsim.algorithms import Algorithm, Concern
 from fedsim.algorithms.step_sizes import resolved
 from fedsim.building.assembly import assemble
+from fedsim.building.deployment import Deployment
 from fedsim.building.evaluation import Evaluation
 from fedsim.building.packing import packer
-from fedsim.building.surroundings import Surroundings
 from fedsim.errors import DataError
 from fedsim.ports import SERVER
 from fedsim.problems import Observer, Problem, Reference
@@ -39,7 +39,7 @@ class Job:
         algorithm: configured for the problem.
         reference: the optimum; None where none is known.
         groups: the groups of the fleet; one of ideal clients where none was written.
-        around: the fleet and the network.
+        deployment: the fleet and the network.
         participation: who is asked.
         observers: what is evaluated every round beside the objective.
         concerns: the conditions of the method's theory that do not hold.
@@ -55,7 +55,7 @@ class Job:
     reference: Reference | None
     concerns: tuple[Concern, ...]
     groups: tuple[Group, ...]
-    around: Surroundings
+    deployment: Deployment
     participation: Participation
     observers: tuple[Observer, ...]
     evaluation: Evaluation
@@ -65,7 +65,7 @@ class Job:
     @property
     def members(self) -> tuple[int, ...]:
         """The number of the group that each client belongs to."""
-        return self.around.members
+        return self.deployment.members
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class Job:
     def setup(self) -> Setup:
         """Everything that the world is made of."""
         oracles = self.evaluation.problem.oracles
-        parts = self.around, self.participation, oracles, self._numerics()
+        parts = self.deployment, self.participation, oracles, self._numerics()
         return assemble(self.scenario, self.seed, *parts)
 
     def _numerics(self) -> Numerics:

@@ -13,7 +13,7 @@ from math import ceil, inf
 import numpy as np
 
 from fedsim.algorithms import Algorithm
-from fedsim.building.fleet import Make
+from fedsim.building.fleet import BuiltGroup
 from fedsim.building.job import Job
 from fedsim.physics.radios.rates import over
 from fedsim.physics.topology import Route, Topology
@@ -32,7 +32,7 @@ class Slowest:
     """The client of a fleet that takes longest for a round at its best.
 
     Attributes:
-        name: of its make.
+        name: of its group.
         seconds: what it takes, as `slowest` adds it up.
     """
 
@@ -53,36 +53,36 @@ def slowest(job: Job) -> Slowest:
     The model goes uncompressed. A link that others use carries theirs as well; a packet is sent as
     often as it is on average; traces and duty cycles are taken in the long run.
     """
-    members, makes, topology, _ = job.around
+    members, groups, topology, _ = job.deployment
     initial = np.zeros(job.problem.dimension)
     bits = Dense.of(initial, job.scenario.wire.values).bits + HEADER_BITS
-    alone = [_on_air(make, bits) for make in makes]
+    alone = [_on_air(group, bits) for group in groups]
     busy = (
         [0.0] * len(members)
         if topology is None
         else _shared(topology, bits, job.participation.asked)
     )
     spans = [
-        _work(job.algorithm, loss, makes[number])
+        _work(job.algorithm, loss, groups[number])
         + alone[number]
-        + shared * makes[number].radio.transmissions
+        + shared * groups[number].radio.transmissions
         for number, loss, shared in zip(members, job.problem.losses, busy, strict=True)
     ]
     last = int(np.argmax(spans))
-    return Slowest(makes[members[last]].name, spans[last])
+    return Slowest(groups[members[last]].name, spans[last])
 
 
-def _work(algorithm: Algorithm, loss: LocalLoss, make: Make) -> float:
+def _work(algorithm: Algorithm, loss: LocalLoss, group: BuiltGroup) -> float:
     """Return the seconds of that work: of gradients of so many samples."""
     samples = algorithm.samples_per_round(loss.rows)
-    return make.device.seconds(loss.gradient_operations * samples / loss.rows, samples)
+    return group.device.seconds(loss.gradient_operations * samples / loss.rows, samples)
 
 
-def _on_air(make: Make, bits: int) -> float:
+def _on_air(group: BuiltGroup, bits: int) -> float:
     """Return the seconds in which a client's own radio takes a message in, and sends one."""
-    radio = make.radio
+    radio = group.radio
     framed = bits + radio.packaging.bits(bits)
-    ways = sum(law.seconds(bits, framed) for law in (make.rates.down, make.rates.up))
+    ways = sum(law.seconds(bits, framed) for law in (group.rates.down, group.rates.up))
     waits = 2 * (radio.latency + radio.connection.promotion_time)
     return ways * radio.transmissions + waits
 

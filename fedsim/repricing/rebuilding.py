@@ -10,11 +10,11 @@ import numpy as np
 
 from fedsim.building.assembly import assemble
 from fedsim.building.closing import closing
+from fedsim.building.deployment import Deployment, deploy
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
 from fedsim.building.job import facts_of
 from fedsim.building.policies import policy_of
-from fedsim.building.surroundings import Surroundings, surroundings
 from fedsim.errors import RepricingError
 from fedsim.ports import Array, ClientId, Packer, node_name
 from fedsim.protocol.participation import Participation
@@ -39,7 +39,7 @@ class Repricing:
         original: the run whose decisions it takes.
         variant: the changed scenario.
         groups: of its fleet.
-        around: its fleet and network.
+        deployment: its fleet and network.
         policy: who is asked.
         tape: what was said and done.
     """
@@ -47,7 +47,7 @@ class Repricing:
     original: Original
     variant: Variant
     groups: tuple[Group, ...]
-    around: Surroundings
+    deployment: Deployment
     policy: Participation
     tape: Tape
 
@@ -59,7 +59,7 @@ class Repricing:
     @property
     def members(self) -> Sequence[int]:
         """The number of the group that each client belongs to."""
-        return self.around.members
+        return self.deployment.members
 
     @property
     def opening(self) -> str:
@@ -117,7 +117,9 @@ class Repricing:
             packer_down=_no_packer,
         )
         oracles = [nobody] * len(self.members)
-        return assemble(self.variant.scenario, self.seed, self.around, self.policy, oracles, played)
+        return assemble(
+            self.variant.scenario, self.seed, self.deployment, self.policy, oracles, played
+        )
 
     def _refusal(self, text: str, number: int, client: ClientId | None) -> RepricingError:
         """Return the error of a world that does not follow the tape."""
@@ -148,12 +150,12 @@ def rebuilt(original: Original, variant: Variant, tape: Tape, folder: Path) -> R
     """
     scenario, findings = variant.scenario, Findings(variant)
     groups = scenario.fleet or (Group(count=len(original.samples)),)
-    around = surroundings(scenario, groups, Files(folder), findings)
+    deployment = deploy(scenario, groups, Files(folder), findings)
     policy = policy_of(scenario, original.samples, findings)
-    policy = closing(scenario, around.makes, policy, findings, _no_patience)
+    policy = closing(scenario, deployment.groups, policy, findings, _no_patience)
     _check_gap(scenario, original, findings)
     findings.settle()
-    return Repricing(original, variant, groups, around, policy, tape)
+    return Repricing(original, variant, groups, deployment, policy, tape)
 
 
 def _check_gap(scenario: Scenario, original: Original, findings: Findings) -> None:

@@ -43,7 +43,7 @@ class Campaign:
         )
 
     @property
-    def errands(self) -> list[tuple[int, int]]:
+    def numbered(self) -> list[tuple[int, int]]:
         """The number of the variant and the seed of each run.
 
         Seed by seed: the variants share the data of a seed, which is then built once.
@@ -69,7 +69,7 @@ class Campaign:
 
     def in_turn(self, builder: Builder, watch: Watch) -> tuple[Path, ...]:
         """Make the runs one after the other, and return their folders."""
-        for number, seed in self.errands:
+        for number, seed in self.numbered:
             self.make(builder, number, seed, watch)
         return self.folders
 
@@ -90,7 +90,7 @@ class Campaign:
         )
         with pool as taking:
             with postponed():  # else an interrupt could leave a process half begun
-                futures = [taking.submit(_make, pickled, *errand) for errand in self.errands]
+                futures = [taking.submit(_make, pickled, *run) for run in self.numbered]
             try:
                 for future in as_completed(futures):
                     future.result()

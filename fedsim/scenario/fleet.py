@@ -1,4 +1,4 @@
-"""The fleet: groups of clients of one make."""
+"""The fleet: groups of clients with one device and one radio."""
 
 from collections.abc import Iterator
 from math import isinf
@@ -16,7 +16,7 @@ from fedsim.physics.radios import AnyRadio
 
 
 class Group(Spec):
-    """Clients of one make."""
+    """Clients that have the same device, radio, battery and availability."""
 
     count: int = Field(default=1, ge=1, description="how many clients")
     device: AnyDevice = as_written("ideal", "a preset, or a block that starts from one")

@@ -58,7 +58,10 @@ def test_clients_of_a_group_share_their_models_and_carry_its_number(tmp_path: Pa
     built = job(tmp_path, fleet=fleet)
     assert built.members == (0, 0, 1, 1, 1)
     assert [member.group for member in built.setup.fleet] == [0, 0, 1, 1, 1]
-    assert [make.name for make in built.around.makes] == ["pi-4 over ideal", "pi-5 over wifi"]
+    assert [group.name for group in built.deployment.groups] == [
+        "pi-4 over ideal",
+        "pi-5 over wifi",
+    ]
     first, second = built.setup.fleet[2:4]
     assert first.radio is second.radio
     assert first.oracle is not second.oracle

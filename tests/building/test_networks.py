@@ -17,7 +17,7 @@ from tests.building.plans import found, job, plan
 
 
 def built(folder: Path, **network: Any) -> Topology:
-    made = job(folder, network=network).around.topology
+    made = job(folder, network=network).deployment.topology
     assert made is not None
     return made
 

@@ -102,13 +102,13 @@ def peers(**keys: Any) -> dict[str, Any]:
 
 
 def test_a_network_is_what_its_class_says(tmp_path: Path) -> None:
-    assert built(tmp_path, network=own("star")).around.topology == star(4, uplink=2e6)
+    assert built(tmp_path, network=own("star")).deployment.topology == star(4, uplink=2e6)
 
 
 def test_a_network_may_read_a_file_of_edges(tmp_path: Path) -> None:
     lines = [f"server,client-{n},{n + 1} Mbit/s" for n in range(4)]
     (tmp_path / "net.csv").write_text("source,target,rate\n" + "\n".join(lines))
-    links = built(tmp_path, network=own("net.csv")).around.topology
+    links = built(tmp_path, network=own("net.csv")).deployment.topology
     assert links is not None
     assert [links.links[way.links[0]].capacity.peak for way in links.up] == [1e6, 2e6, 3e6, 4e6]
 
@@ -127,10 +127,10 @@ def test_links_that_lead_nowhere(made: str, said: str, tmp_path: Path) -> None:
 
 
 def test_a_trace_is_what_its_class_says(tmp_path: Path) -> None:
-    (make,) = built(
+    (only,) = built(
         tmp_path, fleet=group(radio={"kind": "lte", "up_trace": {"kind": "beat"}})
-    ).around.makes
-    signal = make.rates.up.signal
+    ).deployment.groups
+    signal = only.rates.up.signal
     assert signal is not None
     assert (signal.at(0.0), signal.at(1.5), signal.peak) == (1e6, 2e6, 2e6)
 
@@ -142,7 +142,7 @@ def test_a_trace_that_is_none(period: float, said: str, tmp_path: Path) -> None:
 
 
 def test_neighbours_are_those_that_a_class_says(tmp_path: Path) -> None:
-    overlay = built(tmp_path, **peers(kind="odd", made="path")).around.overlay
+    overlay = built(tmp_path, **peers(kind="odd", made="path")).deployment.overlay
     assert overlay is not None
     assert overlay.neighbours == ((1,), (0, 2), (1, 3), (2,))
 
@@ -178,7 +178,7 @@ GRAPHML = """<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
 )
 def test_neighbours_may_stand_in_a_file(name: str, content: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content)
-    overlay = built(tmp_path, **peers(kind="edges", path=name)).around.overlay
+    overlay = built(tmp_path, **peers(kind="edges", path=name)).deployment.overlay
     assert overlay is not None
     assert overlay.neighbours == ((1,), (0, 2), (1, 3), (2,))
 

@@ -1,4 +1,4 @@
-"""Surroundings: the clients' parts and the links between them, which need no data."""
+"""Deployment: the clients' parts and the links between them, which need no data."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 from fedsim.building.feasibility import check_cells, check_flicker, check_supplies
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
-from fedsim.building.fleet import Make, makes
+from fedsim.building.fleet import BuiltGroup, build_groups
 from fedsim.building.network import topology
 from fedsim.errors import DataError
 from fedsim.physics.overlay import Overlay
@@ -15,29 +15,29 @@ from fedsim.scenario import Group, Scenario
 from fedsim.streams import stream
 
 
-class Surroundings(NamedTuple):
+class Deployment(NamedTuple):
     """What a method runs in.
 
     Attributes:
         members: the number of the group that each client belongs to.
-        makes: the models of the groups.
+        groups: what the clients of each group have in common.
         topology: the links between clients and server; None only where a graph is wrong.
         overlay: who speaks to whom among peers; None where there is a server.
     """
 
     members: tuple[int, ...]
-    makes: tuple[Make, ...]
+    groups: tuple[BuiltGroup, ...]
     topology: Topology | None
     overlay: Overlay | None = None
 
 
-def surroundings(
+def deploy(
     scenario: Scenario,
     groups: Sequence[Group],
     files: Files,
     findings: Findings,
     seed: int = 0,
-) -> Surroundings:
+) -> Deployment:
     """Build fleet and network.
 
     Args:
@@ -47,14 +47,14 @@ def surroundings(
         findings: takes what is wrong.
         seed: of graphs that are drawn.
     """
-    fleet = makes(groups, files, findings)
-    members = tuple(make.group for make in fleet for _ in range(make.spec.count))
+    fleet = build_groups(groups, files, findings)
+    members = tuple(group.number for group in fleet for _ in range(group.spec.count))
     names = [fleet[number].name for number in members]
     links = topology(scenario.network, names, files, findings)
     check_cells(scenario, fleet, findings)
     check_supplies(fleet, findings)
     check_flicker(fleet, findings)
-    return Surroundings(
+    return Deployment(
         members, fleet, links, _overlay(scenario, len(members), files, findings, seed)
     )
 

@@ -27,7 +27,7 @@ import numpy as np
 from fedsim.physics.radios import Constant
 from fedsim.physics.topology import Topology, star, tree
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.courses import Sharing, courses, delay
+from fedsim.sim.network.bearers import Sharing, bearers, delay
 
 HERE = Path(__file__).resolve().parent
 TABLE = HERE / "arrivals.csv"
@@ -123,7 +123,7 @@ def _message(rng: np.random.Generator, lane: int, spread: float) -> Message:
 def by_fedsim(one: Platform, model: Sharing) -> list[float]:
     """Return when each message has arrived, s."""
     calendar, arrived = Calendar(), [-1.0] * len(one.messages)
-    up, down = courses(
+    up, down = bearers(
         calendar,
         one.topology,
         [Constant(rate) for rate in one.rates[: one.clients]],
@@ -136,8 +136,8 @@ def by_fedsim(one: Platform, model: Sharing) -> list[float]:
         arrived[number] = calendar.now
 
     def begin(number: int, message: Message) -> None:
-        course = (*up, *down)[message.lane]
-        course.start(8.0 * message.size, one.rates[message.lane], arrive, number)
+        bearer = (*up, *down)[message.lane]
+        bearer.start(8.0 * message.size, one.rates[message.lane], arrive, number)
 
     for number, message in enumerate(one.messages):
         calendar.at(message.start + delay(one.lag(message.lane), model), begin, number, message)

@@ -11,7 +11,7 @@ import numpy as np
 from fedsim.errors import RepricingError
 from fedsim.ports import SILENCE, Array, Client, ClientId, Message, Server, Silence, Work
 from fedsim.repricing.tape import Tape
-from fedsim.sim.stage import ENDED
+from fedsim.sim.main_task import ENDED
 
 _NOTHING = np.zeros(0)
 

@@ -21,7 +21,7 @@ from fedsim.record.parts import read_table
 from fedsim.record.read import read_run
 from fedsim.record.rounds import COLUMNS
 from fedsim.record.schema import NO_PEER
-from fedsim.sim.stage import ENDED
+from fedsim.sim.main_task import ENDED
 
 _BROKEN = ("late", "lost", "skipped", "offline", "depleted", "abandoned")
 """The events of a run in which the time has decided something."""

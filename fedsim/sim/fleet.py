@@ -15,8 +15,8 @@ from fedsim.record.ledger import NO_STORES, Stores
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.bearers import Bearer, bearers, delay
 from fedsim.sim.network.cells import CellNetwork
-from fedsim.sim.network.courses import Course, courses, delay
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.peers import PeerNetwork, Ways
 from fedsim.sim.network.transport import Network
@@ -68,7 +68,7 @@ class Fleet:
         # Among peers a lane is a radio alone: the links depend on whom a message is for.
         links = setup.topology if setup.overlay is None else None
         self._routes = links or star(len(roster))
-        self._courses = self._chosen()
+        self._bearers = self._chosen()
 
     def _processor(self, client: ClientId) -> Processor:
         return Processor(self._roster[client].device, self._calendar, self.supplies.get(client))
@@ -88,12 +88,12 @@ class Fleet:
         store = Store(battery, member.capacity, member.source, threshold)
         return Supply(self._calendar, store, _idle(member), partial(self.presence.crossed, client))
 
-    def _chosen(self) -> tuple[Sequence[Course], Sequence[Course]]:
-        """Return the courses of the uplinks and the downlinks."""
+    def _chosen(self) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
+        """Return the bearers of the uplinks and the downlinks."""
         setup, kinds = self._setup, self._kinds
         # Under LV08 every radio is a link of the network, in which it has its own trace.
         alike = Runs.of(self._roster) if setup.sharing == "lv08" else kinds
-        return courses(
+        return bearers(
             self._calendar,
             self._routes,
             alike.map(lambda member: member.rates.up),
@@ -119,14 +119,14 @@ class Fleet:
         return Lane(
             client,
             radio,
-            self._courses[0 if up else 1][client],
+            self._bearers[0 if up else 1][client],
             # Both directions draw from a stream of one name: shadow and fading are the place's.
             rate,
             rate.carrier(partial(rng, "channel", client)),
             loss.process(rng("loss", client, way)) if loss.mean else None,
             delay(latency, self._setup.sharing),
             up=up,
-            mortal=not self.presence.immortal(client),
+            may_leave=not self.presence.never_leaves(client),
         )
 
     def _watched(self) -> Runs[bool]:

@@ -12,11 +12,11 @@ from fedsim.protocol.peer import PeerEnd
 from fedsim.protocol.stopping import RunStopped
 from fedsim.record.rounds import Traffic
 from fedsim.sim.fleet import Fleet
+from fedsim.sim.main_task import ENDED
 from fedsim.sim.node import SimNode
 from fedsim.sim.observer import Observer
 from fedsim.sim.peer_rounds import PeerRounds
 from fedsim.sim.setup import PeerMethod, Setup
-from fedsim.sim.stage import ENDED
 
 
 class Peers:
@@ -155,8 +155,8 @@ class Peers:
         for other in self._nodes:
             other.lose(node)
         if not self._there:
-            hopeless = self._presence.hopeless(sorted(self._lost)) if self._lost else ENDED
-            self._finish(hopeless or "every node has ended or is gone")
+            gone = self._presence.why_gone(sorted(self._lost)) if self._lost else ENDED
+            self._finish(gone or "every node has ended or is gone")
 
     def _ended(self, node: ClientId, task: asyncio.Task[None]) -> None:
         """Take note that a node's coroutine has ended, whyever."""

@@ -82,7 +82,7 @@ class Presence:
             self.dead += 1
             self._rest.switch_off(client, 0.0)
 
-    def immortal(self, client: ClientId) -> bool:
+    def never_leaves(self, client: ClientId) -> bool:
         """Say whether a client never has to break off."""
         return client not in self._mortal
 
@@ -173,13 +173,13 @@ class Presence:
     async def change(self) -> None:
         """Wait until anything of this has changed."""
         self._news = news = asyncio.get_running_loop().create_future()
-        self._calendar.hopes += 1
+        self._calendar.background_waits += 1
         try:
             await news
         finally:
-            self._calendar.hopes -= 1
+            self._calendar.background_waits -= 1
 
-    def hopeless(self, clients: Sequence[ClientId]) -> str:
+    def why_gone(self, clients: Sequence[ClientId]) -> str:
         """Return why none of these clients will ever take part again; empty if one may."""
         reasons: dict[str, int] = {}
         for client in clients:

@@ -129,7 +129,7 @@ class SimServer:
             if cohort is not None:
                 self._write_cohort(cohort)
                 return cohort
-            if reason := self._presence.hopeless(wanted):
+            if reason := self._presence.why_gone(wanted):
                 raise RunStopped(reason)
             await self._presence.change()
         return Cohort(wanted)

@@ -14,11 +14,11 @@ from fedsim.record.rounds import Traffic
 from fedsim.sim.client import SimClient
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
+from fedsim.sim.main_task import MainTask
 from fedsim.sim.observer import Observer
 from fedsim.sim.on_demand import OnDemand
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Method, Setup
-from fedsim.sim.stage import Stage
 
 
 class Star:
@@ -61,8 +61,8 @@ class Star:
         )
         self.network.prepare(fleet.supplies)
         self._method = cast("Method", setup.algorithm)
-        self._stage = Stage(self._method, self.server, self.clients)
-        self.run, self.stop = self._stage.run, self._stage.stop
+        self._main_task = MainTask(self._method, self.server, self.clients)
+        self.run, self.stop = self._main_task.run, self._main_task.stop
 
     def _make_server(self, setup: Setup) -> SimServer:
         return SimServer(
@@ -99,8 +99,8 @@ class Star:
             carriage=setup.carriage,
         )
         equipment = self._fleet.equipment(number, self._looks)
-        client = SimClient(end, self.network, equipment, self._method.handle, self._stage.fail)
-        if self._stage.over:
+        client = SimClient(end, self.network, equipment, self._method.handle, self._main_task.fail)
+        if self._main_task.over:
             client.end()
         return client
 

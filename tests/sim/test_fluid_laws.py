@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedsim.physics.signals import Signal, Steps
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network import pooling
+from fedsim.sim.network import contention
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.pipes import Flow
 
@@ -132,7 +132,7 @@ def test_it_does_not_matter_when_it_is_looked_at_whether_a_pool_has_fallen_apart
     offers: list[Transfer], capacities: list[Rate]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pooling, "YOUNG", 1)
+        patch.setattr(contention, "YOUNG", 1)
         seen = Offered(offers, capacities, watched=False)
         seen.env.run()
     _close(seen, run(offers, capacities))

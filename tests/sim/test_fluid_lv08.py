@@ -10,7 +10,7 @@ import pytest
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Topology, routed, star
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.courses import courses, delay
+from fedsim.sim.network.bearers import bearers, delay
 from tests.sim.radios import law
 
 MEGABIT, KILOBYTE = 1e6, 8e3
@@ -35,7 +35,7 @@ def spans(
     def end(key: tuple[int, bool]) -> None:
         passed[key] = calendar.now
 
-    ups, downs = courses(
+    ups, downs = bearers(
         calendar,
         topology,
         [law(radios[0])] * clients,
@@ -44,8 +44,8 @@ def spans(
         radio_latency=[latency] * clients,
     )
     for (client, up), bits in messages.items():
-        course, cap = (ups, radios[0]) if up else (downs, radios[1])
-        course[client].start(bits, law(cap).peak, end, (client, up))
+        bearer, cap = (ups, radios[0]) if up else (downs, radios[1])
+        bearer[client].start(bits, law(cap).peak, end, (client, up))
     calendar.run()
     return passed
 

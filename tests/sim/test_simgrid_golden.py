@@ -31,7 +31,7 @@ def table() -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("model", ["fluid", "lv08"])
-@pytest.mark.parametrize("general", [False, True], ids=["cheapest course", "fluid network"])
+@pytest.mark.parametrize("general", [False, True], ids=["cheapest bearer", "fluid network"])
 def test_messages_arrive_when_simgrid_says(
     study: ModuleType, table: pd.DataFrame, model: str, general: bool
 ) -> None:

@@ -72,7 +72,7 @@ class Calendar(simpy.Environment):
     Attributes:
         background: timers in the heap that go on whether or not anybody works: batteries, and
             clients that come and go. Whoever sets one counts it.
-        hopes: who waits for nothing but what such timers may bring.
+        background_waits: how many tasks wait for what only such timers may bring.
     """
 
     # Of (time, priority, serial, event or timer), or with a callback and its argument.
@@ -84,7 +84,7 @@ class Calendar(simpy.Environment):
         super().__init__(0.0)
         self._cancelled = 0
         self.background = 0
-        self.hopes = 0
+        self.background_waits = 0
 
     def call(
         self,
@@ -139,7 +139,7 @@ class Calendar(simpy.Environment):
         Raises:
             EmptySchedule: nothing else will ever happen, and nobody waits for its like.
         """
-        if not self.hopes and len(self._queue) - self._cancelled <= self.background:
+        if not self.background_waits and len(self._queue) - self._cancelled <= self.background:
             raise EmptySchedule
 
     def step_until(self, ready: Sized) -> None:

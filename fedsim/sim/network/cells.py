@@ -14,7 +14,7 @@ from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, LOST
-from fedsim.sim.network.passages import Transfer
+from fedsim.sim.network.timed import Transfer
 from fedsim.sim.network.transport import MakeLane, Network
 from fedsim.sim.on_demand import Runs
 from fedsim.sim.setup import Member
@@ -122,11 +122,11 @@ class CellNetwork(Network):
         slowest = min(terms, key=itemgetter(0))
         rate = slowest.cap
         cell.rest = slowest.rest
-        cell.transfer = first.course.start(bits, rate, self._end, cell)
+        cell.transfer = first.bearer.start(bits, rate, self._end, cell)
         self._follow(first.client, lanes)
         for lane in lanes:
             if not lane.radio.detached:
-                lane.radio.begin(DOWN, rate if first.course.open else 0.0, slowest.share)
+                lane.radio.begin(DOWN, rate if first.bearer.open else 0.0, slowest.share)
 
     def _end(self, cell: Cell) -> None:
         """Hand over the broadcast to all who still listen, and start the next one."""

@@ -8,8 +8,8 @@ from fedsim.physics.radios import RateLaw
 from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Discipline
 from fedsim.sim.engine.calendar import SETTLE, Calendar
+from fedsim.sim.network.contention import ContendedFlows
 from fedsim.sim.network.pipes import Flow, Link, Path, Pipe, Slots, Turns
-from fedsim.sim.network.pooling import Pools
 from fedsim.sim.network.shared import Changed, Finished
 
 
@@ -31,7 +31,7 @@ class Fluid:
         self._fresh: list[Flow] = []
         self._strained: list[Pipe] = []
         self._news: list[tuple[Flow, float]] = []
-        self._pools = Pools(calendar, self._wake, self._run, self._end)
+        self._pools = ContendedFlows(calendar, self._wake, self._run, self._end)
 
     @property
     def now(self) -> float:

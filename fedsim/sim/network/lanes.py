@@ -8,8 +8,8 @@ from fedsim.physics.packet_loss import LossProcess, repeat
 from fedsim.physics.radios import Carrier, RateLaw
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.envelope import Envelope
-from fedsim.sim.network.courses import Course
-from fedsim.sim.network.passages import Transfer
+from fedsim.sim.network.bearers import Bearer
+from fedsim.sim.network.timed import Transfer
 from fedsim.sim.power.radio import Radio
 
 Receive = Callable[[ClientId, Envelope], None]
@@ -21,13 +21,13 @@ class Lane:
 
     Attributes:
         sender, receiver: its ends.
-        mortal: whether its client may have to break off.
+        may_leave: whether its client may have to break off.
         cap: the rate of every message where it is always the same, else None.
         varies: whether the rate follows something while a message is under way.
         packets: how messages are cut up.
         framing: the same where it adds something, else None.
-        plain: whether a message needs nothing but its latency and its course.
-        quick: whether not even a course, but one timer.
+        plain: whether a message needs nothing but its latency and its bearer.
+        quick: whether not even a bearer, but one timer.
         instant: whether it needs not even that, for taking no time at all.
         free_at: until when the sender must keep silent.
         current: the message under way, if any.
@@ -35,17 +35,17 @@ class Lane:
         framing_bits: what the transport adds to it.
         again_bits: what is sent again of it.
         doomed: whether a packet of it is lost for good.
-        transfer: its course, once its bits flow on one.
+        transfer: its bearer, once its bits flow on one.
         turn: counts messages; what was scheduled for an earlier one is stale.
     """
 
     __slots__ = (
         "again_bits",
+        "bearer",
         "began",
         "cap",
         "carrier",
         "client",
-        "course",
         "current",
         "doomed",
         "framing",
@@ -53,7 +53,7 @@ class Lane:
         "free_at",
         "instant",
         "latency",
-        "mortal",
+        "may_leave",
         "packets",
         "plain",
         "process",
@@ -74,14 +74,14 @@ class Lane:
         self,
         client: ClientId,
         radio: Radio,
-        course: Course,
+        bearer: Bearer,
         rate: RateLaw,
         carrier: Carrier,
         process: LossProcess | None,
         latency: float,
         *,
         up: bool,
-        mortal: bool,
+        may_leave: bool,
     ) -> None:
         self.client = client
         self.up = up
@@ -94,8 +94,8 @@ class Lane:
         self.packets = packets = radio.law.packaging
         self.framing = packets if packets.overhead else None
         self.plain = self.cap is not None and process is None and radio.detached
-        self.mortal = mortal
-        self.lead(course, latency)
+        self.may_leave = may_leave
+        self.lead(bearer, latency)
         self.queue: deque[Envelope] = deque()
         self.free_at = 0.0
         self.rest = 0.0
@@ -108,11 +108,11 @@ class Lane:
         self.turn = 0
         self.receive: Receive
 
-    def lead(self, course: Course, latency: float) -> None:
-        """Take this course from the next message on, after this latency, s."""
-        self.course = course
+    def lead(self, bearer: Bearer, latency: float) -> None:
+        """Take this bearer from the next message on, after this latency, s."""
+        self.bearer = bearer
         self.latency = latency
-        self.quick = self.plain and course.open and not self.mortal
+        self.quick = self.plain and bearer.open and not self.may_leave
         self.instant = self.quick and self.cap == inf and latency == 0.0
 
     def messages(self) -> list[Envelope]:
@@ -143,8 +143,8 @@ class Lane:
             raise RuntimeError("a lane without a message was started")
         framed = envelope.bits + self.framing_bits
         cap, share, self.rest = self.carrier.terms(envelope.bits, framed, round_number)
-        self.transfer = self.course.start(framed + self.again_bits, cap, finished, self)
-        told = self.varies or not self.course.open
+        self.transfer = self.bearer.start(framed + self.again_bits, cap, finished, self)
+        told = self.varies or not self.bearer.open
         return 0.0 if told else cap, share
 
     def passed(self, now: float) -> float:

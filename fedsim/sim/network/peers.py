@@ -17,7 +17,7 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.courses import Course, FluidCourse, OwnLaw, RateChanged
+from fedsim.sim.network.bearers import Bearer, FluidBearer, OwnLaw, RateChanged
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, LOST, Manifest
@@ -74,16 +74,16 @@ class Ways:
         self._changed = changed
         self._own = own
         self._links: dict[int, Link] = {}
-        self._known: dict[tuple[ClientId, ClientId], tuple[Course | None, float]] = {}
+        self._known: dict[tuple[ClientId, ClientId], tuple[Bearer | None, float]] = {}
 
-    def way(self, sender: ClientId, receiver: ClientId) -> tuple[Course | None, float]:
-        """Return the course over the links and their latency, s; None where no link binds."""
+    def way(self, sender: ClientId, receiver: ClientId) -> tuple[Bearer | None, float]:
+        """Return the bearer over the links and their latency, s; None where no link binds."""
         pair = sender, receiver
         if pair not in self._known:
             self._known[pair] = self._made(sender, receiver)
         return self._known[pair]
 
-    def _made(self, sender: ClientId, receiver: ClientId) -> tuple[Course | None, float]:
+    def _made(self, sender: ClientId, receiver: ClientId) -> tuple[Bearer | None, float]:
         if self._topology is None:
             return None, 0.0
         route = self._topology.between(sender, receiver)
@@ -92,7 +92,7 @@ class Ways:
         path = self._fluid.path([self._link(number) for number in route.links])
         told = self._told(sender) if self._watched[sender] else None
         signal = self._own(sender, True).signal  # noqa: FBT003 - by its uplink
-        return FluidCourse(self._fluid, path, told, signal), route.latency
+        return FluidBearer(self._fluid, path, told, signal), route.latency
 
     def _told(self, sender: ClientId) -> Changed:
         return lambda _, rate: self._changed(sender, True, rate)  # noqa: FBT003
@@ -183,7 +183,7 @@ class PeerNetwork(Network):
         super().__init__(calendar, lane, log, traffic)
         self.books = PeerManifest(calendar, log)
         self._ways = ways
-        self._alone: dict[ClientId, tuple[Course, float]] = {}  # the uplinks, as they were made
+        self._alone: dict[ClientId, tuple[Bearer, float]] = {}  # the uplinks, as they were made
         self._arrived: Sequence[Arrived] = ()
         self._gone: set[ClientId] = set()
 
@@ -202,9 +202,9 @@ class PeerNetwork(Network):
     def _queue(self, lane: Lane, envelope: Envelope) -> None:
         """Start a message, at once where its lane is free."""
         if lane.up and lane.current is None:
-            course, latency = self._ways.way(lane.client, _parcel(envelope).receiver)
-            own, least = self._alone.setdefault(lane.client, (lane.course, lane.latency))
-            lane.lead(own if course is None else course, least + latency)
+            bearer, latency = self._ways.way(lane.client, _parcel(envelope).receiver)
+            own, least = self._alone.setdefault(lane.client, (lane.bearer, lane.latency))
+            lane.lead(own if bearer is None else bearer, least + latency)
         super()._queue(lane, envelope)
 
     def _hand_on(self, _: ClientId, envelope: Envelope) -> None:

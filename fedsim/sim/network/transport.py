@@ -132,7 +132,7 @@ class Network:
                 continue
             if lane.plain and lane.cap is not None:
                 bits = lane.current.bits + lane.framing_bits
-                lane.transfer = lane.course.start(bits, lane.cap, self._arrive_plainly, lane)
+                lane.transfer = lane.bearer.start(bits, lane.cap, self._arrive_plainly, lane)
             else:
                 self._start(lane)
 

@@ -1,4 +1,4 @@
-"""Courses: which one a lane gets, and that all of them say the same."""
+"""Bearers: which one a lane gets, and that all of them say the same."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from fedsim.physics.signals import Signal, Steps
 from fedsim.physics.topology import Topology, routed, star, tree
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.courses import (
-    Course,
-    FairCourse,
-    FluidCourse,
-    courses,
+from fedsim.sim.network.bearers import (
+    Bearer,
+    FairBearer,
+    FluidBearer,
+    bearers,
     delay,
 )
-from fedsim.sim.network.passages import OpenCourse, Transfer
+from fedsim.sim.network.timed import OpenBearer, Transfer
 from tests.sim.links import varying
 from tests.sim.radios import law, peak
 
@@ -39,8 +39,8 @@ class Sent:
     cap: Rate
 
 
-class Courses:
-    """The courses of a fleet, and what becomes of messages on them.
+class Bearers:
+    """The bearers of a fleet, and what becomes of messages on them.
 
     Attributes:
         ended: when each message has passed, by its number, in the order of the ends.
@@ -59,7 +59,7 @@ class Courses:
         self.ended: dict[int, float] = {}
         self.told: list[tuple[float, int, bool, float]] = []
         downs = downs or [inf] * len(ups)
-        self.up, self.down = courses(
+        self.up, self.down = bearers(
             self.env,
             topology,
             list(map(law, ups)),
@@ -80,20 +80,20 @@ class Courses:
         return self.ended
 
     def _start(self, message: Sent, number: int) -> None:
-        self.course(message).start(message.bits, peak(message.cap), self._end, number)
+        self.bearer(message).start(message.bits, peak(message.cap), self._end, number)
 
-    def course(self, message: Sent) -> Course:
+    def bearer(self, message: Sent) -> Bearer:
         return (self.up if message.up else self.down)[message.client]
 
     def _end(self, number: int) -> None:
         self.ended[number] = self.env.now
 
 
-def kinds(chosen: Courses) -> list[type[Course]]:
-    return [type(course) for course in (*chosen.up, *chosen.down)]
+def kinds(chosen: Bearers) -> list[type[Bearer]]:
+    return [type(bearer) for bearer in (*chosen.up, *chosen.down)]
 
 
-OPEN, FAIR, FLUID = OpenCourse, FairCourse, FluidCourse
+OPEN, FAIR, FLUID = OpenBearer, FairBearer, FluidBearer
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ OPEN, FAIR, FLUID = OpenCourse, FairCourse, FluidCourse
         (tree(4, 2, rate=3.0, uplink=9.0), [FAIR] * 8),
     ],
 )
-def test_a_lane_gets_the_cheapest_course(topology: Topology, expected: list[type[Course]]) -> None:
+def test_a_lane_gets_the_cheapest_bearer(topology: Topology, expected: list[type[Bearer]]) -> None:
     radios = [2.0] * len(topology.up)
-    chosen = Courses(topology, radios, radios)
+    chosen = Bearers(topology, radios, radios)
     assert kinds(chosen) == expected
-    assert [course.open for course in (*chosen.up, *chosen.down)] == [
+    assert [bearer.open for bearer in (*chosen.up, *chosen.down)] == [
         kind is OPEN for kind in expected
     ]
 
@@ -130,18 +130,18 @@ def test_a_lane_gets_the_cheapest_course(topology: Topology, expected: list[type
 def test_a_fair_link_alone_is_for_constant_lanes_that_nobody_watches(
     ups: list[Rate], watched: list[bool]
 ) -> None:
-    assert kinds(Courses(star(2, uplink=3.0), ups, [1.0, 1.0], watched))[:2] == [FLUID, FLUID]
+    assert kinds(Bearers(star(2, uplink=3.0), ups, [1.0, 1.0], watched))[:2] == [FLUID, FLUID]
 
 
 def test_both_directions_may_meet_at_a_link() -> None:
     graph = nx.Graph([("server", "client-0", {"rate": 3.0, "duplex": "half"})])
-    chosen = Courses(routed(graph, 1), [2.0], [2.0])
+    chosen = Bearers(routed(graph, 1), [2.0], [2.0])
     assert kinds(chosen) == [FAIR, FAIR]
     assert chosen.send(Sent(0, 0, True, 3.0, 2.0), Sent(0, 0, False, 6.0, 2.0)) == {0: 2.0, 1: 3.5}
 
 
-def test_an_open_course_is_the_radio_and_nothing_else() -> None:
-    chosen = Courses(star(2), [2.0, TRACE], [inf, inf])
+def test_an_open_bearer_is_the_radio_and_nothing_else() -> None:
+    chosen = Bearers(star(2), [2.0, TRACE], [inf, inf])
     assert chosen.send(
         Sent(0.5, 0, True, 3.0, 1.5),
         Sent(0.5, 0, False, 3.0, inf),
@@ -155,15 +155,15 @@ def test_an_open_course_is_the_radio_and_nothing_else() -> None:
     "cap", [3.0, Steps([0, 1], [1.0, 5.0], period=2)], ids=["constant", "trace"]
 )
 @pytest.mark.parametrize("watched", [(), [True]], ids=["unwatched", "watched"])
-def test_what_is_broken_off_on_an_open_course_leaves_its_bits(
+def test_what_is_broken_off_on_an_open_bearer_leaves_its_bits(
     cap: Rate, watched: list[bool]
 ) -> None:
-    chosen = Courses(star(1), [cap], [1.0], watched)
-    course, begun, seen = chosen.up[0], list[Transfer](), list[float]()
+    chosen = Bearers(star(1), [cap], [1.0], watched)
+    bearer, begun, seen = chosen.up[0], list[Transfer](), list[float]()
 
     def start() -> None:
         begun.extend(
-            course.start(bits, peak(cap), chosen._end, n) for n, bits in enumerate((6.0, 12.0))
+            bearer.start(bits, peak(cap), chosen._end, n) for n, bits in enumerate((6.0, 12.0))
         )
 
     def look() -> None:
@@ -181,7 +181,7 @@ def test_what_is_broken_off_on_an_open_course_leaves_its_bits(
 
 
 def test_a_trace_is_told_to_whoever_watches() -> None:
-    chosen = Courses(star(1), [TRACE], [1.0], [True])
+    chosen = Bearers(star(1), [TRACE], [1.0], [True])
     assert chosen.send(Sent(0.5, 0, True, 6.0, TRACE)) == {0: 2.5}
     assert chosen.told == [
         (0.5, 0, True, 2.0),
@@ -192,7 +192,7 @@ def test_a_trace_is_told_to_whoever_watches() -> None:
 
 
 def test_of_a_shared_link_only_those_are_told_who_are_watched() -> None:
-    chosen = Courses(star(2, uplink=4.0), [4.0, 4.0], watched=[False, True])
+    chosen = Bearers(star(2, uplink=4.0), [4.0, 4.0], watched=[False, True])
     chosen.send(Sent(0, 0, True, 2.0, 4.0), Sent(0, 1, True, 4.0, 4.0))
     assert chosen.told == [(0.0, 1, True, 2.0), (1.0, 1, True, 4.0), (1.5, 1, True, 0.0)]
 
@@ -228,11 +228,11 @@ def messages(up: bool) -> st.SearchStrategy[list[Sent]]:
 )
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_the_cheapest_course_says_what_the_general_one_says(
+def test_the_cheapest_bearer_says_what_the_general_one_says(
     topology: Topology, up: bool, data: st.DataObject
 ) -> None:
     sent = data.draw(messages(up))
-    cheap = Courses(topology, [3.0] * 3, [3.0] * 3)
-    general = Courses(varying(topology), [3.0] * 3, [3.0] * 3)
+    cheap = Bearers(topology, [3.0] * 3, [3.0] * 3)
+    general = Bearers(varying(topology), [3.0] * 3, [3.0] * 3)
     expected = general.send(*sent)
     assert cheap.send(*sent) == {key: pytest.approx(end) for key, end in expected.items()}

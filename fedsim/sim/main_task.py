@@ -1,4 +1,4 @@
-"""The stage: where the clients answer while the server serves, and how that comes to its end."""
+"""The main task of a star: the server's coroutine, and how it and the clients' tasks end."""
 
 import asyncio
 
@@ -12,8 +12,8 @@ ENDED = "the algorithm has ended"
 """Why a run is over that no rule has stopped."""
 
 
-class Stage:
-    """Runs the server's coroutine in the main task, and ends what the clients are about.
+class MainTask:
+    """Runs the server's coroutine in the main task, and ends the tasks of the clients.
 
     Args:
         method: what the server serves.

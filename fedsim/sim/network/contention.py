@@ -12,7 +12,7 @@ YOUNG = 64
 """How often a pool is shared out before it is worth a look whether it has fallen apart."""
 
 
-class Pools:
+class ContendedFlows:
     """The flows on contended links.
 
     All flows of a contended link are in one pool, and so are all contended links of a flow.

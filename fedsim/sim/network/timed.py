@@ -1,4 +1,4 @@
-"""Passages: transfers that nothing but their own radio holds up, and the courses of these."""
+"""Timed transfers: those that nothing but their own radio holds up, and the bearers of these."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -59,7 +59,7 @@ class _Timed(ABC):
         self._timer.cancel()
 
 
-class Passage(_Timed):
+class SteadyTransfer(_Timed):
     """At a constant rate."""
 
     __slots__ = ("_rate",)
@@ -80,7 +80,7 @@ class Passage(_Timed):
         return self._rate * (now - self._began)
 
 
-class TracedPassage(_Timed):
+class TracedTransfer(_Timed):
     """At a rate that follows a trace."""
 
     __slots__ = ("_rate",)
@@ -100,7 +100,7 @@ class TracedPassage(_Timed):
         return self._rate.integral(self._began, now)
 
 
-class OpenCourse:
+class OpenBearer:
     """Nothing but the radio limits a message, at a rate that is known to whoever starts it."""
 
     open = True
@@ -108,12 +108,14 @@ class OpenCourse:
     def __init__(self, calendar: Calendar) -> None:
         self._calendar = calendar
 
-    def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Passage:
-        """See `Course.start`."""
-        return Passage(self._calendar, bits, cap, finished, token)
+    def start(
+        self, bits: float, cap: float, finished: Callable[[T], None], token: T
+    ) -> SteadyTransfer:
+        """See `Bearer.start`."""
+        return SteadyTransfer(self._calendar, bits, cap, finished, token)
 
 
-class TracedCourse:
+class TracedBearer:
     """The same at a rate that follows a trace, while nobody watches."""
 
     open = True
@@ -128,12 +130,12 @@ class TracedCourse:
         cap: float,  # noqa: ARG002 - the trace is all that holds it up
         finished: Callable[[T], None],
         token: T,
-    ) -> TracedPassage:
-        """See `Course.start`."""
-        return TracedPassage(self._calendar, bits, self._signal, finished, token)
+    ) -> TracedTransfer:
+        """See `Bearer.start`."""
+        return TracedTransfer(self._calendar, bits, self._signal, finished, token)
 
 
-class WatchedCourse:
+class WatchedBearer:
     """The same where somebody is told of the rate as it changes."""
 
     open = True
@@ -145,6 +147,6 @@ class WatchedCourse:
         self._changed = changed
 
     def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Transfer:
-        """See `Course.start`."""
+        """See `Bearer.start`."""
         fluid = self._fluid
         return fluid.add(self._path, bits, cap, finished, token, self._changed, self._signal)

@@ -1,4 +1,4 @@
-"""Courses: how the bits of one lane's messages flow, chosen once, when the network is built."""
+"""Bearers: what carries the bits of one lane's messages, chosen once for each lane."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, TypeVar, overload
@@ -11,10 +11,10 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network import lv08
 from fedsim.sim.network.fair import FairLink
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.passages import OpenCourse, TracedCourse, Transfer, WatchedCourse
 from fedsim.sim.network.pipes import Link, Path
 from fedsim.sim.network.planning import Plan, Way, ways
 from fedsim.sim.network.shared import Changed
+from fedsim.sim.network.timed import OpenBearer, TracedBearer, Transfer, WatchedBearer
 from fedsim.sim.on_demand import OnDemand, Runs
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ OwnLaw = Callable[[ClientId, bool], RateLaw]
 but for where their traces start."""
 
 
-class Course(Protocol):
+class Bearer(Protocol):
     """How the bits of a lane's messages flow.
 
     Attributes:
@@ -52,7 +52,7 @@ class Course(Protocol):
         Args:
             bits: how many.
             cap: the radio's rate for this message, bit/s, at most what it was said to reach.
-                Where the rate law follows a signal, the course knows it.
+                Where the rate law follows a signal, the bearer knows it.
             finished: called with the token when the last bit has passed.
             token: whatever the caller wants to be told.
         """
@@ -69,7 +69,7 @@ def delay(latency: float, sharing: Sharing = "fluid") -> float:
     return lv08.LATENCY_FACTOR * latency if sharing == "lv08" else latency
 
 
-class FairCourse:
+class FairBearer:
     """Messages of constant caps share one link with others of their kind."""
 
     open = False
@@ -80,7 +80,7 @@ class FairCourse:
         self.start: Any = link.add
 
 
-class FluidCourse:
+class FluidBearer:
     """Anything else.
 
     Args:
@@ -108,12 +108,12 @@ class FluidCourse:
         self._signal = signal
 
     def start(self, bits: float, cap: float, finished: Callable[[T], None], token: T) -> Transfer:
-        """See `Course.start`."""
+        """See `Bearer.start`."""
         most, signal = cap * self._factor, self._signal
         return self._fluid.add(self._path, bits, most, finished, token, self._changed, signal)
 
 
-def courses(
+def bearers(
     calendar: Calendar,
     topology: Topology,
     up: Sequence[RateLaw],
@@ -124,8 +124,8 @@ def courses(
     watched: Sequence[bool] = (),
     changed: RateChanged | None = None,
     own: OwnLaw | None = None,
-) -> tuple[Sequence[Course], Sequence[Course]]:
-    """Choose the cheapest exact course for every client's uplink and downlink.
+) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
+    """Choose the cheapest exact bearer for every client's uplink and downlink.
 
     A lane carries one message at a time, so a link with room for what all of its lanes can
     reach is never contended. A lane without any other link is open. Lanes that meet at one
@@ -141,7 +141,7 @@ def courses(
         radio_latency: by client, one way, s; only LV08 asks for it.
         watched: by client: whether changes of its rates are to be told.
         changed: who is told, at the end of the instant, with 0 at the end of a message. What
-            runs at a constant rate on an open course is not told.
+            runs at a constant rate on an open bearer is not told.
         own: see `OwnLaw`; not needed where `up` and `down` have everybody's own.
     """
     fluid, clients = Fluid(calendar), len(up)
@@ -151,13 +151,13 @@ def courses(
         lanes = [way._replace(client=n) for each in both for n, way in enumerate(each)]
         paths = lv08.paths(fluid, topology, lanes, radio_latency)
         factor = lv08.BANDWIDTH_FACTOR
-        made: list[Course] = [
-            FluidCourse(fluid, path, _told(lane, changed), lane.rate.scaled(factor).signal, factor)
+        made: list[Bearer] = [
+            FluidBearer(fluid, path, _told(lane, changed), lane.rate.scaled(factor).signal, factor)
             for path, lane in zip(paths, lanes, strict=True)
         ]
         return made[:clients], made[clients:]
     chooser = _Chooser(calendar, fluid, topology, [*both[0].runs, *both[1].runs])
-    one, other = (Courses(each, chooser, changed, own) for each in both)
+    one, other = (Bearers(each, chooser, changed, own) for each in both)
     return one, other
 
 
@@ -169,8 +169,8 @@ def _told(lane: Way, changed: RateChanged | None) -> Changed | None:
     return lambda _, rate: changed(client, up, rate)
 
 
-class Courses(Sequence[Course]):
-    """The courses of one direction by client, each chosen when it is first asked for."""
+class Bearers(Sequence[Bearer]):
+    """The bearers of one direction by client, each chosen when it is first asked for."""
 
     def __init__(
         self,
@@ -183,22 +183,22 @@ class Courses(Sequence[Course]):
         self._chooser = chooser
         self._changed = changed
         self._own = own
-        self._made = OnDemand(self._course)
+        self._made = OnDemand(self._bearer)
 
-    def _course(self, client: ClientId) -> Course:
+    def _bearer(self, client: ClientId) -> Bearer:
         way = self._ways[client]._replace(client=client)
         if self._own is not None and way.rate.signal is not None:
             way = way._replace(rate=self._own(client, way.up))
-        return self._chooser.course(way, _told(way, self._changed))
+        return self._chooser.bearer(way, _told(way, self._changed))
 
     def __len__(self) -> int:
         return len(self._ways)
 
     @overload
-    def __getitem__(self, index: int) -> Course: ...
+    def __getitem__(self, index: int) -> Bearer: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Course]: ...
-    def __getitem__(self, index: int | slice) -> Course | Sequence[Course]:
+    def __getitem__(self, index: slice) -> Sequence[Bearer]: ...
+    def __getitem__(self, index: int | slice) -> Bearer | Sequence[Bearer]:
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
         return self._made[index]
@@ -221,22 +221,22 @@ class _Chooser:
         self._fair: dict[int, FairLink] = {}
         self._fluid_links: dict[int, Link] = {}
 
-    def course(self, lane: Way, changed: Changed | None) -> Course:
-        """Return the cheapest exact course of a lane."""
+    def bearer(self, lane: Way, changed: Changed | None) -> Bearer:
+        """Return the cheapest exact bearer of a lane."""
         kept = self._plan.links(lane)
         if not kept:
             return self._open(lane, changed)
         if self._plan.simple(lane):
-            return FairCourse(self._fair_link(kept[0]))
+            return FairBearer(self._fair_link(kept[0]))
         path = self._fluid.path([self._fluid_link(link) for link in kept])
-        return FluidCourse(self._fluid, path, changed, lane.rate.signal)
+        return FluidBearer(self._fluid, path, changed, lane.rate.signal)
 
-    def _open(self, lane: Way, changed: Changed | None) -> Course:
+    def _open(self, lane: Way, changed: Changed | None) -> Bearer:
         if (signal := lane.rate.signal) is None:
-            return OpenCourse(self._calendar)
+            return OpenBearer(self._calendar)
         if changed is None:
-            return TracedCourse(self._calendar, signal)
-        return WatchedCourse(self._fluid, signal, changed)
+            return TracedBearer(self._calendar, signal)
+        return WatchedBearer(self._fluid, signal, changed)
 
     def _fair_link(self, number: int) -> FairLink:
         if number not in self._fair:

@@ -49,13 +49,17 @@ def _silent(model: type[Spec], base: type[Spec]) -> Iterator[str]:
 
 
 def _incapable(model: type[Spec], base: type[Spec]) -> Iterator[str]:
-    """The methods that the base leaves to its subclasses are there, and can be called."""
+    """What the base leaves to its subclasses is there; methods can be called, values be read."""
     for name in _in_order(base):
         wanted, own = getattr(base, name), inspect.getattr_static(model, name)
         if getattr(own, "__isabstractmethod__", False):
-            yield f"it has no `{name}`. It must {_clause(inspect.getdoc(wanted) or 'be there')}"
-        else:
+            says = "say " if isinstance(wanted, property) else ""
+            must = f"{says}{_clause(inspect.getdoc(wanted) or 'be there')}"
+            yield f"it has no `{name}`. It must {must}"
+        elif not isinstance(wanted, property):
             yield from _misfit(name, getattr(model, name), wanted)
+        elif callable(own):
+            yield f"its `{name}` is a method, and is read as a value. Put @property above it"
 
 
 def _unreadable(model: type[Spec]) -> Iterator[str]:

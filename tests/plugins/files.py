@@ -132,6 +132,36 @@ class Pulsed(Charging):
         return Steps([0.0, self.every], [self.power, 0.0], 2 * self.every)
 '''
 
+LOSSES = '''\
+from typing import Literal
+
+from fedsim.physics.packet_loss import PacketLoss
+
+
+class EveryNth(PacketLoss):
+    """One packet of so many is lost."""
+
+    kind: Literal["every-nth"] = "every-nth"
+    every: int = 10
+
+    @property
+    def mean(self):
+        return 1 / self.every
+
+    def process(self, rng):
+        return Counted(self.mean, self.every)
+
+
+class Counted:
+    def __init__(self, mean, every):
+        self.mean, self.every, self.sent = mean, every, 0
+
+    def losses(self, packets):
+        before = self.sent // self.every
+        self.sent += packets
+        return self.sent // self.every - before
+'''
+
 DEVICE = '''\
 from typing import Literal
 
@@ -180,6 +210,7 @@ NAMED = {
         "fleet.0.battery={charging: {kind: pulsed, power: 5 W, every: 1 ms}}",
     ),
     "device": (DEVICE, f"fleet.0.device={ROOFLINE}"),
+    "losses": (LOSSES, "fleet.0.radio={kind: lte, loss: {kind: every-nth, every: 5}}"),
     "loss": (LOSS, "problem.loss.kind=huber"),
 }
 """What a plugin adds -> its text, and how a scenario names it."""

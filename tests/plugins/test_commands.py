@@ -16,7 +16,7 @@ from fedsim.problems import Split
 from fedsim.record.manifest import read_manifest
 from fedsim.scenario.registries import blocks_in
 
-from .files import COMPRESSOR, DEVICE, NAMED, SCENARIO, SELECTION, SPLIT
+from .files import COMPRESSOR, DEVICE, LOSSES, NAMED, SCENARIO, SELECTION, SPLIT
 
 ADDED = "\n\n".join(text for text, _ in NAMED.values())
 
@@ -91,6 +91,15 @@ def test_work_takes_as_long_and_costs_as_much_as_the_file_says(
     assert work["joules"].to_numpy() == pytest.approx(2 * seconds, rel=1e-12)
     clients = pd.read_parquet(out / "base/seed-1/clients.parquet")
     assert set(clients["device"]) == {"roofline"}
+
+
+def test_as_many_packets_are_lost_as_the_file_says(scenario: Path, tmp_path: Path) -> None:
+    mine, out = written(tmp_path, LOSSES), tmp_path / "out"
+    invoke("run", scenario, "--out", out, "--set", NAMED["losses"][1], "--plugin", mine)
+    events = pd.read_parquet(out / "base/seed-1/events.parquet")
+    again = events[events["event"] == "retransmit"].groupby(["node", "peer"], observed=True).size()
+    # Of ten messages of one packet, the fifth is lost, and the ninth, which is sent as the tenth.
+    assert again.tolist() == [2] * 6
 
 
 def test_several_files_and_several_blocks_a_file(scenario: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from fedsim.scenario.registries import REGISTRIES
+from fedsim.scenario.registries import REGISTRIES, blocks_in
 from tests.conftest import ROOT
 
 from .test_commands import invoke, summary
@@ -26,8 +26,12 @@ def merged(whole: Any, said: Any) -> Any:
     return {**whole, **{key: merged(whole.get(key), value) for key, value in said.items()}}
 
 
-def test_there_is_one_of_every_kind_of_block() -> None:
-    assert len(EXAMPLES) == 14
+def test_there_is_one_of_every_kind_of_block(tmp_path: Path) -> None:
+    for name in EXAMPLES:
+        (tmp_path / f"{name}.py").write_text(FILES[f"{name}.py"])
+    blocks = blocks_in(tmp_path / f"{name}.py" for name in EXAMPLES)
+    shown = {each.name for each in REGISTRIES for block in blocks if each.admits(block)}
+    assert shown == {each.name for each in REGISTRIES if each.base}
     assert all(len(FILES[f"{name}.py"].splitlines()) <= 40 for name in EXAMPLES)
 
 

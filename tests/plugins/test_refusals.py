@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .files import COMPRESSOR, DEVICE, NAMED, SPLIT
+from .files import COMPRESSOR, DEVICE, LOSSES, NAMED, SPLIT
 from .test_commands import invoke, scenario, summary, written
 
 __all__ = ["scenario"]
@@ -66,6 +66,29 @@ def test_a_block_that_lacks_a_part_is_refused_with_what_it_is_for(
     said = refused("run", scenario, "--out", out, "--plugin", mine)
     assert f"EveryOther cannot be used as a compressor: it {LACKS[part]}" in said
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("def mean(", "def other(", "it has no `mean`. It must say the share of packets lost in"),
+        (
+            "    @property\n",
+            "",
+            "its `mean` is a method, and is read as a value. Put @property above",
+        ),
+        (
+            "def process(",
+            "process = property(lambda self: 1)\n    def x(",
+            "its `process` is no method",
+        ),
+    ],
+)
+def test_a_value_is_asked_for_as_a_value_and_a_method_as_a_method(
+    old: str, new: str, words: str, scenario: Path, tmp_path: Path
+) -> None:
+    said = refused("check", scenario, "--plugin", written(tmp_path, LOSSES.replace(old, new)))
+    assert f"EveryNth cannot be used as a packet loss: {words}" in said
 
 
 @pytest.mark.parametrize("part", DEVICES)

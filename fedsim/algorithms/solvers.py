@@ -180,7 +180,7 @@ class _Certified(_Stepping):
 
 
 class GradientDescent(_Certified):
-    """Gradient descent."""
+    """Gradient descent, c <- c - gamma grad f(c), to the accuracy that is asked for."""
 
     kind: Literal["gradient-descent"] = "gradient-descent"
     steps: PositiveInt = Field(default=100, description="steps at most")

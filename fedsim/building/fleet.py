@@ -39,12 +39,12 @@ class BuiltGroup:
 
     @property
     def device(self) -> DeviceLaw:
-        """Its device."""
+        """The law of the device: seconds and joules of work, and idle power."""
         return self.spec.device
 
     @property
     def radio(self) -> RadioLaw:
-        """Its radio."""
+        """The law of the radio: its rates, framing, losses and power."""
         return self.spec.radio
 
     @property
@@ -93,14 +93,14 @@ class BuiltGroup:
         All traces of a radio start at the same share of their patterns, so that two traces of
         one drive stay together.
         """
-        drive, sky = stream(seed, "trace", client).random(2).tolist()
+        radio, charger = stream(seed, "trace", client).random(2).tolist()
         keys, power = self._shifts
         signals = {
-            key: _from(signal, drive) if key in keys else signal
+            key: _from(signal, radio) if key in keys else signal
             for key, signal in self.signals.items()
         }
         rates = self.radio.rates(signals) if keys else self.rates
-        return rates, _from(self.source, sky) if power else self.source
+        return rates, _from(self.source, charger) if power else self.source
 
 
 def build_groups(

@@ -1,4 +1,4 @@
-"""Policies: what a scenario says of participation, for the fleet that it is about."""
+"""Participation as a scenario says, with counts for its fleet."""
 
 from collections.abc import Sequence
 

@@ -23,7 +23,7 @@ class Roll(Protocol):
     """Who can take part in a round that begins now."""
 
     @property
-    def calm(self) -> bool:
+    def always_complete(self) -> bool:
         """Whether all clients always can."""
         ...
 
@@ -88,7 +88,7 @@ class Selection:
         Raises:
             Misdrawn: the policy's order is none; see `drawn`.
         """
-        if self._roll.calm and not busy and (to is not None or not self._draws):
+        if self._roll.always_complete and not busy and (to is not None or not self._draws):
             return Cohort(self._clients if to is None else sorted(to))
         wanted = None if to is not None else self._room(busy)
         skipped: list[tuple[ClientId, str]] = []

@@ -38,7 +38,7 @@ def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -
         *_of_peers(scenario),
         *_of_time(scenario, clients),
         *_absences(scenario),
-        *_glances((then, scenario), looks),
+        *_clock_and_battery((then, scenario), looks),
     ]
     if scenario.fleet and scenario.clients != clients:
         seen.append(("fleet", f"seen {scenario.clients} clients, and the log is of {clients}"))
@@ -108,7 +108,7 @@ def _absences(scenario: Scenario) -> Iterator[Seen]:
             yield f"fleet.{number}.availability.kind", text
 
 
-def _glances(scenarios: Sequence[Scenario], looks: Sequence[str]) -> Iterator[Seen]:
+def _clock_and_battery(scenarios: Sequence[Scenario], looks: Sequence[str]) -> Iterator[Seen]:
     """Yield what the method looks at and may now see otherwise."""
     kind = scenarios[-1].algorithm.kind
     if "now" in looks:

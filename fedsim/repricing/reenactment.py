@@ -16,7 +16,7 @@ from fedsim.sim.main_task import ENDED
 _NOTHING = np.zeros(0)
 
 Refuse = Callable[[str, int, ClientId | None], RepricingError]
-"""Makes the error that says why a tape does not fit: a text, the round, and whom it is about."""
+"""Makes the error that says why a tape does not fit: of a text, the round and the client."""
 
 
 @dataclass(frozen=True, slots=True)

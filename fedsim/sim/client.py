@@ -50,7 +50,7 @@ class SimClient(Worker):
         self._handling = False
         self._aborted = False
         self._ended = False
-        self._done: asyncio.Future[None] | None = None  # for who waits for what it is about
+        self._done: asyncio.Future[None] | None = None  # set once the handler is broken off
 
     # -- what it does ------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class SimClient(Worker):
         """Take no more messages, and answer none: the world ends.
 
         Returns:
-            What is done once it has broken off what it is about; None where that is nothing.
+            A future that is done once its handler has been broken off; None where none runs.
         """
         self._ended = True
         if self._task is None or not self._task.cancel():

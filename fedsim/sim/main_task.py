@@ -18,7 +18,7 @@ class MainTask:
     Args:
         method: what the server serves.
         server: that serves it.
-        clients: those that have been spoken to so far.
+        clients: those made so far, by number.
 
     Attributes:
         over: whether the world has ended: nobody answers any more.

@@ -1,4 +1,4 @@
-"""What is made when it is first asked for: of a million clients, those that are spoken to."""
+"""Tables whose entries are made when they are first looked up, as the clients of a large fleet."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ S = TypeVar("S")
 class OnDemand(dict[int, T]):
     """A table that makes the entry of a number when it is first looked up.
 
-    Who looks with `in` or `get` makes nothing.
+    `in` and `get` make no entry.
 
     Args:
         make: returns the entry of a number.

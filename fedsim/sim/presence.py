@@ -30,14 +30,14 @@ class Presence:
     A client is there while it is online and its battery, if any, is not empty.
 
     Attributes:
-        calm: whether all clients are always there.
+        always_complete: whether all clients are always there.
         dead: how many batteries are empty now.
         lost: told at once when a client that was there is not any more.
         emptied: told how many batteries are empty once there is one more.
     """
 
     def __init__(self, calendar: Calendar, log: EventLog, rest: RestMeter) -> None:
-        self.calm = True
+        self.always_complete = True
         self.dead = 0
         self.lost: Lost
         self.emptied: Callable[[int], None]
@@ -73,7 +73,7 @@ class Presence:
             self._shares[client] = availability.chance, own
         if supply is not None or not always:
             self._mortal.add(client)
-            self.calm = False
+            self.always_complete = False
         if not online:
             self._offline[client] = 0.0
             self._write(Event.OFFLINE, client)

@@ -1,4 +1,4 @@
-"""The roster: the clients of a fleet, of which many are alike until they are spoken to."""
+"""The roster: the clients of a fleet, each made when it is first looked up."""
 
 from collections.abc import Callable, Sequence
 from typing import overload

@@ -26,7 +26,7 @@ class Star:
 
     Attributes:
         server: its server.
-        clients: those that have been spoken to so far.
+        clients: those made so far, by number.
         network: the lanes between them.
         remedy: what helps where everybody waits.
     """

@@ -24,7 +24,7 @@ from fedsim.sim.setup import Setup
 class Everybody:
     """A roll of those who can always take part."""
 
-    calm = True
+    always_complete = True
 
     def obstacle(self, client: ClientId) -> str:
         return ""

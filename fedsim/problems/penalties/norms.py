@@ -18,7 +18,7 @@ class Norm(Weighted):
 
     @abstractmethod
     def norm(self, W: Array) -> float:
-        """Return the norm."""
+        """Return the norm of W, of which h is `weight` times."""
 
     @abstractmethod
     def project(self, W: Array, radius: float) -> Array:

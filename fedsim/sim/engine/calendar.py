@@ -112,7 +112,7 @@ class Calendar(simpy.Environment):
                 raise ValueError("a timer was set for the time NaN")
             when = self._now
         timer = Timer(self, when, callback, args)
-        if when < inf:  # what is for ever away never happens, and must not move the clock there
+        if when < inf:  # an infinite time never comes, and must not move the clock
             heappush(self._queue, (when, priority, next(self._eid), timer))
         return timer
 

@@ -1,7 +1,7 @@
 """A task that runs one coroutine after another, at less cost than a task of asyncio for each.
 
-asyncio lets others write tasks (its documentation, "Extending"): whoever is a task says so while
-it runs, so that timeouts, task groups and cancellation work in its coroutines as in any other.
+asyncio lets others write tasks (its documentation, "Extending"): a task registers itself
+while it runs, so that timeouts, task groups and cancellation work in its coroutines as in others.
 What is saved is the making of a task for every message, and a turn of the loop for every wait
 that the calendar ends.
 """
@@ -74,10 +74,10 @@ class LightTask:
             yield from alarm(self._loop, when)
             return
         self._sleeps += 1
-        self._loop.calendar.call(when, self._rouse, self._sleeps)
+        self._loop.calendar.call(when, self._resume, self._sleeps)
         yield self
 
-    def _rouse(self, sleep: int) -> None:
+    def _resume(self, sleep: int) -> None:
         if self._asleep and self._sleeps == sleep:
             self._step()  # nothing else is ready when the calendar takes a step
 
@@ -107,7 +107,7 @@ class LightTask:
         return self._coroutine is None
 
     def get_name(self) -> str:
-        """Return its name."""
+        """Return the name it was given, which asyncio's reports show."""
         return self._name
 
     def get_coro(self) -> Coroutine[Any, Any, None] | None:

@@ -56,11 +56,11 @@ class Processor:
         """Meter a span of work and return its joules."""
         joules = self._extra * seconds
         self.joules += joules
-        if self._supply is not None and not self._amid(self._calendar.now):
+        if self._supply is not None and not self._is_working(self._calendar.now):
             self._supply.book(Part.PROCESSOR, self.joules, self._extra)
         return joules
 
-    def _amid(self, now: float) -> bool:
+    def _is_working(self, now: float) -> bool:
         """Say whether a piece of work is under way, which is metered when it ends."""
         return self._running is not None and self._running[0] < now < self._running[1]
 

@@ -38,7 +38,7 @@ class RestMeter:
     def _switch(self, client: ClientId, now: float, *, on: bool) -> None:
         self._on[client] = on
         self._switched[client] = now
-        # Summed anew: adding and subtracting for ever would gather rounding.
+        # Summed anew: adding and subtracting over a whole run would gather rounding.
         self._power = float(self._watts[self._on].sum())
 
     def _meter(self, now: float) -> None:

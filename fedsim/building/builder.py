@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
-from threadpoolctl import threadpool_limits
 
 from fedsim.algorithms import Algorithm, Concern, ProblemInfo
 from fedsim.building.carrying import carriage_of
@@ -28,6 +27,7 @@ from fedsim.building.packing import promise
 from fedsim.building.patience import slowest
 from fedsim.building.policies import policy_of
 from fedsim.building.sizes import check_counts
+from fedsim.computing.one_thread import one_thread
 from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
 from fedsim.problems import Problem, Reference, load_both
 from fedsim.problems.curvature import convex
@@ -93,7 +93,7 @@ class Builder:
         # With more threads the last bits of an optimum would depend on their number.
         # What is too large for a float64 is infinite, here as in the run, which then diverges.
         infinite = np.errstate(over="ignore", invalid="ignore")
-        with threadpool_limits(limits=1), infinite, drawing() as drawn:
+        with one_thread(), infinite, drawing() as drawn:
             job = self._build(variant, seed)
             return replace(job, drawn=drawn() or self._drawn)
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,14 @@ def made_with(seed: int, scenario: str, code: str) -> dict[str, Any]:
         "code": code,
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "versions": {name: version(name) for name in _RECORDED},
+        "versions": dict(_versions()),
     }
+
+
+@cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    """Return the versions of what decides the last bits of a run, which stay while it runs."""
+    return tuple((name, version(name)) for name in _RECORDED)
 
 
 def sealed(content: Mapping[str, Any]) -> dict[str, Any]:

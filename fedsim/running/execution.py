@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from fedsim.blocks.own import own_modules
 from fedsim.building import Job
 from fedsim.building.ready import Ready
+from fedsim.computing.one_thread import one_thread
 from fedsim.errors import AuditError, DataError, RunError
 from fedsim.ports import SERVER
 from fedsim.record.book import Book
@@ -175,7 +175,7 @@ def _let_run(world: World) -> tuple[str, str]:
 
     One thread does the linear algebra: with more, the last bits depend on their number.
     """
-    with threadpool_limits(limits=1), np.errstate(over="ignore", invalid="ignore"):
+    with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         try:
             return "done", world.run()
         except RunError as error:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from fedsim.building import Job
+from fedsim.computing.one_thread import one_thread
 from fedsim.errors import RunError
 from fedsim.ports import Array
 from fedsim.record.book import Book
@@ -96,7 +96,7 @@ def _first(setup: Setup) -> tuple[list[RoundCost], str]:
         world = World(setup, book, mark)
         mark()
         try:
-            with threadpool_limits(limits=1), np.errstate(over="ignore", invalid="ignore"):
+            with one_thread(), np.errstate(over="ignore", invalid="ignore"):
                 ended = world.run()
         except RunError as error:
             ended = str(error)

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from .files import COMPRESSOR, NAMED, SCENARIO
+from .test_commands import invoke
 
 METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
 
@@ -39,6 +41,17 @@ def fedsim(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[st
     )
 
 
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield a folder on the path of this process; what is imported from it is forgotten again."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    yield folder
+    for module in folder.glob("*.py"):
+        sys.modules.pop(module.stem, None)
+
+
 def words(text: str) -> str:
     return " ".join(text.split())
 
@@ -53,18 +66,18 @@ def scenario(tmp_path: Path) -> Path:
 SET = ("--set", NAMED["compressor"][1])
 
 
-def test_its_block_is_listed_and_runs(scenario: Path, tmp_path: Path) -> None:
+def test_its_block_is_listed_and_runs(scenario: Path, site: Path, tmp_path: Path) -> None:
     code = f"print('imported')\n{COMPRESSOR}"
-    path = installed(tmp_path / "site", "others", "every-other = others:EveryOther", code)
-    listed = fedsim(path, "list", "compressors")
+    installed(site, "others", "every-other = others:EveryOther", code)
+    listed = fedsim(site, "list", "compressors")
     assert listed.returncode == 0, listed.stderr
     (row,) = (line for line in listed.stdout.splitlines() if "every-other" in line)
     assert row.split()[-1] == "others"
     assert "imported" not in listed.stdout  # which is the command's alone
     assert "imported" in listed.stderr
     out = tmp_path / "out"
-    ran = fedsim(path, "run", scenario, "--out", out, *SET)
-    assert ran.returncode == 0, ran.stderr
+    ran = invoke("run", scenario, "--out", out, *SET)
+    assert ran.exit_code == 0, ran.stderr
     assert "every-other" in (out / "base/seed-1/scenario.yaml").read_text()
 
 
@@ -72,26 +85,26 @@ BROKEN = "import no_such_module\n"
 
 
 def test_one_that_cannot_be_imported_is_remarked_on_and_refused_where_it_is_named(
-    scenario: Path, tmp_path: Path
+    scenario: Path, site: Path
 ) -> None:
-    path = installed(tmp_path / "site", "others", "every-other = others:EveryOther", BROKEN)
+    installed(site, "others", "every-other = others:EveryOther", BROKEN)
     said = "the entry point others:EveryOther (of the package others) cannot be imported"
-    listed = fedsim(path, "list", "compressors")
-    assert listed.returncode == 0
+    listed = invoke("list", "compressors")
+    assert listed.exit_code == 0
     assert said in words(listed.stderr)
     assert "top-k" in listed.stdout
     assert "every-other" not in listed.stdout
-    refused = fedsim(path, "check", scenario, *SET)
-    assert refused.returncode == 2
+    refused = invoke("check", scenario, *SET)
+    assert refused.exit_code == 2
     assert said in words(refused.stderr)
     assert "Traceback" not in refused.stderr
 
 
-def test_two_packages_with_one_name_are_one_error(scenario: Path, tmp_path: Path) -> None:
+def test_two_packages_with_one_name_are_one_error(scenario: Path, site: Path) -> None:
     for name in ("others", "another"):
-        installed(tmp_path / "site", name, f"every-other = {name}:EveryOther", COMPRESSOR)
-    refused = fedsim(tmp_path / "site", "check", scenario, *SET)
-    assert refused.returncode == 2
+        installed(site, name, f"every-other = {name}:EveryOther", COMPRESSOR)
+    refused = invoke("check", scenario, *SET)
+    assert refused.exit_code == 2
     said = words(refused.stderr)
     assert "'every-other' is the entry point another:EveryOther (of the package another)" in said
     assert "the entry point others:EveryOther (of the package others)" in said

@@ -84,7 +84,10 @@ async def local_steps(
         batch: `batch_size` says of how many samples.
         pull: mu, where the steps are those on f_m + mu/2 |. - w|^2.
     """
-    oracle, rng, size = client.oracle, client.rng, batch_size(batch, client.round)
+    oracle, size = client.oracle, batch_size(batch, client.round)
+    if size is None or size >= oracle.rows:  # nothing is drawn
+        return await client.compute(oracle.sgd_steps(w, eta, (None,) * steps, pull))
+    rng = client.rng
     before, begun = rng.bit_generator.state, 0
 
     def begin(number: int) -> None:

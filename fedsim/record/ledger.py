@@ -99,7 +99,8 @@ class Ledger:
         self._order: list[str] = []
         self._seen = 0
         self._place = np.full(clients + 1, -1, np.int32)  # of each node's column; -1 for none yet
-        self._sums = {name: np.zeros((len(Event), self._FIRST)) for name in self._SUMS}
+        self._room = self._FIRST
+        self._sums: dict[tuple[str, int], Array] = {}  # by what and event, of those that there are
 
     def absorb(self, rows: Rows) -> None:
         """Add a chunk of the log."""
@@ -113,42 +114,54 @@ class Ledger:
         places = self._places(nodes)
         bits = rows["payload_bits"] + rows["header_bits"] + rows["transport_bits"]
         weights = rows["joules"], rows["duration"], None, np.sign(rows["payload_bits"]), bits
-        size = len(Event) * len(nodes)
+        size, events = len(Event) * len(nodes), np.unique(rows["event"]).tolist()
         for name, each in zip(self._SUMS, weights, strict=True):
-            sums = np.bincount(cell, each, minlength=size)
-            self._sums[name][:, places] += sums.reshape(len(Event), len(nodes))
+            sums = np.bincount(cell, each, minlength=size).reshape(len(Event), len(nodes))
+            for event in events:
+                kept = self._sums.setdefault((name, event), self._of_event(name, event))
+                kept[places] += sums[event]
+
+    def _of_event(self, name: str, event: int) -> Array:
+        """Return the sums of an event by column; zeros where there was none, kept nowhere."""
+        sums = self._sums.get((name, event))
+        return np.zeros(self._room) if sums is None else sums
 
     def _places(self, nodes: NDArray[np.intp]) -> NDArray[np.int32]:
         """Return the columns of some nodes, each once; those seen for the first time get one."""
         new = nodes[self._place[nodes] < 0]
         self._place[new] = np.arange(self._seen, self._seen + len(new))
         self._seen += len(new)
-        room = self._sums["count"].shape[1]
-        if self._seen > room:
-            more = ((0, 0), (0, max(self._seen, 2 * room) - room))
-            self._sums = {name: np.pad(table, more) for name, table in self._sums.items()}
+        if self._seen > self._room:
+            room = max(self._seen, min(2 * self._room, self.clients + 1))
+            for sums in self._sums:  # one after the other: not all of them twice at once
+                self._sums[sums] = np.pad(self._sums[sums], (0, room - self._room))
+            self._room = room
         return self._place[nodes]
 
     def _of_nodes(self, sums: Array) -> Array:
         """Return sums by column as sums by node; nodes are shifted by one, the server is first."""
-        spread = np.zeros((*sums.shape[:-1], self.clients + 1))
+        spread = np.zeros(self.clients + 1)
         seen = self._place >= 0
-        spread[..., seen] = sums[..., self._place[seen]]
+        spread[seen] = sums[self._place[seen]]
         return spread
+
+    def _by_event(self, what: str) -> Array:
+        return np.stack([self._of_nodes(self._of_event(what, event)) for event in Event])
 
     @property
     def joules(self) -> Array:
         """Joules, shape (events, M + 1): of all nodes, the server first."""
-        return self._of_nodes(self._sums["joules"])
+        return self._by_event("joules")
 
     @property
     def count(self) -> Array:
         """How many rows there are, shape as of `joules`."""
-        return self._of_nodes(self._sums["count"])
+        return self._by_event("count")
 
     def spent(self) -> Array:
         """Return the joules of each node over all events, shape (M + 1,), the server first."""
-        return self._of_nodes(self._sums["joules"].sum(axis=0))
+        sums = [self._of_event("joules", event) for event in Event]
+        return self._of_nodes(sum(sums, np.zeros(self._room)))
 
     def of(self, what: str, event: Event) -> Array:
         """Return what an event has come to by client, shape (M,).
@@ -158,14 +171,14 @@ class Ledger:
                 "payload_count" of those whose message carries something.
             event: of the rows.
         """
-        return np.asarray(self._of_nodes(self._sums[what][event])[1:])
+        return np.asarray(self._of_nodes(self._of_event(what, event))[1:])
 
     def of_number(self, what: str, event: Event) -> NDArray[np.int64]:
         """Return the same for what is counted: whole numbers."""
         return self.of(what, event).astype(np.int64)
 
     def _total(self, event: Event) -> int:
-        return int(self._sums["bits"][event].sum())
+        return int(self._of_event("bits", event).sum())
 
     def audit(self, meters: Meters) -> None:
         """Compare the log with the world.

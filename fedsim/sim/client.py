@@ -44,7 +44,7 @@ class SimClient(Worker):
         self._network = network
         self._handle = handle
         self._failed = failed
-        self._inbox: deque[Envelope] = deque()
+        self._inbox: deque[Envelope] | None = None  # made when the first message has to wait
         self._task: LightTask | None = None  # made for the first message
         self._busy = False  # from a message's arrival to when there is none left
         self._handling = False
@@ -107,7 +107,7 @@ class SimClient(Worker):
         """Take a message that has arrived."""
         if self._busy or self._ended:
             if not self._ended:
-                self._inbox.append(envelope)
+                self._hold(envelope)
             return
         self._busy = True
         if self._task is None:
@@ -116,9 +116,14 @@ class SimClient(Worker):
             self._until = self._task.until
         self._task.start(self._run(envelope))
 
+    def _hold(self, envelope: Envelope) -> None:
+        if self._inbox is None:
+            self._inbox = deque()
+        self._inbox.append(envelope)
+
     def abort(self) -> None:
         """Drop what it works on and what waits for it: the client cannot go on."""
-        self._inbox.clear()
+        self._inbox = None
         if self._handling and not self._aborted and self._task is not None:
             self._aborted = True
             self._task.cancel()

@@ -170,7 +170,7 @@ class Watched:
         held = sum((p * self._held(each, message) for p, each in shares), start=0.0)
         coming = [(reply.client, reply.message) for reply in server._end.late]
         for lane in self.world.actors.network._up.in_order():
-            waiting = [one for one in (lane.current, *lane.queue) if one is not None]
+            waiting = lane.messages()
             coming += [(lane.client, envelope.message) for envelope in waiting]
         way = sum((server.weights[client] * self._told(said) for client, said in coming), start=0.0)
         self.coming.append(len(coming))

@@ -85,7 +85,7 @@ class Watch:
         held = [client.state.held for client in star(self.world).clients.in_order()]
         coming = [reply.message for reply in server._end.late]
         for lane in self.world.actors.network._up.in_order():
-            waiting = [lane.current, *lane.queue]
+            waiting = lane.messages()
             coming += [envelope.message for envelope in waiting if envelope is not None]
         deltas = [message.delta.values for message in coming if isinstance(message, Innovation)]
         difference = sum(held) - self.aggregate - sum(deltas)

@@ -31,6 +31,7 @@ class Lane:
         instant: whether it needs not even that, for taking no time at all.
         free_at: until when the sender must keep silent.
         current: the message under way, if any.
+        queue: those that wait for it, if any ever did.
         began: when its bits began, or will begin, to flow.
         framing_bits: what the transport adds to it.
         again_bits: what is sent again of it.
@@ -96,7 +97,7 @@ class Lane:
         self.plain = self.cap is not None and process is None and radio.detached
         self.may_leave = may_leave
         self.lead(bearer, latency)
-        self.queue: deque[Envelope] = deque()
+        self.queue: deque[Envelope] | None = None  # made when the first message has to wait
         self.free_at = 0.0
         self.rest = 0.0
         self.current: Envelope | None = None
@@ -115,9 +116,15 @@ class Lane:
         self.quick = self.plain and bearer.open and not self.may_leave
         self.instant = self.quick and self.cap == inf and latency == 0.0
 
+    def hold(self, envelope: Envelope) -> None:
+        """Let a message wait until the one under way and those before it are through."""
+        if self.queue is None:
+            self.queue = deque()
+        self.queue.append(envelope)
+
     def messages(self) -> list[Envelope]:
         """Return the message under way, if any, and those that wait, in order."""
-        return [*([] if self.current is None else [self.current]), *self.queue]
+        return [*([] if self.current is None else [self.current]), *(self.queue or ())]
 
     def throw(self) -> None:
         """Draw which packets of the current message are lost."""

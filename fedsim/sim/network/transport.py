@@ -92,7 +92,7 @@ class Network:
     def _queue(self, lane: Lane, envelope: Envelope) -> None:
         """Start a message, at once where its lane is free."""
         if lane.current is not None:
-            lane.queue.append(envelope)
+            lane.hold(envelope)
             return
         lane.current = envelope
         bits = envelope.bits
@@ -199,7 +199,7 @@ class Network:
         lost: list[Envelope] = []
         for lane in (self._down[client], self._up[client]):
             envelopes = lane.messages()
-            lane.queue.clear()
+            lane.queue = None
             flowing = lane.transfer is not None
             for envelope in envelopes:
                 self._break_off(lane, envelope, ABORTED)

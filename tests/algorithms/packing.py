@@ -127,7 +127,7 @@ class Listening:
     def coming(self, client: ClientId) -> list[Payload]:
         """Return those that are on their way, or wait for the next round to open."""
         lane = self.world.actors.network._up[client]
-        envelopes = [one for one in (lane.current, *lane.queue) if one is not None]
+        envelopes = lane.messages()
         late = [
             reply.message for reply in star(self.world).server._end.late if reply.client == client
         ]

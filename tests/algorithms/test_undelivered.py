@@ -86,7 +86,7 @@ class Watch:
         coming = [reply.message for reply in server._end.late]
         for lane in self.world.actors.network._up.in_order():
             waiting = lane.messages()
-            coming += [envelope.message for envelope in waiting if envelope is not None]
+            coming += [envelope.message for envelope in waiting]
         deltas = [message.delta.values for message in coming if isinstance(message, Innovation)]
         difference = sum(held) - self.aggregate - sum(deltas)
         size = max((float(np.linalg.norm(one)) for one in held), default=0.0)

@@ -49,7 +49,7 @@ def total(replies: Sequence[Reply]) -> Array | float:
     return sum((reply.message.delta.values for reply in replies), start=0.0)
 
 
-class Memory:
+class WorkerMemory:
     """What a worker remembers between rounds.
 
     Attributes:
@@ -75,7 +75,7 @@ class Memory:
         self.round += 1
 
 
-class GradientDescent(Algorithm[Memory]):
+class GradientDescent(Algorithm[WorkerMemory]):
     """Gradient descent: every worker transmits its innovation in every round."""
 
     kind: Literal["gd"] = "gd"
@@ -98,7 +98,7 @@ class GradientDescent(Algorithm[Memory]):
         """The weight of the last step of the model in the next one."""
         return 0.0
 
-    def censors(self, innovation: float, client: Client[Memory]) -> bool:  # noqa: ARG002 - for subclasses
+    def censors(self, innovation: float, client: Client[WorkerMemory]) -> bool:  # noqa: ARG002 - for subclasses
         """Say whether a worker keeps quiet.
 
         Args:
@@ -122,9 +122,9 @@ class GradientDescent(Algorithm[Memory]):
             )
             yield concern("step_size", text, "1/L")
 
-    def memory(self, initial: Array) -> Memory:
+    def memory(self, initial: Array) -> WorkerMemory:
         """Return a worker's memory: nothing transmitted yet."""
-        return Memory(initial, self.window)
+        return WorkerMemory(initial, self.window)
 
     async def serve(self, server: Server) -> None:
         """Run the server of CHB (Algorithm 1)."""
@@ -136,7 +136,7 @@ class GradientDescent(Algorithm[Memory]):
             step = theta - self.alpha * aggregate + self.beta * (theta - previous)
             theta, previous = step, theta
 
-    async def handle(self, client: Client[Memory], message: Iterate) -> Innovation | Silence:
+    async def handle(self, client: Client[WorkerMemory], message: Iterate) -> Innovation | Silence:
         """Run a worker of CHB (Algorithm 1): transmit the innovation unless it is censored."""
         memory = client.state
         memory.receive(message.theta.values)
@@ -148,7 +148,7 @@ class GradientDescent(Algorithm[Memory]):
         memory.held = memory.held + delta.values
         return Innovation(delta)
 
-    def undelivered(self, client: Client[Memory], message: Innovation) -> None:
+    def undelivered(self, client: Client[WorkerMemory], message: Innovation) -> None:
         """Take back an innovation that the server will not hold."""
         client.state.held = client.state.held - message.delta.values
 
@@ -233,7 +233,7 @@ class LazyGradient(GradientDescent):
             )
             yield concern("step_size", text, at_most(most))
 
-    def censors(self, innovation: float, client: Client[Memory]) -> bool:
+    def censors(self, innovation: float, client: Client[WorkerMemory]) -> bool:
         """Censor while |delta_m|^2 <= eps1 |theta^k - theta^{k-1}|^2."""
         return bool(innovation <= float(self.eps1 or 0.0) * client.state.steps[0])
 

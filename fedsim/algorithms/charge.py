@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from fedsim.algorithms.censored import CensoredHeavyBall, Memory
+from fedsim.algorithms.censored import CensoredHeavyBall, WorkerMemory
 from fedsim.ports import Client
 
 
@@ -21,7 +21,7 @@ class ChargeAwareHeavyBall(CensoredHeavyBall):
 
     caution: float = Field(default=2.0, ge=0, description="p in eps1 / charge^p")
 
-    def censors(self, innovation: float, client: Client[Memory]) -> bool:
+    def censors(self, innovation: float, client: Client[WorkerMemory]) -> bool:
         """Censor while |delta_m|^2 <= (eps1 / charge^p) |theta^k - theta^{k-1}|^2."""
         charge = 1.0 if client.battery is None else client.battery
         return super().censors(innovation * charge**self.caution, client)

@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms import censored_theory
 from fedsim.algorithms.base import ProblemInfo
-from fedsim.algorithms.censored import GradientDescent, Iterate, Memory, total
+from fedsim.algorithms.censored import GradientDescent, Iterate, WorkerMemory, total
 from fedsim.errors import DataError, ParameterError
 from fedsim.ports import Client, Server
 
@@ -50,7 +50,7 @@ class LagWorker(GradientDescent):
         """Return (xi/(alpha^2 M^2)) sum_j |theta^{k+1-j} - theta^{k-j}|^2, j = 1..D."""
         return self.xi / self._area * sum(steps)
 
-    def censors(self, innovation: float, client: Client[Memory]) -> bool:
+    def censors(self, innovation: float, client: Client[WorkerMemory]) -> bool:
         """Censor while |delta_m|^2 is at most the trigger, once k > D."""
         memory = client.state
         return memory.round > DEPTH and innovation <= self.trigger(memory.steps)
@@ -80,7 +80,7 @@ class LagServer(LagWorker):
             raise ParameterError("kind", text) from None
         return super().configured(info)
 
-    def censors(self, innovation: float, client: Client[Memory]) -> bool:  # noqa: ARG002
+    def censors(self, innovation: float, client: Client[WorkerMemory]) -> bool:  # noqa: ARG002
         """A worker that is asked answers."""
         return False
 
@@ -89,7 +89,7 @@ class LagServer(LagWorker):
         theta = server.initial
         aggregate = np.zeros_like(theta)
         asked_at = np.tile(theta, (len(server.clients), 1))  # theta_hat_m, row by row
-        own = Memory(theta, self.window)
+        own = WorkerMemory(theta, self.window)
         while True:
             own.receive(theta)
             change = server.smoothness**2 * np.square(asked_at - theta).sum(axis=1)

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
-from fedsim.physics.availability import ALWAYS, NEVER, Availability, Presence
+from fedsim.physics.availability import ALWAYS, NEVER, Availability, PresenceLaw
 from fedsim.physics.charging import NO_POWER
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.radios import RadioLaw, Rates
@@ -35,7 +35,7 @@ class BuiltGroup:
     signals: Mapping[str, Steps]
     rates: Rates
     source: Signal
-    availability: Presence | Mapping[ClientId, Presence]
+    availability: PresenceLaw | Mapping[ClientId, PresenceLaw]
 
     @property
     def device(self) -> DeviceLaw:
@@ -162,8 +162,8 @@ def _source(group: Group, files: Files, findings: Findings, key: str) -> Signal:
 
 def _availability(
     law: Availability, files: Files, findings: Findings, key: str
-) -> Presence | Mapping[ClientId, Presence]:
-    found: Presence | Mapping[ClientId, Presence] = ALWAYS
+) -> PresenceLaw | Mapping[ClientId, PresenceLaw]:
+    found: PresenceLaw | Mapping[ClientId, PresenceLaw] = ALWAYS
     with findings.at(key):
         found = law.among(files.intervals)
     return found  # noqa: RET504 - a file at fault leaves what it was

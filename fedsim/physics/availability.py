@@ -24,7 +24,7 @@ Timeline = tuple[bool, Iterator[float]]
 """Whether a client is online at time 0, and the rising times at which that toggles, s."""
 
 
-class Presence(Protocol):
+class PresenceLaw(Protocol):
     """When one client is there: a block, or what a file says of it."""
 
     @property
@@ -61,7 +61,7 @@ class Availability(Spec):
         """Return the timeline of one client, drawn from its stream."""
         return True, iter(())
 
-    def among(self, read: "Reading") -> "Presence | Mapping[int, Presence]":  # noqa: ARG002
+    def among(self, read: "Reading") -> "PresenceLaw | Mapping[int, PresenceLaw]":  # noqa: ARG002
         """Return what all clients follow, or each by its number; `read` reads a file of that."""
         return self
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedsim.ports import Array
 from fedsim.problems.features import Features, entries
 from fedsim.problems.losses import Loss, State
-from fedsim.problems.memory import Memory
+from fedsim.problems.memory import EvaluationCache
 from fedsim.problems.spectrum import largest_eigenvalue
 
 Precision = Literal["float64", "float32"]
@@ -38,7 +38,7 @@ class LocalLoss:
         memory: that of who evaluates it; None where there is none.
     """
 
-    memory: Memory | None = None
+    memory: EvaluationCache | None = None
 
     def __init__(self, loss: Loss, X: Features, targets: Array, total: int | None = None) -> None:
         self.loss = loss
@@ -56,7 +56,7 @@ class LocalLoss:
     def remembering(self) -> Self:
         """Return the same loss with a memory of its own, for one who evaluates it."""
         same = copy(self)
-        same.memory = Memory()
+        same.memory = EvaluationCache()
         return same
 
     @property

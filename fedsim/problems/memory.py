@@ -17,7 +17,7 @@ class Based(Protocol):
 Part = TypeVar("Part", bound=Based)
 
 
-class Memory:
+class EvaluationCache:
     """The last forward pass of one loss, and the last basis that it was restricted to.
 
     An observer asks for the value where the next gradient is taken, and a solver for many

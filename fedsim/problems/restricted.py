@@ -17,7 +17,7 @@ from fedsim.problems.bases import Columns, Coordinates, Span
 from fedsim.problems.features import Features, entries, longest_row
 from fedsim.problems.local import LocalLoss
 from fedsim.problems.losses import LeastSquares, LinearLoss
-from fedsim.problems.memory import Memory
+from fedsim.problems.memory import EvaluationCache
 
 
 class Restriction(LocalLoss):
@@ -40,7 +40,7 @@ class Restriction(LocalLoss):
         self, whole: LocalLoss, basis: Basis, span: Span, forming_operations: float
     ) -> None:
         self.loss, self.outputs, self.arranged = whole.loss, whole.outputs, whole.arranged
-        self.memory = None if whole.memory is None else Memory()
+        self.memory = None if whole.memory is None else EvaluationCache()
         self.basis, self.span, self.forming_operations = basis, span, forming_operations
 
 

@@ -6,7 +6,7 @@ from math import inf, nan
 
 import numpy as np
 
-from fedsim.physics.availability import Presence as Availability
+from fedsim.physics.availability import PresenceLaw
 from fedsim.physics.batteries import Crossing
 from fedsim.ports import ClientId
 from fedsim.protocol.selection import EMPTY, LOW, OFFLINE
@@ -55,7 +55,7 @@ class Presence:
     def add(
         self,
         client: ClientId,
-        availability: Availability,
+        availability: PresenceLaw,
         supply: Supply | None,
         rng: Callable[[], np.random.Generator],
     ) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from fedsim.computing import Evaluator, OneByOne
-from fedsim.physics.availability import ALWAYS, Presence
+from fedsim.physics.availability import ALWAYS, PresenceLaw
 from fedsim.physics.batteries import Battery
 from fedsim.physics.charging import NO_POWER
 from fedsim.physics.devices import DeviceLaw
@@ -77,7 +77,7 @@ class Member:
     oracle: Oracle
     battery: Battery | None = None
     source: Signal = NO_POWER
-    availability: Presence = ALWAYS
+    availability: PresenceLaw = ALWAYS
     group: int = 0
 
     @property

@@ -18,7 +18,7 @@ from fedsim.physics.availability import (
     Availability,
     Intervals,
     MarkovAvailability,
-    Presence,
+    PresenceLaw,
     read_intervals,
 )
 from fedsim.streams import stream
@@ -27,7 +27,7 @@ from tests.physics.laws import Bernoulli, Markov
 DAY = 86400.0
 
 
-def drawn(law: Presence, seed: int) -> tuple[bool, list[float]]:
+def drawn(law: PresenceLaw, seed: int) -> tuple[bool, list[float]]:
     """Return the first 4000 toggles of a timeline, or all."""
     online, toggles = law.timeline(np.random.default_rng(seed))
     return online, list(islice(toggles, 4000))

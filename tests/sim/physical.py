@@ -7,7 +7,7 @@ is a joule in store; and most powers are 0, so that a test names the ones that m
 from collections.abc import Sequence
 from typing import Any
 
-from fedsim.physics.availability import ALWAYS, Intervals, Presence
+from fedsim.physics.availability import ALWAYS, Intervals, PresenceLaw
 from fedsim.physics.batteries import Battery
 from fedsim.physics.devices import Device
 from fedsim.ports import Message, Silence
@@ -37,7 +37,7 @@ def battery(joules: float, **parameters: Any) -> Battery:
 
 def member(
     store: Battery | None = None,
-    availability: Presence = ALWAYS,
+    availability: PresenceLaw = ALWAYS,
     *,
     device: Device = SLOW,
     radio: RadioModel = IDEAL,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any, Literal
 
-from fedsim.physics.availability import ALWAYS, Presence
+from fedsim.physics.availability import ALWAYS, PresenceLaw
 from fedsim.physics.batteries import Battery
 from fedsim.physics.charging import NO_POWER
 from fedsim.physics.devices import DeviceLaw
@@ -89,7 +89,7 @@ def client_of(
     radio: RadioLaw,
     oracle: Oracle,
     battery: Battery | None = None,
-    availability: Presence = ALWAYS,
+    availability: PresenceLaw = ALWAYS,
     group: int = 0,
 ) -> Member:
     """Return a member of a fleet whose radio follows no file."""

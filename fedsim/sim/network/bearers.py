@@ -12,7 +12,7 @@ from fedsim.sim.network import lv08
 from fedsim.sim.network.fair import FairLink
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.pipes import Link, Path
-from fedsim.sim.network.planning import Plan, Way, ways
+from fedsim.sim.network.planning import LinkPlan, Way, ways
 from fedsim.sim.network.shared import Changed
 from fedsim.sim.network.timed import OpenBearer, TracedBearer, Transfer, WatchedBearer
 from fedsim.sim.on_demand import OnDemand, Runs
@@ -217,7 +217,7 @@ class _Chooser:
         self._calendar = calendar
         self._fluid = fluid
         self._links = topology.links
-        self._plan = Plan(topology, lanes)
+        self._plan = LinkPlan(topology, lanes)
         self._fair: dict[int, FairLink] = {}
         self._fluid_links: dict[int, Link] = {}
 

@@ -14,7 +14,7 @@ from fedsim.physics.radios import RateLaw
 from fedsim.physics.topology import Topology
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.pipes import Link, Path, Pipe
-from fedsim.sim.network.planning import Plan, Way
+from fedsim.sim.network.planning import LinkPlan, Way
 
 LATENCY_FACTOR = 13.01
 """What slow start makes of the latency of route and radio."""
@@ -64,7 +64,7 @@ def paths(
         lanes: the uplinks by client, and then the downlinks.
         radio_latency: by client, one way, s.
     """
-    plan, clients = Plan(topology, [(1, lane) for lane in lanes]), len(lanes) // 2
+    plan, clients = LinkPlan(topology, [(1, lane) for lane in lanes]), len(lanes) // 2
     links = [
         fluid.link(link.capacity.scaled(BANDWIDTH_FACTOR), plan.discipline(n), plan.users(n))
         for n, link in enumerate(topology.links)

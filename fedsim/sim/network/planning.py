@@ -47,7 +47,7 @@ def _way(up: bool, of: tuple[tuple[RateLaw, Route], bool]) -> Way:  # noqa: FBT0
     return Way(0, up, rate, route, watched)
 
 
-class Plan:
+class LinkPlan:
     """What the links of a topology mean to the lanes of a fleet.
 
     A lane carries one message at a time, so a link never has to carry more than the sum of

@@ -109,14 +109,22 @@ def read_arrays(path: Path, key: str) -> dict[str, NDArray[np.generic]]:
     Raises:
         DataError: the file cannot be read, is too large, or is no archive of plain arrays.
     """
-    return arrays(read_bytes(path, key), path, key)
-
-
-def arrays(content: bytes, path: Path, key: str) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of a NumPy archive, given its bytes; see `read_arrays`."""
     try:
-        _check_archive(content, path, key)
-        with np.load(BytesIO(content), allow_pickle=False) as archive:
+        check_is_file(path)
+        with path.open("rb") as file:
+            return arrays(file, path, key)
+    except OSError as error:
+        raise DataError(key, f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:  # a null character in the name
+        raise DataError(key, f"cannot read {str(path)!r}: {error}") from error
+
+
+def arrays(file: IO[bytes], path: Path, key: str) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of a NumPy archive that is open, each read once; see `read_arrays`."""
+    try:
+        _check_archive(file, path, key)
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except DataError:
         raise
@@ -128,19 +136,19 @@ def arrays(content: bytes, path: Path, key: str) -> dict[str, NDArray[np.generic
         ) from error
 
 
-def _check_archive(content: bytes, path: Path, key: str) -> None:
+def _check_archive(file: IO[bytes], path: Path, key: str) -> None:
     """Check what the members of an archive announce, before anything of that size is made.
 
     Raises:
         BadZipFile, ValueError: it is no archive, or a member is no array of the size it has.
         DataError: it is too large.
     """
-    with ZipFile(BytesIO(content)) as archive:
+    with ZipFile(file) as archive:
         members = archive.infolist()
         afford(key, f"{path}: what is in it", 3 * sum(member.file_size for member in members))
         for member in members:
-            with archive.open(member) as file:
-                _check_array(file, member.filename, member.file_size)
+            with archive.open(member) as opened:
+                _check_array(opened, member.filename, member.file_size)
 
 
 def _check_array(file: IO[bytes], name: str, size: int) -> None:

@@ -105,7 +105,7 @@ class Job:
             "start": self._start,
         }
 
-    @property
+    @cached_property
     def _start(self) -> float | None:
         """The objective at the model that the run begins with, if it is a number."""
         value = self.evaluation.value(self.setup.initial, self.algorithm.objective)

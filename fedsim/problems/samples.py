@@ -12,6 +12,9 @@ from fedsim.limits import MODELS, afford
 from fedsim.ports import Array
 from fedsim.problems.features import Features, Sparse
 
+_AT_ONCE = 2**20
+"""So many numbers are looked at together."""
+
 Block: TypeAlias = bytes | memoryview
 """Bytes in memory, as a digest takes them."""
 
@@ -118,7 +121,9 @@ def _check_lengths(samples: Samples) -> None:
 
 def _check_finite(samples: Samples) -> None:
     stored = samples.X if isinstance(samples.X, np.ndarray) else samples.X.data
-    if not np.isfinite(stored).all():
+    # Some rows at a time: what says of each number whether it is finite takes memory, too.
+    step = max(_AT_ONCE * len(stored) // max(stored.size, 1), 1)
+    if not all(np.isfinite(stored[i : i + step]).all() for i in range(0, len(stored), step)):
         row, column, value = _first_not_finite(samples.X)
         raise DataError(
             "data",

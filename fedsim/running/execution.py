@@ -189,7 +189,7 @@ def _status(error: RunError) -> str:
 def _summary(job: Ready, world: World, *, status: str, reason: str) -> dict[str, Any]:
     number, objective = world.last_round
     scenario, start = job.variant.scenario, job.identity["start"]
-    notes = verdict(scenario, reason, start, objective, job.advice()) if status == "done" else ()
+    notes = verdict(scenario, reason, start, objective, job.advice) if status == "done" else ()
     return {
         **job.identity,
         "status": status,

@@ -1,6 +1,6 @@
 """What is to be said of a run once it has ended, beside how it did: its notes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import inf
 
 from fedsim.record.notes import RISEN
@@ -10,7 +10,7 @@ _ROUNDING = 1e-9  # relative
 
 
 def verdict(
-    scenario: Scenario, reason: str, start: float | None, end: float, advice: str
+    scenario: Scenario, reason: str, start: float | None, end: float, advice: Callable[[], str]
 ) -> Iterator[str]:
     """Yield the notes of a run that is done, each a key and a sentence.
 
@@ -19,11 +19,11 @@ def verdict(
         reason: why it ended.
         start: the objective at the model that it began with; None where nobody knows.
         end: the objective of its last round; NaN where there was none.
-        advice: what to say of its step size.
+        advice: returns what to say of its step size, which may take long to know.
     """
     # Under a constraint the objective may have to rise: the start need not be feasible.
     most = inf if start is None or scenario.algorithm.constrained else start
     if end > most + _ROUNDING * abs(most):
-        yield f"{RISEN}: it ended at {end:.6g}, above {most:.6g}, where it began{advice}"
+        yield f"{RISEN}: it ended at {end:.6g}, above {most:.6g}, where it began{advice()}"
     if reason.startswith("rounds: ") and "rounds" not in scenario.stop.model_fields_set:
         yield f"stop.rounds: {reason.removeprefix('rounds: ')}: a default has ended it, not a rule"

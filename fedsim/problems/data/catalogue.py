@@ -5,6 +5,7 @@
 import hashlib
 import os
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -12,7 +13,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.errors import DataError
-from fedsim.files import decompressed, read_bytes
+from fedsim.files import arrays, decompressed, read_bytes
 from fedsim.problems.cache import cache_folder
 from fedsim.problems.data import idx, libsvm, npz
 from fedsim.problems.data.base import Source
@@ -164,7 +165,8 @@ def _parsed(name: str, rows: Rows, contents: list[bytes], paths: tuple[Path, ...
         case "idx":
             return idx.pair(contents[0], contents[1], (paths[0], paths[1]))
         case "npz":
-            return npz.parse(contents[0], paths[0])
+            found = arrays(BytesIO(contents[0]), paths[0], "data.path")
+            return npz.samples_of(found, paths[0])
 
 
 def _check(samples: Samples, rows: Rows, path: Path, name: str) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.errors import DataError
-from fedsim.files import arrays, read_bytes
+from fedsim.files import read_arrays
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
@@ -28,20 +28,19 @@ class NpzArchive(Source):
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Read the file."""
         path = folder / self.path
-        return parse(read_bytes(path), path)
+        return samples_of(read_arrays(path, "data.path"), path)
 
 
-def parse(content: bytes, path: Path) -> Samples:
-    """Return the samples in an archive; it is never unpickled.
+def samples_of(found: dict[str, NDArray[np.generic]], path: Path) -> Samples:
+    """Return the samples in an archive.
 
     Args:
-        content: the bytes of the file.
-        path: its name, for errors.
+        found: its arrays, by their names.
+        path: its own name, for errors.
 
     Raises:
-        DataError: it is no archive, an array is missing, or one is not of numbers.
+        DataError: an array is missing, or one is not of numbers.
     """
-    found = arrays(content, path, "data.path")
     missing = [name for name in ("X", "y") if name not in found]
     if missing:
         raise DataError(

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from .files import COMPRESSOR, NAMED, SCENARIO
+from .files import COMPRESSOR, DEVICE, NAMED, SCENARIO
 from .test_commands import invoke
 
 METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
 
 
-def installed(folder: Path, name: str, points: str, code: str) -> Path:
+def installed(folder: Path, name: str, points: str, code: str, group: str = "compressors") -> Path:
     """Put a distribution with one module into a folder, and return that."""
     module, info = f"{name}.py", f"{name}-1.0.dist-info"
     files = {
         module: code,
         f"{info}/METADATA": METADATA.format(name=name),
-        f"{info}/entry_points.txt": f"[fedsim.compressors]\n{points}\n",
+        f"{info}/entry_points.txt": f"[fedsim.{group}]\n{points}\n",
     }
     files[f"{info}/RECORD"] = "".join(f"{file},,\n" for file in (*files, f"{info}/RECORD"))
     for file, text in files.items():
@@ -79,6 +79,14 @@ def test_its_block_is_listed_and_runs(scenario: Path, site: Path, tmp_path: Path
     ran = invoke("run", scenario, "--out", out, *SET)
     assert ran.exit_code == 0, ran.stderr
     assert "every-other" in (out / "base/seed-1/scenario.yaml").read_text()
+
+
+def test_a_device_is_found_by_its_name(scenario: Path, site: Path, tmp_path: Path) -> None:
+    installed(site, "others", "roofline = others:Roofline", DEVICE, "devices")
+    out = tmp_path / "out"
+    ran = invoke("run", scenario, "--out", out, "--set", NAMED["device"][1])
+    assert ran.exit_code == 0, ran.stderr
+    assert "kind: roofline" in (out / "base/seed-1/scenario.yaml").read_text()
 
 
 BROKEN = "import no_such_module\n"

@@ -54,7 +54,7 @@ class DeviceLaw(KindFirst):
     def _faults(self) -> Iterator[tuple[str, str, object]]:
         """Yield what is wrong with the block: key, message, value seen."""
         working = self.working()
-        if not working >= self.idle:  # a power that is none is no more than idle, either
+        if not working >= self.idle:  # NaN is refused as well
             text = (
                 f'seen "{working:g} W", which is less than idle, "{self.idle:g} W": it is all'
                 " that the device draws while it computes; give active as much as idle or more"

@@ -43,6 +43,7 @@ from fedsim.scenario import (
     Variant,
 )
 from fedsim.scenario.plan import file_order
+from fedsim.sim.engine.collector import collecting_rarely
 from fedsim.streams import drawing, stream
 
 
@@ -93,7 +94,7 @@ class Builder:
         # With more threads the last bits of an optimum would depend on their number.
         # What is too large for a float64 is infinite, here as in the run, which then diverges.
         infinite = np.errstate(over="ignore", invalid="ignore")
-        with one_thread(), infinite, drawing() as drawn:
+        with one_thread(), infinite, collecting_rarely(), drawing() as drawn:
             job = self._build(variant, seed)
             return replace(job, drawn=drawn() or self._drawn)
 

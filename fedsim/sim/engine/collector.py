@@ -1,4 +1,4 @@
-"""Python's cyclic garbage collector, while a world runs."""
+"""Python's cyclic garbage collector, while a world is made and while it runs."""
 
 import gc
 from collections.abc import Iterator

@@ -18,7 +18,7 @@ from fedsim.blocks.spec import Spec
 def lacks(model: type[Spec], registry: Registry[Spec]) -> str:
     """Say what keeps a class from being used as a block of its kind; empty for nothing."""
     base = registry.base or Spec
-    reasons = [*_unnamed(model, registry), *_silent(model, base), *_incapable(model, base)]
+    reasons = [*_unnamed(model, registry), *_silent(model, base), *_incapable(model)]
     reasons += _unreadable(model)
     if not reasons:
         return ""
@@ -48,10 +48,10 @@ def _silent(model: type[Spec], base: type[Spec]) -> Iterator[str]:
             yield f"it has no `{name}`. It must say {_clause(said) or 'it'}"
 
 
-def _incapable(model: type[Spec], base: type[Spec]) -> Iterator[str]:
-    """What the base leaves to its subclasses is there; methods can be called, values be read."""
-    for name in _in_order(base):
-        wanted, own = getattr(base, name), inspect.getattr_static(model, name)
+def _incapable(model: type[Spec]) -> Iterator[str]:
+    """What its bases leave to their subclasses is there; methods can be called, values be read."""
+    for name, wanted in _asked(model).items():
+        own = inspect.getattr_static(model, name)
         if getattr(own, "__isabstractmethod__", False):
             says = "say " if isinstance(wanted, property) else ""
             must = f"{says}{_clause(inspect.getdoc(wanted) or 'be there')}"
@@ -72,11 +72,14 @@ def _unreadable(model: type[Spec]) -> Iterator[str]:
         yield f"the types of its fields are not known: {error}"
 
 
-def _in_order(base: type[Spec]) -> Iterator[str]:
-    """Yield the names of the abstract methods, as they stand in the classes."""
-    abstract: frozenset[str] = getattr(base, "__abstractmethods__", frozenset())
-    for each in reversed(base.__mro__):
-        yield from (name for name in vars(each) if name in abstract)
+def _asked(model: type[Spec]) -> dict[str, object]:
+    """Return what the bases of a class leave to their subclasses, as it stands in them."""
+    asked: dict[str, object] = {}
+    for each in reversed(model.__mro__[1:]):
+        for name, own in list(vars(each).items()):  # a look may complete a class
+            if getattr(own, "__isabstractmethod__", False):
+                asked[name] = getattr(each, name)
+    return asked
 
 
 def _misfit(name: str, own: object, wanted: object) -> Iterator[str]:

@@ -100,6 +100,14 @@ def test_what_has_passed_is_not_kept() -> None:
         CELL.drawn(np.random.default_rng(0)).rate(-1)
 
 
+def test_a_message_of_a_round_that_has_passed_meets_the_channel_as_it_is() -> None:
+    # Of two neighbours one may be a round ahead, and be heard first.
+    fading = CELL.drawn(np.random.default_rng(0))
+    ahead, behind = fading.terms(8, 8, 3), fading.terms(8, 8, 2)
+    assert behind == ahead
+    assert fading.rate(4) != ahead.cap
+
+
 def test_both_directions_of_one_stream_fade_together() -> None:
     up = UNCAPPED.drawn(stream(3, "channel", 0))
     down = replace(UNCAPPED, power=20.0).drawn(stream(3, "channel", 0))

@@ -49,6 +49,28 @@ WRONG = {
 }
 
 
+PEER = '''\
+from typing import ClassVar, Literal
+
+from fedsim.algorithms import PeerAlgorithm
+
+
+class Idle(PeerAlgorithm):
+    """A method of peers."""
+
+    kind: Literal["idle"] = "idle"
+    source: ClassVar[str] = "nobody"
+    step_size: float = 0.1
+
+    LIVE
+'''
+LIVES = {
+    "": "Idle cannot be used as an algorithm: it has no `live`. It must run a node: exchanges with",
+    "async def live(self): ...": "its `live` takes (self), but is called with (self, node)",
+    "def live(self, node): ...": "its `live` cannot be awaited. It must begin with async def",
+}
+
+
 def refused(*command: str | Path) -> str:
     """Return what a command says that is refused, in one block, without a traceback."""
     result = invoke(*command)
@@ -126,6 +148,14 @@ def test_work_that_ends_before_it_begins_or_never_ends_the_run(
     assert seen in said
     assert "on the device roofline of client 0; its `seconds`" in said
     assert summary(out)["status"] == "mistimed"
+
+
+@pytest.mark.parametrize("live", LIVES)
+def test_a_method_of_peers_that_does_not_live(live: str, scenario: Path, tmp_path: Path) -> None:
+    mine, out = written(tmp_path, PEER.replace("LIVE", live)), tmp_path / "out"
+    keys = ("--set", "algorithm={kind: idle}", "--set", "network.peers={kind: ring}")
+    assert LIVES[live] in refused("run", scenario, "--out", out, *keys, "--plugin", mine)
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("text", WRONG)

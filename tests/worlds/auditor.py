@@ -6,10 +6,12 @@ the books while a run goes on.
 
 from collections.abc import Callable, Iterator
 
-from . import books, conduct
+from . import between, books, conduct
 from .evidence import Evidence
 
-CHECKS: tuple[Callable[[Evidence], Iterator[str]], ...] = (
+Check = Callable[[Evidence], Iterator[str]]
+
+CHECKS: tuple[Check, ...] = (
     books.order,
     books.messages,
     books.traffic,
@@ -27,6 +29,9 @@ CHECKS: tuple[Callable[[Evidence], Iterator[str]], ...] = (
     conduct.lateness,
     conduct.abandoned,
 )
+AMONG_PEERS: dict[Check, Check] = {books.messages: between.legs, conduct.answers: between.told_once}
+"""The checks that take the places of others where there is no server."""
+
 _MOST = 3
 
 
@@ -34,6 +39,6 @@ def audit(run: Evidence) -> list[str]:
     """Return what is wrong, a few findings a check; nothing where all is well."""
     return [
         f"{check.__name__}: {text}"
-        for check in CHECKS
+        for check in (AMONG_PEERS.get(each, each) if run.peers else each for each in CHECKS)
         for _, text in zip(range(_MOST), check(run), strict=False)
     ]

@@ -6,7 +6,7 @@ from math import fsum, isfinite
 
 from .evidence import Evidence, Row, bits, close
 
-_KEY = ("round", "message", "payload_bits", "header_bits", "transport_bits", "t")
+KEY = ("round", "message", "payload_bits", "header_bits", "transport_bits", "t")
 ROUNDING = 1e-12
 """What a clock's rounding may make of a span, as a share of the time."""
 
@@ -31,7 +31,7 @@ def order(run: Evidence) -> Iterator[str]:
 
 
 def _key(row: Row, sender: str, receiver: str | None) -> tuple[object, ...]:
-    return (sender, receiver, *(row[column] for column in _KEY))
+    return (sender, receiver, *(row[column] for column in KEY))
 
 
 def messages(run: Evidence) -> Iterator[str]:
@@ -60,16 +60,16 @@ def messages(run: Evidence) -> Iterator[str]:
             heard.add(to_all)
         else:
             yield f"row {row['seq']}: {row['node']} received what nobody sent"
-    yield from _unmatched(arrived, "was sent and neither received nor lost")
+    yield from unmatched(arrived, "was sent and neither received nor lost")
     yield from (
         f"{key}: nobody heard it" for key in broadcast if broadcast[key] and key not in heard
     )
     lost = Counter(_key(row, row["node"], row["peer"]) for row in run.of_kind("lost"))
-    yield from _unmatched(lost - undelivered, "was lost without being sent")
-    yield from _unmatched(undelivered - lost, "was sent in vain and is not in a lost row")
+    yield from unmatched(lost - undelivered, "was lost without being sent")
+    yield from unmatched(undelivered - lost, "was sent in vain and is not in a lost row")
 
 
-def _unmatched(book: Counter[tuple[object, ...]], what: str) -> Iterator[str]:
+def unmatched(book: Counter[tuple[object, ...]], what: str) -> Iterator[str]:
     for key, count in book.items():
         if count > 0:
             yield f"{key}: {what}"
@@ -84,7 +84,11 @@ def traffic(run: Evidence) -> Iterator[str]:
             sums[f"bits_{way}"] += bits(row)
             if event == "send" and way == "up":
                 sums["transmissions" if row["payload_bits"] else "beacons"] += 1
-    if run.scenario.network.broadcast == "unicast":
+    if run.peers:  # what a downlink repeats is charged as such, and its rows name the sender
+        sums["cohort"] = run.summary["cohort"]
+        sums["bits_down"] = run.summary["bits_down"]
+        sums["bits_up"] -= sums["bits_down"]
+    elif run.scenario.network.broadcast == "unicast":
         sums["cohort"] = sum(row["node"] == "server" for row in run.of_kind("send"))
     else:
         sums["cohort"] = run.summary["cohort"]

@@ -32,6 +32,8 @@ def presence(run: Evidence) -> Iterator[str]:
                 yield f"row {row['seq']}: {node} is {event}, and was not {kind}"
             elif not close(row["t"] - since, row["duration"], row["t"], ROUNDING):
                 yield f"row {row['seq']}: {node} was {kind} since {since}"
+        elif event == "receive" and row["detail"] and run.peers:
+            continue  # what was stored for a node that has gone is given up, which is no act of it
         elif event in _ACTS and any(since < row["t"] for since in away[node].values()):
             yield f"row {row['seq']}: {node} does a {event} while it is away"
 
@@ -220,13 +222,14 @@ def _met(run: Evidence, row: Row, total: Counter[str]) -> Iterator[str]:
 
 def lateness(run: Evidence) -> Iterator[str]:
     """What is late has arrived at that very moment, or before its round was given up then."""
-    arrivals: dict[tuple[str, int], set[float]] = {}
+    arrivals: dict[tuple[str, str, int], set[float]] = {}
     for row in run.of_kind("receive"):
-        if row["node"] == "server":
-            arrivals.setdefault((row["peer"], row["round"]), set()).add(row["t"])
+        if row["node"] == "server" or run.peers:
+            arrivals.setdefault((row["peer"], row["node"], row["round"]), set()).add(row["t"])
     given_up = {(row["round"], row["t"]) for row in run.of_kind("abandoned")}
     for row in run.of_kind("late"):
-        came = arrivals.get((row["node"], row["round"]), set())
+        at = row["peer"] if run.peers else "server"
+        came = arrivals.get((row["node"], at, row["round"]), set())
         in_vain = (row["round"], row["t"]) in given_up and min(came, default=inf) <= row["t"]
         if row["t"] not in came and not in_vain:
             yield f"row {row['seq']}: {row['node']} is late with what has not arrived"

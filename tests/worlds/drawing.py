@@ -8,6 +8,7 @@ from .files import MOST_CLIENTS
 from .fleets import fleet
 from .methods import METHODS, method
 from .networks import network
+from .peers import peers
 from .policies import delivered, given_up, marina_p, participation, silence, stop
 from .problems import problem
 from .wires import wire
@@ -45,4 +46,5 @@ def world(number: int) -> Block:
             data["split"]["clients"] = clients
     given_up(dice, blocks)  # last: the draws before are as they were
     marina_p(dice, blocks)
+    peers(dice, blocks, clients)
     return blocks

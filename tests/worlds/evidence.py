@@ -62,6 +62,11 @@ class Evidence:
         return str(self.summary["reason"])
 
     @property
+    def peers(self) -> bool:
+        """Whether there is no server: a message has two legs then, and comes later than it went."""
+        return self.scenario.network.peers is not None
+
+    @property
     def groups(self) -> list[Group]:
         """The group of every client."""
         groups = self.scenario.fleet or (Group(count=len(self.clients)),)

@@ -48,9 +48,18 @@ IDLE: Block = ABANDONED | {
 }
 
 
+PEERS: Block = BUSY | {
+    "algorithm": {"kind": "d-psgd", "step_size": "0.5/L_max"},
+    "network": {"peers": {"kind": "complete"}},
+    "fleet": [{"count": 4, "device": "cortex-m4", "radio": BUSY["fleet"][1]["radio"]}],
+    "participation": {"kind": "full", "deadline": "0.3 s"},
+}
+
+
 @cache
 def evidence(name: str) -> Evidence:
-    scenario = {"busy": BUSY, "cells": CELLS, "abandoned": ABANDONED, "idle": IDLE}[name]
+    named = {"busy": BUSY, "cells": CELLS, "abandoned": ABANDONED, "idle": IDLE, "peers": PEERS}
+    scenario = named[name]
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         (made,) = fedsim.run(scenario, out=Path(folder) / "out").runs
         (variant,) = load(scenario).variants
@@ -98,6 +107,20 @@ def test_no_row_can_be_dropped_even_if_the_others_are_numbered_anew(name: str) -
         rows = run.events[: row["seq"]]
         rows += [later | {"seq": later["seq"] - 1} for later in run.events[row["seq"] + 1 :]]
         assert audit(with_log(run, rows)), row
+
+
+def test_no_message_among_peers_can_be_dropped_or_made_up() -> None:
+    run = evidence("peers")
+    assert audit(run) == []
+    assert {"send", "receive", "lost", "retransmit", "round"} <= {
+        row["event"] for row in run.events
+    }
+    matter = {"send", "receive", "lost"}
+    for row in some(run, lambda row: row["event"] in matter):
+        rest = [later | {"seq": later["seq"] - 1} for later in run.events[row["seq"] + 1 :]]
+        assert audit(with_log(run, run.events[: row["seq"]] + rest)), row
+        rest = [later | {"seq": later["seq"] + 1} for later in run.events[row["seq"] :]]
+        assert audit(with_log(run, [*run.events[: row["seq"]], row, *rest])), row
 
 
 @worlds

@@ -15,6 +15,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.charging import CHARGING
 from fedsim.physics.devices import Device
+from fedsim.physics.overlay import OVERLAYS
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
@@ -83,7 +84,8 @@ def test_every_kind_of_every_block_is_drawn() -> None:
                 seen.setdefault(at if key == "kind" else key, set()).add(block[key])
             seen.setdefault("keys", set()).update(block)
     expected = {
-        "algorithm": _names(ALGORITHMS) - {"d-psgd"},  # whose worlds have no server
+        "algorithm": _names(ALGORITHMS),
+        "peers": _names(OVERLAYS),
         "loss": _names(LOSSES) | _names(PACKET_LOSSES),
         "penalty": _names(PENALTIES),
         "data": _names(SOURCES) - {"catalogue"},  # whose files are large, and from elsewhere

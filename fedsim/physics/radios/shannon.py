@@ -138,8 +138,12 @@ class Fading:
         return self._rate
 
     def terms(self, bits: int, framed: int, round_number: int) -> Terms:  # noqa: ARG002
-        """Return the terms of a message: the channel is drawn anew in every round."""
-        return Terms(self.rate(round_number))
+        """Return the terms of a message: the channel is drawn anew in every round.
+
+        Among peers one may come that is of an earlier round than the one before it. It meets the
+        channel as it is by now.
+        """
+        return Terms(self.rate(max(round_number, self._round)))
 
 
 class ShannonRadio(PacketRadio):

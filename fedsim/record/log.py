@@ -31,6 +31,16 @@ _PACK = ROW.pack
 _FIRST_CHUNK, _LARGEST_CHUNK, _GROWTH = 256, 65536, 4
 
 
+class _Words(dict[str, int]):
+    """Numbers of words, in the order in which they are first asked for; no text has none."""
+
+    def __missing__(self, text: str) -> int:
+        if not text:
+            return -1
+        number = self[text] = len(self)
+        return number
+
+
 class EventLog:
     """The log of one run: takes rows in time order, then is closed once.
 
@@ -41,6 +51,10 @@ class EventLog:
         folder: the run's folder.
         clients: how many there are.
         audit: sees every chunk before it is written.
+
+    Attributes:
+        rows: how many are on disk.
+        word: returns the number that stands for a message's name or a detail; -1 for none.
     """
 
     def __init__(self, folder: Path, clients: int, audit: Callable[[Rows], None]) -> None:
@@ -49,14 +63,11 @@ class EventLog:
         self._audit = audit
         self._digest = hashlib.sha256()
         self._clients = clients
-        self._words: dict[str, int] = {}
+        self._words = _Words()
+        self.word: Callable[[str], int] = self._words.__getitem__
         self._buffer = bytearray()
         self._limit = _FIRST_CHUNK * ROW.size
         self._cut = False  # a flush began and did not end: what came after it has no place
-
-    def word(self, text: str) -> int:
-        """Return the number that stands for a message's name or a detail; -1 for none."""
-        return self._words.setdefault(text, len(self._words)) if text else -1
 
     def append(
         self,

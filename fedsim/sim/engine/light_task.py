@@ -151,7 +151,10 @@ class LightTask:
         except BaseException as raised:  # noqa: BLE001 - whoever owns the task is told
             failure = raised
         else:
-            self._wait(awaited)
+            if awaited is self and not self._cancelled:
+                self._asleep = True
+            else:
+                self._wait(awaited)
             return
         finally:
             _leave_task(self._loop, self)  # type: ignore[arg-type]

@@ -6,14 +6,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fedsim.building import Builder
 from fedsim.physics.topology import Topology, star
+from fedsim.problems import Logistic, Problem, Softmax
+from fedsim.problems.kernels import sgd_steps
 from fedsim.running.execution import execute
 from fedsim.scenario import load
 from fedsim.wire import encode
 from tests.conftest import ROOT
+from tests.problems.examples import samples
 from tests.scripts import script
 
 BENCHMARKS = ROOT / "analysis/benchmarks"
@@ -64,3 +68,33 @@ def test_a_large_fleet_of_which_few_are_asked_passes_the_audit() -> None:
     command = [sys.executable, str(BENCHMARKS / "large_fleet.py"), "--one", "200", "--rounds", "2"]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert set(json.loads(out)) == {"start", "round", "end", "bytes"}
+
+
+@pytest.mark.parametrize("workload", ["w1", "w2", "w3", "w4"])
+def test_each_workload_is_run_compiled_in_both_precisions_and_by_the_reference(
+    workload: str,
+) -> None:
+    plan = load(BENCHMARKS / f"peers/{workload}.yaml")
+    made = [(each.scenario.evaluator, each.scenario.precision) for each in plan.variants]
+    assert sorted(made) == [
+        ("compiled", "float32"),
+        ("compiled", "float64"),
+        ("one-by-one", "float64"),
+    ]
+
+
+def test_the_plain_loops_compute_what_the_clients_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS / "peers"))
+    loops = module("peers/contestant_numpy")
+    rng, same = np.random.default_rng(1), np.random.default_rng(1)
+    (local,) = Problem.of(Softmax(), [samples(rows=100, features=5)]).losses
+    rows, labels = local.arranged.X, local.arranged.t.argmax(axis=1)
+    steps = loops.softmax_steps(rows, labels, np.zeros((5, 2)), 3, rng)
+    drawn = tuple(same.choice(100, 50, replace=False, shuffle=False) for _ in range(3))
+    np.testing.assert_allclose(
+        steps.ravel(), sgd_steps(local, np.zeros(10), 0.01, drawn, None), rtol=1e-10, atol=1e-14
+    )
+    data = samples(rows=30, features=5)
+    (local,) = Problem.of(Logistic(), [data]).losses
+    steps = loops.logistic_steps(data.X, data.y, np.zeros(5), 3)
+    np.testing.assert_allclose(steps, sgd_steps(local, np.zeros(5), 1.0, (None,) * 3, None))

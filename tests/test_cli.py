@@ -203,6 +203,18 @@ def test_check_shows_what_would_run(scenario: Path) -> None:
         assert word in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], "the observer looks at the model of every round: 33% of what is computed"),
+        (["--set", "observe.every=10"], "one model in 10 and the last: 5% of what is computed"),
+    ],
+)
+def test_check_says_what_the_observer_costs(scenario: Path, given: list[str], said: str) -> None:
+    result = invoke("check", scenario, *given)
+    assert said in " ".join(result.stdout.split()), result.output
+
+
 def test_list_shows_every_kind_and_its_source() -> None:
     result = invoke("list")
     assert result.exit_code == 0

@@ -66,8 +66,21 @@ def _facts(job: Job) -> Iterator[str]:
         yield "no optimum is known"
     else:
         yield f"optimum {job.reference.value:.10g}, by {job.reference.method}"
+    yield _observer(job)
     if job.participation.patience < inf:
         yield _patience(job)
+
+
+def _observer(job: Job) -> str:
+    """Say what share of what is computed is the observer's; a value costs half a gradient."""
+    rows, every = [loss.rows for loss in job.problem.losses], job.scenario.observe.every
+    wanted = job.scenario.participation.among(len(rows)).wanted
+    asked = 1.0 if wanted is None else wanted / len(rows)
+    clients = asked * sum(job.algorithm.samples_per_round(own) for own in rows)
+    looking = sum(rows) / 2 / every
+    each = "the model of every round" if every == 1 else f"one model in {every} and the last"
+    share = looking / (looking + clients)
+    return f"the observer looks at {each}: {share:.0%} of what is computed (observe.every)"
 
 
 def _patience(job: Job) -> str:

@@ -27,6 +27,7 @@ from signal import (
     signal,
 )
 
+from fedsim.computing.threads import VARIABLE, usable_threads
 from fedsim.errors import RunError
 from fedsim.running.execution import RunProgress, Watch, unwatched
 from fedsim.running.interrupts import ENDING, heard
@@ -78,7 +79,8 @@ def workers(jobs: int, told: Watch) -> Iterator[Executor]:
     with postponed():
         others = set(active_children())
         ear, mouth = context.Pipe(duplex=False)
-        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(mouth,))
+        given = mouth, max(usable_threads() // jobs, 1)
+        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=given)
     listener = threading.Thread(target=_listen, args=(ear, told), daemon=True)
     listener.start()
     try:
@@ -111,9 +113,13 @@ def _listen(ear: "Connection[None, RunProgress]", told: Watch) -> None:
                 ear.recv_bytes()
 
 
-def _begin(mouth: "Connection[RunProgress, None]") -> None:
-    """Prepare a process: it leaves interrupts to its parent, and ends with it."""
+def _begin(mouth: "Connection[RunProgress, None]", threads: int) -> None:
+    """Prepare a process: it leaves interrupts to its parent, and ends with it.
+
+    It computes on its share of the threads.
+    """
     global _watch  # noqa: PLW0603 - a process is one worker
+    os.environ[VARIABLE] = str(threads)
     _watch = _Teller(mouth)
     for number in ENDING:
         signal(number, SIG_IGN)

@@ -5,15 +5,17 @@ python analysis/benchmarks/peers/workloads.py FOLDER
 
 import shutil
 import sys
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 HERE = Path(__file__).resolve().parent
-ROWS, CLASSES, SPARSE_ROWS, SPARSE_COLUMNS, STORED = 100, 10, 20_242, 47_236, 74
+ROWS, CLASSES = 100, 10
+SPARSE_ROWS, SPARSE_COLUMNS, STORED, SPARSE_CLIENTS = 20_242, 47_236, 74, 200
 
 
 class Dense(NamedTuple):
@@ -68,6 +70,21 @@ def write_sparse(folder: Path) -> None:
         pairs = " ".join(f"{k + 1}:{v:.5f}" for k, v in zip(places, values, strict=True))
         lines.append(f"{label:+d} {pairs}")
     (folder / "w4.svm").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def read(name: str, folder: Path) -> tuple[Any, Any]:
+    """Return the features and the labels of each client of a workload that is there."""
+    if name == "w4":
+        from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - not all have it
+
+        X, y = load_svmlight_file(str(folder / "w4.svm"), n_features=SPARSE_COLUMNS)
+        ends = [len(y) * i // SPARSE_CLIENTS for i in range(SPARSE_CLIENTS + 1)]
+        cuts = list(pairwise(ends))
+        return [X[a:b] for a, b in cuts], [y[a:b] for a, b in cuts]
+    with np.load(folder / f"{name}.npz") as archive:
+        X, y = archive["X"], archive["y"]
+    labels = y.reshape(-1, ROWS)
+    return X.reshape(-1, ROWS, X.shape[1]), labels.astype(int) if name != "w2" else labels
 
 
 def prepare(name: str, folder: Path) -> Path:

@@ -1,0 +1,154 @@
+"""How fast is fedsim beside plain loops, the limit of the machine, and other simulators?
+
+    python analysis/benchmarks/peers/compare.py [--workloads w1 w2 w3 w4] [--turns 5]
+        [--folder DIR] [--with fedjax flwr]
+
+Every contestant is a process that is ready before the first turn; then they take turns, so that
+what else the machine does falls on all of them alike. What is printed is the median over turns of
+client-updates a second (a client's whole work of a round), and its ratio to the limit. fedsim's
+figures are those of whole rounds: with messages over radios, energy, the log, and an observer that
+looks at every tenth model. Others are installed from their packages, each into an environment of
+its own in the folder, when they are asked for; they compute in float32.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from workloads import HERE, prepare
+
+OTHERS = {
+    "fedjax": (
+        *("fedjax==0.0.17", "jax==0.4.25", "jaxlib==0.4.25", "numpy<2", "scipy<1.13"),
+        *("dm-haiku==0.0.12", "flax==0.8.2", "optax==0.2.2", "chex==0.1.86"),
+    ),
+    "flwr": ("flwr[simulation]",),
+}
+"""Other simulators, and what is installed of them."""
+
+ABLE = {"fedjax": {"w1", "w2", "w3"}, "flwr": {"w1"}}
+"""Which workloads they have a program for; a round of a thousand clients takes Flower minutes."""
+
+FEDSIM = {
+    "fedsim": ("base",),
+    "fedsim, nobody looks": ("base", "observe.every=1000000"),
+    "fedsim, float32": ("float32",),
+    "fedsim, one by one": ("reference",),
+}
+
+
+class Contestant(NamedTuple):
+    """Who takes turns.
+
+    Attributes:
+        name: for the table.
+        process: that runs.
+        rates: what its turns came to, client-updates a second.
+    """
+
+    name: str
+    process: subprocess.Popen[str]
+    rates: list[float]
+
+    def answer(self) -> str:
+        """Return the next line that it says, beside what it says of other things.
+
+        Raises:
+            RuntimeError: it has ended.
+        """
+        stream: IO[str] | None = self.process.stdout
+        for line in stream or ():
+            words = line.split()
+            if words == ["ready"] or (len(words) == 2 and words[0].isdigit()):
+                return line
+        raise RuntimeError(f"{self.name} has ended with code {self.process.wait()}")
+
+    def turn(self) -> None:
+        """Let it take a turn."""
+        if self.process.stdin is not None:
+            self.process.stdin.write("go\n")
+            self.process.stdin.flush()
+        updates, seconds = self.answer().split()
+        self.rates.append(int(updates) / float(seconds))
+
+
+def environment(name: str, folder: Path) -> str:
+    """Return the interpreter of an environment that has another simulator in it."""
+    place = folder / "environments" / name
+    python = place / "bin" / "python"
+    if not (place / "ready").exists():
+        venv.create(place, with_pip=True, clear=True)
+        install = [str(python), "-m", "pip", "install", "--quiet", *OTHERS[name]]
+        subprocess.run(install, check=True)  # noqa: S603 - what is installed is written above
+        (place / "ready").touch()
+    return str(python)
+
+
+def begin(name: str, python: str, script: str, *arguments: str) -> Contestant:
+    """Start a contestant and wait until it is ready."""
+    command = [python, str(HERE / f"contestant_{script}.py"), *arguments]
+    process = subprocess.Popen(  # noqa: S603 - a script of this folder
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=HERE,
+    )
+    contestant = Contestant(name, process, [])
+    contestant.answer()
+    return contestant
+
+
+def contestants(workload: str, folder: Path, others: list[str]) -> list[Contestant]:
+    """Return all who take part in a workload, the limit first."""
+    place = str(folder)
+    own = [
+        begin("limit, two threads", sys.executable, "limit", workload, place),
+        begin("plain NumPy loop", sys.executable, "numpy", workload, place),
+    ]
+    for name, given in FEDSIM.items():
+        own.append(begin(name, sys.executable, "fedsim", workload, place, *given))
+    able = [name for name in others if workload in ABLE[name]]
+    return own + [begin(name, environment(name, folder), name, workload, place) for name in able]
+
+
+def compare(workload: str, folder: Path, others: list[str], turns: int) -> None:
+    """Let all take turns at a workload, and print what they came to."""
+    prepare(workload, folder)
+    taking_part = contestants(workload, folder, others)
+    try:
+        for _ in range(turns):
+            for contestant in taking_part:
+                contestant.turn()
+    finally:
+        for contestant in taking_part:
+            contestant.process.kill()
+    limit = statistics.median(taking_part[0].rates)
+    print(f"\n{workload}: client-updates a second, and of the limit")
+    for name, _, rates in taking_part:
+        rate = statistics.median(rates)
+        print(f"  {name:24} {rate:10,.0f} {rate / limit:7.2f}", flush=True)
+
+
+def main() -> None:
+    """Compare at all workloads that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--workloads", nargs="+", default=["w1", "w2", "w3", "w4"])
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--folder", type=Path, help="keeps data and environments")
+    parser.add_argument("--with", nargs="*", default=[], choices=OTHERS, dest="others")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (given.folder or Path(temporary)).resolve()
+        for workload in given.workloads:
+            compare(workload, folder, given.others, given.turns)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""fedsim itself: messages, devices, radios, energy, the log and the observer included.
+
+python contestant_fedsim.py WORKLOAD FOLDER VARIANT [KEY=VALUE ...]
+"""
+
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+from turns import Turn, take_turns
+
+import fedsim
+from fedsim.building import Builder
+from fedsim.record.folder import read_json
+from fedsim.running.execution import RunProgress, execute
+
+
+def main() -> None:
+    """Take turns: each is a run, timed from its first round to its last but one."""
+    name, folder, variant, *overrides = sys.argv[1:]
+    warnings.simplefilter("ignore", fedsim.TheoryWarning)
+    plan = fedsim.load(Path(folder) / f"{name}.yaml", overrides=overrides)
+    builder = Builder(plan)
+    (chosen,) = [each for each in plan.variants if each.name == variant]
+
+    def turn() -> Turn:
+        ends: list[float] = []
+
+        def watch(_: RunProgress) -> None:
+            ends.append(time.perf_counter())
+
+        with tempfile.TemporaryDirectory() as out:
+            made = execute(builder.build(chosen, 1), Path(out), watch)
+            asked = read_json(made / "summary.json")["cohort"]
+        rounds = len(ends)
+        return Turn(asked // rounds * (rounds - 2), ends[-2] - ends[0])
+
+    take_turns(turn)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""How a contestant takes turns: it gets ready, then runs some rounds whenever it is told to.
+
+Only the standard library is imported here: contestants run in environments of their own.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Turn(NamedTuple):
+    """What came of a turn.
+
+    Attributes:
+        updates: how often a client has done its whole work of a round.
+        seconds: of real time.
+    """
+
+    updates: int
+    seconds: float
+
+
+def take_turns(turn: Callable[[], Turn]) -> None:
+    """Warm up, say so, then take a turn for each line that comes in."""
+    turn()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        done = turn()
+        print(f"{done.updates} {done.seconds}", flush=True)

@@ -84,11 +84,7 @@ def traffic(run: Evidence) -> Iterator[str]:
             sums[f"bits_{way}"] += bits(row)
             if event == "send" and way == "up":
                 sums["transmissions" if row["payload_bits"] else "beacons"] += 1
-    if run.peers:  # what a downlink repeats is charged as such, and its rows name the sender
-        sums["cohort"] = run.summary["cohort"]
-        sums["bits_down"] = run.summary["bits_down"]
-        sums["bits_up"] -= sums["bits_down"]
-    elif run.scenario.network.broadcast == "unicast":
+    if not run.peers and run.scenario.network.broadcast == "unicast":
         sums["cohort"] = sum(row["node"] == "server" for row in run.of_kind("send"))
     else:
         sums["cohort"] = run.summary["cohort"]

@@ -82,7 +82,6 @@ class Calendar(simpy.Environment):
 
     def __init__(self) -> None:
         super().__init__(0.0)
-        self._number = self._eid.__next__
         self._cancelled = 0
         self.background = 0
         self.background_waits = 0
@@ -98,7 +97,7 @@ class Calendar(simpy.Environment):
 
         The cheapest thing that can happen; it cannot be cancelled.
         """
-        heappush(self._queue, (when, priority, self._number(), callback, argument))
+        heappush(self._queue, (when, priority, next(self._eid), callback, argument))
 
     def at(
         self, when: float, callback: Callable[..., object], *args: Any, priority: int = NORMAL

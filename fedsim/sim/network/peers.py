@@ -207,6 +207,10 @@ class PeerNetwork(Network):
             lane.lead(own if bearer is None else bearer, least + latency)
         super()._queue(lane, envelope)
 
+    def _charge_again(self, lane: Lane) -> None:
+        """Charge it to the sender, whose row of the log it stands in, on either leg."""
+        self._traffic.bits_up += lane.again_bits
+
     def _hand_on(self, _: ClientId, envelope: Envelope) -> None:
         """Store what has come to its receiver's point of access, until its radio takes it."""
         parcel = _parcel(envelope)

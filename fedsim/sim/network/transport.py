@@ -139,13 +139,17 @@ class Network:
     def _start(self, lane: Lane) -> None:
         if lane.process is not None:
             lane.throw()
-            if lane.up:
-                self._traffic.bits_up += lane.again_bits
-            else:
-                self._traffic.bits_down += lane.again_bits
+            self._charge_again(lane)
         rate, share = lane.start(self._arrive, lane.current.round if lane.current else 0)
         if not lane.radio.detached:
             lane.radio.begin(lane.up, rate, share)
+
+    def _charge_again(self, lane: Lane) -> None:
+        """Charge what is sent again of the current message, if anything."""
+        if lane.up:
+            self._traffic.bits_up += lane.again_bits
+        else:
+            self._traffic.bits_down += lane.again_bits
 
     def _arrive_plainly(self, lane: Lane) -> None:
         """Do what `_arrive` does, for a lane that is plain.

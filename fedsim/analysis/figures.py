@@ -42,6 +42,7 @@ def convergence(rounds: pd.DataFrame, labels: Mapping[str, str], title: str = ""
         title: above the figure.
     """
     totals = cumulative(rounds)
+    totals = totals[totals["objective"].notna()]  # curves join the rounds that were looked at
     totals["bits"] = totals["bits_up"] + totals["bits_down"]
     measure = "gap" if totals["gap"].notna().any() else "objective"
     figure = Figure(figsize=(11, 7), layout="constrained")

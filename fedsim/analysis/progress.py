@@ -37,10 +37,11 @@ def over_seeds(rounds: pd.DataFrame, column: str, *, log: bool = False) -> pd.Da
         log: whether the mean is that of logarithms; values that are not positive count as missing.
 
     Returns:
-        A row a variant and round that all of its seeds have: variant, the costs of `AXES` so
-        far (means), and mean, least and largest of the column.
+        A row a variant and round that all of its seeds have and somebody looked at: variant, the
+        costs of `AXES` so far (means), and mean, least and largest of the column.
     """
     totals = cumulative(rounds)
+    totals = totals[totals["objective"].notna() | totals[column].notna()]  # else nobody looked
     totals["bits"] = totals["bits_up"] + totals["bits_down"]
     totals["value"] = totals[column].where(totals[column] > 0) if log else totals[column]
     totals["averaged"] = np.log(totals["value"]) if log else totals["value"]

@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 
 import fedsim
+from fedsim.analysis.figures import convergence
+from fedsim.analysis.progress import over_seeds
 from fedsim.building import Builder
 from fedsim.record.folder import read_json
 from fedsim.record.read import read_run
@@ -132,3 +134,14 @@ def test_a_loss_without_compiled_kernels_is_refused() -> None:
     }
     with pytest.raises(fedsim.ScenarioError, match="no such kernels for the loss neyman-pearson"):
         check(small(problem=problem, algorithm=FEDAVG, evaluator="compiled"))
+
+
+def test_curves_join_the_rounds_that_were_looked_at(tmp_path: Path) -> None:
+    table = rounds(run(tmp_path, observe={"every": 3}))
+    curves = [axis.get_lines()[0] for axis in convergence(table, {"base": "base"}).axes]
+    assert all(np.asarray(curve.get_xdata(), float).size == 3 for curve in curves)
+    assert np.asarray(curves[0].get_xdata(), float).tolist() == [3, 6, 7]
+    assert np.isfinite(np.asarray(curves[0].get_ydata(), float)).all()
+    common = over_seeds(table, "gap", log=True)
+    assert common["round"].tolist() == [3, 6, 7]
+    assert common[["mean", "least", "largest"]].notna().all(axis=None)

@@ -6,7 +6,15 @@ from numpy.typing import NDArray
 from fedsim.computing.compiled.blocks import backward, forward
 from fedsim.computing.compiled.compiler import kernel, matrix_at, part, vector_at
 from fedsim.computing.compiled.heads import slopes, value
-from fedsim.computing.compiled.items import Data, Form, Items, copy, full, move, rows_are_there
+from fedsim.computing.compiled.items import (
+    Data,
+    Form,
+    Items,
+    copy,
+    differentiate,
+    move,
+    rows_are_there,
+)
 from fedsim.ports import Array
 
 
@@ -105,8 +113,7 @@ def run(form: Form, data: Data, items: Items) -> int:
             if items.steps[j]:
                 move(V, start, G, scale, l1, l2, items.eta[j], items.pull[j])
             else:
-                for k in range(size):
-                    V[k] = full(G[k], V[k], scale, l1, l2)
+                differentiate(V, G, scale, l1, l2)
         _unload(V[: m * d].reshape(m, d), items.out[j])
         copy(V[m * d :], items.out[j, m * d :])
     return -1

@@ -103,18 +103,35 @@ def copy(source: Array, target: Array) -> None:
 
 @part
 def move(
-    V: Array, start: Array, G: Array, scale: float, l1: float, l2: float, eta: float, pull: float
+    V: Array,
+    start: Array,
+    G: Array,
+    scale: float,
+    l1: float,
+    l2: float,
+    eta: float,
+    pull: float,
 ) -> None:
     """Take a step of length eta along the gradient that G, less penalties and scale, says.
 
-    All are flat: `V`, which moves, `start`, which it may be pulled to, and `G`.
+    All are flat: `V`, which moves, `start`, which it may be pulled to, and `G`. Loops without
+    signs are vectorised, so there is one for the most common case.
     """
+    if l1 == 0:
+        for k in range(len(V)):
+            V[k] -= eta * (G[k] * scale + l2 * V[k] + pull * (V[k] - start[k]))
+        return
     for k in range(len(V)):
-        g = full(G[k], V[k], scale, l1, l2)
+        g = G[k] * scale + l2 * V[k] + l1 * np.sign(V[k])
         V[k] -= eta * (g + pull * (V[k] - start[k]))
 
 
 @part
-def full(g: float, v: float, scale: float, l1: float, l2: float) -> float:
-    """Return an entry of a subgradient, of what is summed over the rows and of the model."""
-    return float(g * scale + l2 * v + l1 * np.sign(v))
+def differentiate(V: Array, G: Array, scale: float, l1: float, l2: float) -> None:
+    """Set V to a subgradient at V, of what is summed over the rows; arguments as for `move`."""
+    if l1 == 0:
+        for k in range(len(V)):
+            V[k] = G[k] * scale + l2 * V[k]
+        return
+    for k in range(len(V)):
+        V[k] = G[k] * scale + l2 * V[k] + l1 * np.sign(V[k])

@@ -5,7 +5,15 @@ from numpy.typing import NDArray
 
 from fedsim.computing.compiled.compiler import kernel, matrix_at, part, vector_at
 from fedsim.computing.compiled.heads import slopes, value
-from fedsim.computing.compiled.items import Data, Form, Items, copy, full, move, rows_are_there
+from fedsim.computing.compiled.items import (
+    Data,
+    Form,
+    Items,
+    copy,
+    differentiate,
+    move,
+    rows_are_there,
+)
 from fedsim.ports import Array
 
 
@@ -72,8 +80,7 @@ def run(form: Form, data: Data, items: Items) -> int:
             if items.steps[j]:
                 move(V, start, G, scale, l1, l2, items.eta[j], items.pull[j])
             else:
-                for k in range(size):
-                    V[k] = full(G[k], V[k], scale, l1, l2)
+                differentiate(V, G, scale, l1, l2)
         copy(V, items.out[j])
     return -1
 

@@ -64,10 +64,15 @@ def test_the_memory_benchmark_s_child_prints_a_peak() -> None:
     assert int(out) > 10_000  # kB
 
 
-def test_a_large_fleet_of_which_few_are_asked_passes_the_audit() -> None:
-    command = [sys.executable, str(BENCHMARKS / "large_fleet.py"), "--one", "200", "--rounds", "2"]
+@pytest.mark.parametrize("form", ["active", "registered"])
+def test_the_benchmark_of_scale_measures_both_forms(form: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCHMARKS / "scale.py"), "--form", form, "--one", "200"]
+    command += ["--data", str(tmp_path / "data.npz")]
+    subprocess.run([*command, "--write"], check=True)
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert set(json.loads(out)) == {"start", "round", "end", "bytes"}
+    figures = json.loads(out)
+    assert set(figures) == {"start", "round", "end", "peak", "client", "log"}
+    assert 0 < figures["log"] < 1000  # bytes
 
 
 @pytest.mark.parametrize("workload", ["w1", "w2", "w3", "w4"])

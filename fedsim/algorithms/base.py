@@ -31,6 +31,7 @@ class ProblemInfo:
         clients, dimension: M, how many clients there are, and d, the length of the model.
         smoothness: returns L of the whole objective; raises `DataError` where it has none.
         client_smoothness: returns the L_m of the clients' losses, shape (M,); raises alike.
+        greatest_smoothness: returns the largest of them, where that takes less than all.
         shape: how the flat model is read: (d,), or the rows and columns of a matrix.
         regulariser: the penalty h of the problem, zero where it has none.
         constrained: whether the loss comes with a constraint g(w) <= 0.
@@ -50,6 +51,7 @@ class ProblemInfo:
     dimension: int
     smoothness: Callable[[], float]
     client_smoothness: Callable[[], Array] = _none
+    greatest_smoothness: Callable[[], float] | None = None
     shape: tuple[int, ...] = ()
     regulariser: Regulariser = Regulariser(NoPenalty(), (-1,))  # noqa: RUF009 - frozen
     constrained: bool = False
@@ -68,6 +70,8 @@ class ProblemInfo:
     @property
     def largest_smoothness(self) -> float:
         """L_max, the largest smoothness constant of a client's loss; raises alike."""
+        if self.greatest_smoothness is not None:
+            return self.greatest_smoothness()
         return float(self.client_smoothness().max())
 
     @property

@@ -32,8 +32,10 @@ from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
 from fedsim.problems import Problem, Reference, load_both
 from fedsim.problems.curvature import convex
 from fedsim.problems.data import Catalogue
+from fedsim.problems.dealt import deal
 from fedsim.problems.features import Features
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
+from fedsim.problems.steepest import largest_smoothness
 from fedsim.protocol.carriage import Carry
 from fedsim.scenario import (
     Group,
@@ -107,7 +109,7 @@ class Builder:
         deployment = deploy(scenario, groups, self._files, findings, seed)
         if solved:
             losses = solved.problem.losses
-            policy = policy_of(scenario, [loss.rows for loss in losses], findings)
+            policy = policy_of(scenario, solved.problem.rows, findings)
             check_deadline(scenario, deployment.groups, deployment.members, losses, findings)
             looked_at = solved.evaluation
             measured = observers(scenario, looked_at.problem, findings)
@@ -161,12 +163,13 @@ class Builder:
         return self._evaluation
 
     def _info(self, problem: Problem, scenario: Scenario, seed: int) -> ProblemInfo:
-        rows = [loss.rows for loss in problem.losses]
+        clients = len(problem.losses)
         return ProblemInfo(
-            clients=len(rows),
+            clients=clients,
             dimension=problem.dimension,
             smoothness=partial(problem.smoothness, scenario.algorithm.objective),
             client_smoothness=lambda: problem.client_smoothness,
+            greatest_smoothness=lambda: largest_smoothness(problem),
             shape=problem.shape,
             regulariser=problem.regulariser,
             constrained=problem.loss.constrained,
@@ -174,7 +177,7 @@ class Builder:
             rng=partial(stream, seed, "shared"),
             uplink=promise(scenario.wire.up, problem.dimension),
             downlink=promise(scenario.wire.down, problem.dimension),
-            asked=scenario.participation.among(len(rows)).wanted,
+            asked=scenario.participation.among(clients).wanted,
             quadratic=isinstance(problem.loss, LeastSquares) and not problem.loss.l1,
             hessian=type(problem.loss).hessian is not Loss.hessian,
             strongly_convex=problem.loss.l2 > 0 and convex(problem.loss),
@@ -199,7 +202,7 @@ def _problem(spec: ProblemSpec, clients: int | None, seed: int, folder: Path) ->
     streams = stream(seed, "data"), stream(seed, "test")
     samples, test = load_both(spec.data, spec.test, folder, *streams)
     rows = spec.split.assign(samples, clients, stream(seed, "split"))
-    return Problem.of(spec.loss, [samples.take(own) for own in rows], spec.penalty, test)
+    return Problem.of(spec.loss, deal(samples, rows), spec.penalty, test)
 
 
 def _features(problem: Problem) -> Features:

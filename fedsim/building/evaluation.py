@@ -10,7 +10,7 @@ from fedsim.computing.threads import usable_threads
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems import Objective, Problem
-from fedsim.problems.local import LocalLoss, Precision
+from fedsim.problems.local import LocalLoss, Precision, rounded
 
 EvaluatorKind = Literal["one-by-one", "compiled"]
 
@@ -55,9 +55,9 @@ def evaluation(
     Raises:
         DataError: that evaluator cannot be had, or not for this loss.
     """
-    losses = [loss.rounded(precision) for loss in problem.losses]
-    chosen = OneByOne(losses) if evaluator == "one-by-one" else _compiled(losses)
-    return Evaluation(chosen, replace(problem, losses=tuple(chosen.losses)), precision)
+    losses = rounded(problem.losses, precision)
+    chosen = OneByOne(losses) if evaluator == "one-by-one" else _compiled(list(losses))
+    return Evaluation(chosen, replace(problem, losses=chosen.losses), precision)
 
 
 def _compiled(losses: Sequence[LocalLoss]) -> Evaluator:

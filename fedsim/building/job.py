@@ -7,8 +7,6 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fedsim.algorithms import Algorithm, Concern
 from fedsim.algorithms.step_sizes import resolved
 from fedsim.building.assembly import assemble
@@ -124,8 +122,7 @@ class Job:
     @property
     def facts(self) -> dict[str, Sequence[object]]:
         """What each client is, for the client table."""
-        samples = [loss.rows for loss in self.problem.losses]
-        return facts_of(self.groups, self.members, samples)
+        return facts_of(self.groups, self.members, self.problem.rows.tolist())
 
     def advice(self) -> str:
         """Return the step size, for a run that diverged, beside what theory knows to be safe."""
@@ -158,7 +155,7 @@ class Job:
             initial=scenario.problem.start.draw(problem, stream(seed, "initial model")),
             smoothness=lambda: problem.client_smoothness,
             weights=problem.weights,
-            samples=np.array([loss.rows for loss in problem.losses], float),
+            samples=problem.rows.astype(float),
             evaluate=partial(self.evaluation.value, objective=method.objective),
             optimum=self.reference.value if self.reference else nan,
             measures=self.observers,

@@ -1,8 +1,7 @@
 """Participation as a scenario says, with counts for its fleet."""
 
-from collections.abc import Sequence
-
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.building.findings import Findings
 from fedsim.errors import Misdrawn
@@ -12,7 +11,7 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.conflicts import too_many
 
 
-def policy_of(scenario: Scenario, rows: Sequence[int], findings: Findings) -> Participation:
+def policy_of(scenario: Scenario, rows: NDArray[np.int64], findings: Findings) -> Participation:
     """Return who is asked, and when a round closes.
 
     Args:
@@ -29,11 +28,11 @@ def policy_of(scenario: Scenario, rows: Sequence[int], findings: Findings) -> Pa
     return policy
 
 
-def _try_order(policy: Participation, rows: Sequence[int], findings: Findings) -> None:
+def _try_order(policy: Participation, rows: NDArray[np.int64], findings: Findings) -> None:
     """Find out whether a policy of a user's own draws all clients, before anything runs."""
     rng = np.random.default_rng(0)  # of no stream of the run
     try:
-        for _ in drawn(policy, np.array(rows, float), 0, rng):
+        for _ in drawn(policy, rows.astype(float), 0, rng):
             pass
     except Misdrawn as error:
         findings.add("participation.kind", str(error))

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsim.ports import Array, Work
-from fedsim.problems.local import LocalLoss
+from fedsim.problems.local import LocalLoss, remembering
 from fedsim.problems.restricted import restricted
 
 
@@ -21,7 +21,7 @@ class OneByOne:
     choice: Mapping[str, Any] = {"evaluator": "one-by-one"}
 
     def __init__(self, losses: Sequence[LocalLoss] = ()) -> None:
-        self.losses = tuple(loss.remembering() for loss in losses)
+        self.losses = remembering(losses)
 
     def submit(self, work: Work) -> Work:
         """See `Evaluator.submit`: the ticket is the work itself."""

@@ -4,17 +4,19 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import accumulate
+from functools import cached_property, partial
 from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.errors import DataError
 from fedsim.limits import MODELS, afford
 from fedsim.ports import Array
-from fedsim.problems.local import LocalLoss
-from fedsim.problems.losses import Loss
+from fedsim.problems.dealt import Dealt, blocks, labels, sizes
+from fedsim.problems.local import LocalLoss, remembering
+from fedsim.problems.losses import LinearLoss, Loss
+from fedsim.problems.made import KEPT, Made
 from fedsim.problems.oracle import LossOracle
 from fedsim.problems.penalties import NoPenalty, Penalty, Regulariser
 from fedsim.problems.samples import Samples
@@ -30,7 +32,7 @@ class Problem:
 
     Attributes:
         loss: the loss that all clients have.
-        losses: f_m of each client, M of them.
+        losses: f_m of each client, M of them; of a large fleet, each made when it is looked up.
         fingerprint: SHA-256 of the loss and of all clients' samples, in hexadecimal.
         truth: the model that a generator planted in the data, where it planted one.
         penalty: the term h beside the losses.
@@ -39,11 +41,11 @@ class Problem:
     """
 
     loss: Loss
-    losses: tuple[LocalLoss, ...]
+    losses: Sequence[LocalLoss]
     fingerprint: str
     truth: Array | None = None
     penalty: Penalty = field(default_factory=NoPenalty)
-    samples: tuple[Samples, ...] = ()
+    samples: Sequence[Samples] = ()
     test: Samples | None = None
 
     @classmethod
@@ -62,18 +64,13 @@ class Problem:
                 shape of the model.
         """
         _check(samples)
-        targets = loss.encode(np.concatenate([part.y for part in samples]))
-        ends = list(accumulate(part.rows for part in samples))[:-1]
-        losses = tuple(
-            LocalLoss(loss, part.X, own, len(targets))
-            for part, own in zip(samples, np.split(targets, ends), strict=True)
-        )
+        losses = _losses(loss, samples)
         d = losses[0].dimension
         afford("loss", f"a model of {d} numbers and what is computed with it", MODELS * 8 * d)
         penalty = penalty or NoPenalty()
         penalty.check(losses[0].shape)
         fingerprint, truth = _fingerprint(loss, samples, penalty), samples[0].truth
-        return cls(loss, losses, fingerprint, truth, penalty, tuple(samples), test)
+        return cls(loss, losses, fingerprint, truth, penalty, samples, test)
 
     @property
     def dimension(self) -> int:
@@ -88,7 +85,7 @@ class Problem:
     @cached_property
     def labels(self) -> Array:
         """The labels of all clients' rows, client by client, shape (n,)."""
-        return np.concatenate([part.y for part in self.samples])
+        return labels(self.samples)
 
     @cached_property
     def regulariser(self) -> Regulariser:
@@ -98,17 +95,21 @@ class Problem:
     @cached_property
     def weights(self) -> Array:
         """The clients' shares of the rows, p_m = n_m/n, shape (M,)."""
-        rows = np.array([loss.rows for loss in self.losses], dtype=np.float64)
-        return np.asarray(rows / rows.sum())
+        return np.asarray(self.rows / self.rows.sum())
 
     @cached_property
-    def oracles(self) -> tuple[LossOracle, ...]:
+    def rows(self) -> NDArray[np.int64]:
+        """How many rows each client has, n_m, shape (M,)."""
+        return sizes(self.samples)
+
+    @property
+    def oracles(self) -> Sequence[LossOracle]:
         """The clients' losses as priced work, in the order of the fleet."""
-        return tuple(LossOracle(loss, client) for client, loss in enumerate(self.losses))
+        return Made(len(self.losses), partial(_oracle, self.losses), kept=0)
 
     def remembering(self) -> Self:
         """Return the same problem for one who asks for value and derivatives at one model."""
-        return replace(self, losses=tuple(loss.remembering() for loss in self.losses))
+        return replace(self, losses=remembering(self.losses))
 
     def coefficients(self, objective: Objective) -> Array:
         """Return what each f_m is weighted with in the objective, shape (M,)."""
@@ -190,12 +191,36 @@ class Problem:
         return np.array([loss.smoothness for loss in self.losses])
 
 
+def _losses(loss: Loss, samples: Sequence[Samples]) -> Sequence[LocalLoss]:
+    """Return f_m of each client; of more than are kept none is made that need not be checked."""
+    targets, ends = loss.encode(labels(samples)), np.cumsum(sizes(samples))
+    losses = Made(len(samples), partial(_own_loss, loss, samples, targets, ends.tolist()))
+    if len(samples) <= KEPT or type(loss).arrange not in (Loss.arrange, LinearLoss.arrange):
+        for _ in losses:  # what rows it cannot be used with, a loss may say of each client
+            pass
+    return losses
+
+
+def _oracle(losses: Sequence[LocalLoss], client: int) -> LossOracle:
+    return LossOracle(losses[client], client)
+
+
+def _own_loss(
+    loss: Loss, samples: Sequence[Samples], targets: Array, ends: Sequence[int], client: int
+) -> LocalLoss:
+    own = targets[ends[client - 1] if client else 0 : ends[client]]
+    return LocalLoss(loss, samples[client].X, own, len(targets))
+
+
 def _check(samples: Sequence[Samples]) -> None:
     if not samples:
         raise DataError("split.clients", "a problem takes at least one client; seen none")
+    empty = np.flatnonzero(sizes(samples) == 0)
+    if len(empty):
+        raise DataError("split", f"client {empty[0]} has no samples; each takes at least one")
+    if isinstance(samples, Dealt):  # of one array
+        return
     for m, part in enumerate(samples):
-        if part.rows == 0:
-            raise DataError("split", f"client {m} has no samples; each takes at least one")
         if part.features != samples[0].features:
             raise DataError(
                 "data",
@@ -208,7 +233,6 @@ def _fingerprint(loss: Loss, samples: Sequence[Samples], penalty: Penalty) -> st
     digest = hashlib.sha256(loss.model_dump_json().encode())
     if not isinstance(penalty, NoPenalty):
         digest.update(penalty.model_dump_json().encode())
-    for part in samples:
-        for block in part.blocks():
-            digest.update(block)
+    for block in blocks(samples):
+        digest.update(block)
     return digest.hexdigest()

@@ -57,7 +57,7 @@ def _unlimited(job: Job) -> Iterator[Note]:
 
 def _full_batches(job: Job, block: BaseModel, key: str) -> Iterator[Note]:
     """Yield where a batch is larger than what any client has."""
-    most = max(loss.rows for loss in job.problem.losses)
+    most = int(job.problem.rows.max())
     for name in type(block).model_fields:
         value, where = getattr(block, name), f"{key}.{name}"
         size = value.start if isinstance(value, GrowingBatch) else value

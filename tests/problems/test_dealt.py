@@ -1,0 +1,103 @@
+"""Clients' rows and losses that are made when they are looked up are those made at once."""
+
+from collections.abc import Iterable
+from hashlib import sha256
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.problems import Problem
+from fedsim.problems.dealt import Dealt, deal
+from fedsim.problems.features import Features
+from fedsim.problems.losses import LeastSquares, Logistic, Loss, Rows, Squared
+from fedsim.problems.made import KEPT, Made
+from fedsim.problems.samples import Block, Samples
+from fedsim.problems.steepest import largest_smoothness
+
+
+def data(rows: int, features: int, seed: int = 1) -> Samples:
+    rng = np.random.default_rng(seed)
+    return Samples(rng.standard_normal((rows, features)), rng.choice([-1.0, 1.0], rows))
+
+
+def digest(blocks: Iterable[Block]) -> str:
+    whole = sha256()
+    for block in blocks:
+        whole.update(block)
+    return whole.hexdigest()
+
+
+@given(
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    features=st.integers(1, 4),
+    shuffled=st.booleans(),
+)
+def test_dealt_rows_are_those_that_each_client_would_take(
+    sizes: list[int], features: int, *, shuffled: bool
+) -> None:
+    samples = data(sum(sizes), features)
+    order = np.random.default_rng(2).permutation(sum(sizes)) if shuffled else np.arange(sum(sizes))
+    rows = np.split(order, np.cumsum(sizes)[:-1])
+    taken, dealt = [samples.take(own) for own in rows], deal(samples, rows)
+    assert isinstance(dealt, Dealt)
+    assert len(dealt) == len(taken)
+    for one, other in zip(dealt, taken, strict=True):
+        assert np.array_equal(one.X, other.X)
+        assert np.array_equal(one.y, other.y)
+    assert digest(dealt.blocks()) == digest(block for part in taken for block in part.blocks())
+    assert dealt.rows.tolist() == sizes
+
+
+def test_a_sequence_that_is_made_keeps_the_first_ones_only() -> None:
+    made: list[int] = []
+
+    def make(number: int) -> int:
+        made.append(number)
+        return number * 10
+
+    items = Made(4, make, kept=2)
+    assert [*items] == [*items] == [0, 10, 20, 30]
+    assert made == [0, 1, 2, 3, 2, 3]
+    assert items[-1] == 30
+    assert items[1:3] == [10, 20]
+    with pytest.raises(IndexError):
+        items[4]
+
+
+def test_losses_of_more_clients_than_are_kept_are_made_when_they_are_looked_up() -> None:
+    clients = KEPT + 3
+    samples = data(2 * clients, 3)
+    rows = np.split(np.arange(2 * clients), clients)
+    problem = Problem.of(Squared(), deal(samples, rows))
+    w = np.array([1.0, -2.0, 0.5])
+    residuals = samples.X @ w - samples.y
+    assert problem.value(w, "sum") == pytest.approx(0.25 * residuals @ residuals)
+    assert problem.losses[0] is problem.losses[0]
+    assert problem.losses[clients - 1] is not problem.losses[clients - 1]
+
+
+@pytest.mark.parametrize("loss", [Squared(l2=0.1), Squared(scale="sum"), Logistic(l2=0.5)])
+@pytest.mark.parametrize("features", [2, 9])
+def test_the_largest_smoothness_is_that_of_all_clients(loss: Loss, features: int) -> None:
+    samples, rng = data(300, features), np.random.default_rng(3)
+    cuts = np.sort(rng.choice(np.arange(1, 300), 59, replace=False))
+    problem = Problem.of(loss, deal(samples, np.split(np.arange(300), cuts)))
+    assert largest_smoothness(problem) == problem.client_smoothness.max()
+
+
+def test_of_clients_that_are_alike_few_smoothness_constants_are_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    samples, asked = data(4000, 20), list[int]()
+    problem = Problem.of(Squared(), deal(samples, np.split(np.arange(4000), 400)))
+    own = LeastSquares.majorant
+
+    def majorant(loss: LeastSquares, rows: Rows) -> tuple[float, Features]:
+        asked.append(id(rows))
+        return own(loss, rows)
+
+    monkeypatch.setattr(LeastSquares, "majorant", majorant)
+    largest_smoothness(problem)
+    assert 1 <= len(asked) < 100

@@ -2,7 +2,7 @@
 
     python contestant_limit.py WORKLOAD FOLDER
 
-The kernels are those of `evaluator: compiled`, called once a thread.
+The kernels are those of `evaluator: compiled`, called with twenty pieces at a time.
 """
 
 import sys
@@ -19,7 +19,7 @@ from fedsim.computing.compiled import Program
 from fedsim.ports import Work
 from fedsim.problems.kernels import gradient, sgd_steps
 
-THREADS = 2
+THREADS, SHARE = 2, 20
 UPDATES = {"w1": 60, "w2": 1000, "w3": 1000, "w4": 400}
 
 
@@ -40,10 +40,17 @@ def main() -> None:
         return Work(sgd_steps, client, (w, 0.01, every if name == "w4" else drawn, None), 1.0)
 
     works = [work(number % clients) for number in range(UPDATES[name])]
-    shares = [works[number::THREADS] for number in range(THREADS)]
+    shares = [works[i : i + SHARE] for i in range(0, len(works), SHARE)]
+
+    def run(own: list[list[Work]]) -> None:
+        for share in own:
+            program.run(share)
 
     def turn() -> Turn:
-        threads = [threading.Thread(target=program.run, args=(share,)) for share in shares]
+        threads = [
+            threading.Thread(target=run, args=(shares[number::THREADS],))
+            for number in range(THREADS)
+        ]
         begin = time.perf_counter()
         for thread in threads:
             thread.start()

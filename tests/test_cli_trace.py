@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import fedsim
+from fedsim.analysis.timelines import files
 from fedsim.cli import app
 from tests.runs import small
 
@@ -105,3 +106,30 @@ def test_a_run_that_has_not_ended_is_named(out: Path, tmp_path: Path) -> None:
     check_blame(result, "has not ended")
     assert str(Path("gd/seed-1")) in "".join(result.stderr.split("\n"))
     assert not list(copy.rglob("trace.json"))
+
+
+def test_some_clients_alone(out: Path, tmp_path: Path) -> None:
+    file = tmp_path / "part.json"
+    assert trace(out / "base", "--clients", "1:2", "--out", file).exit_code == 0
+    events = json.loads(file.read_text())["traceEvents"]
+    threads = {each["args"]["name"] for each in events if each["name"] == "thread_name"}
+    assert {name.partition(" ")[0] for name in threads} == {"rounds", "client-1", "client-2"}
+    assert rounds(file)[-1] == "round 9"
+
+
+def test_clients_that_there_are_not(out: Path, tmp_path: Path) -> None:
+    check_blame(trace(out / "base", "--clients", "2:900"), "--clients", "clients 0 to")
+    check_blame(trace(out / "base", "--clients", "x"), "--clients", "seen 'x'")
+    assert not list(out.rglob("trace.json"))
+
+
+def test_a_log_that_nobody_could_look_at_is_not_traced(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_ROWS", 100)
+    file = tmp_path / "trace.json"
+    result = trace(out / "base", "--out", file)
+    check_blame(result, "at most 100", "--rounds", "--clients", "base")
+    assert not file.exists()
+    assert trace(out / "base", "--out", file, "--rounds", "1").exit_code == 0
+    assert trace(out / "base", "--out", file, "--clients", "0").exit_code == 0

@@ -61,6 +61,9 @@ def trace(
     rounds: Annotated[
         str | None, typer.Option(metavar="FIRST:LAST", help="these rounds alone, such as 10:20")
     ] = None,
+    clients: Annotated[
+        str | None, typer.Option(metavar="FIRST:LAST", help="these clients alone, such as 0:99")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="a file or folder; trace.json beside each log if not given")
     ] = None,
@@ -69,5 +72,5 @@ def trace(
     from fedsim import analysis
 
     with _errors():
-        for file, count in analysis.write_traces(place, out, rounds):
+        for file, count in analysis.write_traces(place, out, rounds, clients):
             _out.print(f"{count:,} events in {escape(str(file))}")

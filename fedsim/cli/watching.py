@@ -13,6 +13,8 @@ from fedsim.visible import visible
 
 _REDRAW = 0.1  # seconds of real time; a redraw costs as much as a hundred rounds
 
+_BUILDING = "reading data, building and solving the problem"
+
 _FEW = 20
 """Up to so many runs keep their line when they have ended."""
 
@@ -41,12 +43,16 @@ class _Table:
     def __init__(self, progress: Progress, runs: int) -> None:
         self._progress, self._runs = progress, runs
         self._lines: dict[tuple[str, int], TaskID] = {}
-        self._whole = progress.add_task("all runs", total=runs, state=f"0 of {runs}")
+        # Until a first run tells of itself, everything is checked, for which it has to be built.
+        state = f"0 of {runs}, {_BUILDING}"
+        self._whole = progress.add_task("all runs", total=runs, state=state)
         self._ended = 0
         self._drawn = 0.0
 
     def __call__(self, reached: RunProgress) -> None:
         key = reached.variant, reached.seed
+        if not self._lines:
+            self._progress.update(self._whole, state=f"0 of {self._runs}")
         if key not in self._lines:
             called = f"{label(reached.variant, reached.algorithm)}, seed {reached.seed}"
             self._lines[key] = self._progress.add_task(

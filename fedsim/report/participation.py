@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from fedsim.report.parts import Figure, Table, axis, bars, digits, spread, words
+from fedsim.report.parts import Figure, Table, axis, bars, boxes, digits, words
 from fedsim.report.study import Run, Study
 
 COUNTS = ("heard", "transmissions", "silent", "late", "lost", "skipped")
@@ -75,11 +75,18 @@ def figure(study: Study, clients: pd.DataFrame, variant: str) -> Figure:
     own = clients[clients["variant"] == variant]
     sums = own.groupby(["client", "kind"], sort=False, observed=True)[list(COUNTS[1:])].sum()
     parts = (sums / study.seeds[variant]).rename(columns=_HEADS)
+    title = "times in a run, mean over seeds"
+    across = axis("", title, rangemode="tozero")
     count = len(parts)
-    parts = parts.iloc[spread(count, _BARS)]
-    parts = parts.set_axis([f"{client} ({kind})" for client, kind in parts.index])
-    drawn = bars(parts, _COLOURS, "", "times in a run, mean over seeds")
-    drawn["layout"]["xaxis"] = axis("", "times in a run, mean over seeds", rangemode="tozero")
     if count > _BARS:
-        drawn["note"] = f"{_BARS} of {count:,} clients, spread over the fleet"
+        kinds = parts.index.get_level_values("kind").to_series().astype(str)
+        drawn = boxes(parts, kinds, _COLOURS)
+        drawn["note"] = (
+            f"{count:,} clients: of each kind the line is the median, the box holds the middle "
+            "half of its clients, and whiskers reach from the least to the most"
+        )
+    else:
+        parts = parts.set_axis([f"{client} ({kind})" for client, kind in parts.index])
+        drawn = bars(parts, _COLOURS, "", title)
+    drawn["layout"]["xaxis"] = across
     return drawn

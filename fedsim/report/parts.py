@@ -139,6 +139,44 @@ def bars(frame: pd.DataFrame, colours: Mapping[str, str], unit: str, title: str)
     return {"data": data, "layout": layout}
 
 
+_QUANTILES = {"lowerfence": 0.0, "q1": 0.25, "median": 0.5, "q3": 0.75, "upperfence": 1.0}
+
+
+def boxes(rows: pd.DataFrame, kinds: "pd.Series[str]", colours: Mapping[str, str]) -> Figure:
+    """Return how amounts are spread over the clients of each kind: a box of their quarters each.
+
+    However many clients there are, the figure is as large as the kinds are many.
+
+    Args:
+        rows: amounts of each client, a column each.
+        kinds: of the clients.
+        colours: of the columns.
+    """
+    shown = [column for column in rows if (rows[column] > 0).any()]
+    names = list(dict.fromkeys(kinds))
+    groups = rows[shown].groupby(kinds.to_numpy(), sort=False)
+    quantiles = {end: groups.quantile(share).loc[names] for end, share in _QUANTILES.items()}
+    data = [
+        {
+            "type": "box",
+            "orientation": "h",
+            "name": plain(column),
+            "y": [plain(name) for name in names],
+            "marker": {"color": colours[str(column)]},
+            **{end: short(of[column]) for end, of in quantiles.items()},
+        }
+        for column in shown
+    ]
+    layout = {
+        "boxmode": "group",
+        "height": 110 + 34 * len(names) * max(len(shown), 1),
+        "yaxis": {"automargin": True, "autorange": "reversed"},
+        "legend": {"traceorder": "normal"},
+        "showlegend": True,
+    }
+    return {"data": data, "layout": layout}
+
+
 def _part(amounts: "pd.Series[float]", part: str, colour: str, unit: str) -> dict[str, Any]:
     """Return one part of every bar."""
     return {

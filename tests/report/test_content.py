@@ -1,5 +1,6 @@
 """What the report says is what the analysis of the runs says."""
 
+import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from fedsim.analysis import (
 )
 from fedsim.record.read import read_all
 from fedsim.report import audit, convergence, energy, overview, participation, timeline
-from fedsim.report.parts import spread
+from fedsim.report.parts import boxes, spread
 from fedsim.report.study import Study
 from tests.report.pages import Page
 
@@ -222,6 +223,38 @@ def test_a_large_fleet_has_as_many_lanes_as_a_screen() -> None:
     assert len(lanes) == 40
     assert lanes[-1] == "client-0"
     assert "the 20 that were done last" in drawn["note"]
+
+
+def test_a_large_fleet_s_participation_is_a_distribution_for_each_kind() -> None:
+    rng = np.random.default_rng(1)
+    counts = {name: rng.poisson(mean, 5000) for name, mean in (("replied", 4.0), ("lost", 0.3))}
+    rows = pd.DataFrame({**counts, "late": 0})
+    kinds = pd.Series(["sensor" if share < 0.2 else "phone" for share in rng.random(5000).tolist()])
+    drawn = boxes(rows, kinds, {"replied": "#000000", "lost": "#111111"})
+    assert [trace["name"] for trace in drawn["data"]] == ["replied", "lost"]
+    for trace in drawn["data"]:
+        assert sorted(trace["y"]) == ["phone", "sensor"]
+        for place, kind in enumerate(trace["y"]):
+            own = np.sort(rows.loc[kinds == kind, trace["name"]])
+            quarters = [trace[end][place] for end in ("q1", "median", "q3")]
+            assert quarters == np.quantile(own, [0.25, 0.5, 0.75]).tolist()
+            assert trace["lowerfence"][place] == own[0]
+            assert trace["upperfence"][place] == own[-1]
+    assert len(json.dumps(drawn)) < 2000  # bytes, for however many clients
+
+
+def test_a_page_of_many_clients_draws_kinds_and_not_clients(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients, variant = participation.counted(study), next(iter(study.variants))
+    assert {trace["type"] for trace in participation.figure(study, clients, variant)["data"]} == {
+        "bar"
+    }
+    monkeypatch.setattr(participation, "_BARS", 2)
+    drawn = participation.figure(study, clients, variant)
+    assert {trace["type"] for trace in drawn["data"]} == {"box"}
+    assert set(drawn["data"][0]["y"]) == set(clients["kind"].astype(str))
+    assert "clients: of each kind" in drawn["note"]
 
 
 def test_thinned_rows_keep_both_ends() -> None:

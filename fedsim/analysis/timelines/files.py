@@ -1,12 +1,14 @@
 """Traces of what `fedsim run` has written: which runs, which rounds, and where to."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from fedsim.analysis.timelines.trace import Log, check_rounds, write_trace
 from fedsim.errors import DataError
+from fedsim.ports import node_name
 from fedsim.record.folder import TRACE
 from fedsim.record.parts import read_table
 from fedsim.record.read import run_folders
@@ -18,8 +20,12 @@ _NEEDED = [
 ]
 
 
+MOST_ROWS = 2_000_000
+"""Of so many rows of a log a trace is written, about 300 MB: what shows traces takes no more."""
+
+
 def write_traces(
-    place: Path, out: Path | None = None, rounds: str | None = None
+    place: Path, out: Path | None = None, rounds: str | None = None, clients: str | None = None
 ) -> list[tuple[Path, int]]:
     """Write a trace for every run in a folder; return the files and their numbers of events.
 
@@ -28,12 +34,15 @@ def write_traces(
         out: a file that ends in .json for one run, else a folder, in which they are called
             VARIANT-seed-N.json; trace.json in each run's own folder where not given.
         rounds: such as "10:20", both included; either may be left out, or the colon.
+        clients: such as "0:99", alike; all where not given.
 
     Raises:
         DataError: there is no such folder, no run in it, or one that has not ended or is
-            damaged; the runs have no such rounds; or one file is given for several runs.
+            damaged; the runs have no such rounds or clients; one file is given for several
+            runs; or a trace would be of more than `MOST_ROWS` rows.
     """
-    first, last = read_rounds(rounds)
+    first, last = read_range(rounds, "rounds")
+    whose = read_range(clients, "clients")
     folders = _found(place)
     if out is not None and out.suffix == ".json" and len(folders) > 1:
         raise DataError(
@@ -46,29 +55,65 @@ def write_traces(
             check_rounds(first, last, len(_read(folder, "rounds")))
         except ValueError as error:
             raise DataError("trace", f"--rounds: {error}, in {folder}") from None
+        _check_size(folder, (first, last), _chosen(folder, whose))
     written = []
     for folder in folders:
         log = Log(_read(folder, "events"), _read(folder, "rounds"), _read(folder, "clients"))
+        window, chosen = log.window(first, last), _chosen(folder, whose)
         file = _file(folder, out)
-        written.append((file, write_trace(file, log, log.window(first, last))))
+        written.append((file, write_trace(file, log if chosen is None else log.of(chosen), window)))
     return written
 
 
-def read_rounds(text: str | None) -> tuple[int | None, int | None]:
+def _chosen(folder: Path, whose: tuple[int | None, int | None]) -> Sequence[str] | None:
+    """Return the names of the clients that a trace is of; None for all of them."""
+    if whose == (None, None):
+        return None
+    count = read_table(folder, "clients", ["client"]).num_rows
+    low, high = whose[0] or 0, count - 1 if whose[1] is None else whose[1]
+    if not low <= high < count:
+        text = f"the run has clients 0 to {count - 1}, not {low} to {high}, in {folder}"
+        raise DataError("trace", f"--clients: {text}")
+    return [node_name(client) for client in range(low, high + 1)]
+
+
+def _check_size(
+    folder: Path, rounds: tuple[int | None, int | None], chosen: Sequence[str] | None
+) -> None:
+    """See to it that a trace can be looked at.
+
+    Raises:
+        DataError: it would be of more than `MOST_ROWS` rows of the log.
+    """
+    columns = ["t", "node", "peer", "event", "round"]
+    events = read_table(folder, "events", columns)
+    if events.num_rows <= MOST_ROWS:
+        return
+    log = Log(events.to_pandas(), _read(folder, "rounds"), _read(folder, "clients"))
+    window = log.window(*rounds)
+    own = (log if chosen is None else log.of(chosen)).events
+    seen = int(own["t"].between(window.begin, window.end).sum())
+    if seen > MOST_ROWS:
+        text = f"{seen:,} rows of the log, of at most {MOST_ROWS:,} that a trace may be of"
+        wanted = "give fewer --rounds, such as 1:2, or some --clients, such as 0:99"
+        raise DataError("trace", f"{folder}: seen {text}; {wanted}")
+
+
+def read_range(text: str | None, option: str) -> tuple[int | None, int | None]:
     """Read "10:20", "10:", ":20" or "10"; None stands for an end that is left open.
 
     Raises:
         DataError: it is nothing of the kind.
 
-    >>> read_rounds("10:20"), read_rounds(":3"), read_rounds("7"), read_rounds(None)
-    ((10, 20), (None, 3), (7, 7), (None, None))
+    >>> [read_range(text, "rounds") for text in ("10:20", ":3", "7", None)]
+    [(10, 20), (None, 3), (7, 7), (None, None)]
     """
     if text is None:
         return None, None
     match = re.fullmatch(r"(\d*)(:?)(\d*)", text.strip())
     if match is None or not (match[1] or match[3]):
-        wanted = "give the first and the last round, such as 10:20"
-        raise DataError("trace", f"--rounds: seen {text!r}; {wanted}")
+        wanted = f"give the first and the last of the {option}, such as 10:20"
+        raise DataError("trace", f"--{option}: seen {text!r}; {wanted}")
     first = int(match[1]) if match[1] else None
     last = int(match[3]) if match[3] else None
     return first, last if match[2] else first

@@ -10,7 +10,7 @@ Perfetto names threads by them alone.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -53,6 +53,13 @@ class Log:
     events: pd.DataFrame
     rounds: pd.DataFrame
     clients: pd.DataFrame
+
+    def of(self, clients: Sequence[str]) -> "Log":
+        """Return what the log says of some clients, and of the server."""
+        nodes, peers = self.events["node"], self.events["peer"]
+        about = peers.isin(clients) | peers.isna() | (peers == SERVER)
+        events = self.events[nodes.isin(clients) | ((nodes == SERVER) & about)]
+        return Log(events, self.rounds, self.clients[self.clients["client"].isin(clients)])
 
     def window(self, first: int | None = None, last: int | None = None) -> Window:
         """Return the part of the run that has these rounds, both included.

@@ -18,7 +18,10 @@ def main() -> None:
     try:
         interrupts.raise_once()
         app()
-    except interrupts.Interrupted as interrupted:
+    except (interrupts.Interrupted, RuntimeError) as error:
+        interrupted = interrupts.behind(error)
+        if interrupted is None:
+            raise
         interrupts.ignore()
         sys.stderr.write(f"{interrupted}\n")
         sys.exit(interrupted.code)

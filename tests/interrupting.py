@@ -20,7 +20,7 @@ from typing import NamedTuple
 from tests.runs import small
 
 NOISE = ("Traceback", "Exception ignored", "leaked", "never retrieved", "Error")
-LONG = small(sweep={"algorithm.censor": [0.01, 0.1, 1]}, stop={"rounds": 4000})
+LONG = small(sweep={"algorithm.censor": [0.01, 0.1, 1]}, stop={"rounds": 100_000})
 
 
 class Ended(NamedTuple):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import fedsim
-from fedsim.running.interrupts import ENDING, Interrupted, raise_once
+from fedsim.running.interrupts import ENDING, Interrupted, behind, raise_once
 from fedsim.running.workers import postponed
 from tests.interrupting import LONG, hearing, interrupted
 from tests.runs import small
@@ -70,6 +70,22 @@ def test_what_was_started_to_ignore_a_signal_ignores_it(scenario: Path, tmp_path
             time.sleep(0.01)
         process.send_signal(way)
         assert process.wait() == 0
+
+
+def test_an_interrupt_is_found_that_comes_while_a_class_is_made() -> None:
+    class Slow:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise Interrupted(signal.SIGTERM)
+
+    with pytest.raises((Interrupted, RuntimeError)) as caught:
+        type("Made", (), {"slow": Slow()})
+    found = behind(caught.value)
+    assert found is not None
+    assert found.number == signal.SIGTERM
+
+
+def test_an_error_that_no_interrupt_is_behind_stays_what_it_is() -> None:
+    assert behind(RuntimeError("no interrupt")) is None
 
 
 def test_signals_wait_for_the_end_of_a_block_and_come_then(handlers: None) -> None:

@@ -43,6 +43,18 @@ class Interrupted(SystemExit):
         return told(self.number)
 
 
+def behind(error: BaseException) -> Interrupted | None:
+    """Return the interrupt that an error is, or was made of, if any.
+
+    Before Python 3.12 what is raised while a class names its attributes, as modules that are being
+    loaded have it, becomes the cause of a RuntimeError.
+    """
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, Interrupted):
+        cause = cause.__cause__
+    return cause
+
+
 def told(number: int) -> str:
     """Return what is said of a signal."""
     name = signal.Signals(number).name

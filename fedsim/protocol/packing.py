@@ -21,7 +21,7 @@ class Packing:
 
     def __init__(self, make: Callable[..., Packer]) -> None:
         self._make = make
-        self._numbers: dict[tuple[str, bool], int] = {}
+        self._numbers: dict[tuple[str, bool], int] | None = None  # of most there is one, number 0
         self._packers: dict[tuple[str, ClientId | None], Packer] = {}
 
     def pack(
@@ -38,8 +38,16 @@ class Packing:
         return packer.pack(vector, structure)
 
     def _made(self, field: str, to: ClientId | None) -> Packer:
-        number = self._numbers.setdefault((field, to is None), len(self._numbers))
+        number = self._number(field, to)
         return self._make(field, number) if to is None else self._make(field, number, to)
+
+    def _number(self, field: str, to: ClientId | None) -> int:
+        """Return the number of a field, counted as fields are first packed."""
+        if not self._packers:
+            return 0
+        if self._numbers is None:
+            self._numbers = {(name, one is None): 0 for name, one in self._packers}
+        return self._numbers.setdefault((field, to is None), len(self._numbers))
 
     def take_back(self, payload: Payload) -> None:
         """Let the packer that made a payload take it back; to the others it is a stranger."""

@@ -80,7 +80,7 @@ class SimClient(Worker):
         """Send a reply, or do what silence asks for."""
         envelope = self._end.answer(asked, reply)
         if reply is SILENCE:
-            self._log.append(self._calendar._now, 0.0, _SILENT, self.id, SERVER, asked.round)
+            self._log.append(self._calendar.now, 0.0, _SILENT, self.id, SERVER, asked.round)
         if envelope is not None:
             envelope.word = self._log.word(envelope.message.label)
             self._network.send_up(self.id, envelope)

@@ -40,11 +40,15 @@ class Runs(Sequence[T]):
 
     Args:
         runs: how many there are of what, in order.
+
+    Attributes:
+        runs: the same, without those of which there are none.
+        ends: how many there are up to the end of each.
     """
 
     def __init__(self, runs: Iterable[tuple[int, T]]) -> None:
         self.runs = [(count, item) for count, item in runs if count]
-        self._ends = list(accumulate(count for count, _ in self.runs))
+        self.ends = list(accumulate(count for count, _ in self.runs))
 
     @classmethod
     def of(cls, items: Sequence[T]) -> "Runs[T]":
@@ -55,7 +59,7 @@ class Runs(Sequence[T]):
         return cls((len(own), own[0]) for own in alike)
 
     def __len__(self) -> int:
-        return self._ends[-1] if self._ends else 0
+        return self.ends[-1] if self.ends else 0
 
     @overload
     def __getitem__(self, index: int) -> T: ...
@@ -66,7 +70,7 @@ class Runs(Sequence[T]):
             return [self[each] for each in range(*index.indices(len(self)))]
         if not 0 <= index < len(self):
             raise IndexError(f"there are {len(self)} items, from 0, and no item {index}")
-        return self.runs[bisect_right(self._ends, index)][1]
+        return self.runs[bisect_right(self.ends, index)][1]
 
     def map(self, of: Callable[[T], S]) -> "Runs[S]":
         """Return what a function makes of each; it is asked once for those that are alike."""
@@ -74,7 +78,7 @@ class Runs(Sequence[T]):
 
     def where(self, holds: Callable[[T], object]) -> Iterator[int]:
         """Yield the places of those of which something holds."""
-        for (count, item), end in zip(self.runs, self._ends, strict=True):
+        for (count, item), end in zip(self.runs, self.ends, strict=True):
             if holds(item):
                 yield from range(end - count, end)
 
@@ -86,5 +90,5 @@ class Runs(Sequence[T]):
 
 def joint(first: Runs[T], second: Runs[S]) -> Runs[tuple[T, S]]:
     """Return the pairs of two sequences of one length, in as few runs as there are."""
-    ends = sorted({*first._ends, *second._ends})
+    ends = sorted({*first.ends, *second.ends})
     return Runs((end - begin, (first[begin], second[begin])) for begin, end in pairwise([0, *ends]))

@@ -150,7 +150,7 @@ class Worker:
         for number in range(1, work.pieces + 1):
             if begun is not None:
                 begun(number)
-            now = self._calendar._now
+            now = self._calendar.now
             seconds = work.operations / self._speed if self._speed else self._duration(work)
             begin, end = self.processor.reserve(now, seconds)
             if end > now:
@@ -185,7 +185,7 @@ class Worker:
     def _charge(self, seconds: float, operations: float = 0.0, samples: float = 0.0) -> None:
         joules = self.processor.spend(seconds)
         self._traffic.joules += joules
-        now = self._calendar._now
+        now = self._calendar.now
         charge = nan if self._supply is None else self._supply.share
         self._log.append(
             now,

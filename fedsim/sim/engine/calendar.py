@@ -70,10 +70,15 @@ class Calendar(simpy.Environment):
     point; a timer here keeps the time it was given to the last bit.
 
     Attributes:
+        now: the simulated time, s.
         background: timers in the heap that go on whether or not anybody works: batteries, and
             clients that come and go. Whoever sets one counts it.
         background_waits: how many tasks wait for what only such timers may bring.
     """
+
+    # Shadows a property of SimPy's: what is read several times a message is a slot.
+    __slots__ = ("now",)
+    now: float
 
     # Of (time, priority, serial, event or timer), or with a callback and its argument.
     _queue: list[Any]
@@ -82,6 +87,7 @@ class Calendar(simpy.Environment):
 
     def __init__(self) -> None:
         super().__init__(0.0)
+        self.now = 0.0
         self._cancelled = 0
         self.background = 0
         self.background_waits = 0
@@ -107,10 +113,10 @@ class Calendar(simpy.Environment):
         Raises:
             ValueError: `when` is NaN, which has no place in a heap.
         """
-        if not when >= self._now:
+        if not when >= self.now:
             if when != when:  # noqa: PLR0124 - the test for NaN
                 raise ValueError("a timer was set for the time NaN")
-            when = self._now
+            when = self.now
         timer = Timer(self, when, callback, args)
         if when < inf:  # an infinite time never comes, and must not move the clock
             heappush(self._queue, (when, priority, next(self._eid), timer))
@@ -151,7 +157,8 @@ class Calendar(simpy.Environment):
         queue = self._queue
         while not ready:
             if queue and len(queue[0]) == _CALL:
-                self._now, _, _, callback, argument = heappop(queue)
+                now, _, _, callback, argument = heappop(queue)
+                self.now = self._now = now
                 callback(argument)
             else:
                 self.step()
@@ -170,19 +177,20 @@ class Calendar(simpy.Environment):
         while queue:
             entry = heappop(queue)
             if len(entry) == _CALL:
-                self._now = entry[0]
+                self.now = self._now = entry[0]
                 entry[3](entry[4])
                 return
             timer = entry[3]
             if type(timer) is not Timer:
                 heappush(queue, entry)  # SimPy takes its own events out itself
+                self.now = entry[0]
                 super().step()
                 return
             callback, args = timer.callback, timer.args
             if callback is None:
                 self._cancelled -= 1
                 continue
-            self._now = entry[0]
+            self.now = self._now = entry[0]
             timer.callback, timer.args = None, ()
             callback(*args)
             return

@@ -101,7 +101,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def time(self) -> float:
         """Return the simulated time in seconds."""
-        return self.calendar._now
+        return self.calendar.now
 
     def call_soon(
         self,

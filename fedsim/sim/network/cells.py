@@ -100,7 +100,7 @@ class CellNetwork(Network):
     def _begin(self, cell: Cell, envelope: Envelope, lanes: dict[ClientId, Lane]) -> None:
         """Wait for the listeners' radios and for the latency."""
         cell.current, cell.listeners = envelope, lanes
-        now = self._calendar._now
+        now = self._calendar.now
         ready, latency = max(now, cell.free_at), 0.0
         for lane in lanes.values():
             if not lane.radio.detached:

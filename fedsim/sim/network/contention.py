@@ -53,7 +53,7 @@ class ContendedFlows:
 
     def contend(self, pipe: Pipe) -> None:
         """Put a link that has become contended into one pool with all of its flows."""
-        pool = Pool(self._calendar._now)
+        pool = Pool(self._calendar.now)
         for flow in list(pipe.flows):
             pool = self._join(flow, pool)
         pool.adopt(pipe)
@@ -72,7 +72,7 @@ class ContendedFlows:
     def leave(self, flow: Flow) -> None:
         """Let a flow in a pool go, up to date; its links are left by the caller, after this."""
         if (pool := _pool(flow)) is not None:
-            pool.remove(flow, self._calendar._now)
+            pool.remove(flow, self._calendar.now)
             self._touch(pool)
 
     def settle(self) -> list[tuple[Flow, float]]:
@@ -91,7 +91,7 @@ class ContendedFlows:
         return news
 
     def _share(self, pool: Pool) -> list[tuple[Flow, float]]:
-        pool.advance(self._calendar._now)
+        pool.advance(self._calendar.now)
         news = pool.share()
         pool.timer = self._calendar.at(pool.next_end(), self._complete, pool)
         return news
@@ -99,7 +99,7 @@ class ContendedFlows:
     def _complete(self, pool: Pool) -> None:
         """Let all go that end now."""
         pool.timer = None
-        self._end(sorted(pool.ended(self._calendar._now), key=attrgetter("serial")))
+        self._end(sorted(pool.ended(self._calendar.now), key=attrgetter("serial")))
 
     def _touch(self, pool: Pool) -> None:
         if not pool.touched:
@@ -110,8 +110,8 @@ class ContendedFlows:
     def _join(self, flow: Flow, pool: Pool) -> Pool:
         """Bring a flow into a pool, with all that is in its own; return what they become."""
         if (own := _pool(flow)) is None:
-            flow.pause(self._calendar._now)
-            pool.add(flow, flow.bound(self._calendar._now))
+            flow.pause(self._calendar.now)
+            pool.add(flow, flow.bound(self._calendar.now))
             self._await_change(flow)
         elif own is not pool:
             pool = self._merge(own, pool)
@@ -121,7 +121,7 @@ class ContendedFlows:
     def _merge(self, one: Pool, other: Pool) -> Pool:
         """Bring the flows and links of the smaller of two pools into the larger one."""
         small, large = (one, other) if len(one.flows) < len(other.flows) else (other, one)
-        pipes, now = small.pipes, self._calendar._now
+        pipes, now = small.pipes, self._calendar.now
         for flow in small.flows[::-1]:  # the last one goes without moving another
             small.remove(flow, now)
             large.add(flow, flow.bound(now))
@@ -133,7 +133,7 @@ class ContendedFlows:
 
     def _split(self, pool: Pool) -> None:
         """Take a pool apart, and let its flows find together anew."""
-        flows, now = sorted(pool.flows, key=attrgetter("serial")), self._calendar._now
+        flows, now = sorted(pool.flows, key=attrgetter("serial")), self._calendar.now
         for pipe in pool.pipes:
             pool.release(pipe)
         for flow in flows:
@@ -146,13 +146,13 @@ class ContendedFlows:
     def _await_change(self, flow: Flow) -> None:
         """Wait until a flow's limit changes next, if it ever does."""
         if flow.limit is not None:
-            when = flow.limit.next_change(self._calendar._now)
+            when = flow.limit.next_change(self._calendar.now)
             flow.timer = self._calendar.at(when, self._vary, flow)
 
     def _vary(self, flow: Flow) -> None:
         """Take note that a flow's limit changes now."""
         if (pool := _pool(flow)) is not None:
-            pool.rebound(flow, flow.bound(self._calendar._now))
+            pool.rebound(flow, flow.bound(self._calendar.now))
             self._touch(pool)
             self._await_change(flow)
 

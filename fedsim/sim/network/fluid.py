@@ -36,7 +36,7 @@ class Fluid:
     @property
     def now(self) -> float:
         """Simulated seconds since the start."""
-        return self._calendar._now
+        return self._calendar.now
 
     @staticmethod
     def link(capacity: RateLaw, discipline: Discipline = "fair", users: int = 1) -> Link:
@@ -115,7 +115,7 @@ class Fluid:
     def _open(self, pipe: Pipe) -> None:
         """Follow a link's capacity for as long as it is used."""
         if (signal := pipe.signal) is not None:
-            now = self._calendar._now
+            now = self._calendar.now
             pipe.capacity = signal.at(now)
             pipe.timer = self._calendar.at(signal.next_change(now), self._resize, pipe)
 
@@ -131,7 +131,7 @@ class Fluid:
     def _wake(self) -> None:
         if not self._settling:
             self._settling = True
-            self._calendar.at(self._calendar._now, self._settle, priority=SETTLE)
+            self._calendar.at(self._calendar.now, self._settle, priority=SETTLE)
 
     def _settle(self) -> None:
         """Take in what has come or changed, share anew where that matters, and tell."""
@@ -153,7 +153,7 @@ class Fluid:
 
     def _run(self, flow: Flow) -> None:
         """Let a flow run on its own, as fast as its limit lets it."""
-        flow.since = now = self._calendar._now
+        flow.since = now = self._calendar.now
         if flow.changed is None and (signal := flow.signal) is not None:
             flow.trace = signal
             flow.timer = self._calendar.at(signal.when(now, flow.left), self._finish, flow)
@@ -172,7 +172,7 @@ class Fluid:
 
     def _step(self, flow: Flow) -> None:
         """Take note that the limit of a flow on its own changes now."""
-        flow.pause(self._calendar._now)
+        flow.pause(self._calendar.now)
         self._run(flow)
         self._wake()
 
@@ -203,7 +203,7 @@ class Fluid:
         """Take a flow off its links, up to date."""
         if flow.pool is not None:
             self._pools.leave(flow)
-        flow.pause(self._calendar._now)
+        flow.pause(self._calendar.now)
         flow.over = True
         for pipe in flow.path.pipes:
             if flow in pipe.flows:

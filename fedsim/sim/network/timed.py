@@ -39,7 +39,7 @@ class _Timed(ABC):
     ) -> None:
         self._calendar = calendar
         self._bits = bits
-        self._began = calendar._now
+        self._began = calendar.now
         self._end = end
         self._timer: Timer = calendar.at(end, finished, token)
 
@@ -53,7 +53,7 @@ class _Timed(ABC):
 
     def stop(self) -> None:
         """Break it off."""
-        now = self._calendar._now
+        now = self._calendar.now
         if now < self._end:
             self._bits, self._end = self.passed(now), now
         self._timer.cancel()
@@ -73,7 +73,7 @@ class SteadyTransfer(_Timed):
         token: object,
     ) -> None:
         self._rate = rate
-        end = calendar._now + bits / rate if bits else calendar._now
+        end = calendar.now + bits / rate if bits else calendar.now
         super().__init__(calendar, bits, end, finished, token)
 
     def _flown(self, now: float) -> float:
@@ -94,7 +94,7 @@ class TracedTransfer(_Timed):
         token: object,
     ) -> None:
         self._rate = rate
-        super().__init__(calendar, bits, rate.when(calendar._now, bits), finished, token)
+        super().__init__(calendar, bits, rate.when(calendar.now, bits), finished, token)
 
     def _flown(self, now: float) -> float:
         return self._rate.integral(self._began, now)

@@ -102,7 +102,7 @@ class Network:
         if not lane.quick:
             self._wake(lane, envelope)
             return
-        lane.began = began = self._calendar._now + lane.latency
+        lane.began = began = self._calendar.now + lane.latency
         lane.radio.began[lane.up] = began
         if lane.instant:
             self._arrive_plainly(lane)
@@ -112,7 +112,7 @@ class Network:
 
     def _wake(self, lane: Lane, envelope: Envelope) -> None:
         """Let a message wait for its radio and for its latency."""
-        ready = now = self._calendar._now
+        ready = now = self._calendar.now
         if not lane.plain:
             ready = max(now, lane.free_at)
             if not lane.radio.detached:
@@ -159,7 +159,7 @@ class Network:
         envelope = lane.current
         if envelope is None:  # pragma: no cover - a lane has one end for each message
             return
-        now = self._calendar._now
+        now = self._calendar.now
         joules = lane.radio.end(now, envelope.bits + lane.framing_bits, lane.up)
         self._traffic.joules += joules
         self.books.deliver(lane, envelope, now, joules)
@@ -174,7 +174,7 @@ class Network:
         envelope = lane.current
         if envelope is None:  # pragma: no cover - a lane has one end for each message
             return
-        now = self._calendar._now
+        now = self._calendar.now
         radio = lane.radio
         joules = radio.end(now, envelope.bits + lane.framing_bits + lane.again_bits, lane.up)
         self._traffic.joules += joules

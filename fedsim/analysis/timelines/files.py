@@ -20,8 +20,8 @@ _NEEDED = [
 ]
 
 
-MOST_ROWS = 2_000_000
-"""Of so many rows of a log a trace is written, about 300 MB: what shows traces takes no more."""
+MOST_ROWS = 1_000_000
+"""Of so many rows of a log a trace is written, about 270 MB: what shows traces takes no more."""
 
 
 def write_traces(

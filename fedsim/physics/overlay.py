@@ -19,6 +19,7 @@ from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import printable
 from fedsim.errors import DataError
+from fedsim.physics.edges import check_source
 from fedsim.ports import ClientId
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
@@ -193,13 +194,7 @@ class Listed(Neighbours):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if self.path is None and not self.edges:
-            raise failure(("edges", "missing: give pairs of clients, or a file by path", None))
-        if self.path is not None and self.edges:
-            raise failure(("edges", "seen beside path; give one of the two", None))
-        if self.path is not None and self.path.suffix not in (".graphml", ".csv"):
-            text = f'seen "{self.path}"; give a file that ends in .graphml or .csv'
-            raise failure(("path", text, self.path))
+        check_source(self.path, self.edges, ("edges", "give pairs of clients, or a file by path"))
         return self
 
     def told(self, read: ReadPairs) -> Self:

@@ -16,6 +16,7 @@ from fedsim.protocol.verdict import Verdict
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.clocked import Clocked
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 from fedsim.sim.network.transport import Network
 from fedsim.sim.presence import Presence
@@ -23,7 +24,7 @@ from fedsim.sim.presence import Presence
 _COUNTED = Verdict.COUNTED
 
 
-class SimServer:
+class SimServer(Clocked):
     """Implements `fedsim.ports.Server`.
 
     Attributes:
@@ -48,6 +49,7 @@ class SimServer:
         stay: Callable[[], None],
         looks: set[str],
     ) -> None:
+        super().__init__(calendar, looks)
         self.clients = end.clients
         self.initial = initial
         self.weights = weights
@@ -55,26 +57,18 @@ class SimServer:
         self.rng = rng
         self._end = end
         self._smoothness = smoothness
-        self._calendar = calendar
         self._network = network
         self._presence = presence
         self._log = log
         self._traffic = traffic
         self._commit = commit
         self._stay = stay
-        self._looks = looks
         self._over: asyncio.Future[None] | None = None  # of the exchange that is waited for
 
     @property
     def round(self) -> int:
         """The number of the round that is open, from 1."""
         return self._end.round
-
-    @property
-    def now(self) -> float:
-        """Simulated seconds since the start."""
-        self._looks.add("now")
-        return self._calendar.now
 
     @property
     def smoothness(self) -> Array:

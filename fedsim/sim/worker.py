@@ -16,6 +16,7 @@ from fedsim.protocol.envelope import BEACON
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
+from fedsim.sim.clocked import Clocked
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply
@@ -76,7 +77,7 @@ class Equipment:
     looks: set[str]
 
 
-class Worker:
+class Worker(Clocked):
     """What `fedsim.ports.Client` and `fedsim.ports.Node` have in common.
 
     Attributes:
@@ -88,6 +89,7 @@ class Worker:
     """
 
     def __init__(self, end: End, equipment: Equipment) -> None:
+        super().__init__(equipment.calendar, equipment.looks)
         self.id = end.id
         self.oracle = equipment.oracle
         self.state = equipment.state
@@ -99,8 +101,6 @@ class Worker:
         device = equipment.processor.device
         self._speed = None if device.slowdown.drawn else device.constant
         self._take_back = equipment.take_back
-        self._looks = equipment.looks
-        self._calendar = equipment.calendar
         self._evaluator = equipment.evaluator
         self._log = equipment.log
         self._traffic = equipment.traffic
@@ -110,12 +110,6 @@ class Worker:
     def round(self) -> int:
         """The number of the round that it is in."""
         return self._end.round
-
-    @property
-    def now(self) -> float:
-        """Simulated seconds since the start."""
-        self._looks.add("now")
-        return self._calendar.now
 
     @cached_property
     def rng(self) -> np.random.Generator:

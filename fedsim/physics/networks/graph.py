@@ -11,6 +11,7 @@ from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import Rate, Seconds
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
+from fedsim.physics.edges import check_source
 from fedsim.physics.networks.base import DISCIPLINE, Network, ReadGraph
 from fedsim.physics.topology import Discipline, Topology, routed
 
@@ -74,13 +75,7 @@ class GraphNetwork(Network):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if self.path is None and not self.edges:
-            raise failure(("path", "missing: a graph is given by path or by edges", None))
-        if self.path is not None and self.edges:
-            raise failure(("edges", "seen beside path; give one of the two", None))
-        if self.path is not None and self.path.suffix not in (".graphml", ".csv"):
-            text = f'seen "{self.path}"; give a file that ends in .graphml or .csv'
-            raise failure(("path", text, self.path))
+        check_source(self.path, self.edges, ("path", "a graph is given by path or by edges"))
         return self
 
     def links(self, clients: int, read: ReadGraph) -> Topology:

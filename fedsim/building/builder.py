@@ -66,6 +66,7 @@ class Builder:
         self._evaluation: Evaluation
         self._problem: Problem
         self._drawn = False
+        self._checked: dict[tuple[str, int], Job] = {}  # until they are built
 
     def check(self) -> list[Job]:
         """Build every variant under its first seed.
@@ -84,15 +85,18 @@ class Builder:
                     faults.setdefault((fault.where, fault.key), fault)
         if faults:
             raise ScenarioError(sorted(faults.values(), key=file_order))
+        self._checked = {(job.variant.name, job.seed): job for job in jobs}
         return jobs
 
     def build(self, variant: Variant, seed: int) -> Job:
-        """Build one variant under one seed.
+        """Build one variant under one seed; what was checked is not built again, but once.
 
         Raises:
             ScenarioError: with all that the data, the files of the fleet and the network, or
                 the world as a whole cannot do although it is asked of them.
         """
+        if (checked := self._checked.pop((variant.name, seed), None)) is not None:
+            return checked
         # With more threads the last bits of an optimum would depend on their number.
         # What is too large for a float64 is infinite, here as in the run, which then diverges.
         infinite = np.errstate(over="ignore", invalid="ignore")

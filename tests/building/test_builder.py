@@ -1,0 +1,35 @@
+"""What is checked before anything runs is not built a second time to be run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedsim
+from fedsim.building import Builder
+from fedsim.scenario import Variant
+from tests.runs import small
+
+TWO = small(sweep={"algorithm.censor": [0.01, 0.1]}, seeds=2, stop={"rounds": 3})
+
+
+def test_a_campaign_builds_each_of_its_runs_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[tuple[str, int]] = []
+    build: Any = Builder._build
+
+    def noted(builder: Builder, variant: Variant, seed: int) -> Any:
+        built.append((variant.name, seed))
+        return build(builder, variant, seed)
+
+    monkeypatch.setattr(Builder, "_build", noted)
+    fedsim.run(TWO, out=tmp_path)
+    assert len(built) == len(set(built)) == 4
+
+
+def test_what_was_checked_is_handed_out_once() -> None:
+    builder = Builder(fedsim.load(TWO))
+    for job in builder.check():
+        assert builder.build(job.variant, job.seed) is job
+        assert builder.build(job.variant, job.seed) is not job  # which has run meanwhile

@@ -115,6 +115,7 @@ def test_the_first_signal_raises_and_the_others_are_ignored(handlers: None) -> N
         signal.raise_signal(signal.SIGTERM)
     assert caught.value.code == 143
     signal.raise_signal(signal.SIGINT)
+    behind(caught.value)  # it is told: it need not come again
 
 
 class _Collected:
@@ -127,9 +128,20 @@ class _Collected:
 def test_an_interrupt_that_is_lost_in_a_destructor_comes_again(handlers: None) -> None:
     hearing()
     raise_once()
-    with pytest.raises(Interrupted, match="SIGINT"):  # noqa: PT012 - it comes a moment later
+    with pytest.raises(Interrupted, match="SIGINT") as caught:  # noqa: PT012 - a moment later
         _Collected()
         time.sleep(600)
+    behind(caught.value)
+
+
+def test_an_interrupt_that_is_caught_by_mistake_comes_again(handlers: None) -> None:
+    hearing()
+    raise_once()
+    with suppress(BaseException):
+        signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(Interrupted, match="SIGTERM") as caught:
+        time.sleep(600)
+    behind(caught.value)
 
 
 def test_a_worker_that_dies_is_told_in_one_error(tmp_path: Path) -> None:

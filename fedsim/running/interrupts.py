@@ -32,19 +32,32 @@ _SOON = 1e-3  # seconds of real time
 class Interrupted(SystemExit):
     """A signal has asked the command to end; the code is 128 and the signal's number.
 
-    No handler of the simulated world can catch it by mistake, and asyncio lets it through.
+    No handler of the simulated world can catch it by mistake, and asyncio lets it through. A module
+    that is being imported may, and from a destructor no exception gets out: an interrupt that has
+    gone without being told comes again.
+
+    Attributes:
+        number: the signal's.
+        pending: whether it has yet to be told.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, *, pending: bool = False) -> None:
         self.number = number
+        self.pending = pending
         super().__init__(128 + number)
+
+    def __del__(self) -> None:
+        if self.pending and not sys.is_finalizing():
+            number = self.number
+            signal.signal(signal.SIGALRM, lambda _, frame: _raise(number, frame))
+            signal.setitimer(signal.ITIMER_REAL, _SOON)
 
     def __str__(self) -> str:
         return told(self.number)
 
 
 def behind(error: BaseException) -> Interrupted | None:
-    """Return the interrupt that an error is, or was made of, if any.
+    """Return the interrupt that an error is, or was made of, if any, for who tells of it.
 
     Before Python 3.12 what is raised while a class names its attributes, as modules that are being
     loaded have it, becomes the cause of a RuntimeError.
@@ -52,6 +65,8 @@ def behind(error: BaseException) -> Interrupted | None:
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, Interrupted):
         cause = cause.__cause__
+    if cause is not None:
+        cause.pending = False
     return cause
 
 
@@ -67,12 +82,9 @@ def end_at_once() -> None:
 
 
 def raise_once() -> None:
-    """Let the first signal raise `Interrupted` in the main thread, and ignore the others.
-
-    An exception that comes up while an object is collected is lost; this one comes again.
-    """
+    """Let the first signal raise `Interrupted` in the main thread, and ignore the others."""
     _answer(_raise)
-    sys.unraisablehook = _again
+    sys.unraisablehook = _unraised
 
 
 def ignore() -> None:
@@ -98,14 +110,10 @@ def _leave(number: int, _: "FrameType | None") -> None:
 
 def _raise(number: int, _: "FrameType | None") -> None:
     ignore()
-    raise Interrupted(number)
+    raise Interrupted(number, pending=True)
 
 
-def _again(lost: "sys.UnraisableHookArgs") -> None:
-    """Let an interrupt that was lost come again, once whatever has swallowed it is over."""
-    if isinstance(lost.exc_value, Interrupted):
-        number = lost.exc_value.number
-        signal.signal(signal.SIGALRM, lambda _, frame: _raise(number, frame))
-        signal.setitimer(signal.ITIMER_REAL, _SOON)
-    else:
+def _unraised(lost: "sys.UnraisableHookArgs") -> None:
+    """Say nothing of an interrupt that a destructor could not raise: it comes again."""
+    if not isinstance(lost.exc_value, Interrupted):
         sys.__unraisablehook__(lost)

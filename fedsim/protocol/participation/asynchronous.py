@@ -14,8 +14,8 @@ from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import Duration, Fraction
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Array
+from fedsim.protocol.participation.orders import permutation
 from fedsim.protocol.participation.rounds import IN_TIME, LEAST_CHARGE, Early
-from fedsim.protocol.participation.sampling import permutation
 
 
 class AsynchronousParticipation(Spec):

@@ -14,6 +14,7 @@ from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import Share
 from fedsim.ports import Array
+from fedsim.protocol.participation.orders import ascending, permutation
 from fedsim.protocol.participation.rounds import FIRST, Early, Rounds, at_least
 
 
@@ -114,11 +115,4 @@ class WeightedParticipation(Sample):
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
         """Return an order in which the next client is drawn in proportion to its samples."""
         # Efraimidis and Spirakis 2006: the order of Exp(1)/w is that of weighted draws.
-        keys = rng.standard_exponential(len(samples)) / samples
-        return list[int](np.argsort(keys, kind="stable").tolist())
-
-
-def permutation(clients: int, rng: np.random.Generator) -> Iterable[int]:
-    """Return so many clients in a random order."""
-    order: Iterable[int] = rng.permutation(clients)  # of a million only the first few are looked at
-    return order
+        return ascending(rng.standard_exponential(len(samples)) / samples)

@@ -42,7 +42,9 @@ def words(text: str) -> list[list[str]]:
 
 def test_the_run_command_prints_what_the_readme_shows() -> None:
     (command,), (shown,) = blocks("sh run"), blocks("text")
-    program, *arguments = shlex.split(command)
+    install, run = command.split("&&")
+    assert install.split() == ["pip", "install", "."]
+    program, *arguments = shlex.split(run)
     assert program == "fedsim"
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
@@ -153,16 +155,26 @@ def test_the_algorithm_of_the_readme_runs_from_a_file(tmp_path: Path) -> None:
     assert "coin-flip" in result.stdout
 
 
-def test_ci_runs_the_install_and_test_blocks_as_they_stand() -> None:
+def test_ci_runs_the_two_commands_as_they_stand() -> None:
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
-    assert "block install" in script
-    assert "block test" in script
-    assert len(blocks("sh install")) == len(blocks("sh test")) == 1
+    assert "for name in run test; do" in script
+    assert 'block "$name" | bash' in script
+    assert [
+        len(body.splitlines()) for name in ("run", "test") for body in blocks(f"sh {name}")
+    ] == [
+        1,
+        1,
+    ]
+
+
+def test_the_readme_opens_with_the_two_commands() -> None:
+    shells = [head for head, _ in BLOCKS if head.startswith("sh ")]
+    assert shells[:2] == ["sh run", "sh test"]
 
 
 def test_no_block_is_left_out() -> None:
     shells, pieces = (
-        ("install", "run", "study", "test", "plugin"),
+        ("run", "study", "test", "plugin"),
         ("problem", "sweep", "fleet", "wire"),
     )
     known = {f"sh {name}" for name in shells} | {f"yaml {name}" for name in pieces}

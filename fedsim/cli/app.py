@@ -4,11 +4,25 @@ These name commands and their options, and import what a command needs once it i
 that fedsim takes, most commands need little, and `fedsim --help` nothing.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+
+_ORDER = ("run", "check", "compare", "report", "examples", "init", "list")
+
+
+class _Commands(TyperGroup):
+    """The commands, first those that are needed first."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - the library's own click
+        """Return the names of all commands, as `--help` lists them."""
+        every = super().list_commands(ctx)
+        return [*_ORDER, *(name for name in every if name not in _ORDER)]
+
 
 app = typer.Typer(
+    cls=_Commands,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,

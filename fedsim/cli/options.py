@@ -5,7 +5,12 @@ from typing import Annotated, Literal
 
 import typer
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="a scenario in YAML")]
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="a scenario in YAML, or the name of one of `fedsim examples`"
+    ),
+]
 Places = Annotated[
     list[Path], typer.Argument(metavar="DIR...", help="what `fedsim run` has written, or a part")
 ]

@@ -17,6 +17,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import shown
 from fedsim.errors import DataError, Fault, ScenarioError
 from fedsim.limits import afford
+from fedsim.scenario.examples import found
 from fedsim.scenario.faults import faults_of
 from fedsim.scenario.located import Located, Origin, located
 from fedsim.scenario.merging import BASE, OPTION, overridden, variants
@@ -26,7 +27,7 @@ from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sweeps import swept
 
 Written = str | Path | Mapping[str, Any] | Scenario
-"""A file, or the same in Python."""
+"""A file, the name of an example, or the same in Python."""
 
 
 RUN = 50_000
@@ -91,7 +92,8 @@ def load(
     """Read, merge and validate a scenario.
 
     Args:
-        source: a YAML file, or the same as a mapping or a `Scenario`.
+        source: a YAML file or the name of an example that comes with fedsim, or the same as a
+            mapping or a `Scenario`.
         overrides: "key.path=value" with the value in YAML, laid on the scenario as written
             before its variants are.
         blocks: classes of one's own that the scenario can name: algorithms, losses,
@@ -101,6 +103,7 @@ def load(
         ScenarioError: with every fault there is, in the order of the file.
         BlockError: one of `blocks` is no block, leaves something out, or has the name of another.
     """
+    source = found(source) if isinstance(source, str | Path) else source
     tree, faults = _read(source)
     known_here = catalogue(blocks, source)
     question = _question(source)
@@ -111,9 +114,9 @@ def load(
     made: list[Variant] = []
     known = set(faults)  # what several variants have in common is wrong in one place
     for name, each in trees.items():
-        scenario, found = _validated(each, known_here)
-        faults += [_named(name, fault) for fault in found if fault not in known]
-        known.update(found)
+        scenario, wrong = _validated(each, known_here)
+        faults += [_named(name, fault) for fault in wrong if fault not in known]
+        known.update(wrong)
         if scenario is not None:
             made.append(Variant(name, scenario, question, each))
     faults += _too_many(made)

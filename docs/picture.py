@@ -20,13 +20,14 @@ class Box(NamedTuple):
 
 PACKAGES = {
     "cli": Box(0, 0, 100, "the commands, and what they print"),
-    "conformance": Box(1, 0, 71, "checks of blocks of one's own"),
-    "report": Box(1, 75, 25, "one HTML page"),
-    "repricing": Box(2, 0, 71, "a log in another world"),
-    "running": Box(3, 0, 71, "one run, a campaign of runs, processes"),
+    "conformance": Box(1, 0, 100, "checks of blocks of one's own"),
+    "repricing": Box(2, 0, 100, "a log in another world"),
+    "running": Box(3, 0, 100, "one run, a campaign of runs, processes"),
     "building": Box(4, 0, 71, "the one place where specs become live objects"),
+    "results": Box(4, 75, 25, "what runs have left"),
     "scenario": Box(5, 0, 34, "reads what the user writes"),
     "sim": Box(5, 37, 34, "the virtual world: clock, network, power"),
+    "report": Box(5, 75, 25, "one HTML page"),
     "algorithms": Box(6, 0, 22, "one file a family"),
     "protocol": Box(6, 24, 23, "rounds, without a clock"),
     "computing": Box(6, 49, 22, "who evaluates work"),
@@ -48,7 +49,8 @@ WAY = (
     ((54, 4, BOTTOM), (54, 5, TOP)),  # building -> sim
     ((71, 5, MIDDLE), (73, 5, MIDDLE), (73, 8, TOP)),  # sim -> record
     ((87, 8, TOP), (87, 7, BOTTOM)),  # record -> analysis
-    ((87, 7, TOP), (87, 1, BOTTOM)),  # analysis -> report
+    ((87, 7, TOP), (87, 5, BOTTOM)),  # analysis -> report
+    ((87, 5, TOP), (87, 4, BOTTOM)),  # report -> results
 )
 """The way of the data: arrows through points, each at hundredths from the left, in a row."""
 

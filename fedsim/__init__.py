@@ -3,7 +3,9 @@
 import fedsim
 
 result = fedsim.run("scenarios/quickstart.yaml")
-result.events, result.rounds, result.clients, result.summary
+result.events, result.rounds, result.clients, result.summary    # pandas
+result.plot(), result.compare(), result.report()                # a figure, tables, a page
+fedsim.open("runs/quickstart")                                  # what another run has left
 
 What is named here is loaded when it is asked for first, so that the command can say what it does
 with an interrupt before it loads anything.
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
         ScenarioError,
         TheoryWarning,
     )
-    from fedsim.record.result import Result
     from fedsim.repricing import reprice
+    from fedsim.results import Result, open  # noqa: A004 - as a file is opened
     from fedsim.running.api import run
     from fedsim.scenario import Scenario, load
 
@@ -52,13 +54,15 @@ __all__ = [
     "ScenarioError",
     "TheoryWarning",
     "load",
+    "open",
     "reprice",
     "run",
 ]
 
 _HOMES = {
     "reprice": "fedsim.repricing",
-    "Result": "fedsim.record.result",
+    "Result": "fedsim.results",
+    "open": "fedsim.results",
     "run": "fedsim.running.api",
     "Scenario": "fedsim.scenario",
     "load": "fedsim.scenario",

@@ -1,10 +1,16 @@
-"""Tables of texts, as rich draws them in a terminal."""
+"""Tables of texts, as rich draws them in a terminal, and as HTML for a notebook."""
 
 from collections.abc import Sequence
+from html import escape as escaped
+from io import StringIO
 
 from rich.box import SIMPLE
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
+
+from fedsim.visible import visible
 
 
 def plain(title: str) -> Table:
@@ -20,3 +26,35 @@ def listing(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
     return table
+
+
+def as_text(table: Table, width: int = 100) -> str:
+    """Return a table as lines of text, at most `width` characters wide."""
+    stream = StringIO()
+    Console(file=stream, width=width, color_system=None).print(table)
+    return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
+
+
+def as_html(table: Table) -> str:
+    """Return a table as HTML, for a notebook: texts alone, numbers to the right."""
+    sides = ["right" if column.justify == "right" else "left" for column in table.columns]
+    heads = _row("th", [str(column.header) for column in table.columns], sides)
+    columns = [list(map(str, column.cells)) for column in table.columns]
+    lines = [_row("td", cells, sides) for cells in zip(*columns, strict=True)]
+    above, below = (_line(text) for text in (table.title, table.caption))
+    body = "".join(f"{line}\n" for line in lines)
+    return f"{above}<table>\n<thead>{heads}</thead>\n<tbody>\n{body}</tbody>\n</table>\n{below}"
+
+
+def _row(tag: str, cells: Sequence[str], sides: Sequence[str]) -> str:
+    pairs = zip(cells, sides, strict=True)
+    parts = [f'<{tag} style="text-align: {side}">{_shown(cell)}</{tag}>' for cell, side in pairs]
+    return f"<tr>{''.join(parts)}</tr>"
+
+
+def _line(text: object) -> str:
+    return f"<p>{_shown(str(text))}</p>\n" if text else ""
+
+
+def _shown(markup: str) -> str:
+    return escaped(visible(Text.from_markup(markup).plain))

@@ -72,7 +72,7 @@ def test_what_makes_a_run_is_followed_and_what_shows_it_is_not() -> None:
     one_run = {f"fedsim.running.{name}" for name in ("execution", "provenance", "verdict")}
     assert running == one_run
     assert {"fedsim.record.book", "fedsim.record.log"} <= set(found.modules)
-    assert "fedsim.record.result" not in found.modules
+    assert "fedsim.results.result" not in found.modules
     assert {"numpy", "simpy"} <= found.packages
 
 
@@ -136,7 +136,7 @@ KEPT = (
     "analysis/tables.py",
     "cli/describe.py",
     "running/api.py",
-    "record/result.py",
+    "results/result.py",
 )
 MADE = "sim/world.py", "physics/topology.py", "algorithms/censored.py", "record/log.py"
 

@@ -43,14 +43,6 @@ def test_the_tables_of_a_result_are_frames_of_all_runs() -> None:
     assert isinstance(result.events["event"].dtype, pd.CategoricalDtype)
 
 
-def test_a_temporary_result_goes_with_the_result() -> None:
-    result = fedsim.run(small())
-    folder = result.folder
-    assert folder.exists()
-    del result
-    assert not folder.exists()
-
-
 def test_the_same_scenario_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         fedsim.run(small(), out=tmp_path / name)

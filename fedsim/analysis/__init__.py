@@ -7,7 +7,7 @@ from fedsim.analysis.comparing.pareto import pareto
 from fedsim.analysis.comparing.trade_offs import cost_bars, pareto_scatter
 from fedsim.analysis.costs import cost_to_target, cumulative, final_cost, mean_cost
 from fedsim.analysis.energy import ENERGY_PARTS, energy_parts, state_of_charge
-from fedsim.analysis.figures import COLOURS, convergence, save, stacked_bars
+from fedsim.analysis.figures import AXES, COLOURS, convergence, save, stacked_bars
 from fedsim.analysis.progress import over_seeds, progress
 from fedsim.analysis.ranking import cost_to_end, ranking
 from fedsim.analysis.scripts import run_parts
@@ -19,6 +19,7 @@ from fedsim.analysis.timelines.trace import Log, write_trace
 from fedsim.tables import listing
 
 __all__ = [
+    "AXES",
     "COLOURS",
     "COMPARED",
     "ENERGY_PARTS",

@@ -1,8 +1,9 @@
 """Figures of runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,15 +24,35 @@ DASHES = ("-", "--", "-.", ":")
 _POINTS = 2000
 """More points than that are not told apart on paper."""
 
-_AXES = {
+AXES = {
     "round": ("rounds", ""),
     "bits": ("bits, up and down", "bit"),
     "t": ("simulated time", "s"),
     "joules": ("energy", "J"),
 }
+"""What figures are drawn against: a cost, what its axis is called, its unit."""
+
+_WORDS = {"gap": "objective less the optimum"}
 
 
-def convergence(rounds: pd.DataFrame, labels: Mapping[str, str], title: str = "") -> Figure:
+class Drawing(Figure):
+    """A figure that a notebook shows by itself, without pyplot."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """Return the figure as PNG, and how large it is to be shown."""
+        width, height = (round(self.dpi * inches) for inches in self.get_size_inches())
+        return as_png(self), {"width": width, "height": height}
+
+
+def convergence(
+    rounds: pd.DataFrame,
+    labels: Mapping[str, str],
+    title: str = "",
+    *,
+    measure: str = "",
+    against: Sequence[str] = (),
+    columns: int = 2,
+) -> Drawing:
     """Draw the gap of every run against rounds, bits, seconds and joules.
 
     Where no optimum is known, the objective stands in for the gap.
@@ -40,25 +61,43 @@ def convergence(rounds: pd.DataFrame, labels: Mapping[str, str], title: str = ""
         rounds: as `Result.rounds` gives it.
         labels: variant -> what the legend calls it; the others go by their names.
         title: above the figure.
+        measure: another column of the rounds, in place of the gap.
+        against: some of `AXES`, in place of all.
+        columns: how many panels stand side by side.
     """
     totals = cumulative(rounds)
     totals = totals[totals["objective"].notna()]  # curves join the rounds that were looked at
     totals["bits"] = totals["bits_up"] + totals["bits_down"]
-    measure = "gap" if totals["gap"].notna().any() else "objective"
-    figure = Figure(figsize=(11, 7), layout="constrained")
-    axes = figure.subplots(2, 2, sharey=True)
-    for axis, (column, (label, unit)) in zip(axes.flat, _AXES.items(), strict=True):
-        _panel(axis, totals, column, measure, labels)
+    measure = measure or ("gap" if totals["gap"].notna().any() else "objective")
+    costs = list(against or AXES)
+    panels = _panels(len(costs), columns)
+    for axis, cost in zip(panels.flat, costs, strict=False):
+        _panel(axis, totals, cost, measure, labels)
+        label, unit = AXES[cost]
         axis.set_xlabel(label)
         if unit:
             axis.xaxis.set_major_formatter(EngFormatter(unit))
-    for axis in axes[:, 0]:
-        axis.set_ylabel("objective less the optimum" if measure == "gap" else "objective")
+    for axis in panels[:, 0]:
+        axis.set_ylabel(_WORDS.get(measure, measure.replace("_", " ")))
     if len(totals):  # runs that fail in their first round have nothing to name
-        axes[0, 0].legend(frameon=False)
+        panels[0, 0].legend(frameon=False)
+    figure: Drawing = panels[0, 0].figure
     if title:
         figure.suptitle(drawn(title))
     return figure
+
+
+def _panels(count: int, columns: int) -> Any:  # noqa: ANN401 - an array of axes
+    """Return the axes of a figure, shape (rows, columns), of which the last may be off."""
+    columns = min(count, columns)
+    rows = -(-count // columns)
+    width = 5.5 if columns < 3 else 3.5
+    size = (width * columns, max(3.0, 0.64 * width) * rows)
+    figure = Drawing(figsize=size, layout="constrained")
+    panels = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    for axis in panels.flat[count:]:
+        axis.axis("off")
+    return panels
 
 
 def stacked_bars(axis: Axes, parts: pd.DataFrame, colours: Mapping[str, str]) -> None:
@@ -85,6 +124,13 @@ def drawn(text: str) -> str:
     """
     text = visible(text).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
+
+
+def as_png(figure: Figure, dpi: float = 150) -> bytes:
+    """Return a figure as the bytes of a PNG file, the same ones for the same figure."""
+    image = BytesIO()
+    figure.savefig(image, format="png", dpi=dpi, metadata={"Software": None})
+    return image.getvalue()
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -10,7 +10,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from fedsim.analysis.costs import cumulative
-from fedsim.analysis.figures import COLOURS, DASHES, drawn, spread
+from fedsim.analysis.figures import COLOURS, DASHES, Drawing, drawn, spread
 
 AXES = {
     "round": ("rounds", ""),
@@ -80,7 +80,7 @@ def progress(
         log: whether the column is drawn on a logarithmic axis, and averaged so.
         target: where a line is to be.
     """
-    figure = Figure(figsize=(3.6 * len(axes), 4.4), layout=SPACED)
+    figure = Drawing(figsize=(3.6 * len(axes), 4.4), layout=SPACED)
     panels = figure.subplots(1, len(axes), sharey=True, squeeze=False)[0]
     table = over_seeds(rounds[rounds["variant"].isin(list(labels))], column, log=log)
     for axis, cost in zip(panels, axes, strict=True):

@@ -12,7 +12,7 @@ from fedsim.cli.terminal import remark as _remark
 from fedsim.cli.watching import label
 from fedsim.problems import ENTRIES, fetch
 from fedsim.record.notes import marked, once
-from fedsim.record.result import Result
+from fedsim.results import Result
 from fedsim.scenario import Plan
 
 

@@ -19,7 +19,7 @@ from fedsim.blocks.renamed import renamed
 from fedsim.blocks.spec import Spec
 from fedsim.conformance.findings import raised
 from fedsim.errors import FedsimError, ScenarioError
-from fedsim.record.result import Result
+from fedsim.results import Result
 from fedsim.running.api import run
 from fedsim.scenario import load
 

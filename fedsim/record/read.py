@@ -13,6 +13,13 @@ from fedsim.record.manifest import read_manifest
 from fedsim.record.parts import read_table
 from fedsim.record.summary import read_summary
 
+_OF_INTEREST = (
+    *("variant", "algorithm", "seed", "status", "rounds", "objective", "gap"),
+    *("transmissions", "beacons", "bits_up", "bits_down", "t", "joules", "reason"),
+)
+_ASIDE = ("cohort", "start", "concerns", "notes", "looks", "problem")
+"""The columns of a summary that stand first, and those that stand last."""
+
 _EVENTS = ("events.parquet", "events.parts")
 
 
@@ -104,13 +111,19 @@ def joined(
 def read_summaries(folders: Sequence[Path]) -> pd.DataFrame:
     """Read the summaries of those runs that have ended, a row each.
 
+    What a run reached and what it cost stands first, what few ask for last.
+
     Raises:
         DataError: one of them is damaged, or of another version of the schema.
     """
     ended = [path for path in folders if (path / SUMMARY).exists()]
     for path in ended:
         read_manifest(path)  # its version
-    return pd.json_normalize([read_summary(path / SUMMARY) for path in ended])
+    table = pd.json_normalize([read_summary(path / SUMMARY) for path in ended])
+    first = [name for name in _OF_INTEREST if name in table]
+    last = [name for name in _ASIDE if name in table]
+    others = [name for name in table if name not in {*first, *last}]
+    return table[[*first, *others, *last]]
 
 
 def _seed(folder: Path) -> int:

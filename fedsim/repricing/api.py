@@ -15,7 +15,6 @@ from fedsim.record.folder import RunFolder, read_json
 from fedsim.record.lock import held
 from fedsim.record.manifest import PRICED_FROM
 from fedsim.record.notes import RUNS, Note, Tell, untold
-from fedsim.record.result import Result
 from fedsim.record.studies import STUDY, Study, study_in
 from fedsim.record.writing import write_whole
 from fedsim.repricing.conditions import refusals
@@ -23,6 +22,7 @@ from fedsim.repricing.original import Original
 from fedsim.repricing.proof import prove
 from fedsim.repricing.rebuilding import Repricing, rebuilt
 from fedsim.repricing.tape import read_tape
+from fedsim.results import Result
 from fedsim.running.execution import Watch, ending, execute, unwatched
 from fedsim.running.study import check_place
 from fedsim.scenario import Variant

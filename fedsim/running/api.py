@@ -1,11 +1,12 @@
 """run(scenario) -> Result."""
 
 import warnings
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
 from typing import Any, get_args
 
 from fedsim.blocks.renamed import renamed
@@ -15,10 +16,12 @@ from fedsim.errors import TheoryWarning
 from fedsim.protocol.carriage import Carry
 from fedsim.record.lock import held
 from fedsim.record.notes import Note, Tell, untold
-from fedsim.record.result import Result
+from fedsim.results import Result
 from fedsim.running.campaign import Campaign
-from fedsim.running.execution import Watch, unwatched
+from fedsim.running.execution import Watch
 from fedsim.running.foreseen import foreseen
+from fedsim.running.notebook import notebook_bar
+from fedsim.running.session import session_folder
 from fedsim.running.study import changes, check_place, study_of
 from fedsim.scenario import Plan, Scenario, load
 
@@ -30,7 +33,7 @@ def run(
     out: str | Path | None = None,
     overrides: Sequence[str] = (),
     blocks: Sequence[type[Spec]] = (),
-    watch: Watch = unwatched,
+    watch: Watch | None = None,
     jobs: int = 1,
     executor: Executor | None = None,
     fresh: bool = False,
@@ -46,10 +49,12 @@ def run(
 
     Args:
         source: a YAML file, a mapping, or a `Scenario`.
-        out: where the run folders go; a temporary folder that goes with the result if None.
+        out: where the run folders go; if None, a temporary folder that stays until this session
+            ends. The result says where that is.
         overrides: "key=value" texts that replace what the scenario says.
         blocks: classes of one's own that the scenario may name by their kind.
-        watch: told of every round; a few times a second where runs go on elsewhere.
+        watch: told of every round; a few times a second where runs go on elsewhere. If None, a
+            notebook shows a bar, and nobody else is told.
         jobs: how many runs go on at once, in processes of their own where more than one.
         executor: where they go on instead, such as that of a cluster; it is not shut down.
         fresh: make all runs anew.
@@ -75,9 +80,10 @@ def run(
     def make(folder: Path) -> Result:
         study_of(plan).write(folder)
         campaign = Campaign(plan, folder, fresh=fresh, carry=carry)
-        return Result(folder, campaign.make_all(builder, jobs, executor, watch), notes)
+        with nullcontext(watch) if watch else notebook_bar(plan.name, campaign.count) as told:
+            return Result(folder, campaign.make_all(builder, jobs, executor, told), notes)
 
-    return _temporary(make) if place is None else _kept(plan, place, make, fresh=fresh)
+    return _temporary(plan, make) if place is None else _kept(plan, place, make, fresh=fresh)
 
 
 def _known(carry: Carry) -> Carry:
@@ -107,16 +113,14 @@ def _foreseen(
     return notes
 
 
-def _temporary(make: Callable[[Path], Result]) -> Result:
-    """Make the runs in a temporary folder, which goes with the result."""
-    folder = TemporaryDirectory(prefix="fedsim-", ignore_cleanup_errors=True)
+def _temporary(plan: Plan, make: Callable[[Path], Result]) -> Result:
+    """Make the runs in a folder that stays for as long as the session."""
+    folder = session_folder(plan.name)
     try:
-        result = make(Path(folder.name))
+        return replace(make(folder), temporary=True)
     except BaseException:
-        folder.cleanup()
+        rmtree(folder, ignore_errors=True)
         raise
-    weakref.finalize(result, folder.cleanup)
-    return result
 
 
 def _kept(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh: bool) -> Result:

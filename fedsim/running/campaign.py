@@ -43,6 +43,11 @@ class Campaign:
         )
 
     @property
+    def count(self) -> int:
+        """How many runs there are."""
+        return sum(len(variant.seeds) for variant in self.plan.variants)
+
+    @property
     def numbered(self) -> list[tuple[int, int]]:
         """The number of the variant and the seed of each run.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ from fedsim.analysis.progress import progress
 from fedsim.errors import DataError
 from fedsim.record.lock import held
 from fedsim.record.writing import write_whole
+from fedsim.tables import as_html, as_text
+from fedsim.visible import visible
 
 _MOST_ROWS, _MOST_DRAWN = 40, 12  # variants in a terminal, and those that a figure tells apart
 
@@ -43,9 +46,9 @@ class Case(NamedTuple):
     pairs: pd.DataFrame
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """Costs of variants, for a terminal, for files and for figures.
+    """Costs of variants, for a terminal, a notebook, for files and for figures.
 
     Attributes:
         runs: what is compared.
@@ -88,6 +91,14 @@ class Comparison:
         wanted = [Target.read(text) for text in targets] or [Target.usual(runs)]
         cases = [_case(runs, target, other, confidence) for target in dict.fromkeys(wanted)]
         return cls(runs, other, confidence, tuple(cases))
+
+    def __repr__(self) -> str:
+        return "\n\n".join([*map(as_text, self.tables()), *self.notes])
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        notes = (f"<p>{escape(visible(note))}</p>" for note in self.notes)
+        return "\n".join([*map(as_html, self.tables()), *notes])
 
     @property
     def notes(self) -> list[str]:

@@ -12,7 +12,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter
 from fedsim.analysis.comparing.pairs import with_bits
 from fedsim.analysis.comparing.pareto import pareto
 from fedsim.analysis.comparing.standings import standings
-from fedsim.analysis.figures import COLOURS, drawn
+from fedsim.analysis.figures import COLOURS, Drawing, drawn
 from fedsim.analysis.tables import quantity
 
 TRADED = ("bits", "t", "joules")
@@ -39,7 +39,7 @@ def cost_bars(table: pd.DataFrame, labels: Mapping[str, str], title: str = "") -
         labels: variant -> what the axis calls it; the others are left out.
         title: above the figure.
     """
-    figure = Figure(figsize=(13, 1.6 + 0.42 * len(labels)), layout="constrained")
+    figure = Drawing(figsize=(13, 1.6 + 0.42 * len(labels)), layout="constrained")
     panels = figure.subplots(1, len(_AXES), sharey=True, squeeze=False)[0]
     rows = table.set_index("variant").reindex(list(labels))
     for axis, (cost, (label, unit)) in zip(panels, _AXES.items(), strict=True):
@@ -74,7 +74,7 @@ def pareto_scatter(
         costs: a row a run, which say what is sure; the means alone where not given.
         confidence: of the intervals of paired differences.
     """
-    figure = Figure(figsize=(13, 4.8), layout="constrained")
+    figure = Drawing(figsize=(13, 4.8), layout="constrained")
     panels = figure.subplots(1, 3, squeeze=False)[0]
     rows = table[table["reached"] == table["runs"]].set_index("variant")
     for axis, (across, up) in zip(panels, combinations(TRADED, 2), strict=True):

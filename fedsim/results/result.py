@@ -1,0 +1,176 @@
+"""What runs have written, as pandas tables, figures and pages: `Result`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from fedsim.errors import DataError
+from fedsim.ports import Array
+from fedsim.record import read
+from fedsim.record.notes import Note
+from fedsim.record.read_models import model_of, read_models
+from fedsim.record.studies import read_study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from fedsim.analysis import Comparison
+    from fedsim.results.showing import Shown
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """What a scenario's runs have written, as pandas tables; see `fedsim.record.schema`.
+
+    A notebook shows it as a table of what each variant has cost, and a figure; so does `print`,
+    without the figure. What draws and writes pages is loaded when it is asked for first.
+
+    Attributes:
+        folder: OUT, with a folder `<variant>/seed-<n>` per run.
+        runs: the folders of the runs, in the order of the scenario and of all tables.
+        foreseen: what was to be said before anything ran: of runs that the folder had from an
+            earlier state of the scenario, or that were not priced as they are of such a one, and
+            of the scenario.
+        temporary: whether the folder goes when the session ends, as nobody named one.
+    """
+
+    folder: Path
+    runs: tuple[Path, ...]
+    foreseen: tuple[Note, ...] = ()
+    temporary: bool = False
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """The event logs, one row a span."""
+        return read.read_all(self.runs, "events")
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """The round tables, one row a round; costs are those of the round."""
+        return read.read_all(self.runs, "rounds")
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """The client tables, one row a client and run."""
+        return read.read_all(self.runs, "clients")
+
+    @cached_property
+    def models(self) -> pd.DataFrame:
+        """The models that were kept, one row each, in the column model as arrays in their shape."""
+        return read_models(self.runs)
+
+    def model(
+        self,
+        variant: str = "base",
+        seed: int | None = None,
+        round: int | None = None,  # noqa: A002 - as the column is called
+    ) -> Array:
+        """Return one model in its shape, (d,) or a matrix, and read no other run's.
+
+        Args:
+            variant: of the run.
+            seed: of the run; may be left out where the variant has one only.
+            round: after which; the last one if None.
+
+        Raises:
+            ValueError: there is no such run, or the model was not kept; the text says which are.
+            DataError: a file is damaged.
+        """
+        return model_of(self.runs, variant, seed, round)
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """One row a run: how it ended, what it reached and what it cost."""
+        return read.read_summaries(self.runs)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What has no effect, or not the one that is meant: of the scenario, then of its runs."""
+        return *self.foreseen, *self.seen
+
+    @cached_property
+    def seen(self) -> tuple[Note, ...]:
+        """What is to be said of the runs, now that they have ended."""
+        return tuple(
+            Note(f"{row['variant']}, seed {row['seed']}", *text.split(": ", 1))
+            for row in self.summary.to_dict("records")
+            for text in (row["notes"] if isinstance(row.get("notes"), list) else ())
+        )
+
+    def plot(self, measure: str = "", against: str | Sequence[str] = ()) -> "Figure":
+        """Draw how far every run has come, for what it had spent by then.
+
+        Args:
+            measure: a column of `rounds`: "gap", "objective", or a measure of the scenario; the
+                gap if not given, and the objective where no optimum is known.
+            against: what it is drawn against: "round", "bits", "t", "joules", or several of them;
+                all four if not given.
+
+        Raises:
+            DataError: there is no such measure, or no such cost.
+        """
+        wanted = (against,) if isinstance(against, str) else tuple(against)
+        return self._shown.figure(measure, wanted)
+
+    def compare(
+        self, *targets: str, against: str | None = None, confidence: float = 0.95
+    ) -> "Comparison":
+        """Compare what the variants have cost to reach a target, and say how sure that is.
+
+        Args:
+            targets: such as "gap=1e-5" or "test_accuracy=0.9"; without any, the gap at which the
+                runs were to stop, and their whole cost where there was none.
+            against: the variant that the others are compared with; the first one if not given.
+            confidence: of the intervals, between 0 and 1.
+
+        Raises:
+            DataError: there is no such variant, no run evaluates a target, or no run can be
+                compared.
+        """
+        from fedsim.analysis import Comparison
+
+        return Comparison.of([self.folder], targets, against, confidence)
+
+    def report(self, out: str | Path | None = None, targets: Sequence[str] = ()) -> Path:
+        """Write one HTML page that tells the study, and return where it is.
+
+        Args:
+            out: the file to write; `report.html` in the folder if not given.
+            targets: what is to be reached, as for `compare`.
+
+        Raises:
+            DataError: there are no runs to report, or no run evaluates a target.
+            OutputError: the file cannot be written.
+        """
+        from fedsim.report import write
+
+        return write(self.folder, None if out is None else Path(out), targets)
+
+    @property
+    def place(self) -> str:
+        """Where the runs are, as a sentence has it, and for how long."""
+        count = f"{len(self.runs)} run{'s' if len(self.runs) > 1 else ''}"
+        stay = ", until this session ends" if self.temporary else ""
+        return f"{count} in {self.folder}{stay}"
+
+    def __repr__(self) -> str:
+        try:
+            return self._shown.text()
+        except (DataError, OSError) as error:  # a debugger wants to see it all the same
+            return f"{self.place}, which cannot be read: {error}"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return self._shown.html()
+
+    @property
+    def _shown(self) -> "Shown":
+        from fedsim.results.showing import Shown
+
+        study = read_study(self.folder)
+        name = "" if study is None else study.name
+        return Shown(name, self.summary, self.rounds, self.notes, self.place)

@@ -1,0 +1,97 @@
+"""How a result shows itself: a table of costs, and a figure."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from fedsim import analysis, tables
+from fedsim.analysis.figures import as_png
+from fedsim.errors import DataError
+from fedsim.record.notes import Note, marked, once
+from fedsim.record.rounds import COLUMNS
+from fedsim.visible import visible
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of a result.
+
+    Attributes:
+        name: of the study; empty where it is not known.
+        summary, rounds: the tables of these names.
+        notes: what a reader has to know.
+        place: where the runs are, as a sentence has it.
+    """
+
+    name: str
+    summary: pd.DataFrame
+    rounds: pd.DataFrame
+    notes: Sequence[Note]
+    place: str
+
+    def figure(self, measure: str = "", against: Sequence[str] = ()) -> Figure:
+        """Return the figure, as `Result.plot` describes it.
+
+        Raises:
+            DataError: there is no such measure, or no such cost.
+        """
+        numbers = map(str, self.rounds.select_dtypes("number"))
+        known = ["objective", "gap", *(name for name in numbers if name not in COLUMNS)]
+        if measure and measure not in known:
+            raise DataError("measure", f"seen {measure!r}; the rounds have {', '.join(known)}")
+        for cost in against:
+            if cost not in analysis.AXES:
+                said = ", ".join(analysis.AXES)
+                raise DataError("against", f"seen {cost!r}; give one of {said}")
+        labels = analysis.labels_of(self.summary)
+        return analysis.convergence(
+            self.rounds, labels, self.name, measure=measure, against=against
+        )
+
+    def costs(self) -> Table:
+        """Return what each variant has cost to its target, or altogether where there was none."""
+        labels, target = analysis.labels_of(self.summary), self.summary["target"].max()
+        if target > 0:
+            reached = analysis.cost_to_target(self.rounds, target)
+            title = f"cost to a gap below {target:g}"
+        else:
+            reached, title = analysis.final_cost(self.rounds), "cost of the whole run"
+        means = analysis.mean_cost(reached, list(labels))
+        title = ": ".join(filter(None, (self.name, title)))
+        return analysis.cost_table(means, marked(labels, self.notes), title)
+
+    def text(self) -> str:
+        """Return what `print` shows."""
+        if self.summary.empty:
+            return f"no run has ended\n{self.place}"
+        return f"{tables.as_text(self.costs())}\n{self.place}"
+
+    def html(self) -> str:
+        """Return what a notebook shows: the table, a strip of figures, notes, where it is."""
+        last = f"<p>{_words(self.place)}</p>"
+        if self.summary.empty:
+            return f"<p>no run has ended</p>\n{last}"
+        notes = "".join(f"<li>{_words(str(note))}</li>" for note in once(self.notes))
+        said = f"<ul>{notes}</ul>\n" if notes else ""
+        labels = analysis.labels_of(self.summary)
+        strip = _image(analysis.convergence(self.rounds, labels, columns=len(analysis.AXES)))
+        return f"{tables.as_html(self.costs())}{strip}\n{said}{last}"
+
+
+def _image(figure: Figure) -> str:
+    """Return a figure as an image within a page, no wider than that."""
+    width, height = (round(figure.dpi * inches) for inches in figure.get_size_inches())
+    return (
+        f'<img style="max-width: 100%; height: auto" width="{width}" height="{height}"'
+        ' alt="what was reached against each cost"'
+        f' src="data:image/png;base64,{b64encode(as_png(figure)).decode()}">'
+    )
+
+
+def _words(text: str) -> str:
+    return escape(visible(text))

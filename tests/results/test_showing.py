@@ -1,0 +1,129 @@
+"""A result shows itself, draws, compares and reports; its folder stays as long as the session."""
+
+import re
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedsim
+from tests.conftest import ROOT
+from tests.runs import small
+
+VARIANTS = {"gd": {"algorithm": {"kind": "gd", "step_size": "1/L"}}}
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> fedsim.Result:
+    scenario = small(variants=VARIANTS, stop={"rounds": 30}, measures=["sparsity"])
+    return fedsim.run(scenario, out=tmp_path_factory.mktemp("runs"))
+
+
+def cells(page: str) -> list[str]:
+    return [unescape(cell) for cell in re.findall(r"<t[hd] [^>]*>([^<]*)<", page)]
+
+
+def test_print_and_a_notebook_show_the_same_table(result: fedsim.Result) -> None:
+    text, page = repr(result), result._repr_html_()
+    lines = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+    rows = [line for line in lines if line[0] in ("variant", "chb", "gd")]
+    assert [row[0] for row in rows] == ["variant", "chb", "gd"]
+    assert cells(page) == [cell for row in rows for cell in row]
+    rounds = result.summary["rounds"].map("{:,}".format).tolist()
+    assert [row[1] for row in rows[1:]] == rounds
+    assert f"2 runs in {result.folder}" in text
+    assert f"2 runs in {result.folder}" in page
+
+
+def test_the_figure_of_a_notebook_is_in_the_page(result: fedsim.Result) -> None:
+    page = result._repr_html_()
+    assert page.count("data:image/png;base64,") == 1
+    assert "max-width: 100%" in page
+    assert len(page) < 200_000
+
+
+def test_what_users_named_is_no_markup() -> None:
+    result = fedsim.run(small(name="<b>[bold]x[/bold]", stop={"rounds": 1}))
+    page = result._repr_html_()
+    assert "<b>" not in page
+    assert "&lt;b&gt;[bold]x[/bold]" in page
+    assert "<b>[bold]x[/bold]: cost" in repr(result)
+
+
+def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    result = fedsim.run(small(stop={"rounds": 1}), out=tmp_path / "runs")
+    (tmp_path / "runs").rename(tmp_path / "elsewhere")
+    assert "cannot be read" in repr(result)
+
+
+def test_it_draws_what_it_is_asked_for(result: fedsim.Result) -> None:
+    figure = result.plot()
+    assert len(figure.axes) == 4
+    assert {axis.get_yscale() for axis in figure.axes} == {"log"}
+    (axis,) = result.plot("nonzeros", against="joules").axes
+    assert (axis.get_ylabel(), axis.get_xlabel()) == ("nonzeros", "energy")
+    rounds = result.rounds[result.rounds["variant"] == "gd"]
+    line = axis.get_lines()[1]
+    assert line.get_label() == "gd"
+    assert line.get_xdata()[-1] == pytest.approx(rounds["joules"].sum())  # type: ignore[index]
+    assert np.array_equal(line.get_ydata(), rounds["nonzeros"])
+    assert len(result.plot(against=("bits", "t", "joules")).axes) == 4  # and one that is off
+
+
+def test_a_notebook_shows_figures_without_pyplot(result: fedsim.Result) -> None:
+    image, size = result.plot()._repr_png_()  # type: ignore[attr-defined]
+    assert image.startswith(b"\x89PNG")
+    assert size["width"] > size["height"] > 100
+
+
+def test_what_cannot_be_drawn_is_refused(result: fedsim.Result) -> None:
+    with pytest.raises(fedsim.DataError, match=r"seen 'accuracy'; the rounds have .*nonzeros"):
+        result.plot("accuracy")
+    with pytest.raises(fedsim.DataError, match=r"seen 'watts'; give one of round, bits, t, joules"):
+        result.plot(against="watts")
+
+
+def test_it_compares_and_reports(result: fedsim.Result, tmp_path: Path) -> None:
+    reached = result.summary["gap"].max()
+    comparison = result.compare(f"gap={reached * 1.01}", against="gd")
+    assert comparison.against == "gd"
+    assert "less that of gd" in repr(comparison)
+    assert "Pareto-optimal" in comparison._repr_html_()
+    page = result.report(tmp_path / "page.html")
+    assert page == tmp_path / "page.html"
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_the_summary_begins_with_what_was_reached_and_what_it_cost(result: fedsim.Result) -> None:
+    columns = result.summary.columns.tolist()
+    assert columns[:7] == ["variant", "algorithm", "seed", "status", "rounds", "objective", "gap"]
+    assert columns[7:13] == ["transmissions", "beacons", "bits_up", "bits_down", "t", "joules"]
+    assert columns[-1] == "problem"
+
+
+SESSION = """
+import fedsim
+from tests.runs import small
+scenario = small(stop={"rounds": 1})
+places = [fedsim.run(scenario).folder for _ in range(2)]
+assert len(set(places)) == 2
+assert all((place / "base/seed-1/summary.json").exists() for place in places)
+result = fedsim.run(scenario)
+assert "until this session ends" in repr(result)
+try:
+    fedsim.run(small(problem=3))
+except fedsim.ScenarioError:
+    print(*sorted(place.name for place in result.folder.parent.iterdir()), result.folder.parent)
+"""
+
+
+def test_what_nobody_named_a_folder_for_stays_until_the_session_ends() -> None:
+    command = [sys.executable, "-c", SESSION]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    *names, home = done.stdout.split()
+    assert names == ["small", "small-2", "small-3"]
+    assert not Path(home).exists()
+    assert done.stderr == ""

@@ -10,7 +10,8 @@ from fedsim.computing.threads import usable_threads
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems import Objective, Problem
-from fedsim.problems.local import LocalLoss, Precision, rounded
+from fedsim.problems.client_losses import ClientLosses
+from fedsim.problems.local import LocalLoss, Precision
 
 EvaluatorKind = Literal["one-by-one", "compiled"]
 
@@ -55,7 +56,7 @@ def evaluation(
     Raises:
         DataError: that evaluator cannot be had, or not for this loss.
     """
-    losses = rounded(problem.losses, precision)
+    losses = ClientLosses.of(problem.losses).rounded(precision)
     chosen = OneByOne(losses) if evaluator == "one-by-one" else _compiled(list(losses))
     return Evaluation(chosen, replace(problem, losses=chosen.losses), precision)
 

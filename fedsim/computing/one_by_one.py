@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsim.ports import Array, Work
-from fedsim.problems.local import LocalLoss, remembering
+from fedsim.problems.client_losses import ClientLosses
+from fedsim.problems.local import LocalLoss
 from fedsim.problems.restricted import restricted
 
 
@@ -21,7 +22,7 @@ class OneByOne:
     choice: Mapping[str, Any] = {"evaluator": "one-by-one"}
 
     def __init__(self, losses: Sequence[LocalLoss] = ()) -> None:
-        self.losses = remembering(losses)
+        self.losses = ClientLosses.of(losses).remembering()
 
     def submit(self, work: Work) -> Work:
         """See `Evaluator.submit`: the ticket is the work itself."""
@@ -41,4 +42,4 @@ class OneByOne:
 
     def values(self, w: Array) -> list[float]:
         """See `Evaluator.values`."""
-        return [loss.value(w) for loss in self.losses]
+        return self.losses.values(w)

@@ -1,7 +1,6 @@
 """Rows dealt out to clients: those of each are cut out of all when they are looked up."""
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import overload
 
@@ -23,18 +22,15 @@ class Dealt(Sequence[Samples]):
 
     Attributes:
         rows: how many each client has, shape (M,).
-        y: the labels of all, client by client.
+        X, y: the features and the labels of all, client by client.
     """
 
     def __init__(self, samples: Samples, ends: NDArray[np.int64]) -> None:
+        self.X: Array = np.asarray(samples.X)
         self.y: Array = samples.y
         self._samples = samples
-        self._ends = [0, *ends.tolist()]
-
-    @cached_property
-    def rows(self) -> NDArray[np.int64]:
-        """How many rows each client has, shape (M,)."""
-        return np.diff(self._ends)
+        self._ends = np.concatenate([[0], ends])
+        self.rows: NDArray[np.int64] = np.diff(self._ends)
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -48,7 +44,7 @@ class Dealt(Sequence[Samples]):
         return self._own(places) if isinstance(places, int) else [self._own(m) for m in places]
 
     def _own(self, client: int) -> Samples:
-        of, own = self._samples, slice(self._ends[client], self._ends[client + 1])
+        of, own = self._samples, slice(int(self._ends[client]), int(self._ends[client + 1]))
         numbers = None if of.client is None else of.client[own]
         return Samples(of.X[own], of.y[own], numbers, of.truth)
 
@@ -57,19 +53,27 @@ class Dealt(Sequence[Samples]):
         """The number of features, d."""
         return self._samples.features
 
-    def stacked(self, whose: NDArray[np.intp], rows: int) -> Array:
-        """Return the features of clients that have so many rows each, shape (clients, rows, d)."""
-        begins = np.array(self._ends)[whose]
-        X: Array = np.asarray(self._samples.X)
-        return X[begins[:, None] + np.arange(rows)]
+    def stacked(self, table: Array, whose: NDArray[np.intp], rows: int) -> Array:
+        """Return what a table says of the rows of some clients, shape (clients, rows, ...).
+
+        Args:
+            table: has a row for each of all clients' rows; of clients in a row it is not copied.
+            whose: the clients, ascending.
+            rows: how many each of them has.
+        """
+        begins = self._ends[whose]
+        first, last = int(begins[0]), int(begins[-1]) + rows
+        if last - first == rows * len(whose):
+            return table[first:last].reshape(len(whose), rows, *table.shape[1:])
+        return table[begins[:, None] + np.arange(rows)]
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks of each client's samples in turn, without making these."""
         d = self.features
-        X = np.ascontiguousarray(self._samples.X).reshape(-1).data.cast("B")
+        X = np.ascontiguousarray(self.X).reshape(-1).data.cast("B")
         y = np.ascontiguousarray(self.y).data.cast("B")
         wide, size = X.nbytes // len(self.y), y.nbytes // len(self.y)
-        for begin, end in pairwise(self._ends):
+        for begin, end in pairwise(self._ends.tolist()):
             yield repr((end - begin, d)).encode()
             yield X[begin * wide : end * wide]
             yield y[begin * size : end * size]

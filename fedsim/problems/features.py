@@ -44,15 +44,16 @@ def entries(X: Features) -> float:
 def scaled_rows(X: Features, factors: Array) -> Features:
     """Return diag(factors) X for factors of shape (n,); a sparse one shares its indices."""
     if isinstance(X, np.ndarray):
-        return np.asarray(factors[:, None] * X)
+        return np.asarray(factors[..., None] * X)
     data = X.data * np.repeat(factors, np.diff(X.indptr))
     return csr_array((data, X.indices, X.indptr), shape=X.shape)
 
 
-def longest_row(X: Features) -> float:
-    """Return the largest Euclidean norm of a row."""
+def longest_row(X: Features) -> float | Array:
+    """Return the largest Euclidean norm of a row, of each matrix where they are stacked."""
     if isinstance(X, np.ndarray):
-        return float(np.sqrt(np.einsum("ij,ij->i", X, X).max()))
+        norms: Array = np.sqrt(np.einsum("...ij,...ij->...i", X, X).max(axis=-1))
+        return norms if norms.ndim else float(norms)
     return float(np.sqrt(X.power(2).sum(axis=1).max()))
 
 
@@ -71,9 +72,11 @@ def laid_out(X: Features) -> Features:
 
     Products of a tall matrix of few columns run about a quarter faster column by column.
     Beyond `_NARROW` columns little is gained, and rows are gathered many times faster where
-    each is contiguous. A sparse matrix stays as it is.
+    each is contiguous. A sparse matrix stays as it is. Of matrices that are stacked, each is laid
+    out like this.
     """
     if not isinstance(X, np.ndarray):
         return X
-    narrow = X.shape[1] <= min(_NARROW, len(X) - 1)
-    return np.asfortranarray(X) if narrow else np.ascontiguousarray(X)
+    if X.shape[-1] > min(_NARROW, X.shape[-2] - 1):
+        return np.ascontiguousarray(X)
+    return np.ascontiguousarray(X.swapaxes(-1, -2)).swapaxes(-1, -2)

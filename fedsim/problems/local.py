@@ -1,6 +1,5 @@
 """A client's own loss on its own samples."""
 
-from collections.abc import Sequence
 from copy import copy
 from functools import cached_property, partial
 from typing import Literal, Self
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 from fedsim.ports import Array
 from fedsim.problems.features import Features, entries
 from fedsim.problems.losses import Loss, State
-from fedsim.problems.made import KEPT, Made
 from fedsim.problems.memory import EvaluationCache
 from fedsim.problems.spectrum import largest_eigenvalue
 
@@ -157,29 +155,6 @@ class LocalLoss:
         """
         c, A = self.majorant
         return largest_eigenvalue([c], [A]) + self.loss.l2
-
-
-def remembering(losses: Sequence[LocalLoss]) -> Sequence[LocalLoss]:
-    """Return the clients' losses for one who evaluates them.
-
-    Of more than are kept, what is made anew each time has nothing to remember.
-    """
-    many = len(losses) > KEPT
-    return losses if many else Made(len(losses), partial(_remembering, losses))
-
-
-def rounded(losses: Sequence[LocalLoss], precision: Precision) -> Sequence[LocalLoss]:
-    """Return the clients' losses with samples of a precision, float64 being what they have."""
-    exact = precision == "float64"
-    return losses if exact else Made(len(losses), partial(_rounded, losses, precision))
-
-
-def _remembering(losses: Sequence[LocalLoss], client: int) -> LocalLoss:
-    return losses[client].remembering()
-
-
-def _rounded(losses: Sequence[LocalLoss], precision: Precision, client: int) -> LocalLoss:
-    return losses[client].rounded(precision)
 
 
 def _wide(result: Array) -> Array:

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from fedsim.errors import DataError
 from fedsim.limits import MODELS, afford
 from fedsim.ports import Array
+from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.dealt import Dealt, blocks, labels, sizes
-from fedsim.problems.local import LocalLoss, remembering
-from fedsim.problems.losses import LinearLoss, Loss
-from fedsim.problems.made import KEPT, Made
+from fedsim.problems.local import LocalLoss
+from fedsim.problems.losses import Loss
+from fedsim.problems.made import Made
 from fedsim.problems.oracle import LossOracle
 from fedsim.problems.penalties import NoPenalty, Penalty, Regulariser
 from fedsim.problems.samples import Samples
@@ -64,7 +65,7 @@ class Problem:
                 shape of the model.
         """
         _check(samples)
-        losses = _losses(loss, samples)
+        losses = ClientLosses.joined(loss, samples, loss.encode(labels(samples)))
         d = losses[0].dimension
         afford("loss", f"a model of {d} numbers and what is computed with it", MODELS * 8 * d)
         penalty = penalty or NoPenalty()
@@ -109,7 +110,7 @@ class Problem:
 
     def remembering(self) -> Self:
         """Return the same problem for one who asks for value and derivatives at one model."""
-        return replace(self, losses=remembering(self.losses))
+        return replace(self, losses=ClientLosses.of(self.losses).remembering())
 
     def coefficients(self, objective: Objective) -> Array:
         """Return what each f_m is weighted with in the objective, shape (M,)."""
@@ -128,12 +129,12 @@ class Problem:
 
     def smooth_value(self, w: Array, objective: Objective) -> float:
         """Return the objective at `w` without the penalty, summed without rounding."""
-        return self.total([loss.value(w) for loss in self.losses], objective)
+        return self.total(ClientLosses.of(self.losses).values(w), objective)
 
     def total(self, values: Sequence[float], objective: Objective) -> float:
         """Return the objective without the penalty, of what the f_m are of each client."""
         if objective == "mean":
-            values = [float(p) * value for p, value in zip(self.weights, values, strict=True)]
+            values = (self.weights * np.asarray(values)).tolist()
         try:
             return math.fsum(values)
         except (OverflowError, ValueError):  # beyond all numbers, or infinities of both signs
@@ -191,25 +192,8 @@ class Problem:
         return np.array([loss.smoothness for loss in self.losses])
 
 
-def _losses(loss: Loss, samples: Sequence[Samples]) -> Sequence[LocalLoss]:
-    """Return f_m of each client; of more than are kept none is made that need not be checked."""
-    targets, ends = loss.encode(labels(samples)), np.cumsum(sizes(samples))
-    losses = Made(len(samples), partial(_own_loss, loss, samples, targets, ends.tolist()))
-    if len(samples) <= KEPT or type(loss).arrange not in (Loss.arrange, LinearLoss.arrange):
-        for _ in losses:  # what rows it cannot be used with, a loss may say of each client
-            pass
-    return losses
-
-
 def _oracle(losses: Sequence[LocalLoss], client: int) -> LossOracle:
     return LossOracle(losses[client], client)
-
-
-def _own_loss(
-    loss: Loss, samples: Sequence[Samples], targets: Array, ends: Sequence[int], client: int
-) -> LocalLoss:
-    own = targets[ends[client - 1] if client else 0 : ends[client]]
-    return LocalLoss(loss, samples[client].X, own, len(targets))
 
 
 def _check(samples: Sequence[Samples]) -> None:

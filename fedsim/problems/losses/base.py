@@ -27,6 +27,9 @@ State = tuple[Array, ...]
 class Rows(NamedTuple):
     """The samples of one client as a loss has arranged them for its kernels.
 
+    Those of k clients with as many rows each may be stacked: then arrays have an axis more in
+    front, of length k, and so has `reach`.
+
     Attributes:
         X: features or what was made of them, shape (n, d), dense or compressed sparse rows.
         t: targets, shape (n,) or (n, outputs).
@@ -38,7 +41,7 @@ class Rows(NamedTuple):
     X: Features
     t: Array
     factor: float
-    reach: float = inf
+    reach: float | Array = inf
 
 
 class Loss(Spec):
@@ -78,6 +81,8 @@ class Loss(Spec):
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
         """Return a client's features (n, d) and targets as the kernels take them.
 
+        fedsim's own losses also take those of several clients, stacked (see `Rows`).
+
         Args:
             X: features.
             t: targets, as `encode` made them.
@@ -86,7 +91,7 @@ class Loss(Spec):
         Raises:
             DataError: the loss cannot be used with these rows.
         """
-        return Rows(X, t, _factor(self.scale, X.shape[0], total))
+        return Rows(X, t, _factor(self.scale, X.shape[-2], total))
 
     def subset(self, rows: Rows, indices: NDArray[np.intp]) -> Rows:
         """Return some of a client's rows, to be used in place of all of them.

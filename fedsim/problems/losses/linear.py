@@ -14,7 +14,6 @@ from fedsim.problems.features import (
     Features,
     gram,
     laid_out,
-    longest_row,
     transposed_product,
 )
 from fedsim.problems.losses.base import Loss, Rows, State, half_square
@@ -50,8 +49,7 @@ class LinearLoss(Loss):
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
         """Return the rows as A, laid out for products with vectors, and the targets."""
-        rows = super().arrange(laid_out(X), t, total)
-        return rows._replace(reach=longest_row(X))
+        return super().arrange(laid_out(X), t, total)
 
     def dimension(self, features: int, outputs: int) -> int:
         """Return d: one weight a feature."""

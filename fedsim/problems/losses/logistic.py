@@ -8,7 +8,7 @@ from pydantic import Field
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.features import Features, scaled_rows
+from fedsim.problems.features import Features, longest_row, scaled_rows
 from fedsim.problems.losses import sigmoid
 from fedsim.problems.losses.base import Rows, State
 from fedsim.problems.losses.labels import distinct_pair, listed, two_labels
@@ -68,7 +68,8 @@ class Logistic(LinearLoss):
 
     def arrange(self, X: Features, t: Array, total: int) -> Rows:
         """Return A = -diag(t) X, and the targets."""
-        return super().arrange(scaled_rows(X, -t), t, total)
+        A = scaled_rows(X, -t)
+        return super().arrange(A, t, total)._replace(reach=longest_row(A))
 
     def forward(self, rows: Rows, w: Array) -> State:
         """Compute what the sigmoid of A w and log(1 + exp(A w)) have in common."""

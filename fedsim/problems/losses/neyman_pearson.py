@@ -7,7 +7,7 @@ from pydantic import Field
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.features import Features, scaled_rows, transposed_product
+from fedsim.problems.features import Features, longest_row, scaled_rows, transposed_product
 from fedsim.problems.losses import sigmoid
 from fedsim.problems.losses.base import Rows, State
 from fedsim.problems.losses.labels import distinct_pair
@@ -59,7 +59,8 @@ class NeymanPearson(LinearLoss):
                 "takes rows of both at each client, as a stratified split gives",
             )
         weights = np.column_stack([(1.0 - t) / zeros, t / ones])
-        return super().arrange(scaled_rows(X, 1.0 - 2.0 * t), weights, total)._replace(factor=1.0)
+        A = scaled_rows(X, 1.0 - 2.0 * t)
+        return super().arrange(A, weights, total)._replace(factor=1.0, reach=longest_row(A))
 
     def forward(self, rows: Rows, w: Array) -> State:
         """Compute what the sigmoid and log(1 + exp) have in common, and the weights in f."""

@@ -9,7 +9,7 @@ from fedsim.ports import Array
 from fedsim.problems.features import Features, product
 from fedsim.problems.losses.base import Rows, State
 
-_STEEP = 40.0
+STEEP = 40.0
 """Up to this u, exp(u) and a product of `_BLOCK` factors 1 + exp(u) stay below 1e278."""
 
 _BLOCK = 16
@@ -23,7 +23,7 @@ def forward(rows: Rows, w: Array) -> State:
     h = max(u, 0), p = exp(u - h) and q = p + exp(-h), of which nothing can overflow.
     """
     u = product(rows.X, w)
-    if rows.reach**2 * w.dot(w) <= _STEEP**2 or u[u.argmax()] <= _STEEP:
+    if rows.reach**2 * w.dot(w) <= STEEP**2 or u[u.argmax()] <= STEEP:
         p = np.exp(u, out=u)
         return p, p + 1.0, u[:0]
     hinge = np.maximum(u, 0.0)
@@ -32,22 +32,28 @@ def forward(rows: Rows, w: Array) -> State:
 
 
 def total(state: State) -> float:
-    """Return the sum of log(1 + exp(u)), by one logarithm for `_BLOCK` rows.
+    """Return the sum of log(1 + exp(u))."""
+    _, q, hinge = state
+    sum_of_logarithms = float(logarithms(q))
+    return sum_of_logarithms + float(hinge.sum()) if hinge.size else sum_of_logarithms
 
-    The factors lie in [1, 2], or below 1 + exp(_STEEP), so no product overflows; each
+
+def logarithms(q: Array) -> Array:
+    """Return the sum of log q over the last axis, by one logarithm for `_BLOCK` rows.
+
+    The factors lie in [1, 2], or below 1 + exp(STEEP), so no product overflows; each
     is rounded once, as in log(1 + e).
     """
-    _, q, hinge = state
-    products = np.multiply.reduceat(q, _starts(len(q)), dtype=np.float64)
-    logarithms = float(np.add.reduce(np.log(products)))
-    return logarithms + float(hinge.sum()) if hinge.size else logarithms
+    products = np.multiply.reduceat(q, _starts(q.shape[-1]), axis=-1, dtype=np.float64)
+    own: Array = np.add.reduce(np.log(products), axis=-1)
+    return own
 
 
 def each(state: State) -> Array:
     """Return log(1 + exp(u)) of each row, shape (n,)."""
     _, q, hinge = state
-    logarithms: Array = np.log(q)
-    return logarithms + hinge if hinge.size else logarithms
+    own: Array = np.log(q)
+    return own + hinge if hinge.size else own
 
 
 def slopes(state: State) -> Array:

@@ -122,9 +122,12 @@ def indicators(labels: Array) -> Array:
 
 
 def cross_entropy(outputs: Array, t: Array) -> tuple[Array, Array]:
-    """Return the probabilities less the targets (n, C), and the cross entropy of each row (n,)."""
-    shifted = outputs - outputs.max(axis=1, keepdims=True)
+    """Return the probabilities less the targets (n, C), and the cross entropy of each row (n,).
+
+    Those of several clients may be stacked, with an axis more in front.
+    """
+    shifted = outputs - outputs.max(axis=-1, keepdims=True)
     likelihoods = np.exp(shifted)
-    total = likelihoods.sum(axis=1, keepdims=True)
-    losses = np.log(total[:, 0]) - (shifted * t).sum(axis=1)
+    total = likelihoods.sum(axis=-1, keepdims=True)
+    losses = np.log(total[..., 0]) - (shifted * t).sum(axis=-1)
     return likelihoods / total - t, losses

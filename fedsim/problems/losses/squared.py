@@ -77,7 +77,7 @@ class TraceRegression(LeastSquares):
         Raises:
             DataError: so many features do not fill such a matrix.
         """
-        self.shape(X.shape[1], 1)
+        self.shape(X.shape[-1], 1)
         return super().arrange(X, t, total)
 
     def shape(self, features: int, outputs: int) -> tuple[int, ...]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fedsim.repricing import reprice
     from fedsim.results import Result, open  # noqa: A004 - as a file is opened
     from fedsim.running.api import run
+    from fedsim.running.checking import check
     from fedsim.scenario import Scenario, load
 
 __version__ = "0.1.0"
@@ -53,6 +54,7 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "TheoryWarning",
+    "check",
     "load",
     "open",
     "reprice",
@@ -63,6 +65,7 @@ _HOMES = {
     "reprice": "fedsim.repricing",
     "Result": "fedsim.results",
     "open": "fedsim.results",
+    "check": "fedsim.running.checking",
     "run": "fedsim.running.api",
     "Scenario": "fedsim.scenario",
     "load": "fedsim.scenario",

@@ -4,6 +4,8 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from fedsim.blocks.signatures import LazySignature
+
 IN_SI: Final = object()
 """The context of a validation in which quantities are numbers in SI units."""
 
@@ -22,6 +24,12 @@ class Spec(BaseModel):
         validate_default=True,
         defer_build=True,  # most commands read blocks of few classes; building all takes 0.5 s
     )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Give a class a signature of its own until pydantic does, which is late."""
+        super().__pydantic_init_subclass__(**kwargs)
+        type.__setattr__(cls, "__signature__", LazySignature())
 
     @classmethod
     def in_si(cls, **values: Any) -> Self:

@@ -39,8 +39,15 @@ from fedsim.problems.losses import (
     TraceRegression,
 )
 from fedsim.problems.measures import MEASURES, Measure, Observer
+from fedsim.problems.measures.optimality import Constraint, GradientNorm
+from fedsim.problems.measures.prediction import HeldOutAccuracy, HeldOutLoss, TrainingAccuracy
+from fedsim.problems.measures.structure import Rank, Sparsity
+from fedsim.problems.measures.truth import Distance, RelativeDistance, Support
 from fedsim.problems.oracle import LossOracle
 from fedsim.problems.penalties import PENALTIES, NoPenalty, Penalty, Regulariser
+from fedsim.problems.penalties.group import GroupL2
+from fedsim.problems.penalties.nuclear import Nuclear
+from fedsim.problems.penalties.separable import L1, L2, ElasticNet
 from fedsim.problems.problem import Objective, Problem
 from fedsim.problems.references import (
     Reference,
@@ -60,11 +67,13 @@ from fedsim.problems.splits import (
     LogNormal,
     Split,
 )
-from fedsim.problems.starts import STARTS, Start
+from fedsim.problems.starts import STARTS, NormalStart, OwnStart, Start
 
 __all__ = [
     "ENTRIES",
     "IID",
+    "L1",
+    "L2",
     "LOSSES",
     "MEASURES",
     "PENALTIES",
@@ -75,11 +84,18 @@ __all__ = [
     "ByLabel",
     "Catalogue",
     "Clusters",
+    "Constraint",
     "Contiguous",
     "Csv",
     "Dirichlet",
+    "Distance",
+    "ElasticNet",
+    "GradientNorm",
+    "GroupL2",
     "Groups",
     "HeldOut",
+    "HeldOutAccuracy",
+    "HeldOutLoss",
     "Idx",
     "LibSVM",
     "LinearLoss",
@@ -93,24 +109,32 @@ __all__ = [
     "MultilayerPerceptron",
     "NeymanPearson",
     "NoPenalty",
+    "NormalStart",
     "NpzArchive",
+    "Nuclear",
     "Objective",
     "Observer",
+    "OwnStart",
     "Penalty",
     "PlantedSmoothness",
     "Problem",
+    "Rank",
     "Reference",
     "Regulariser",
+    "RelativeDistance",
     "Samples",
     "ShiftedMean",
     "Softmax",
     "Source",
     "SparseLinear",
+    "Sparsity",
     "Split",
     "Squared",
     "Start",
+    "Support",
     "Tong",
     "TraceRegression",
+    "TrainingAccuracy",
     "constrained_optimum",
     "fetch",
     "load_both",

@@ -1,18 +1,94 @@
-"""Scenarios: what the user writes, read from YAML into frozen specs with units resolved."""
+"""Scenarios: what the user writes, read from YAML into frozen specs with units resolved.
 
+What a scenario is made of in Python is here by name, but for methods (`fedsim.algorithms`), what
+problems are made of (`fedsim.problems`) and compressors (`fedsim.wire`).
+"""
+
+from fedsim.physics.availability import (
+    AlwaysAvailable,
+    BernoulliAvailability,
+    IntervalAvailability,
+    MarkovAvailability,
+)
+from fedsim.physics.batteries import Battery
+from fedsim.physics.charging import ConstantCharging, DailyCharging, HarvestCharging
+from fedsim.physics.devices import Device
+from fedsim.physics.networks import (
+    Edge,
+    Gateway,
+    GraphNetwork,
+    ServerLink,
+    StarNetwork,
+    TreeNetwork,
+)
+from fedsim.physics.overlay import Complete, Listed, Random, Ring
+from fedsim.physics.packet_loss.gilbert_elliott import GilbertElliottLoss
+from fedsim.physics.packet_loss.independent import IndependentLoss
+from fedsim.physics.radios import FirstOrderRadio, LoRaRadio, Radio, ShannonRadio
+from fedsim.physics.radios.traces import CsvTrace, MahimahiTrace
+from fedsim.physics.slowdowns import LognormalSlowdown, ShiftedExponentialSlowdown
+from fedsim.problems.held_out import HeldOut
+from fedsim.protocol.observing import Observe
+from fedsim.protocol.participation import (
+    AsynchronousParticipation,
+    FullParticipation,
+    UniformParticipation,
+    WeightedParticipation,
+)
+from fedsim.protocol.silence import BeaconSilence, DeadlineSilence
+from fedsim.protocol.stopping import Stop
 from fedsim.scenario.fleet import Group
 from fedsim.scenario.plan import Plan, Variant, dump, load
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.schema import schema
-from fedsim.scenario.specs import Compression, ProblemSpec, Wire
+from fedsim.scenario.specs import Compression, Models, ProblemSpec, Wire
 
 __all__ = [
+    "AlwaysAvailable",
+    "AsynchronousParticipation",
+    "Battery",
+    "BeaconSilence",
+    "BernoulliAvailability",
+    "Complete",
     "Compression",
+    "ConstantCharging",
+    "CsvTrace",
+    "DailyCharging",
+    "DeadlineSilence",
+    "Device",
+    "Edge",
+    "FirstOrderRadio",
+    "FullParticipation",
+    "Gateway",
+    "GilbertElliottLoss",
+    "GraphNetwork",
     "Group",
+    "HarvestCharging",
+    "HeldOut",
+    "IndependentLoss",
+    "IntervalAvailability",
+    "Listed",
+    "LoRaRadio",
+    "LognormalSlowdown",
+    "MahimahiTrace",
+    "MarkovAvailability",
+    "Models",
+    "Observe",
     "Plan",
     "ProblemSpec",
+    "Radio",
+    "Random",
+    "Ring",
     "Scenario",
+    "ServerLink",
+    "ShannonRadio",
+    "ShiftedExponentialSlowdown",
+    "StarNetwork",
+    "Stop",
+    "TreeNetwork",
+    "UniformParticipation",
     "Variant",
+    "WeightedParticipation",
     "Wire",
     "dump",
     "load",

@@ -1,0 +1,38 @@
+"""fedsim.check finds what the first rounds of a run cost, and shows it."""
+
+from pathlib import Path
+
+import pytest
+
+import fedsim
+from tests.runs import small
+
+
+def test_what_it_foresees_is_what_the_run_has() -> None:
+    scenario = small(variants={"gd": {"algorithm": {"kind": "gd", "step_size": "1/L"}}})
+    found, result = fedsim.check(scenario), fedsim.run(scenario)
+    second = result.rounds[result.rounds["round"] == 2].set_index("variant")
+    foreseen = found.variants.set_index("variant")
+    for cost in ("bits_up", "bits_down"):
+        assert foreseen[cost].tolist() == second[cost].tolist()
+    assert foreseen["joules"].tolist() == pytest.approx(second["joules"].tolist())
+    assert foreseen["optimum"].tolist() == pytest.approx(result.summary["reference.value"].tolist())
+    assert found.costs.groupby("variant")["clients"].sum().tolist() == [10, 10]  # in two rounds
+
+
+def test_it_shows_how_much_would_run_and_what_is_to_be_noted() -> None:
+    found = fedsim.check(small(seeds=3, algorithm={"kind": "gd", "step_size": 100.0}))
+    assert "1 variant x 3 seeds = 3 runs" in repr(found)
+    assert "algorithm.step_size" in repr(found)
+    assert "<li>base: algorithm.step_size: " in found._repr_html_()
+
+
+def test_it_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    fedsim.check(small())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_wrong_scenario_is_refused() -> None:
+    with pytest.raises(fedsim.ScenarioError, match="radoi"):
+        fedsim.check(small(fleet=[{"count": 2, "radoi": "lte"}]))

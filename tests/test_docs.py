@@ -25,9 +25,10 @@ from fedsim.scenario import load, schema
 from fedsim.wire import COMPRESSORS
 from tests.conftest import ROOT
 
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
 BLOCKS = [
-    pytest.param(head, body, id=f"{page.stem}-{number}-{head}")
+    pytest.param(head, body, id=f"{page.relative_to(DOCS).with_suffix('')}-{number}-{head}")
     for page in PAGES
     for number, (head, body) in enumerate(
         re.findall(
@@ -132,14 +133,15 @@ def test_no_page_asks_the_network_for_anything(site: Path) -> None:
 
 def test_links_of_the_sources_lead_somewhere() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\(([\w.-]+\.md)", page.read_text(encoding="utf-8")):
-            assert (ROOT / "docs" / target).exists(), f"{page.name}: {target}"
+        for target in re.findall(r"\]\(([\w./-]+\.md)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def test_every_block_of_code_is_shown_as_one(site: Path) -> None:
     for page in PAGES:
         written = len(re.findall(r"^```\w+$", page.read_text(encoding="utf-8"), re.MULTILINE))
-        folder = site if page.stem == "index" else site / page.stem
+        folder = site / page.relative_to(DOCS).with_suffix("")
+        folder = folder.parent if page.stem == "index" else folder
         text = (folder / "index.html").read_text(encoding="utf-8")
         assert len(re.findall(r'<div class="(?:language-\w+ )?highlight', text)) >= written, page
         assert "```" not in text, page
@@ -161,6 +163,10 @@ def test_every_block_of_code_runs(
             yaml = YAML(typ="safe", pure=True)
             whole, said = yaml.load(ROOT / "scenarios/quickstart.yaml"), yaml.load(body)
             assert load(said if "problem" in said else whole | {"variants": {}} | said).variants
+        case "bibtex":
+            cited = YAML(typ="safe", pure=True).load(ROOT / "CITATION.cff")
+            assert f"version = {{{cited['version']}}}" in body
+            assert cited["version"] == fedsim.__version__
         case _:
             pytest.fail(f"nothing runs a block of {head}")
 

@@ -49,12 +49,10 @@ def run(
 
     Args:
         source: a YAML file, a mapping, or a `Scenario`.
-        out: where the run folders go; if None, a temporary folder that stays until this session
-            ends. The result says where that is.
+        out: where the run folders go; if None, a temporary folder, until this session ends.
         overrides: "key=value" texts that replace what the scenario says.
         blocks: classes of one's own that the scenario may name by their kind.
-        watch: told of every round; a few times a second where runs go on elsewhere. If None, a
-            notebook shows a bar, and nobody else is told.
+        watch: told of rounds, a few times a second at least; if None, a notebook shows a bar.
         jobs: how many runs go on at once, in processes of their own where more than one.
         executor: where they go on instead, such as that of a cluster; it is not shut down.
         fresh: make all runs anew.

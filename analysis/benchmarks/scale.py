@@ -7,32 +7,57 @@ A whole run through `fedsim.run`, with learning, its event log and its audit, in
 
 The data is read from a file, and all clients' losses are looked at after the last round only.
 Each size runs in a process of its own. The table says, in seconds of processor time, what it takes
-until the first round (reading, building, making the world), a round, and the end (the last look,
-closing, auditing); the peak of memory, and that of a client above the imports; and what a client
-asked leaves in the log. Growth is what a size takes, a client of the fleet, over what the size
-before it takes: 1 is linear, and a round that costs the same for ten times as many registered 0.1.
+until the first round (reading, building, making the world), a round of clients that were asked
+before, and the end (the last look, closing, auditing); in microseconds what a client takes more in
+the round that asks it first, for what it is made of is made then (where all are active, that counts
+to the start); the peak of memory, and that of a client above the imports; and what a client asked
+leaves in the log. Growth is what a size takes, a client of the fleet, over what the size before it
+takes: 1 is linear, and a round that costs the same for ten times as many registered 0.1.
+`--csv` keeps the figures in a file, from which `scale_figure.py` draws.
 
     python analysis/benchmarks/scale.py
     python analysis/benchmarks/scale.py --form registered --largest 100000
     python analysis/benchmarks/scale.py --form active --only 131072
+    python analysis/benchmarks/scale.py --csv analysis/benchmarks/scale.csv
 """
 
 import argparse
+import csv
 import json
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from itertools import pairwise
+from collections.abc import Iterable
+from itertools import islice, pairwise
+from math import nan
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
+
+from fedsim.ports import Array
+from fedsim.protocol.participation import Sample, UniformParticipation
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 ROWS = {"active": 10, "registered": 2}
-ROUNDS = {"active": 3, "registered": 11}
+ROUNDS = {"active": 3, "registered": 12}
 FEATURES = 20
+FIGURES = ("start", "round", "first", "end", "peak", "client", "log")
+
+
+class TwiceParticipation(Sample):
+    """A uniform sample that is asked in two rounds, none of which was asked before."""
+
+    kind: Literal["twice"] = "twice"
+
+    def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:  # noqa: ARG002
+        """Return a random order from a place on, the same in rounds 1 and 2, and in 3 and 4."""
+        every = UniformParticipation(count=self.count)
+        order = every.order(samples, number, np.random.default_rng(0))
+        return islice(order, number // 2 * (self.count or 0), None)
 
 
 def peak() -> int:
@@ -45,9 +70,9 @@ def asked(form: str, clients: int) -> int:
     return clients if form == "active" else 1_000 if clients > 1_000 else 100
 
 
-def scenario(form: str, clients: int, data: Path, rounds: int) -> dict[str, Any]:
-    """Return the scenario of a form, as it would be written."""
-    some = {"kind": "uniform", "count": asked(form, clients)}
+def scenario(form: str, clients: int, data: Path, rounds: int, kind: str) -> dict[str, Any]:
+    """Return the scenario of a form, as it would be written, with a kind of participation."""
+    some = {} if kind == "full" else {"count": asked(form, clients)}
     return {
         "name": f"{form}-{clients}",
         "problem": {
@@ -58,7 +83,7 @@ def scenario(form: str, clients: int, data: Path, rounds: int) -> dict[str, Any]
         },
         "fleet": [{"count": clients, "device": "phone-mid", "radio": "lte"}],
         "algorithm": {"kind": "fedavg", "step_size": 0.01, "local_steps": 1},
-        "participation": {"kind": "full"} if form == "active" else some,
+        "participation": {"kind": kind, **some},
         "observe": {"every": rounds},
         "stop": {"rounds": rounds},
     }
@@ -66,19 +91,19 @@ def scenario(form: str, clients: int, data: Path, rounds: int) -> dict[str, Any]
 
 def write_data(path: Path, rows: int, seed: int = 1) -> None:
     """Write rows of features from N(0, 1), and labels of a linear model with noise."""
-    import numpy as np  # noqa: PLC0415 - in a process that ends before the run
-
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, FEATURES))
     np.savez(path, X=X, y=X.sum(axis=1) + rng.standard_normal(rows))
 
 
-def measured(form: str, clients: int, data: Path) -> dict[str, float]:
-    """Run a fleet of so many clients in this process.
+def measured(form: str, clients: int, data: Path, kind: str) -> dict[str, float]:
+    """Run a fleet of so many clients in this process, with a kind of participation.
 
     Returns:
-        "start", "round", "end": seconds of processor time; "peak": memory, MB; "client": bytes
-        of memory a client, above what the imports took; "log": bytes of it for a client asked.
+        "start", "round", "end": seconds of processor time; "first": microseconds of it that a
+        client takes more in its first round, where `kind` is "twice", else NaN; "peak": memory,
+        MB; "client": bytes of memory a client, above what the imports took; "log": bytes of it for
+        a client asked.
     """
     import fedsim.running.api  # noqa: PLC0415 - not before the data is written
 
@@ -86,42 +111,53 @@ def measured(form: str, clients: int, data: Path) -> dict[str, float]:
     before, begun = peak(), time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         fedsim.run(
-            scenario(form, clients, data, rounds),
+            scenario(form, clients, data, rounds, kind),
             out=folder,
+            blocks=[TwiceParticipation],
             watch=lambda _: moments.append(time.process_time()),
         )
         ended = time.process_time()
         log = sum(path.stat().st_size for path in Path(folder).rglob("events.parquet"))
     ends = moments[:rounds]
     # The last round is followed by the look at all clients, so it counts to the end.
-    each = median(after - at for at, after in pairwise(ends[:-1]))
+    spans = [after - at for at, after in pairwise(ends[:-1])]
+    few, twice = asked(form, clients), kind == "twice"
+    each = median(spans[0::2] if twice else spans)
     return {
         "start": ends[0] - each - begun,
         "round": each,
+        "first": 1e6 * (median(spans[1::2]) - each) / few if twice else nan,
         "end": ended - ends[-2] - each,
         "peak": peak() / 1024,
         "client": 1024 * (peak() - before) / clients,
-        "log": log / (rounds * asked(form, clients)),
+        "log": log / (rounds * few),
     }
 
 
 def child(form: str, clients: int) -> dict[str, float]:
-    """Measure in a process of its own, which reads data that another one has written."""
+    """Measure in processes of their own, which read data that another one has written.
+
+    The rounds of the registered are those of a run that asks twice; all else is that of a plain
+    one, as the whole order of a policy of one's own is looked at before it runs.
+    """
+    figures = dict[str, float]()
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data.npz"
         own = [sys.executable, str(Path(__file__).resolve()), "--form", form]
         own += ["--one", str(clients), "--data", str(data)]
         subprocess.run([*own, "--write"], check=True)  # noqa: S603
-        out = subprocess.run(own, check=True, capture_output=True, text=True).stdout  # noqa: S603
-    figures: dict[str, float] = json.loads(out)
-    return figures
+        for kind in ("full",) if form == "active" else ("twice", "uniform"):
+            out = subprocess.run([*own, "--kind", kind], check=True, stdout=subprocess.PIPE).stdout  # noqa: S603
+            once = figures
+            figures = json.loads(out)
+    return figures | {name: once[name] for name in ("round", "first") if once}
 
 
 def line(clients: int, of: dict[str, float], before: tuple[int, dict[str, float]] | None) -> str:
     """Return a line of the table, with the growth since the size before."""
     text = (
-        f"{clients:>9,}  {of['start']:>8.2f} s  {of['round']:>8.3f} s  {of['end']:>8.2f} s"
-        f"  {of['peak']:>7.0f} MB  {of['client']:>8.0f} B  {of['log']:>6.0f} B"
+        f"{clients:>9,}  {of['start']:>8.2f} s  {of['round']:>8.3f} s  {of['first']:>7.0f} us"
+        f"  {of['end']:>8.2f} s  {of['peak']:>7.0f} MB  {of['client']:>8.0f} B  {of['log']:>6.0f} B"
     )
     if before is None:
         return text
@@ -131,14 +167,37 @@ def line(clients: int, of: dict[str, float], before: tuple[int, dict[str, float]
     return text + "   " + ", ".join(f"{key} {ratio:.2f}" for key, ratio in growth.items())
 
 
-def table(form: str, sizes: list[int]) -> None:
-    """Print the table of one form."""
-    print(f"{form}\n  clients       start     a round         end       peak    a client     log")
+def table(form: str, sizes: list[int], file: Path | None) -> None:
+    """Print the table of one form, and keep it in a file if there is one."""
+    print(f"{form}\n  clients       start     a round   first ask         end       peak", end="")
+    print("    a client       log   growth")
     before = None
     for clients in sizes:
         figures = child(form, clients)
         print(line(clients, figures, before), flush=True)
         before = clients, figures
+        if file is not None:
+            keep(file, form, clients, figures)
+
+
+def keep(file: Path, form: str, clients: int, figures: dict[str, float]) -> None:
+    """Put a line into a table of figures, in the place of an older one of the same size."""
+    rows = kept(file) if file.exists() else {}
+    rows[form, clients] = figures
+    with file.open("w", newline="", encoding="utf-8") as text:
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(("form", "clients", *FIGURES))
+        for (kind, size), row in sorted(rows.items()):
+            writer.writerow((kind, size, *(f"{row[name]:.4g}" for name in FIGURES)))
+
+
+def kept(file: Path) -> dict[tuple[str, int], dict[str, float]]:
+    """Return the figures of a table by form and number of clients."""
+    with file.open(newline="", encoding="utf-8") as text:
+        return {
+            (row["form"], int(row["clients"])): {name: float(row[name]) for name in FIGURES}
+            for row in csv.DictReader(text)
+        }
 
 
 def main() -> None:
@@ -147,18 +206,20 @@ def main() -> None:
     parser.add_argument("--form", choices=ROWS, help="one of the two")
     parser.add_argument("--largest", type=int, default=SIZES[-1])
     parser.add_argument("--only", type=int, help="this size alone")
+    parser.add_argument("--csv", type=Path, help="keep the figures in this file, too")
     parser.add_argument("--one", type=int, help="measure this many clients, in this process")
+    parser.add_argument("--kind", help="their participation")
     parser.add_argument("--data", type=Path, help="their rows")
     parser.add_argument("--write", action="store_true", help="write these, and no more")
     given = parser.parse_args()
     if given.write:
         write_data(given.data, ROWS[given.form] * given.one)
     elif given.one:
-        print(json.dumps(measured(given.form, given.one, given.data)))
+        print(json.dumps(measured(given.form, given.one, given.data, given.kind)))
     else:
         sizes = [given.only] if given.only else [n for n in SIZES if n <= given.largest]
         for form in [given.form] if given.form else ROWS:
-            table(form, sizes)
+            table(form, sizes, given.csv)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ def deploy(
     """
     fleet = build_groups(groups, files, findings)
     members = tuple(group.number for group in fleet for _ in range(group.spec.count))
-    names = [fleet[number].name for number in members]
+    called = [group.name for group in fleet]
+    names = [called[number] for number in members]
     links = topology(scenario.network, names, files, findings)
     check_cells(scenario, fleet, findings)
     check_supplies(fleet, findings)

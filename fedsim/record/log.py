@@ -201,14 +201,18 @@ class EventLog:
         return pa.table([columns[name] for name in ARROW_SCHEMA.names], schema=ARROW_SCHEMA)
 
     def _named(self, *columns: NDArray[np.int32]) -> list[pa.Array]:
-        """Return the names of nodes; only those of this chunk are written, in order."""
+        """Return the names of nodes; of each column those in it are written with a chunk."""
         # Shifted by two: whoever is nobody is the first, and has no name.
-        both = np.concatenate(columns) - NO_PEER
-        nodes, numbers = numbered(both, self._clients - NO_PEER)
-        nobody = int(len(nodes) > 0 and nodes[0] == 0)
-        names = pa.array([node_name(node) for node in (nodes[nobody:] + NO_PEER).tolist()])
-        each = np.split(numbers - nobody, len(columns))
-        return [_category(codes, names) for codes in each]
+        most, shifted = self._clients - NO_PEER, [column - NO_PEER for column in columns]
+        every, _ = numbered(np.concatenate(shifted), most)
+        names = pa.array([node_name(node) for node in (every + NO_PEER).tolist()])
+        named = []
+        for column in shifted:
+            nodes, numbers = numbered(column, most)
+            nobody = int(len(nodes) > 0 and nodes[0] == 0)
+            own = names.take(pa.array(np.searchsorted(every, nodes[nobody:])))
+            named.append(_category(numbers - nobody, own))
+        return named
 
 
 def numbered(ids: NDArray[np.integer], most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

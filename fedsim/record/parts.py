@@ -43,7 +43,7 @@ def _options(schema: pa.Schema) -> dict[str, Any]:
     integers = [field.name for field in schema if pa.types.is_integer(field.type)]
     names = [field.name for field in schema if _repeats(field)]
     return {
-        "compression": "snappy",
+        "compression": "zstd",
         "use_dictionary": names,
         "column_encoding": dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
         "write_statistics": False,

@@ -5,6 +5,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -202,3 +203,17 @@ def test_chunks_reach_the_audit_in_order(tmp_path: Path) -> None:
         log.append(float(number), 0.0, Event.COMPUTE, 0)
     log.close()
     assert np.array_equal(seen, np.arange(1500.0))
+
+
+def test_names_that_a_column_does_not_have_are_not_written_with_it(tmp_path: Path) -> None:
+    log = log_in(tmp_path, 300)
+    for client in range(200):
+        log.append(0.0, 0.0, Event.SEND, client, -1)
+    log.append(0.0, 0.0, Event.SEND, -1, 250)
+    log.close()
+    file = pq.ParquetFile(tmp_path / "events.parquet")
+    table = file.read_row_group(0, columns=["node", "peer"])
+    (node,), (peer,) = table["node"].chunks, table["peer"].chunks
+    assert node.dictionary.to_pylist() == ["server", *map(node_name, range(200))]
+    assert peer.dictionary.to_pylist() == ["server", "client-250"]
+    assert peer.to_pylist() == [*["server"] * 200, "client-250"]

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +65,30 @@ def test_the_memory_benchmark_s_child_prints_a_peak() -> None:
     assert int(out) > 10_000  # kB
 
 
-@pytest.mark.parametrize("form", ["active", "registered"])
-def test_the_benchmark_of_scale_measures_both_forms(form: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(BENCHMARKS / "scale.py"), "--form", form, "--one", "200"]
-    command += ["--data", str(tmp_path / "data.npz")]
+@pytest.mark.parametrize(
+    ("form", "kind"), [("active", "full"), ("registered", "uniform"), ("registered", "twice")]
+)
+def test_the_benchmark_of_scale_measures_both_forms(form: str, kind: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCHMARKS / "scale.py"), "--form", form, "--one", "600"]
+    command += ["--kind", kind, "--data", str(tmp_path / "data.npz")]
     subprocess.run([*command, "--write"], check=True)
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     figures = json.loads(out)
-    assert set(figures) == {"start", "round", "end", "peak", "client", "log"}
+    assert set(figures) == {"start", "round", "first", "end", "peak", "client", "log"}
+    assert isnan(figures["first"]) == (kind != "twice")
     assert 0 < figures["log"] < 1000  # bytes
+
+
+def test_figures_of_scale_are_kept_by_form_and_size(tmp_path: Path) -> None:
+    scale, file = module("scale"), tmp_path / "scale.csv"
+    figures = dict.fromkeys(scale.FIGURES, 0.25)
+    scale.keep(file, "registered", 1000, figures)
+    scale.keep(file, "active", 10_000, figures | {"first": nan})
+    scale.keep(file, "registered", 1000, figures | {"round": 0.5})
+    kept = scale.kept(file)
+    assert list(kept) == [("active", 10_000), ("registered", 1000)]
+    assert kept["registered", 1000] == figures | {"round": 0.5}
+    assert isnan(kept["active", 10_000]["first"])
 
 
 @pytest.mark.parametrize("workload", ["w1", "w2", "w3", "w4"])

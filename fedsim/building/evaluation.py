@@ -9,9 +9,10 @@ from fedsim.computing import Evaluator, OneByOne
 from fedsim.computing.threads import usable_threads
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems import Objective, Problem
+from fedsim.problems import LossOracle, Objective, Problem
 from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.local import LocalLoss, Precision
+from fedsim.problems.oracle import oracles
 
 EvaluatorKind = Literal["one-by-one", "compiled"]
 
@@ -34,6 +35,11 @@ class Evaluation(NamedTuple):
     def choice(self) -> Mapping[str, Any]:
         """What was chosen of how numbers are computed, for the manifest."""
         return {**self.evaluator.choice, "precision": self.precision}
+
+    @property
+    def oracles(self) -> Sequence[LossOracle]:
+        """The clients' losses as priced work, whose minibatches the evaluator draws."""
+        return oracles(self.problem.losses, self.evaluator.draw)
 
     def value(self, w: Array, objective: Objective) -> float:
         """Return the objective at `w`, shape (d,), penalty included."""

@@ -143,7 +143,7 @@ class Job:
     @cached_property
     def setup(self) -> Setup:
         """Everything that the world is made of."""
-        oracles = self.evaluation.problem.oracles
+        oracles = self.evaluation.oracles
         parts = self.deployment, self.participation, oracles, self._numerics()
         return assemble(self.scenario, self.seed, *parts)
 

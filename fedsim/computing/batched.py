@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.computing.compiled import COMPILER, Program
+from fedsim.computing.compiled import COMPILER, Program, drawn
 from fedsim.computing.one_by_one import OneByOne
 from fedsim.ports import Array, Work
 from fedsim.problems.local import LocalLoss
+from fedsim.problems.minibatches import Draw
 
 
 class Share:
@@ -63,6 +64,7 @@ class Batched:
     """
 
     choice: Mapping[str, Any] = {"evaluator": "compiled", "compiler": COMPILER}
+    draw: Draw = staticmethod(drawn)
 
     def __init__(self, losses: Sequence[LocalLoss], threads: int) -> None:
         self._reference = OneByOne(losses)

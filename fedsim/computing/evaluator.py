@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from fedsim.ports import Array, Work
 from fedsim.problems.local import LocalLoss
+from fedsim.problems.minibatches import Draw
 
 
 class Evaluator(Protocol):
@@ -30,6 +31,11 @@ class Evaluator(Protocol):
     @property
     def choice(self) -> Mapping[str, Any]:
         """What was chosen of how it evaluates, for the manifest: it may change last bits."""
+        ...
+
+    @property
+    def draw(self) -> Draw:
+        """What draws the clients' minibatches."""
         ...
 
     def submit(self, work: Work) -> Any:  # noqa: ANN401 - a ticket means something to its evaluator only

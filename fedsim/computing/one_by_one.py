@@ -6,6 +6,7 @@ from typing import Any
 from fedsim.ports import Array, Work
 from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.local import LocalLoss
+from fedsim.problems.minibatches import Draw, drawn
 from fedsim.problems.restricted import restricted
 
 
@@ -20,6 +21,7 @@ class OneByOne:
     """
 
     choice: Mapping[str, Any] = {"evaluator": "one-by-one"}
+    draw: Draw = staticmethod(drawn)
 
     def __init__(self, losses: Sequence[LocalLoss] = ()) -> None:
         self.losses = ClientLosses.of(losses).remembering()

@@ -17,6 +17,7 @@ from fedsim.conformance.algorithms import untroubled
 from fedsim.conformance.findings import Promises, table
 from fedsim.ports import Array, Work
 from fedsim.problems.local import LocalLoss
+from fedsim.problems.minibatches import Draw
 from fedsim.running.probe import opening
 from fedsim.scenario import load
 
@@ -68,6 +69,11 @@ class Noting:
     def choice(self) -> Mapping[str, Any]:
         """See `Evaluator.choice`."""
         return self._evaluator.choice
+
+    @property
+    def draw(self) -> Draw:
+        """See `Evaluator.draw`."""
+        return self._evaluator.draw
 
     def submit(self, work: Work) -> Any:  # noqa: ANN401 - as the evaluator has it
         """See `Evaluator.submit`."""

@@ -1,6 +1,6 @@
 """What is computed: numeric work with its price, and the loss of a client as such work."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -128,15 +128,19 @@ class Oracle(Protocol):
 
     def draws(
         self, count: int, batch: int | None, rng: np.random.Generator
-    ) -> tuple[NDArray[np.intp] | None, ...]:
-        """Draw so many minibatches, each as for `minibatch`; None stands for all samples."""
+    ) -> NDArray[np.intp] | Sequence[NDArray[np.intp] | None]:
+        """Draw so many minibatches, each as for `minibatch`; None stands for all samples.
+
+        Returns:
+            The numbers of their samples, shape (count, b), or so many None.
+        """
         ...
 
     def sgd_steps(
         self,
         w: Array,
         eta: float,
-        drawn: tuple[NDArray[np.intp] | None, ...],
+        drawn: NDArray[np.intp] | Sequence[NDArray[np.intp] | None],
         pull: float | None = None,
     ) -> Work:
         """Describe stochastic gradient steps from `w`, shape (d,), a piece each.

@@ -5,15 +5,12 @@ that it may be done as one product.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.ports import Array
 from fedsim.problems.curvature import strong_convexity as known_strong_convexity
 from fedsim.problems.local import LocalLoss
+from fedsim.problems.minibatches import Drawn, Minibatches
 from fedsim.problems.restricted import newton as newton_step
-
-Drawn = NDArray[np.intp] | None
-"""The numbers of the samples of a minibatch, shape (b,); None for all samples."""
 
 
 def value(loss: LocalLoss, w: Array) -> Array:
@@ -37,7 +34,7 @@ def minibatch_change(loss: LocalLoss, w: Array, old: Array, drawn: Drawn) -> Arr
 
 
 def sgd_steps(
-    loss: LocalLoss, w: Array, eta: float, drawn: tuple[Drawn, ...], pull: float | None
+    loss: LocalLoss, w: Array, eta: float, drawn: Minibatches, pull: float | None
 ) -> Array:
     """Return where stochastic gradient steps lead from `w`, shape (d,).
 

@@ -1,15 +1,17 @@
 """The port `Oracle` of one client: what is asked of its loss, as priced work."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.ports import Array, Basis, ClientId, Work
 from fedsim.problems import kernels
 from fedsim.problems.curvature import strong_convexity_operations
 from fedsim.problems.local import LocalLoss
+from fedsim.problems.made import Made
+from fedsim.problems.minibatches import Draw, Drawn, Minibatches, drawn
 from fedsim.problems.restricted import newton_operations, restricted
 
 
@@ -23,9 +25,13 @@ class LossOracle:
         client: whose it is.
         bases: see `fedsim.ports.Work`.
         forming: operations that made the loss what it is, which the first work pays for.
+        draw: draws its minibatches.
+
+    Attributes:
+        rows: the number of samples, n_m.
     """
 
-    __slots__ = ("_bases", "_client", "_forming", "_loss", "_operations", "_samples")
+    __slots__ = ("_bases", "_client", "_draw", "_forming", "_loss", "_operations", "rows")
 
     def __init__(
         self,
@@ -33,22 +39,19 @@ class LossOracle:
         client: ClientId = 0,
         bases: tuple[Basis, ...] = (),
         forming: float = 0.0,
+        draw: Draw = drawn,
     ) -> None:
         self._loss = loss
         self._client = client
         self._bases = bases
         self._forming = forming
         self._operations = loss.gradient_operations
-        self._samples = float(loss.rows)
-
-    @property
-    def rows(self) -> int:
-        """The number of samples, n_m."""
-        return self._loss.rows
+        self._draw = draw
+        self.rows = loss.rows
 
     def gradient(self, w: Array) -> Work:
         """Describe the evaluation of the full (sub)gradient at `w`, shape (d,)."""
-        return self._work(kernels.gradient, (w,), self._operations, self._samples)
+        return self._work(kernels.gradient, (w,), self._operations, float(self.rows))
 
     def minibatch(self, w: Array, batch: int | None, rng: np.random.Generator) -> Work:
         """Describe a stochastic gradient at `w`, its samples drawn without replacement."""
@@ -68,17 +71,17 @@ class LossOracle:
         operations = 2 * count / rows * self._operations
         return self._work(kernels.minibatch_change, (w, old, drawn), operations, 2.0 * count)
 
-    def draws(
-        self, count: int, batch: int | None, rng: np.random.Generator
-    ) -> tuple[NDArray[np.intp] | None, ...]:
+    def draws(self, count: int, batch: int | None, rng: np.random.Generator) -> Minibatches:
         """Draw minibatches, each without replacement; None stands for all samples."""
-        return tuple(self._drawn(batch, rng) for _ in range(count))
+        if batch is None or batch >= self.rows:
+            return (None,) * count
+        return self._draw(rng, self.rows, batch, count)
 
     def sgd_steps(
         self,
         w: Array,
         eta: float,
-        drawn: tuple[NDArray[np.intp] | None, ...],
+        drawn: Minibatches,
         pull: float | None = None,
     ) -> Work:
         """Describe stochastic gradient steps from `w`; each piece costs a gradient of its samples.
@@ -86,7 +89,7 @@ class LossOracle:
         What has not been paid for yet is paid for by all of them alike.
         """
         first = drawn[0]
-        count = self._samples if first is None else float(len(first))
+        count = float(self.rows) if first is None else float(len(first))
         operations = count / self.rows * self._operations
         work = self._work(kernels.sgd_steps, (w, eta, drawn, pull), 0.0, count)
         operations += work.operations / len(drawn)
@@ -98,31 +101,32 @@ class LossOracle:
 
     def value(self, w: Array) -> Work:
         """Describe the evaluation of f_m at `w`, shape ()."""
-        return self._work(kernels.value, (w,), self._operations / 2, self._samples)
+        return self._work(kernels.value, (w,), self._operations / 2, float(self.rows))
 
     def constraint(self, w: Array) -> Work:
         """Describe the evaluation of g_m at `w`, shape ()."""
-        return self._work(kernels.constraint, (w,), self._operations / 2, self._samples)
+        return self._work(kernels.constraint, (w,), self._operations / 2, float(self.rows))
 
     def constraint_gradient(self, w: Array) -> Work:
         """Describe the evaluation of the gradient of g_m at `w`, shape (d,)."""
-        return self._work(kernels.constraint_gradient, (w,), self._operations, self._samples)
+        return self._work(kernels.constraint_gradient, (w,), self._operations, float(self.rows))
 
     def newton(self, w: Array) -> Work:
         """Describe a full Newton step from `w`, shape (d,)."""
-        return self._work(kernels.newton, (w,), newton_operations(self._loss), self._samples)
+        return self._work(kernels.newton, (w,), newton_operations(self._loss), float(self.rows))
 
     def restricted(self, basis: Basis) -> "LossOracle":
         """Return f_m as a function of the coefficients of a basis."""
         part = restricted(self._loss, basis)
         bases = (*self._bases, part.basis)
-        return LossOracle(part, self._client, bases, part.forming_operations)
+        return LossOracle(part, self._client, bases, part.forming_operations, self._draw)
 
-    def _drawn(self, batch: int | None, rng: np.random.Generator) -> NDArray[np.intp] | None:
+    def _drawn(self, batch: int | None, rng: np.random.Generator) -> Drawn:
         """Return the numbers of samples that are drawn; None for all of them."""
         if batch is None or batch >= self.rows:
             return None
-        return rng.choice(self.rows, batch, replace=False, shuffle=False)
+        (one,) = self._draw(rng, self.rows, batch, 1)
+        return np.asarray(one)
 
     def _work(
         self,
@@ -136,3 +140,12 @@ class LossOracle:
             operations += self._forming
             self._forming = 0.0
         return Work(kernel, self._client, arguments, operations, samples, self._bases)
+
+
+def oracles(losses: Sequence[LocalLoss], draw: Draw = drawn) -> Sequence[LossOracle]:
+    """Return the clients' losses as priced work, in the order of the fleet."""
+    return Made(len(losses), partial(_oracle, losses, draw), kept=0)
+
+
+def _oracle(losses: Sequence[LocalLoss], draw: Draw, client: int) -> LossOracle:
+    return LossOracle(losses[client], client, draw=draw)

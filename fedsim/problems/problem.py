@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Literal, Self
 
 import numpy as np
@@ -17,8 +17,7 @@ from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.dealt import Dealt, blocks, labels, sizes
 from fedsim.problems.local import LocalLoss
 from fedsim.problems.losses import Loss
-from fedsim.problems.made import Made
-from fedsim.problems.oracle import LossOracle
+from fedsim.problems.oracle import LossOracle, oracles
 from fedsim.problems.penalties import NoPenalty, Penalty, Regulariser
 from fedsim.problems.samples import Samples
 from fedsim.problems.spectrum import largest_eigenvalue
@@ -106,7 +105,7 @@ class Problem:
     @property
     def oracles(self) -> Sequence[LossOracle]:
         """The clients' losses as priced work, in the order of the fleet."""
-        return Made(len(self.losses), partial(_oracle, self.losses), kept=0)
+        return oracles(self.losses)
 
     def remembering(self) -> Self:
         """Return the same problem for one who asks for value and derivatives at one model."""
@@ -190,10 +189,6 @@ class Problem:
             DataError: the loss has none, for not being convex.
         """
         return np.array([loss.smoothness for loss in self.losses])
-
-
-def _oracle(losses: Sequence[LocalLoss], client: int) -> LossOracle:
-    return LossOracle(losses[client], client)
 
 
 def _check(samples: Sequence[Samples]) -> None:

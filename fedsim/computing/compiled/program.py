@@ -20,6 +20,7 @@ from fedsim.problems import (
     kernels,
 )
 from fedsim.problems.local import LocalLoss
+from fedsim.problems.minibatches import Minibatches
 
 _KNOWN = (Squared, TraceRegression, Logistic, Softmax, MultilayerPerceptron)
 
@@ -30,7 +31,7 @@ class _Steps(NamedTuple):
     """Work in the terms of `Items`; no steps for a gradient."""
 
     w: Array
-    drawn: tuple[NDArray[np.intp] | None, ...] = (None,)
+    drawn: Minibatches = (None,)
     steps: int = 0
     eta: float = 0.0
     pull: float = 0.0
@@ -41,12 +42,10 @@ def _gradient(w: Array) -> _Steps:
 
 
 def _minibatch(w: Array, drawn: NDArray[np.intp] | None) -> _Steps:
-    return _Steps(w, (drawn,))
+    return _Steps(w, (None,) if drawn is None else drawn[None])
 
 
-def _sgd(
-    w: Array, eta: float, drawn: tuple[NDArray[np.intp] | None, ...], pull: float | None
-) -> _Steps:
+def _sgd(w: Array, eta: float, drawn: Minibatches, pull: float | None) -> _Steps:
     return _Steps(w, drawn, len(drawn), eta, pull or 0.0)
 
 
@@ -136,7 +135,7 @@ class Program:
             steps=np.array([each.steps for each in read], np.int64),
             drawn=np.array([rows.ctypes.data for rows in drawn], np.int64),
             batch=np.array(
-                [len(rows) // len(each.drawn) for rows, each in zip(drawn, read, strict=True)],
+                [rows.size // len(each.drawn) for rows, each in zip(drawn, read, strict=True)],
                 np.int64,
             ),
             eta=np.array([each.eta for each in read], np.float64),
@@ -175,9 +174,8 @@ def form(local: LocalLoss) -> Form:
     return Form(kind, local.features, columns, outputs, local.dimension, l1, float(loss.l2))
 
 
-def _joined(drawn: tuple[NDArray[np.intp] | None, ...]) -> Whole:
-    """Return the rows of all steps in one array; none where all rows are taken."""
+def _joined(drawn: Minibatches) -> Whole:
+    """Return the rows of all steps, shape (steps, b); none where all rows are taken."""
     if drawn[0] is None:
         return _NO_ROWS
-    rows = drawn[0] if len(drawn) == 1 else np.concatenate(drawn)  # type: ignore[arg-type]
-    return np.ascontiguousarray(rows, np.int64)
+    return np.ascontiguousarray(drawn, np.int64)

@@ -54,7 +54,7 @@ def test_run_ends_with_a_table_a_figure_and_run_folders(scenario: Path, tmp_path
     result = invoke("run", scenario, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert any(line.split()[:2] == ["chb", "20"] for line in lines)
+    assert any(line.split()[:3] == ["base", "(chb)", "20"] for line in lines)
     assert any(line.split()[:4] == ["gd", "20", "60", "0"] for line in lines)
     for name in ("convergence.png", "base/seed-1/events.parquet", "gd/seed-1/summary.json"):
         assert (tmp_path / "out" / name).exists()
@@ -63,7 +63,7 @@ def test_run_ends_with_a_table_a_figure_and_run_folders(scenario: Path, tmp_path
 
 def test_run_shows_a_bar_for_every_run(scenario: Path, tmp_path: Path) -> None:
     result = invoke("run", scenario, "--out", tmp_path / "out")
-    assert "chb, seed 1" in result.stderr
+    assert "base (chb), seed 1" in result.stderr
     assert "gd, seed 1" in result.stderr
 
 

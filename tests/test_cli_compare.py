@@ -129,7 +129,8 @@ def test_variants_of_one_name_are_told_apart_by_their_folders(
 ) -> None:
     runs = gather([out, other])
     assert dict(runs.labels) == {
-        "wide/base": "wide/chb", "gd": "gd", "slow": "slow (gd)", "narrow/base": "narrow/chb",
+        "wide/base": "wide/base (chb)", "gd": "gd", "slow": "slow (gd)",
+        "narrow/base": "narrow/base (chb)",
         "wifi": "wifi (chb)",
     }  # fmt: skip
     assert runs.rounds["variant"].unique().tolist() == list(runs.labels)
@@ -138,7 +139,7 @@ def test_variants_of_one_name_are_told_apart_by_their_folders(
         f"{other.parent.name}/narrow/base", "copies/narrow/base",
         f"{other.parent.name}/narrow/wifi", "copies/narrow/wifi",
     }  # fmt: skip
-    comparison = Comparison.of([out, other], against="wide/chb")
+    comparison = Comparison.of([out, other], against="wide/base (chb)")
     assert comparison.against == "wide/base"
     assert comparison.notes == []
     assert comparison.cases[0].target.words == "cost of the whole run"
@@ -148,15 +149,15 @@ def test_labels_name_the_method_where_methods_differ() -> None:
     def labels(**kinds: str) -> dict[str, str]:
         return labels_of(pd.DataFrame({"variant": kinds.keys(), "algorithm": kinds.values()}))
 
-    assert labels(base="chb", big="chb") == {"base": "chb", "big": "big"}
-    assert labels(base="chb", chb="chb") == {"base": "base (chb)", "chb": "chb (chb)"}
-    assert labels(base="chb", gd="gd", x="gd") == {"base": "chb", "gd": "gd", "x": "x (gd)"}
+    assert labels(base="chb", big="chb") == {"base": "base (chb)", "big": "big"}
+    assert labels(base="chb", chb="chb") == {"base": "base (chb)", "chb": "chb"}
+    assert labels(base="chb", gd="gd", x="gd") == {"base": "base (chb)", "gd": "gd", "x": "x (gd)"}
 
 
 def test_different_problems_are_pointed_out(out: Path, tmp_path: Path) -> None:
     fedsim.run(small(seeds=2, problem=problem(l2=2.0), stop={"rounds": 3}), out=tmp_path / "ridge")
     note, *_ = Comparison.of([out / "base", out / "gd", tmp_path / "ridge"]).notes
-    assert "same problem (wide/chb, gd; ridge/chb)" in note
+    assert "same problem (wide/base (chb), gd; ridge/base (chb))" in note
 
 
 def problem(l2: float) -> dict[str, object]:
@@ -182,7 +183,7 @@ def test_seeds_that_vary_nothing_are_pointed_out(tmp_path: Path) -> None:
     notes = Comparison.of([tmp_path]).notes
     assert notes == [
         (
-            "whole-run: seeds make no difference to the costs of chb, so that intervals and"
+            "whole-run: seeds make no difference to the costs of base (chb), so that intervals and"
             " p-values say nothing"
         )
     ]
@@ -209,7 +210,7 @@ def test_of_many_variants_those_that_matter_are_drawn(out: Path, tmp_path: Path)
         text.get_text() for text in comparison.figures()["costs-gap-5000"].axes[0].get_yticklabels()
     ]
     assert len(drawn) == 12
-    assert {"chb", "gd", "slow-11 (gd)"} <= set(drawn)
+    assert {"base (chb)", "gd", "slow-11 (gd)"} <= set(drawn)
     assert any("of 14 variants" in note for note in comparison.notes)
 
 

@@ -98,7 +98,7 @@ def test_the_commands_of_a_study_follow_one_another(tmp_path: Path) -> None:
         assert result.exit_code == 0, result.output
     study = tmp_path / "runs/study"
     assert (study / "report.html").stat().st_size > 1e6
-    assert (study / "base/seed-1/trace.json").exists()
+    assert (study / "chb/seed-1/trace.json").exists()
     assert {path.suffix for path in (study / "comparison").iterdir()} >= {".csv", ".png", ".svg"}
 
 

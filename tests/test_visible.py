@@ -67,5 +67,5 @@ def test_labels_of_figures_are_no_formulas(tmp_path: Path) -> None:
     for figure in figures.values():
         figure.draw_without_rendering()
         texts = [text.get_text() for text in figure.findobj(Text)]
-        assert r"\$a\$/chb" in texts
-        assert " _b/chb" in texts
+        assert r"\$a\$/base (chb)" in texts
+        assert " _b/base (chb)" in texts

@@ -9,9 +9,9 @@ from fedsim import analysis
 from fedsim.building import missing_data
 from fedsim.cli.terminal import out as _out
 from fedsim.cli.terminal import remark as _remark
-from fedsim.cli.watching import label
 from fedsim.problems import ENTRIES, fetch
 from fedsim.record.notes import marked, once
+from fedsim.record.variants import labels as called_by
 from fedsim.results import Result
 from fedsim.scenario import Plan
 
@@ -24,12 +24,14 @@ def offer_downloads(plan: Plan) -> None:
             fetch(name)
 
 
+def called(plan: Plan) -> dict[str, str]:
+    """Return what to call each variant of a plan."""
+    return called_by({each.name: each.scenario.algorithm.kind for each in plan.variants})
+
+
 def report(plan: Plan, result: Result) -> None:
     """Print the table of costs, draw the figure, and say where all of it is."""
-    labels = {
-        variant.name: label(variant.name, variant.scenario.algorithm.kind)
-        for variant in plan.variants
-    }
+    labels = called(plan)
     rounds = result.rounds
     target = result.summary["target"].max()
     if target > 0:

@@ -31,7 +31,7 @@ def run_command(
     Runs that are there already, of the same scenario, data and code, are kept. What the scenario
     had other values for is made again; a folder with runs of another scenario is left alone.
     """
-    from fedsim.cli.making import offer_downloads, report
+    from fedsim.cli.making import called, offer_downloads, report
     from fedsim.cli.watching import progress_table
     from fedsim.running.api import run
     from fedsim.running.study import check_place, study_of
@@ -46,7 +46,8 @@ def run_command(
         if not fresh:
             check_place(study_of(plan), out)
         count = sum(len(variant.seeds) for variant in plan.variants)
-        with progress_table(_err, count) as watch, _theory():
+        labels = called(plan)
+        with progress_table(_err, count, labels) as watch, _theory():
             result = run(
                 file,
                 out=out,
@@ -61,7 +62,8 @@ def run_command(
         report(plan, result)
     failed = result.summary[result.summary["status"] != "done"]
     for row in failed.to_dict("records"):
-        _err.print(escape(f"{row['variant']}, seed {row['seed']}: {row['reason']}"), style="red")
+        name = labels[row["variant"]]
+        _err.print(escape(f"{name}, seed {row['seed']}: {row['reason']}"), style="red")
     raise typer.Exit(1 if len(failed) else 0)
 
 

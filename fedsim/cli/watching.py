@@ -1,7 +1,7 @@
 """Watching: how far the runs of a campaign are, as a table that is redrawn while they go on."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import isnan
 
@@ -19,14 +19,17 @@ _FEW = 20
 """Up to so many runs keep their line when they have ended."""
 
 
-def label(variant: str, kind: str) -> str:
-    """Return what people call a variant."""
-    return kind if variant in {"base", kind} else f"{variant} ({kind})"
-
-
 @contextmanager
-def progress_table(console: Console, runs: int) -> Iterator[Watch]:
-    """Show a bar a run that goes on, and one for all of them."""
+def progress_table(
+    console: Console, runs: int, labels: Mapping[str, str] | None = None
+) -> Iterator[Watch]:
+    """Show a bar a run that goes on, and one for all of them.
+
+    Args:
+        console: where.
+        runs: how many there are to be.
+        labels: variant -> what it is called, where that is not its name.
+    """
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -34,14 +37,14 @@ def progress_table(console: Console, runs: int) -> Iterator[Watch]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console) as progress:
-        yield _Table(progress, runs)
+        yield _Table(progress, runs, labels or {})
 
 
 class _Table:
     """Keeps the lines of a progress table."""
 
-    def __init__(self, progress: Progress, runs: int) -> None:
-        self._progress, self._runs = progress, runs
+    def __init__(self, progress: Progress, runs: int, labels: Mapping[str, str]) -> None:
+        self._progress, self._runs, self._labels = progress, runs, labels
         self._lines: dict[tuple[str, int], TaskID] = {}
         # Until a first run tells of itself, everything is checked, for which it has to be built.
         state = f"0 of {runs}, {_BUILDING}"
@@ -54,7 +57,8 @@ class _Table:
         if not self._lines:
             self._progress.update(self._whole, state=f"0 of {self._runs}")
         if key not in self._lines:
-            called = f"{label(reached.variant, reached.algorithm)}, seed {reached.seed}"
+            name = self._labels.get(reached.variant, reached.variant)
+            called = f"{name}, seed {reached.seed}"
             self._lines[key] = self._progress.add_task(
                 visible(called), total=reached.rounds, state=""
             )

@@ -20,6 +20,9 @@ from fedsim.record.parts import write_table
 from fedsim.record.writing import ASIDE, unwritable, write_whole
 
 SUMMARY, SCENARIO = "summary.json", "scenario.yaml"
+STUDY = "study.json"
+"""In OUT, beside the folders of the variants; see `fedsim.record.studies`."""
+
 TRACE = "trace.json"
 TABLES = ("events", "rounds", "clients")
 MODELS = "models"

@@ -8,10 +8,11 @@ import pandas as pd
 import pyarrow as pa
 
 from fedsim.errors import DataError
-from fedsim.record.folder import SUMMARY
+from fedsim.record.folder import STUDY, SUMMARY, read_json
 from fedsim.record.manifest import read_manifest
 from fedsim.record.parts import read_table
 from fedsim.record.summary import read_summary
+from fedsim.record.variants import BASE
 
 _OF_INTEREST = (
     *("variant", "algorithm", "seed", "status", "rounds", "objective", "gap"),
@@ -24,7 +25,9 @@ _EVENTS = ("events.parquet", "events.parts")
 
 
 def run_folders(folder: Path, *, empty: bool = False) -> list[Path]:
-    """Return all run folders in `folder`, `base` first, then by name, seeds in order.
+    """Return all run folders in `folder`, variants in the order of the scenario, seeds in theirs.
+
+    Where no study tells that order, `base` comes first, the others by their names.
 
     Args:
         folder: OUT with all its runs, one variant's folder in it, or one run's folder.
@@ -39,9 +42,22 @@ def run_folders(folder: Path, *, empty: bool = False) -> list[Path]:
         ),
         [],
     )
+    place = {name: number for number, name in enumerate(variants_in(folder))}
     return sorted(
-        found, key=lambda path: (path.parent.name != "base", path.parent.name, _seed(path))
+        found,
+        key=lambda path: (
+            place.get(path.parent.name, len(place)),
+            path.parent.name != BASE,
+            path.parent.name,
+            _seed(path),
+        ),
     )
+
+
+def variants_in(out: Path) -> list[str]:
+    """Return the variants of a folder in the order of its scenario; none where it does not say."""
+    told = read_json(out / STUDY).get("variants")
+    return list(told) if isinstance(told, dict) else []
 
 
 def _runs(folders: Iterable[Path], *, empty: bool) -> list[Path]:

@@ -17,6 +17,7 @@ from fedsim.record.models import COLUMNS, SHAPE
 from fedsim.record.parts import read_table
 from fedsim.record.read import joined
 from fedsim.record.summary import read_summary
+from fedsim.record.variants import BASE
 
 _FEW = 12
 """Up to so many numbers are listed."""
@@ -122,10 +123,14 @@ def _shape(table: pa.Table, path: Path) -> tuple[int, ...]:
 
 
 def model_of(
-    folders: Sequence[Path], variant: str, seed: int | None = None, number: int | None = None
+    folders: Sequence[Path],
+    variant: str | None,
+    seed: int | None = None,
+    number: int | None = None,
 ) -> Array:
     """Return the model of one of several runs after a round; see `fedsim.Result.model`."""
-    folder = _folder_of(folders, variant, seed)
+    first = next((path.parent.name for path in folders), BASE)
+    folder = _folder_of(folders, variant or first, seed)
     kept = read_rounds(folder)
     wanted = _last_round(folder, kept) if number is None else number
     if wanted not in kept:

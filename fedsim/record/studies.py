@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from fedsim.errors import DataError
-from fedsim.record.folder import as_json
+from fedsim.record.folder import STUDY, as_json
 from fedsim.record.manifest import (
     MADE_FROM,
     PRICED_FROM,
@@ -26,8 +26,6 @@ from fedsim.record.manifest import (
 )
 from fedsim.record.read import run_folders
 from fedsim.record.writing import unwritable, write_whole
-
-STUDY = "study.json"
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from fedsim.analysis.comparing.belonging import parted
 from fedsim.blocks.renamed import renamed
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, Fault, FedsimError, RepricingError
-from fedsim.record.folder import RunFolder, read_json
+from fedsim.record.folder import STUDY, RunFolder, read_json
 from fedsim.record.lock import held
 from fedsim.record.manifest import PRICED_FROM
 from fedsim.record.notes import RUNS, Note, Tell, untold
-from fedsim.record.studies import STUDY, Study, study_in
+from fedsim.record.studies import Study, study_in
+from fedsim.record.variants import BASE
 from fedsim.record.writing import write_whole
 from fedsim.repricing.conditions import refusals
 from fedsim.repricing.original import Original
@@ -152,7 +153,7 @@ def _changed(original: Original, overrides: Sequence[str]) -> Variant:
     if len(plan.variants) > 1:
         text = "a run is priced under one scenario at a time; leave variants and sweep out"
         raise RepricingError([Fault("", "variants", text)])
-    return replace(plan.variants[0], name=original.name)
+    return replace(plan.variants[0], name=original.name, own=original.name == BASE)
 
 
 def _refusals(original: Original, variant: Variant, out: Path) -> Iterator[Fault]:

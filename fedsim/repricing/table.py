@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from fedsim.analysis import quantity
+from fedsim.analysis import labels_of, quantity
 from fedsim.analysis.comparing.belonging import runs_of
 from fedsim.record.read import read_summaries
 from fedsim.tables import listing
@@ -21,9 +21,11 @@ def price_table(place: Path, now: Sequence[Path]) -> Table:
         now: those of the same runs, priced again.
     """
     before = read_summaries(runs_of(place)).to_dict("records")
+    after = read_summaries(now)
+    labels = labels_of(after)
     rows = [
         (
-            str(row["variant"]),
+            labels[row["variant"]],
             str(row["seed"]),
             quantity(row["rounds"]),
             quantity(row["t"], "s"),
@@ -31,6 +33,6 @@ def price_table(place: Path, now: Sequence[Path]) -> Table:
             quantity(row["joules"], "J"),
             quantity(old["joules"], "J"),
         )
-        for row, old in zip(read_summaries(now).to_dict("records"), before, strict=True)
+        for row, old in zip(after.to_dict("records"), before, strict=True)
     ]
     return listing("Priced again", _HEADS, rows)

@@ -1,6 +1,5 @@
 """open(folder) -> Result: what finished runs have left."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from fedsim.errors import DataError
@@ -32,10 +31,4 @@ def open(folder: str | Path) -> Result:  # noqa: A001 - as it is called: fedsim.
     if not runs:
         wanted = "give a folder that `fedsim run` has written, or one in it"
         raise DataError("folder", f"there are no runs in {place}: {wanted}")
-    return Result(place, tuple(_ordered(runs, known)))
-
-
-def _ordered(runs: list[Path], known: Mapping[str, str]) -> list[Path]:
-    """Return runs in the order of their scenario, where that is known."""
-    places = {name: number for number, name in enumerate(known)}
-    return sorted(runs, key=lambda path: places.get(path.parent.name, 0))
+    return Result(place, tuple(runs))

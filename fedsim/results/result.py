@@ -65,14 +65,14 @@ class Result:
 
     def model(
         self,
-        variant: str = "base",
+        variant: str | None = None,
         seed: int | None = None,
         round: int | None = None,  # noqa: A002 - as the column is called
     ) -> Array:
         """Return one model in its shape, (d,) or a matrix, and read no other run's.
 
         Args:
-            variant: of the run.
+            variant: of the run; the first one of the scenario if None.
             seed: of the run; may be left out where the variant has one only.
             round: after which; the last one if None.
 

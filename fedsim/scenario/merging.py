@@ -5,14 +5,12 @@ from collections.abc import Sequence
 
 from fedsim.blocks.wording import dotted, printable, shown
 from fedsim.errors import Fault, ScenarioError
+from fedsim.record.variants import BASE
 from fedsim.scenario.located import DEEPEST, Located, Origin
 from fedsim.scenario.reading import read_text
 
 OPTION = "--set"
 """The option of the commands that gives an override."""
-
-BASE = "base"
-"""The name of the scenario as written, among its variants."""
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 """What the name of a variant is, so that it can name a folder."""
@@ -131,7 +129,8 @@ def _no_item(path: Sequence[str], length: int, origin: Origin) -> Fault:
 def variants(tree: Located) -> tuple[dict[str, Located], list[Fault]]:
     """Return the scenario as written, named `base`, and its variants; and what is wrong.
 
-    None of those returned has variants of its own; one that is wrong is left out.
+    None of those returned has variants of its own; one that is wrong is left out. One that differs
+    in nothing gives the scenario as written its own name and place.
     """
     if not isinstance(tree.content, dict):
         return {BASE: tree}, []
@@ -143,13 +142,24 @@ def variants(tree: Located) -> tuple[dict[str, Located], list[Fault]]:
     if not isinstance(written.content, dict):
         seen = f"seen {shown(written.plain())}; give a block of names, each with what differs"
         return {BASE: base}, [tree.fault(("variants",), seen)]
-    merged, faults = {BASE: base}, []
+    merged, faults = {BASE: base}, list[Fault]()
     for name, over in written.content.items():
         wrong = _wrong_variant(name, over, merged)
         faults += [tree.fault(("variants", name, *key), text) for key, text in wrong]
         if not wrong:
             merged[name] = merge(base, over)
+    own = own_name(tree)
+    if own in merged and own != BASE:
+        del merged[BASE]
     return merged, faults
+
+
+def own_name(tree: Located) -> str:
+    """Return what the scenario as written is called among its variants."""
+    written = tree.get("variants")
+    over = written.content if written else None
+    names = over.items() if isinstance(over, dict) else ()
+    return next((name for name, differing in names if differing.content == {}), BASE)
 
 
 def _wrong_variant(

@@ -17,10 +17,11 @@ from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import shown
 from fedsim.errors import DataError, Fault, ScenarioError
 from fedsim.limits import afford
+from fedsim.record.variants import BASE
 from fedsim.scenario.examples import found
 from fedsim.scenario.faults import faults_of
 from fedsim.scenario.located import Located, Origin, located
-from fedsim.scenario.merging import BASE, OPTION, overridden, variants
+from fedsim.scenario.merging import OPTION, overridden, own_name, variants
 from fedsim.scenario.reading import read_file
 from fedsim.scenario.registries import catalogue
 from fedsim.scenario.scenario import Scenario
@@ -39,14 +40,17 @@ class Variant:
     """One scenario to run, under each of its seeds.
 
     Attributes:
-        name: `base` for the scenario as written; fit to name a folder.
+        name: fit to name a folder; the scenario as written is `base`, or has the name of the
+            variant that differs in nothing.
         scenario: complete, without variants and sweeps.
         question: what its file asks in its first line; empty where it has no such line.
+        own: whether it is the scenario as written, of which no fault says so.
     """
 
     name: str
     scenario: Scenario
     question: str = ""
+    own: bool = field(repr=False, compare=False, default=False)
     _tree: Located = field(repr=False, compare=False, default=Located(Origin(), None))
 
     @property
@@ -65,7 +69,8 @@ class Variant:
 
         Its line is that of the key, or of the innermost block around it that was written.
         """
-        return _named(self.name, self._tree.fault(tuple(key.split(".")), message))
+        fault = self._tree.fault(tuple(key.split(".")), message)
+        return fault if self.own else _named(self.name, fault)
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Plan:
     Attributes:
         name: the scenario's, or its file's.
         folder: where relative paths start: the file's folder; the current one without a file.
-        variants: `base` first, then in the order of the file.
+        variants: in the order of the file, `base` before them.
         file: the scenario's and its folder's name, "studies/lte.yaml"; empty without a file.
     """
 
@@ -109,21 +114,24 @@ def load(
     question = _question(source)
     tree, wrong = overridden(tree, overrides)
     trees, ill = variants(tree)
+    own = BASE if BASE in trees else own_name(tree)
     trees, odd = swept(trees)
     faults = [*faults, *wrong, *ill, *odd]
-    made: list[Variant] = []
+    made: dict[str, Variant] = {}
     known = set(faults)  # what several variants have in common is wrong in one place
-    for name, each in trees.items():
-        scenario, wrong = _validated(each, known_here)
-        faults += [_named(name, fault) for fault in wrong if fault not in known]
+    for name in sorted(trees, key=lambda name: name != own):
+        scenario, wrong = _validated(trees[name], known_here)
+        new = [fault for fault in wrong if fault not in known]
+        faults += new if name == own else [_named(name, fault) for fault in new]
         known.update(wrong)
         if scenario is not None:
-            made.append(Variant(name, scenario, question, each))
-    faults += _too_many(made)
+            made[name] = Variant(name, scenario, question, name == own, trees[name])
+    plans = tuple(made[name] for name in trees if name in made)
+    faults += _too_many(plans)
     if faults:
         raise ScenarioError(sorted(faults, key=file_order))
     title, folder, file = _place(source)
-    return Plan(made[0].scenario.name or title, folder, tuple(made), file)
+    return Plan(plans[0].scenario.name or title, folder, plans, file)
 
 
 def dump(scenario: Scenario, question: str = "") -> str:
@@ -181,9 +189,7 @@ def _too_many(variants: Sequence[Variant]) -> list[Fault]:
 
 
 def _named(variant: str, fault: Fault) -> Fault:
-    """Say in a fault which variant it is of; the scenario as written goes without saying."""
-    if variant == BASE:
-        return fault
+    """Say in a fault which variant it is of."""
     return Fault(fault.where, fault.key, f"variant {variant}: {fault.message}")
 
 

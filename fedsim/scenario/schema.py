@@ -6,7 +6,8 @@ from typing import Any
 
 from fedsim.blocks.catalogue import described
 from fedsim.blocks.spec import Spec
-from fedsim.scenario.merging import BASE, NAME, OF_THE_WHOLE
+from fedsim.record.variants import BASE
+from fedsim.scenario.merging import NAME, OF_THE_WHOLE
 from fedsim.scenario.registries import catalogue
 from fedsim.scenario.scenario import Scenario
 

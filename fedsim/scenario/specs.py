@@ -139,7 +139,9 @@ class ScenarioKeys(Spec):
     observe: Observe = as_written({}, "which rounds the observer looks at")
     models: Models = as_written({}, "which models are kept beside the last one")
     variants: Mapping[str, Mapping[str, Any]] = as_written(
-        {}, "name -> the keys in which a variant differs from the rest"
+        {},
+        "name -> the keys in which a variant differs from the rest; `{}` names the scenario as "
+        "written, which is `base` otherwise",
     )
     sweep: Mapping[str, Any] | None = as_written(
         {},

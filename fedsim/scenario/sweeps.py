@@ -16,8 +16,9 @@ import numpy as np
 from fedsim.blocks.wording import shown
 from fedsim.errors import Fault, ScenarioError
 from fedsim.ports import Array
+from fedsim.record.variants import BASE
 from fedsim.scenario.located import Located, Origin
-from fedsim.scenario.merging import BASE, placed
+from fedsim.scenario.merging import placed
 
 MOST = 10_000
 """The most variants that a sweep may stand for."""

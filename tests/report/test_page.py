@@ -92,7 +92,7 @@ def test_the_scenario_is_shown_with_what_the_variants_change(page: Page, study: 
 
 def test_variants_of_one_fleet_share_its_drawing(study: Study) -> None:
     found = fleets(study)
-    assert [names for names, _ in found] == [["chb", "gd"], ["tree (chb)"]]
+    assert [names for names, _ in found] == [["base (chb)", "gd"], ["tree (chb)"]]
     star, tree = (drawing(study, run)["data"] for _, run in found)
     assert [trace["name"] for trace in star[1:]] == ["server", *KINDS]
     assert [trace["name"] for trace in tree[1:]] == ["server", "gateway", *KINDS]

@@ -7,8 +7,8 @@ from typing import Any
 
 import fedsim
 from fedsim.blocks.spec import Spec
+from fedsim.record.folder import STUDY
 from fedsim.record.manifest import MANIFEST
-from fedsim.record.studies import STUDY
 from tests.methods import scenario
 from tests.runs import files
 

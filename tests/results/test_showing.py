@@ -29,8 +29,8 @@ def cells(page: str) -> list[str]:
 def test_print_and_a_notebook_show_the_same_table(result: fedsim.Result) -> None:
     text, page = repr(result), result._repr_html_()
     lines = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
-    rows = [line for line in lines if line[0] in ("variant", "chb", "gd")]
-    assert [row[0] for row in rows] == ["variant", "chb", "gd"]
+    rows = [line for line in lines if line[0] in ("variant", "base (chb)", "gd")]
+    assert [row[0] for row in rows] == ["variant", "base (chb)", "gd"]
     assert cells(page) == [cell for row in rows for cell in row]
     rounds = result.summary["rounds"].map("{:,}".format).tolist()
     assert [row[1] for row in rows[1:]] == rounds

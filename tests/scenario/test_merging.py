@@ -129,7 +129,7 @@ def test_without_variants_there_is_the_base(scenario: Any) -> None:
         ({"a\n": {}}, "variants.a\\n", "letters, digits, - _ and ."),
         ({"\u00e9": {}}, "variants.\u00e9", "letters, digits, - _ and ."),
         ({"x" * 101: {}}, f"variants.{'x' * 57}...", "letters, digits, - _ and ."),
-        ({"HB": {}, "hb": {}}, "variants.hb", "'HB'"),
+        ({"HB": {"seed": 4}, "hb": {}}, "variants.hb", "'HB'"),
         ({"hb": None}, "variants.hb", "seen nothing"),
         ({"hb": [1]}, "variants.hb", "seen a list"),
         ({"hb": {"variants": {}}}, "variants.hb.variants", "the file as a whole"),

@@ -16,6 +16,7 @@ from fedsim.record.parts import read_table
 from fedsim.record.read import joined, run_folders
 from fedsim.record.soundness import check_run
 from fedsim.record.studies import Study, read_study
+from fedsim.record.variants import labels
 
 _SHOWN = 20  # reasons in the error where nothing is left
 
@@ -149,27 +150,8 @@ def _read(path: Path, study: Study | None) -> _Run:
 
 
 def labels_of(summary: pd.DataFrame) -> dict[str, str]:
-    """Return what to call each variant: by its method as well, where its name does not say it.
-
-    Args:
-        summary: as `Result.summary` gives it.
-    """
-    kinds = dict(zip(summary["variant"], summary["algorithm"], strict=True))
-    told = len(set(kinds.values())) > 1  # methods tell variants apart
-    short = {name: _short(name, kind, told=told) for name, kind in kinds.items()}
-    taken = list(short.values())
-    return {
-        name: label if taken.count(label) == 1 else f"{name} ({kinds[name]})"
-        for name, label in short.items()
-    }
-
-
-def _short(name: str, kind: str, *, told: bool) -> str:
-    """Return a label: the method in the place of "base", and no method twice."""
-    out, slash, variant = name.rpartition("/")
-    if variant == "base":
-        return f"{out}{slash}{kind}"
-    return f"{name} ({kind})" if told and variant != kind else name
+    """Return what to call each variant of a summary, as `Result.summary` gives it."""
+    return labels(dict(zip(summary["variant"], summary["algorithm"], strict=True)))
 
 
 def _found(place: Path) -> list[Path]:

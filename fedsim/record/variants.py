@@ -1,0 +1,32 @@
+"""What variants are called in tables, figures and messages: by their names, and by their methods.
+
+The name is that of the variant in its file and of its folder, and what `--against` takes. The
+method stands beside it in brackets, where the name does not say it and variants differ in it.
+"""
+
+from collections.abc import Mapping
+
+BASE = "base"
+"""The variant that is the scenario as written, where that has no other name."""
+
+
+def labels(kinds: Mapping[str, str]) -> dict[str, str]:
+    """Return what to call each variant.
+
+    Args:
+        kinds: variant -> the kind of its method, in the order of the scenario.
+
+    >>> labels({"base": "chb", "gd": "gd", "fast": "gd"})
+    {'base': 'base (chb)', 'gd': 'gd', 'fast': 'fast (gd)'}
+    >>> labels({"base": "gd", "fast": "gd"})
+    {'base': 'base (gd)', 'fast': 'fast'}
+    """
+    several = len(set(kinds.values())) > 1
+    return {name: _label(name, kind, several=several) for name, kind in kinds.items()}
+
+
+def _label(name: str, kind: str, *, several: bool) -> str:
+    """Return a label; a name may have that of a folder in front, as in "lte/base"."""
+    own = name.rpartition("/")[2]
+    said = own == kind or not (several or own == BASE)
+    return name if said else f"{name} ({kind})"

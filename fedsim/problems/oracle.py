@@ -26,12 +26,14 @@ class LossOracle:
         bases: see `fedsim.ports.Work`.
         forming: operations that made the loss what it is, which the first work pays for.
         draw: draws its minibatches.
+        losses: those of all clients, where this one is looked up when it is needed again; without
+            them it is kept.
 
     Attributes:
         rows: the number of samples, n_m.
     """
 
-    __slots__ = ("_bases", "_client", "_draw", "_forming", "_loss", "_operations", "rows")
+    __slots__ = ("_bases", "_client", "_draw", "_forming", "_kept", "_operations", "rows")
 
     def __init__(
         self,
@@ -40,14 +42,21 @@ class LossOracle:
         bases: tuple[Basis, ...] = (),
         forming: float = 0.0,
         draw: Draw = drawn,
+        losses: Sequence[LocalLoss] | None = None,
     ) -> None:
-        self._loss = loss
+        self._kept = loss if losses is None else losses
         self._client = client
         self._bases = bases
         self._forming = forming
         self._operations = loss.gradient_operations
         self._draw = draw
         self.rows = loss.rows
+
+    @property
+    def _loss(self) -> LocalLoss:
+        """The loss itself."""
+        kept = self._kept
+        return kept if isinstance(kept, LocalLoss) else kept[self._client]
 
     def gradient(self, w: Array) -> Work:
         """Describe the evaluation of the full (sub)gradient at `w`, shape (d,)."""
@@ -148,4 +157,4 @@ def oracles(losses: Sequence[LocalLoss], draw: Draw = drawn) -> Sequence[LossOra
 
 
 def _oracle(losses: Sequence[LocalLoss], draw: Draw, client: int) -> LossOracle:
-    return LossOracle(losses[client], client, draw=draw)
+    return LossOracle(losses[client], client, draw=draw, losses=losses)

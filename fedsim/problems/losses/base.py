@@ -234,4 +234,6 @@ def half_square(w: Array) -> float:
 
 def _factor(scale: str, own: int, total: int) -> float:
     """Return what a scale multiplies a sum over the client's own rows with."""
-    return {"sum": 1.0, "mean": 1.0 / own, "mean-square": 2.0 / own, "share": 1.0 / total}[scale]
+    if scale == "sum":
+        return 1.0
+    return 1.0 / total if scale == "share" else (1.0 if scale == "mean" else 2.0) / own

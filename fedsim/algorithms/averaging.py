@@ -18,7 +18,7 @@ but what a compressor does to an update goes as the updates go. Round t stands f
 after aggregation. A late update is taken as any other: it is what its client has learnt.
 """
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar, Literal, Self
@@ -103,10 +103,9 @@ class LocalUpdates(LocalSteps):
         """mu, where local steps are those on f_i + mu/2 |. - w|^2, w the model that was sent."""
         return None
 
-    async def descended(self, client: Client, start: Array) -> Array:
-        """Return w_i, where the client's local steps lead from the model it was sent."""
-        steps = self.steps(client)
-        return await local_steps(client, start, self.eta, steps, self.batch, self.pull)
+    def descended(self, client: Client, start: Array) -> Awaitable[Array]:
+        """Compute w_i, where the client's local steps lead from the model it was sent."""
+        return local_steps(client, start, self.eta, self.steps(client), self.batch, self.pull)
 
     async def handle(self, client: Client, message: Model) -> Message:
         """Run a client: its local steps, and the update they make."""
@@ -131,10 +130,13 @@ class FedAvg(LocalUpdates):
         """Run the server: the weighted mean of the updates is its step."""
         w = server.initial
         while True:
-            replies = await server.exchange(Model(server.pack(w)))
-            if replies:
-                w = w + mean(server, replies, "delta")
+            w = await self._averaged(server, w)
             server.commit(w)
+
+    async def _averaged(self, server: Server, w: Array) -> Array:
+        """Return the model after a round; its replies are gone before those of the next come."""
+        replies = await server.exchange(Model(server.pack(w)))
+        return w + mean(server, replies, "delta") if replies else w
 
 
 class FedProx(FedAvg):

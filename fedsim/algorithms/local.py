@@ -1,6 +1,6 @@
 """What methods with local steps have in common: batches, local gradients, and averages."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from math import ceil, exp, log
 from typing import ClassVar, Literal
 
@@ -63,15 +63,15 @@ def stochastic_gradient(client: Client, w: Array, batch: int | GrowingBatch | No
     return client.oracle.minibatch(w, batch_size(batch, client.round), client.rng)
 
 
-async def local_steps(
+def local_steps(
     client: Client,
     w: Array,
     eta: float,
     steps: int,
     batch: int | GrowingBatch | None,
     pull: float | None = None,
-) -> Array:
-    """Return where a client's stochastic gradient steps lead from `w`, shape (d,).
+) -> Awaitable[Array]:
+    """Compute where a client's stochastic gradient steps lead from `w`, shape (d,).
 
     They are one piece of work that takes time and energy step by step. The minibatches are drawn
     at once; if it is broken off, those of steps that never began are put back into the stream.
@@ -86,8 +86,15 @@ async def local_steps(
     """
     oracle, size = client.oracle, batch_size(batch, client.round)
     if size is None or size >= oracle.rows:  # nothing is drawn
-        return await client.compute(oracle.sgd_steps(w, eta, (None,) * steps, pull))
-    rng = client.rng
+        return client.compute(oracle.sgd_steps(w, eta, (None,) * steps, pull))
+    return _drawn_steps(client, w, eta, steps, size, pull)
+
+
+async def _drawn_steps(
+    client: Client, w: Array, eta: float, steps: int, size: int, pull: float | None
+) -> Array:
+    """Do what `local_steps` does with minibatches of so many samples."""
+    oracle, rng = client.oracle, client.rng
     before, begun = rng.bit_generator.state, 0
 
     def begin(number: int) -> None:

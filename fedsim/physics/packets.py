@@ -1,6 +1,7 @@
 """Packets: how a message is cut up, and what that adds to it."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,12 @@ class Framing:
     def bits(self, message: int) -> int:
         """Return the bits that framing adds to a message of so many bits."""
         return 8 * self.overhead * self.packets(message)
+
+
+@lru_cache
+def framing(overhead: int, packet: int) -> Framing:
+    """Return one framing for all who cut up messages alike; arguments as for `Framing`."""
+    return Framing(overhead, packet)
 
 
 NONE = Framing(0, 1500)

@@ -18,8 +18,10 @@ class ClientEnd:
 
     Attributes:
         round: of the message that is being answered; 0 before the first one.
-        pack: see `fedsim.ports.Client.pack`.
+        packing: see above.
     """
+
+    __slots__ = ("_beacons", "_carriage", "_header_bits", "id", "packing", "round")
 
     def __init__(
         self,
@@ -32,11 +34,10 @@ class ClientEnd:
     ) -> None:
         self.id = client
         self.round = 0
-        self.pack = packing.pack
-        self._packing = packing
+        self.packing = packing
         self._beacons = beacons
         self._header_bits = header_bits
-        self._seal = carriage.seal
+        self._carriage = carriage
 
     def open(self, envelope: Envelope) -> Message:
         """Take an envelope that has arrived; return what it says."""
@@ -57,10 +58,11 @@ class ClientEnd:
             said = BEACON
         else:
             return None
-        return self._seal(Envelope(said, asked.round, asked.exchange, self._header_bits), self.id)
+        envelope = Envelope(said, asked.round, asked.exchange, self._header_bits)
+        return self._carriage.seal(envelope, self.id)
 
     def take_back(self, message: Message) -> None:
         """Forget a message that is known to be lost, as if it had never been packed."""
         payload: Payload
         for payload in message.payloads():
-            self._packing.take_back(payload)
+            self.packing.take_back(payload)

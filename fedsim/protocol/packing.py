@@ -15,14 +15,19 @@ class Packing:
     Args:
         make: returns the packer of a field, by its name and its number from 0; where it is
             for one receiver alone, that is the third argument.
+        sender: whose, for a `make` that takes it in front of these; None for one that does not.
     """
 
-    __slots__ = ("_make", "_numbers", "_packers")
+    __slots__ = ("_field", "_make", "_numbers", "_others", "_packer", "_sender")
 
-    def __init__(self, make: Callable[..., Packer]) -> None:
+    def __init__(self, make: Callable[..., Packer], sender: ClientId | None = None) -> None:
         self._make = make
-        self._numbers: dict[tuple[str, bool], int] | None = None  # of most there is one, number 0
-        self._packers: dict[tuple[str, ClientId | None], Packer] = {}
+        self._sender = sender
+        # Most senders have one field, and it is for all: that takes no tables.
+        self._field: str | None = None
+        self._packer: Packer
+        self._numbers: dict[tuple[str, bool], int] | None = None
+        self._others: dict[tuple[str, ClientId | None], Packer] | None = None
 
     def pack(
         self,
@@ -32,26 +37,34 @@ class Packing:
         to: ClientId | None = None,
     ) -> Payload:
         """See `fedsim.ports.Server.pack`."""
-        packer = self._packers.get((field, to))
+        if to is None and field == self._field:
+            return self._packer.pack(vector, structure)
+        if to is None and self._field is None and self._others is None:
+            self._packer, self._field = self._made(field, 0, to), field
+            return self._packer.pack(vector, structure)
+        return self._other(field, to).pack(vector, structure)
+
+    def _other(self, field: str, to: ClientId | None) -> Packer:
+        """Return the packer of a field that is not the first one, or not for all."""
+        if self._others is None:
+            self._others = {}
+            self._numbers = {} if self._field is None else {(self._field, True): 0}
+        packer = self._others.get((field, to))
         if packer is None:
-            packer = self._packers[field, to] = self._made(field, to)
-        return packer.pack(vector, structure)
+            numbers = self._numbers or {}
+            number = numbers.setdefault((field, to is None), len(numbers))
+            packer = self._others[field, to] = self._made(field, number, to)
+        return packer
 
-    def _made(self, field: str, to: ClientId | None) -> Packer:
-        number = self._number(field, to)
-        return self._make(field, number) if to is None else self._make(field, number, to)
-
-    def _number(self, field: str, to: ClientId | None) -> int:
-        """Return the number of a field, counted as fields are first packed."""
-        if not self._packers:
-            return 0
-        if self._numbers is None:
-            self._numbers = {(name, one is None): 0 for name, one in self._packers}
-        return self._numbers.setdefault((field, to is None), len(self._numbers))
+    def _made(self, field: str, number: int, to: ClientId | None) -> Packer:
+        sender = () if self._sender is None else (self._sender,)
+        return self._make(*sender, field, number, *(() if to is None else (to,)))
 
     def take_back(self, payload: Payload) -> None:
         """Let the packer that made a payload take it back; to the others it is a stranger."""
-        for packer in self._packers.values():
+        if self._field is not None:
+            self._packer.take_back(payload)
+        for packer in (self._others or {}).values():
             packer.take_back(payload)
 
 

@@ -33,7 +33,7 @@ class PeerEnd:
         round: the one that is open, from 1.
         neighbours: those that are still there.
         deadline: see above.
-        pack: see `fedsim.ports.Client.pack`.
+        packing: see above.
     """
 
     def __init__(
@@ -51,8 +51,7 @@ class PeerEnd:
         self.round = 1
         self.neighbours = tuple(neighbours)
         self.deadline = deadline
-        self.pack = packing.pack
-        self._packing = packing
+        self.packing = packing
         self._known = frozenset(neighbours)
         self._beacons = beacons
         self._header_bits = header_bits
@@ -158,7 +157,7 @@ class PeerEnd:
     def take_back(self, message: Message) -> None:
         """Forget a message that is known to be lost, as if it had never been packed."""
         for payload in message.payloads():
-            self._packing.take_back(payload)
+            self.packing.take_back(payload)
 
     @property
     def over(self) -> bool:

@@ -31,6 +31,21 @@ class SimClient(Worker):
     runs: what a handler remembers is never seen half changed.
     """
 
+    __slots__ = (
+        "_aborted",
+        "_busy",
+        "_done",
+        "_ended",
+        "_failed",
+        "_handle",
+        "_handling",
+        "_inbox",
+        "_network",
+        "_task",
+    )
+
+    _end: ClientEnd
+
     def __init__(
         self,
         end: ClientEnd,
@@ -40,7 +55,6 @@ class SimClient(Worker):
         failed: Failed,
     ) -> None:
         super().__init__(end, equipment)
-        self._end: ClientEnd = end
         self._network = network
         self._handle = handle
         self._failed = failed
@@ -113,7 +127,7 @@ class SimClient(Worker):
         if self._task is None:
             loop = cast("SimLoop", asyncio.get_running_loop())
             self._task = LightTask(loop, node_name(self.id), self._rest)
-            self._until = self._task.until
+            self._waits = self._task
         self._task.start(self._run(envelope))
 
     def _hold(self, envelope: Envelope) -> None:

@@ -11,6 +11,8 @@ class Clocked:
         looks: takes note of what the method looks at.
     """
 
+    __slots__ = ("_calendar", "_looks")
+
     def __init__(self, calendar: Calendar, looks: set[str]) -> None:
         self._calendar = calendar
         self._looks = looks

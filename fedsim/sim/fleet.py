@@ -50,6 +50,7 @@ class Fleet:
         self._calendar = calendar
         self._log = log
         self._traffic = traffic
+        self._take_back = setup.algorithm.undelivered  # read once: it is an object for each time
         self._followers: dict[ClientId, Sequence[Lane]] = {}
         self._roster = roster = Roster.of(setup.fleet)
         self._kinds = kinds = roster.kinds
@@ -172,7 +173,7 @@ class Fleet:
             oracle=self._roster[client].oracle,
             state=setup.algorithm.memory(setup.initial),
             rng=setup.rng,
-            take_back=setup.algorithm.undelivered,
+            take_back=self._take_back,
             looks=looks,
         )
 

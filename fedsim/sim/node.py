@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
 from math import inf
 from typing import Any, cast
 
@@ -11,8 +10,8 @@ from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.peer import PeerEnd
 from fedsim.protocol.verdict import Verdict
 from fedsim.record.schema import Event
+from fedsim.sim.engine.alarms import Alarms
 from fedsim.sim.engine.calendar import DEADLINE
-from fedsim.sim.engine.light_task import alarm
 from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.network.peers import PeerNetwork
 from fedsim.sim.worker import Equipment, Worker
@@ -73,7 +72,7 @@ class SimNode(Worker):
     async def run(self, live: Live) -> None:
         """Run its coroutine."""
         self._loop = asyncio.get_running_loop()
-        self._until = partial(alarm, cast("SimLoop", self._loop))
+        self._waits = Alarms(cast("SimLoop", self._loop))
         await live(self)
 
     async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:

@@ -60,7 +60,7 @@ class Peers:
         end = PeerEnd(
             number,
             overlay.neighbours[number],
-            Packing(partial(setup.packer_up, number)),
+            Packing(setup.packer_up, number),
             beacons=setup.silence.beacon,
             deadline=min(setup.silence.closes_after, setup.participation.closes_after),
             header_bits=setup.header_bits,

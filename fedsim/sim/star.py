@@ -1,6 +1,5 @@
 """A star: one server, and the clients that answer it."""
 
-from functools import partial
 from typing import cast
 
 from fedsim.ports import ClientId, Message
@@ -63,6 +62,8 @@ class Star:
         self._method = cast("Method", setup.algorithm)
         self._main_task = MainTask(self._method, self.server, self.clients)
         self.run, self.stop = self._main_task.run, self._main_task.stop
+        # Read once: each time they are read of their objects makes another one.
+        self._handle, self._fail = self._method.handle, self._main_task.fail
 
     def _make_server(self, setup: Setup) -> SimServer:
         return SimServer(
@@ -93,13 +94,13 @@ class Star:
         setup = self._setup
         end = ClientEnd(
             number,
-            Packing(partial(setup.packer_up, number)),
+            Packing(setup.packer_up, number),
             beacons=setup.silence.beacon,
             header_bits=setup.header_bits,
             carriage=setup.carriage,
         )
         equipment = self._fleet.equipment(number, self._looks)
-        client = SimClient(end, self.network, equipment, self._method.handle, self._main_task.fail)
+        client = SimClient(end, self.network, equipment, self._handle, self._fail)
         if self._main_task.over:
             client.end()
         return client

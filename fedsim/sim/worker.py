@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import cached_property
 from math import inf, nan
 from typing import Any, Protocol
 
@@ -13,6 +12,7 @@ from fedsim.computing import Evaluator
 from fedsim.errors import Mistimed
 from fedsim.ports import Array, ClientId, Message, Oracle, Payload, Silence, Work
 from fedsim.protocol.envelope import BEACON
+from fedsim.protocol.packing import Packing
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
@@ -27,6 +27,14 @@ TakeBack = Callable[[Any, Any], None]
 """`Algorithm.undelivered`, a function of the client and its message."""
 
 
+class Waits(Protocol):
+    """Lets a worker wait."""
+
+    def until(self, when: float) -> Awaitable[None]:
+        """Wait until a time."""
+        ...
+
+
 class End(Protocol):
     """What a worker needs of its end of the protocol.
 
@@ -39,8 +47,8 @@ class End(Protocol):
     round: int
 
     @property
-    def pack(self) -> Callable[..., Payload]:
-        """See `fedsim.ports.Client.pack`."""
+    def packing(self) -> Packing:
+        """What packs its messages."""
         ...
 
     def take_back(self, message: Message) -> None:
@@ -84,16 +92,32 @@ class Worker(Clocked):
         id: its number.
         oracle: its loss.
         state: the algorithm's own.
-        pack: see `fedsim.ports.Client.pack`.
         processor: its own.
     """
+
+    __slots__ = (
+        "_end",
+        "_evaluator",
+        "_log",
+        "_make_rng",
+        "_rng",
+        "_slow",
+        "_speed",
+        "_supply",
+        "_take_back",
+        "_traffic",
+        "_waits",
+        "id",
+        "oracle",
+        "processor",
+        "state",
+    )
 
     def __init__(self, end: End, equipment: Equipment) -> None:
         super().__init__(equipment.calendar, equipment.looks)
         self.id = end.id
         self.oracle = equipment.oracle
         self.state = equipment.state
-        self.pack = end.pack
         self.processor = equipment.processor
         self._end = end
         self._make_rng = equipment.rng
@@ -104,22 +128,33 @@ class Worker(Clocked):
         self._evaluator = equipment.evaluator
         self._log = equipment.log
         self._traffic = equipment.traffic
-        self._until: Callable[[float], Awaitable[None]]  # set by who runs it
+        self._waits: Waits  # set by who runs it
+        self._rng: np.random.Generator | None = None  # of what it draws from first
+        self._slow: np.random.Generator | None = None
 
     @property
     def round(self) -> int:
         """The number of the round that it is in."""
         return self._end.round
 
-    @cached_property
+    @property
+    def pack(self) -> Callable[..., Payload]:
+        """See `fedsim.ports.Client.pack`."""
+        return self._end.packing.pack
+
+    @property
     def rng(self) -> np.random.Generator:
         """This client's own random stream; made when it is first drawn from."""
-        return self._make_rng("client", self.id)
+        if self._rng is None:
+            self._rng = self._make_rng("client", self.id)
+        return self._rng
 
-    @cached_property
+    @property
     def _slowdowns(self) -> np.random.Generator:
         """The stream of how much slower than nominal its tasks are."""
-        return self._make_rng("slowdown", self.id)
+        if self._slow is None:
+            self._slow = self._make_rng("slowdown", self.id)
+        return self._slow
 
     @property
     def battery(self) -> float | None:
@@ -149,7 +184,7 @@ class Worker(Clocked):
             begin, end = self.processor.reserve(now, seconds)
             if end > now:
                 try:
-                    await self._until(end)
+                    await self._waits.until(end)
                 except asyncio.CancelledError:
                     self._evaluator.withdraw(ticket)
                     self.processor.release(self._calendar.now, begin, end)

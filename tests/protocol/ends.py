@@ -135,7 +135,7 @@ class Client:
         return self.end.round
 
     def pack(self, vector: Array, structure: Structure = DENSE, field: str = "") -> Payload:
-        return self.end.pack(vector, structure, field)
+        return self.end.packing.pack(vector, structure, field)
 
     async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
         for number in range(1, work.pieces + 1):

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import Deadlock
-from fedsim.sim.engine.light_task import LightTask, alarm
+from fedsim.sim.engine.alarms import alarm
+from fedsim.sim.engine.light_task import LightTask
 from fedsim.sim.engine.loop import SimLoop, simulate
 
 Until = Callable[[float], Awaitable[None]]

@@ -12,7 +12,7 @@ from fedsim.blocks.listed import KindFirst
 from fedsim.blocks.quantities import UNLIMITED, Bytes, JoulesPerBit, Seconds, Watts
 from fedsim.blocks.spec import Spec
 from fedsim.physics.packet_loss import AnyPacketLoss
-from fedsim.physics.packets import NONE, Framing
+from fedsim.physics.packets import NONE, Framing, framing
 from fedsim.physics.radios.rates import Rates
 from fedsim.physics.radios.traces import Trace
 from fedsim.physics.signals import Signal
@@ -124,7 +124,7 @@ class PacketRadio(RadioLaw):
     @property
     def packaging(self) -> Framing:
         """How a message is cut into packets, and what that adds."""
-        return Framing(int(self.framing), int(self.packet))
+        return framing(int(self.framing), int(self.packet))
 
     @model_validator(mode="after")
     def _packets_carry_something(self) -> Self:

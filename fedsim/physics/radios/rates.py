@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 from typing import NamedTuple, Protocol
 
@@ -111,6 +112,12 @@ class Steady:
         return self._terms
 
 
+@lru_cache
+def steady(cap: float) -> Steady:
+    """Return what has a cap for all messages, for all radios of that cap."""
+    return Steady(cap)
+
+
 @dataclass(frozen=True, slots=True)
 class Constant(RateLaw):
     """The same rate at all times.
@@ -137,7 +144,7 @@ class Constant(RateLaw):
 
     def carrier(self, rng: Callable[[], np.random.Generator]) -> Steady:  # noqa: ARG002
         """Return a carrier of this rate."""
-        return Steady(self.rate)
+        return steady(self.rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +173,7 @@ class Traced(RateLaw):
 
     def carrier(self, rng: Callable[[], np.random.Generator]) -> Steady:  # noqa: ARG002
         """Return a carrier on which nothing but the trace holds a message up."""
-        return Steady(self.peak)
+        return steady(self.peak)
 
 
 class Scaled:

@@ -9,14 +9,20 @@ that the calendar ends.
 import asyncio
 from asyncio.tasks import _enter_task, _leave_task, current_task
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import copy_context
-from types import coroutine
+from contextvars import Context
 from typing import Any
 
-from fedsim.sim.engine.loop import Handle, SimLoop
+from fedsim.sim.engine.alarms import alarm
+from fedsim.sim.engine.loop import SimLoop
 
 Ended = Callable[[BaseException | None], None]
 """Told that a coroutine has ended, and what it has raised, if anything; a cancellation, too."""
+
+
+_SLEEP = object()
+"""What a task is told of who waits for nothing but a time."""
+
+_ASLEEP = (_SLEEP,)
 
 
 class LightTask:
@@ -31,51 +37,53 @@ class LightTask:
     __slots__ = (
         "__weakref__",
         "_asleep",
-        "_cancelled",
+        "_broken",
         "_cancels",
+        "_context",
         "_coroutine",
         "_ended",
         "_loop",
         "_name",
-        "_run",
         "_serial",
         "_sleeps",
-        "_turn",
         "_waits_for",
     )
+
+    _cancelled = False  # as the loop asks of what is ready: a turn is always taken
 
     def __init__(self, loop: SimLoop, name: str, ended: Ended) -> None:
         self._loop = loop
         self._name = name
         self._ended = ended
         self._serial = loop.enlist(self)
-        self._run = copy_context().run
-        self._turn = Handle(self._step)
+        self._context: Context | None = None  # of its own, once it has set anything
         self._coroutine: Coroutine[Any, Any, None] | None = None
         self._waits_for: asyncio.Future[Any] | None = None
         self._asleep = False  # until a time, and nothing else can wake it up
         self._sleeps = 0  # counts these: a time that it waits for no longer is stale
         self._cancels = 0
-        self._cancelled = False  # while it waited for nothing
+        self._broken = False  # cancelled while it waited for nothing
 
     # -- what its owner does -----------------------------------------------------------
 
     def start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine from the next turn of the loop on; the last one has ended."""
         self._coroutine = coroutine
-        self._cancels, self._cancelled = 0, False
-        self._loop.enqueue(self._turn)
+        self._cancels, self._broken = 0, False
+        self._loop.enqueue(self)
 
-    @coroutine
-    def until(self, when: float) -> Generator[object, None, None]:
+    def until(self, when: float) -> "Sleep":
         """Wait until the time `when`, in what it runs or in a task of that."""
+        return Sleep(self, when)
+
+    def sleep(self, when: float) -> Generator[Any, None, None]:
+        """Return what is yielded to whatever runs who waits until then."""
         running: object = current_task(self._loop)
         if running is not self:
-            yield from alarm(self._loop, when)
-            return
+            return alarm(self._loop, when).__await__()
         self._sleeps += 1
         self._loop.calendar.call(when, self._resume, self._sleeps)
-        yield self
+        return iter(_ASLEEP)  # type: ignore[return-value]  # all that an await takes
 
     def _resume(self, sleep: int) -> None:
         if self._asleep and self._sleeps == sleep:
@@ -99,7 +107,7 @@ class LightTask:
         """Take one request to cancel back; return how many are left."""
         self._cancels = max(self._cancels - 1, 0)
         if not self._cancels:
-            self._cancelled = False
+            self._broken = False
         return self._cancels
 
     def done(self) -> bool:
@@ -126,6 +134,10 @@ class LightTask:
 
     # -- how it goes on ----------------------------------------------------------------
 
+    def __call__(self) -> None:
+        """Take the turn that it is ready for."""
+        self._step()
+
     def _step(self, wrong: RuntimeError | None = None) -> None:
         """Run on to where it waits next, or to its end."""
         coroutine = self._coroutine
@@ -133,17 +145,16 @@ class LightTask:
             return
         error: BaseException | None = wrong
         self._waits_for, self._asleep = None, False
-        if self._cancelled:
-            self._cancelled, error = False, asyncio.CancelledError()
+        if self._broken:
+            self._broken, error = False, asyncio.CancelledError()
         failure: BaseException | None = None
-        _enter_task(self._loop, self)  # type: ignore[arg-type]  # it does what a task does
+        loop, context = self._loop, self._context or self._loop.spare
+        _enter_task(loop, self)  # type: ignore[arg-type]  # it does what a task does
         try:
-            if error is None:
-                awaited = self._run(coroutine.send, None)
-            else:
-                awaited = self._run(coroutine.throw, error)
+            go_on: Any = coroutine.send if error is None else coroutine.throw
+            awaited = context.run(go_on, error)
         except StopIteration:
-            if self._cancelled:  # at the very end of it
+            if self._broken:  # at the very end of it
                 failure = asyncio.CancelledError()
         except (KeyboardInterrupt, SystemExit):
             self._coroutine = None
@@ -151,22 +162,24 @@ class LightTask:
         except BaseException as raised:  # noqa: BLE001 - whoever owns the task is told
             failure = raised
         else:
-            if awaited is self and not self._cancelled:
+            if awaited is _SLEEP and not self._broken:
                 self._asleep = True
             else:
                 self._wait(awaited)
             return
         finally:
-            _leave_task(self._loop, self)  # type: ignore[arg-type]
+            _leave_task(loop, self)  # type: ignore[arg-type]
+            if context is loop.spare and context != loop.common:
+                self._context, loop.spare = context, loop.common.copy()
         self._coroutine = None
         self._ended(failure)
 
     def _wait(self, awaited: Any) -> None:  # noqa: ANN401 - whatever a coroutine yields
         """Take note of what the coroutine waits for."""
-        if awaited is self:
+        if awaited is _SLEEP:
             self._asleep = True
         elif awaited is None:  # a turn of the loop, as `asyncio.sleep(0)` asks for
-            self._loop.enqueue(self._turn)
+            self._loop.enqueue(self)
             return
         elif getattr(awaited, "_asyncio_future_blocking", False):
             awaited._asyncio_future_blocking = False
@@ -176,8 +189,8 @@ class LightTask:
             text = f"{self._name} awaits {awaited!r}, which is nothing that asyncio waits for"
             self._loop.call_soon(self._step, RuntimeError(text))
             return
-        if self._cancelled:
-            self._cancelled = False
+        if self._broken:
+            self._broken = False
             self._break_off(None)
 
     def _wake(self, awaited: "asyncio.Future[Any]") -> None:
@@ -188,20 +201,25 @@ class LightTask:
     def _break_off(self, msg: object) -> None:
         """Let the coroutine be cancelled at its next step, which is the next turn if it waits."""
         if self._waits_for is None or not self._waits_for.cancel(msg):
-            self._cancelled = True
+            self._broken = True
         if self._asleep:
             self._asleep = False
-            self._loop.enqueue(self._turn)
+            self._loop.enqueue(self)
 
 
-def alarm(loop: SimLoop, when: float) -> "asyncio.Future[None]":
-    """Return what is done at the time `when`, for who waits in a task of asyncio."""
-    future: asyncio.Future[None] = asyncio.Future(loop=loop)
-    loop.calendar.call(when, _ring, future)
-    return future
+class Sleep:
+    """What is awaited by who waits until a time.
 
+    Args:
+        task: that waits, or in a task of which somebody waits.
+        when: until then.
+    """
 
-def _ring(future: "asyncio.Future[None]") -> None:
-    """Wake up who waits for a time, unless it was cancelled meanwhile."""
-    if not future.done():
-        future.set_result(None)
+    __slots__ = ("_task", "_when")
+
+    def __init__(self, task: LightTask, when: float) -> None:
+        self._task = task
+        self._when = when
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._task.sleep(self._when)

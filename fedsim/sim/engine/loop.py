@@ -22,7 +22,7 @@ from contextvars import Context, copy_context
 from functools import partial
 from itertools import count
 from types import MethodType
-from typing import Any, Never, TypeVar, TypeVarTuple, Unpack
+from typing import Any, Never, Protocol, TypeVar, TypeVarTuple, Unpack
 
 from simpy.core import EmptySchedule
 
@@ -58,6 +58,16 @@ class Handle(partial[object]):
         return self._cancelled
 
 
+class Ready(Protocol):
+    """What is ready to run."""
+
+    _cancelled: bool
+
+    def __call__(self) -> object:
+        """Run."""
+        ...
+
+
 class SimTask(asyncio.Task[T]):
     """A task that hashes by its number in its loop, not by its address."""
 
@@ -83,10 +93,12 @@ class SimLoop(asyncio.BaseEventLoop):
         calendar: its clock, and what is to come.
         enqueue: lets a handle run after what is ready now, whether it has run before or not;
             the least that `call_soon` does.
+        common: the context that light tasks begin with.
+        spare: the same, for those that run in it and set nothing in it.
     """
 
     # What BaseEventLoop keeps, and its stubs leave out.
-    _ready: deque[Handle]
+    _ready: deque["Ready"]
     _stopping: bool
     _thread_id: int | None
     _check_closed: Callable[[], None]
@@ -98,6 +110,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self._serials = count(1)
         self._light: list[Waiting] = []
         self.enqueue = self._ready.append
+        self.common = copy_context()
+        self.spare = self.common.copy()
 
     def time(self) -> float:
         """Return the simulated time in seconds."""

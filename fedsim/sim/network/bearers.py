@@ -1,6 +1,7 @@
 """Bearers: what carries the bits of one lane's messages, chosen once for each lane."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeVar, overload
 
 from fedsim.physics.radios import RateLaw
@@ -15,7 +16,7 @@ from fedsim.sim.network.pipes import Link, Path
 from fedsim.sim.network.planning import LinkPlan, Way, ways
 from fedsim.sim.network.shared import Changed
 from fedsim.sim.network.timed import OpenBearer, TracedBearer, Transfer, WatchedBearer
-from fedsim.sim.on_demand import OnDemand, Runs
+from fedsim.sim.on_demand import Runs
 
 T = TypeVar("T")
 
@@ -59,6 +60,7 @@ class Bearer(Protocol):
         ...
 
 
+@lru_cache
 def delay(latency: float, sharing: Sharing = "fluid") -> float:
     """Return how long a message takes before its bits contend for links, s.
 
@@ -170,7 +172,7 @@ def _told(lane: Way, changed: RateChanged | None) -> Changed | None:
 
 
 class Bearers(Sequence[Bearer]):
-    """The bearers of one direction by client, each chosen when it is first asked for."""
+    """The bearers of one direction by client, each chosen when it is asked for."""
 
     def __init__(
         self,
@@ -183,7 +185,6 @@ class Bearers(Sequence[Bearer]):
         self._chooser = chooser
         self._changed = changed
         self._own = own
-        self._made = OnDemand(self._bearer)
 
     def _bearer(self, client: ClientId) -> Bearer:
         way = self._ways[client]._replace(client=client)
@@ -201,7 +202,7 @@ class Bearers(Sequence[Bearer]):
     def __getitem__(self, index: int | slice) -> Bearer | Sequence[Bearer]:
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
-        return self._made[index]
+        return self._bearer(index)
 
 
 class _Chooser:
@@ -218,7 +219,8 @@ class _Chooser:
         self._fluid = fluid
         self._links = topology.links
         self._plan = LinkPlan(topology, lanes)
-        self._fair: dict[int, FairLink] = {}
+        self._plain = OpenBearer(calendar)  # for all who need no more
+        self._fair: dict[int, FairBearer] = {}
         self._fluid_links: dict[int, Link] = {}
 
     def bearer(self, lane: Way, changed: Changed | None) -> Bearer:
@@ -227,21 +229,21 @@ class _Chooser:
         if not kept:
             return self._open(lane, changed)
         if self._plan.simple(lane):
-            return FairBearer(self._fair_link(kept[0]))
+            return self._fair_bearer(kept[0])
         path = self._fluid.path([self._fluid_link(link) for link in kept])
         return FluidBearer(self._fluid, path, changed, lane.rate.signal)
 
     def _open(self, lane: Way, changed: Changed | None) -> Bearer:
         if (signal := lane.rate.signal) is None:
-            return OpenBearer(self._calendar)
+            return self._plain
         if changed is None:
             return TracedBearer(self._calendar, signal)
         return WatchedBearer(self._fluid, signal, changed)
 
-    def _fair_link(self, number: int) -> FairLink:
+    def _fair_bearer(self, number: int) -> FairBearer:
         if number not in self._fair:
             capacity = self._links[number].capacity.peak  # it does not vary
-            self._fair[number] = FairLink(self._calendar, capacity)
+            self._fair[number] = FairBearer(FairLink(self._calendar, capacity))
         return self._fair[number]
 
     def _fluid_link(self, number: int) -> Link:

@@ -112,7 +112,7 @@ class CellularRadio(Radio):
 
     def begin(self, up: bool, rate: float, share: float = 1.0) -> None:  # noqa: FBT001
         """Let bits flow in one direction from now on; the wait for them is over."""
-        if not any(self._flowing):
+        if not self._flowing:
             self._log_state(Event.TAIL, self._at)
             if self._state is State.CONNECTED:  # a promotion that ends just now is not metered yet
                 self._book()
@@ -120,9 +120,9 @@ class CellularRadio(Radio):
 
     def rest(self, up: bool) -> None:  # noqa: FBT001
         """Take note that one direction has nothing under way: perhaps the tail begins."""
-        flowed = any(self._flowing)
+        flowed = self._flowing
         super().rest(up)
-        if self._state is State.CONNECTED and not any(self._flowing):
+        if self._state is State.CONNECTED and not self._flowing:
             if flowed:
                 self._connect()
             elif not self._armed:  # it waited for bits that will not come: the tail goes on
@@ -134,7 +134,7 @@ class CellularRadio(Radio):
         """Go idle now."""
         if self._state is State.PROMOTING:
             self._log_state(Event.PROMOTION, self._at - self._states.promotion_time)
-        elif self._state is State.CONNECTED and not any(self._flowing):
+        elif self._state is State.CONNECTED and not self._flowing:
             self._log_state(Event.TAIL, self._at)
         self._state = State.IDLE
         self._armed = False
@@ -170,4 +170,4 @@ class CellularRadio(Radio):
     @property
     def power(self) -> float:
         """What it draws now beyond idle power, W."""
-        return super().power if any(self._flowing) else self._state_power
+        return super().power if self._flowing else self._state_power

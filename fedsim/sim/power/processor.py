@@ -32,9 +32,10 @@ class Processor:
         self.device = device
         self._extra = device.working() - device.idle
         self._free_at = 0.0
-        self._gaps: dict[float, float] = {}  # given back though others queue: their ends, begins
+        # Given back though others queue, if anything ever was: their ends, begins.
+        self._gaps: dict[float, float] | None = None
         self._running: Span | None = None  # what follows is for the battery only
-        self._dropped: list[Span] = []  # given back before they began
+        self._dropped: list[Span] | None = None  # given back before they began, alike
         self._calendar = calendar
         self._supply = supply
         self.joules = 0.0
@@ -69,20 +70,20 @@ class Processor:
 
         Once they are gone, too, the time is free.
         """
-        self._gaps[end] = begin
-        while self._free_at in self._gaps:
-            self._free_at = self._gaps.pop(self._free_at)
+        gaps = self._gaps or {}
+        gaps[end] = begin
+        while self._free_at in gaps:
+            self._free_at = gaps.pop(self._free_at)
         self._free_at = max(self._free_at, now)
-        if self._free_at == now:
-            self._gaps.clear()
+        self._gaps = gaps if gaps and self._free_at > now else None
         if self._running == (begin, end):
             self._end((begin, end))
         elif now < begin < end and self._supply is not None:
-            self._dropped.append((begin, end))
+            self._dropped = [*(self._dropped or ()), (begin, end)]
 
     def _begin(self, span: Span) -> None:
         """Tell the battery, if any, that a piece of work begins."""
-        if span in self._dropped:
+        if self._dropped and span in self._dropped:
             self._dropped.remove(span)
         elif self._supply is not None:
             self._running = span

@@ -1,9 +1,30 @@
 """Radios: what their two directions spend, metered."""
 
+from functools import lru_cache
 from math import inf
 
 from fedsim.physics.radios import RadioLaw
 from fedsim.sim.power.supply import Part, Supply
+
+Pair = tuple[float, float]
+"""What is said of the bits that flow down, and of those that flow up."""
+
+_BITS = 1, 2
+_WHOLE: Pair = (1.0, 1.0)
+_NOTHING: Pair = (0.0, 0.0)
+
+
+@lru_cache
+def _both(down: float, up: float) -> Pair:
+    """Return a pair, one for all radios of which it is true."""
+    return down, up
+
+
+def _with(pair: Pair, up: bool, value: float) -> Pair:  # noqa: FBT001
+    """Return a pair in which one of the two has a value: the same pair where it has it."""
+    if pair[up] == value:
+        return pair
+    return (pair[0], value) if up else (value, pair[1])
 
 
 class Radio:
@@ -47,12 +68,12 @@ class Radio:
         self.joules = 0.0
         draw = law.draw
         self._base = draw.base
-        self._energy = draw.energy_down, draw.energy_up
-        self._watts = draw.receive, draw.send
+        self._energy = _both(draw.energy_down, draw.energy_up)
+        self._watts = _both(draw.receive, draw.send)
         self._by_state = draw.receive > 0 or draw.send > 0
-        self._shares = [1.0, 1.0]
-        self._rates = [0.0, 0.0]
-        self._flowing = [False, False]
+        self._shares = _WHOLE
+        self._rates = _NOTHING
+        self._flowing = 0  # a bit for what flows down, and one for what flows up
         self._paid_until = 0.0
 
     def wake(self, now: float, round_number: int) -> float:  # noqa: ARG002 - for subclasses
@@ -67,15 +88,17 @@ class Radio:
             rate: bit/s, until `change` says another.
             share: of the time in which it is on the air.
         """
-        self._flowing[up] = True
-        self._shares[up] = share
-        self._rates[up] = rate if rate < inf else 0.0  # what takes no time has no power
-        self.feed()
+        self._flowing |= _BITS[up]
+        self._shares = _with(self._shares, up, share)
+        if self.supply is not None:  # else nobody asks for the power
+            # What takes no time has no power.
+            self._rates = _with(self._rates, up, rate if rate < inf else 0.0)
+            self.feed()
 
     def change(self, up: bool, rate: float) -> None:  # noqa: FBT001
         """Take note that bits flow at another rate from now on."""
-        if self._rates[up] != rate:
-            self._rates[up] = rate
+        if self.supply is not None and self._rates[up] != rate:
+            self._rates = _with(self._rates, up, rate)
             self.feed()
 
     def end(self, now: float, bits: float, up: bool) -> float:  # noqa: FBT001 - once a message
@@ -99,11 +122,11 @@ class Radio:
 
     def rest(self, up: bool) -> None:  # noqa: FBT001
         """Take note that one direction has nothing under way any more."""
-        flowed = any(self._flowing)
+        flowed = self._flowing
         self.began[up] = inf
-        self._flowing[up] = False
+        self._flowing &= ~_BITS[up]
         self.feed()
-        if flowed and not any(self._flowing):
+        if flowed and not self._flowing:
             self._book()
 
     def off(self) -> None:
@@ -114,9 +137,9 @@ class Radio:
     @property
     def power(self) -> float:
         """What it draws now beyond idle power, W."""
-        watts = self._base if any(self._flowing) else 0.0
-        for up, flows in enumerate(self._flowing):
-            if flows:
+        watts = self._base if self._flowing else 0.0
+        for up, bit in enumerate(_BITS):
+            if self._flowing & bit:
                 watts += self._watts[up] * self._shares[up] + self._energy[up] * self._rates[up]
         return watts
 

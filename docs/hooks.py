@@ -1,141 +1,22 @@
-"""A hook of MkDocs: what the pages say of the code is written from the code.
+"""A hook of MkDocs: pages are written so that they read well in a repository, too.
 
-A line `<!-- generated: name -->` in a page gives way to what the function of that name in
-`GENERATED` returns, as Markdown.
+There an anchor is a tag in front of its heading, and links in tables lead to files.
 """
 
-import ast
-import inspect
 import re
-import sys
-from collections.abc import Callable, Mapping
+from posixpath import dirname, join, relpath
+from typing import Any
 
-from blocks import (
-    ELSEWHERE,
-    Reference,
-    Schema,
-    box,
-    code,
-    heading,
-    inline,
-    kind_of,
-    prose,
-    slug,
-    table,
-)
-from picture import house
-from rich.text import Text
-
-from fedsim.algorithms import ALGORITHMS, Algorithm
-from fedsim.cli import describe
-from fedsim.record import schema as log_schema
-from fedsim.scenario import schema
-from fedsim.wire import COMPRESSORS
-
-_PLACEHOLDER = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
+_ANCHOR = re.compile(r'^<a id="([^"]+)"></a>\n+(#+ .*)$', re.MULTILINE)
+_LINK = re.compile(r'href="([\w/.-]+)\.md(#[^"]*)?"')
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
-    """Return a page with its placeholders filled in; called by MkDocs for every page."""
-    return _PLACEHOLDER.sub(lambda found: GENERATED[found[1]](), markdown)
+def on_page_markdown(markdown: str, page: Any, **_: object) -> str:  # noqa: ANN401 - MkDocs' own
+    """Give headings their anchors, and links in HTML the addresses of pages."""
+    source, address = page.file.src_uri, page.url
 
+    def led(found: re.Match[str]) -> str:
+        target = join(dirname(source), found[1])
+        return f'href="{relpath(target, address or ".")}/{found[2] or ""}"'
 
-def _scenario() -> str:
-    """Return the reference of a scenario: its keys, then every block."""
-    document = schema()
-    reference = Reference(document["$defs"])
-    parts = ["## The keys of a file { #keys }", reference.keys(document)]
-    for key, part in document["properties"].items():
-        sections = [] if key in ELSEWHERE else list(reference.section(key, part, 3))
-        if sections:
-            parts += [f"## {key} {{ #{key} }}", *sections]
-    return "\n\n".join(parts)
-
-
-def _by_kind(part: Schema, reference: Reference) -> dict[str, Schema]:
-    return {kind_of(block): block for block in reference.blocks(part)}
-
-
-def _algorithms() -> str:
-    """Return every family: the box of its module, then its kinds with their parameters."""
-    document = schema()
-    reference = Reference(document["$defs"])
-    blocks = _by_kind(document["properties"]["algorithm"], reference)
-    parts: list[str] = []
-    modules = list(dict.fromkeys(model.__module__ for model in ALGORITHMS))
-    for module in modules:
-        models = [model for model in ALGORITHMS if model.__module__ == module]
-        head, _, said = (sys.modules[module].__doc__ or "").strip().partition("\n")
-        parts += [f"## {head.rstrip('.')}", box(said)]
-        parts.append(f"<p>The code: {code(module.replace('.', '/') + '.py')}</p>")
-        for model in models:
-            kind = str(model.model_fields["kind"].default)
-            parts += [heading(3, kind, kind), prose(model.__doc__ or ""), _facts(model)]
-            parts.append(reference.keys(blocks[kind]))
-            for key, part in blocks[kind]["properties"].items():
-                parts += reference.section(f"{kind}.{key}", part, 4)
-    return "\n\n".join(parts)
-
-
-def _facts(model: type[Algorithm]) -> str:
-    """Return what a method minimises, and its source."""
-    what = {"sum": "the sum of the clients' losses", "mean": "their weighted mean"}
-    return f"<p>Minimises {what[model.objective]}. Source: {inline(model.source)}</p>"
-
-
-def _compressors() -> str:
-    """Return every compressor with its law, its source and its parameters."""
-    document = schema()
-    reference = Reference(document["$defs"])
-    part = document["$defs"]["Compression"]["properties"]["compressor"]
-    blocks = _by_kind(part, reference)
-    parts = []
-    for model in COMPRESSORS:
-        kind = str(model.model_fields["kind"].default)
-        parts += [heading(2, kind, kind), prose(model.__doc__ or "")]
-        parts.append(f"<p>{inline(model.law)}. Source: {inline(model.source)}</p>")
-        parts.append(reference.keys(blocks[kind]))
-    return "\n\n".join(parts)
-
-
-def _models() -> str:
-    """Return what `fedsim list` shows, but for what has a page of its own."""
-    parts = []
-    for title, listed in describe.listings():
-        if title not in ("algorithms", "compressors"):
-            columns = [
-                [Text.from_markup(str(cell)).plain for cell in one.cells] for one in listed.columns
-            ]
-            rows = [(code(name), *map(inline, rest)) for name, *rest in zip(*columns, strict=True)]
-            heads = [str(column.header) for column in listed.columns]
-            parts += [f"## {title.capitalize()} {{ #{slug(title)} }}", table(heads, rows)]
-    return "\n\n".join(parts)
-
-
-def _columns() -> str:
-    """Return the docstring of the log's schema: what a row is, and the table of columns."""
-    return (log_schema.__doc__ or "").partition("\n")[2].strip()
-
-
-def _events() -> str:
-    """Return the events with what the source says of each."""
-    (body,) = (
-        node.body
-        for node in ast.parse(inspect.getsource(log_schema)).body
-        if isinstance(node, ast.ClassDef) and node.name == "Event"
-    )
-    said = [node.value.value for node in body if isinstance(node, ast.Expr)][1:]
-    rows = zip(log_schema.EVENT_NAMES, said, strict=True)
-    return table(("event", "meaning"), [(code(name), inline(text)) for name, text in rows])
-
-
-GENERATED: Mapping[str, Callable[[], str]] = {
-    "scenario": _scenario,
-    "algorithms": _algorithms,
-    "compressors": _compressors,
-    "models": _models,
-    "columns": _columns,
-    "events": _events,
-    "house": house,
-}
-"""What a page can ask for."""
+    return _LINK.sub(led, _ANCHOR.sub(r"\2 { #\1 }", markdown))

@@ -62,7 +62,7 @@ def test_an_init_hands_names_on() -> None:
 
 
 def picture() -> ModuleType:
-    spec = spec_from_file_location("picture", ROOT / "docs/picture.py")
+    spec = spec_from_file_location("picture", ROOT / "docs/making/picture.py")
     assert spec
     assert spec.loader
     module = module_from_spec(spec)

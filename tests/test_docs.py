@@ -55,9 +55,31 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def codes(site: Path, page: str) -> set[str]:
-    """Return what stands as code on a built page, heading by heading and cell by cell."""
-    text = (site / page / "index.html").read_text(encoding="utf-8")
-    return {unescape(code) for code in re.findall(r"<code>([^<]*)</code>", text)}
+    """Return what stands as code on a built page and those below it, heading by heading."""
+    texts = [each.read_text(encoding="utf-8") for each in (site / page).rglob("index.html")]
+    return {unescape(code) for text in texts for code in re.findall(r"<code>([^<]*)</code>", text)}
+
+
+def test_what_is_generated_is_up_to_date() -> None:
+    command = [sys.executable, str(DOCS / "write.py"), "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_links_within_tables_lead_to_places_of_the_site(site: Path) -> None:
+    """They are HTML, which MkDocs does not look into."""
+    found = 0
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        for target in re.findall(r"<td>[^\n]*?<a href=\"?([^\s\">]+)", text):
+            if "//" in target:
+                continue
+            place, _, anchor = target.partition("#")
+            led = (page.parent / place / "index.html") if place else page
+            assert led.exists(), f"{page}: {target}"
+            assert not anchor or f'id="{anchor}"' in led.read_text(encoding="utf-8"), target
+            found += 1
+    assert found > len(schema()["properties"]) // 2
 
 
 def test_every_kind_and_every_preset_has_its_place(site: Path) -> None:

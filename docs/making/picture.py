@@ -1,6 +1,6 @@
 """The picture of the house: its packages, each above all that it imports, and the way of the data.
 
-`house()` returns it as SVG, in the colours of the page; a test holds the rows against the layers
+`house()` returns it as SVG, for a light or a dark page; a test holds the rows against the layers
 in pyproject.toml, and the boxes against the folders of fedsim.
 """
 
@@ -56,6 +56,7 @@ WAY = (
 
 _STEP, _HEIGHT, _SCALE = 62, 46, 9.4
 _STYLE = (
+    ".house{color:#222}@media(prefers-color-scheme:dark){.house{color:#ddd}}"
     ".house rect{fill:none;stroke:currentColor;stroke-opacity:.45}"
     ".house text{fill:currentColor;text-anchor:middle}"
     ".house .name{font:600 15px monospace}.house .what{font:12px sans-serif;opacity:.8}"
@@ -64,7 +65,7 @@ _STYLE = (
 
 
 def house() -> str:
-    """Return the picture, as a block of HTML."""
+    """Return the picture, a file of SVG."""
     boxes = "".join(_box(name, box) for name, box in PACKAGES.items())
     arrows = "".join(f'<path marker-end="url(#tip)" d="{_drawn(way)}"/>' for way in WAY)
     tip = (
@@ -73,11 +74,10 @@ def house() -> str:
     )
     width, height = 100 * _SCALE + 4, max(box.row for box in PACKAGES.values()) * _STEP + _HEIGHT
     return (
-        '<figure style="width:100%"><svg class="house" role="img" width="100%"'
-        f' viewBox="-2 -2 {width:g} {height + 4}">'
+        '<svg xmlns="http://www.w3.org/2000/svg" class="house" role="img"'
+        f' viewBox="-2 -2 {width:g} {height + 4}" width="{width:g}" height="{height + 4}">'
         f"<title>The packages of fedsim</title><style>{_STYLE}</style>"
-        f"<defs>{tip}</defs>{boxes}{arrows}</svg><figcaption>A package imports only what stands"
-        " below it. Arrows: the way of the data.</figcaption></figure>"
+        f"<defs>{tip}</defs>{boxes}{arrows}</svg>\n"
     )
 
 

@@ -73,9 +73,14 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
+def anchored(level: int, title: str, anchor: str) -> str:
+    """Return a heading with its anchor."""
+    return f'<a id="{anchor}"></a>\n\n{"#" * level} {title}'
+
+
 def heading(level: int, title: str, anchor: str) -> str:
     """Return a heading that is code, with its anchor."""
-    return f"{'#' * level} `{title}` {{ #{anchor} }}"
+    return anchored(level, f"`{title}`", anchor)
 
 
 class Reference:
@@ -84,11 +89,13 @@ class Reference:
     Attributes:
         definitions: what the schema's references name.
         places: a block's title -> where it has been described.
+        elsewhere: a key -> the page that describes its blocks, and the place there.
     """
 
     def __init__(self, definitions: Schema) -> None:
         self.definitions = definitions
         self.places: dict[str, str] = {}
+        self.elsewhere: dict[str, str] = {}
 
     def resolved(self, part: Schema) -> Schema:
         """Return what a reference stands for, under the description that stands beside it."""
@@ -145,7 +152,7 @@ class Reference:
         required = block.get("required", ())
         rows = [
             (
-                code(key),
+                self._linked(key),
                 self.values(part),
                 "required" if key in required else code(_as_written(part.get("default"))),
                 inline(self.resolved(part).get("description", "").split("\n")[0]),
@@ -156,6 +163,11 @@ class Reference:
         if not rows:
             return "<p>It has no parameters.</p>"
         return table(("key", "value", "default", "meaning"), rows)
+
+    def _linked(self, key: str) -> str:
+        """Return a key, with a link where its blocks have a page."""
+        page = self.elsewhere.get(key)
+        return f'<a href="{page}">{code(key)}</a>' if page else code(key)
 
     def section(self, path: str, part: Schema, level: int) -> Iterator[str]:
         """Yield the description of every block at a path, and of the blocks within."""

@@ -1,0 +1,178 @@
+"""What the pages say of the code, written from the code.
+
+In a page stands between two comments what `GENERATED` has under the name of the first one:
+
+    <!-- generated: name -->
+    ...
+    <!-- generated until here -->
+
+`python docs/write.py` brings all pages up to date.
+"""
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from making.blocks import (
+    Reference,
+    Schema,
+    anchored,
+    box,
+    code,
+    heading,
+    inline,
+    kind_of,
+    prose,
+    slug,
+    table,
+)
+from making.said import command_line, failures, python
+from rich.text import Text
+
+from fedsim.algorithms import ALGORITHMS, Algorithm
+from fedsim.cli import describe
+from fedsim.record import schema as log_schema
+from fedsim.scenario import schema
+from fedsim.wire import COMPRESSORS
+
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "problem": ("problem",),
+    "wire": ("wire",),
+    "fleet": ("fleet",),
+    "network": ("network",),
+    "rounds": ("participation", "silence", "stop"),
+    "observing": ("measures", "observe", "models"),
+}
+"""The pages on the blocks of a scenario, under docs/scenario, and the keys that each is on."""
+
+_GENERATED = re.compile(
+    r"^<!-- generated: ([\w-]+) -->\n.*?^<!-- generated until here -->$", re.MULTILINE | re.DOTALL
+)
+
+
+def written(page: str) -> str:
+    """Return a page with all that is generated as it is now."""
+    return _GENERATED.sub(
+        lambda found: (
+            f"<!-- generated: {found[1]} -->\n\n{GENERATED[found[1]]()}\n\n"
+            "<!-- generated until here -->"
+        ),
+        page,
+    )
+
+
+def _keys() -> str:
+    """Return the keys of a file, each with a link to the page on its block."""
+    document = schema()
+    reference = Reference(document["$defs"])
+    homes = {key: page for page, keys in PARTS.items() for key in keys}
+    for key, page in homes.items():
+        reference.elsewhere[key] = f"scenario/{page}.md#{key}"
+    reference.elsewhere["algorithm"] = "algorithms.md"
+    return reference.keys(document)
+
+
+def _block(page: str) -> str:
+    """Return the blocks of a page under docs/scenario."""
+    document = schema()
+    reference = Reference(document["$defs"])
+    parts = []
+    for key in PARTS[page]:
+        sections = list(reference.section(key, document["properties"][key], 3))
+        parts += [anchored(2, f"`{key}`", key), *sections]
+    return "\n\n".join(parts)
+
+
+def _by_kind(part: Schema, reference: Reference) -> dict[str, Schema]:
+    return {kind_of(block): block for block in reference.blocks(part)}
+
+
+def _algorithms() -> str:
+    """Return every family: the box of its module, then its kinds with their parameters."""
+    document = schema()
+    reference = Reference(document["$defs"])
+    blocks = _by_kind(document["properties"]["algorithm"], reference)
+    parts: list[str] = []
+    modules = list(dict.fromkeys(model.__module__ for model in ALGORITHMS))
+    for module in modules:
+        models = [model for model in ALGORITHMS if model.__module__ == module]
+        head, _, said = (sys.modules[module].__doc__ or "").strip().partition("\n")
+        parts += [f"## {head.rstrip('.')}", box(said)]
+        parts.append(f"<p>The code: {code(module.replace('.', '/') + '.py')}</p>")
+        for model in models:
+            kind = str(model.model_fields["kind"].default)
+            parts += [heading(3, kind, kind), prose(model.__doc__ or ""), _facts(model)]
+            parts.append(reference.keys(blocks[kind]))
+            for key, part in blocks[kind]["properties"].items():
+                parts += reference.section(f"{kind}.{key}", part, 4)
+    return "\n\n".join(parts)
+
+
+def _facts(model: type[Algorithm]) -> str:
+    """Return what a method minimises, and its source."""
+    what = {"sum": "the sum of the clients' losses", "mean": "their weighted mean"}
+    return f"<p>Minimises {what[model.objective]}. Source: {inline(model.source)}</p>"
+
+
+def _compressors() -> str:
+    """Return every compressor with its law, its source and its parameters."""
+    document = schema()
+    reference = Reference(document["$defs"])
+    part = document["$defs"]["Compression"]["properties"]["compressor"]
+    blocks = _by_kind(part, reference)
+    parts = []
+    for model in COMPRESSORS:
+        kind = str(model.model_fields["kind"].default)
+        parts += [heading(2, kind, kind), prose(model.__doc__ or "")]
+        parts.append(f"<p>{inline(model.law)}. Source: {inline(model.source)}</p>")
+        parts.append(reference.keys(blocks[kind]))
+    return "\n\n".join(parts)
+
+
+def _models() -> str:
+    """Return what `fedsim list` shows, but for what has a page of its own."""
+    parts = []
+    for title, listed in describe.listings():
+        if title not in ("algorithms", "compressors"):
+            columns = [
+                [Text.from_markup(str(cell)).plain for cell in one.cells] for one in listed.columns
+            ]
+            rows = [(code(name), *map(inline, rest)) for name, *rest in zip(*columns, strict=True)]
+            heads = [str(column.header) for column in listed.columns]
+            parts += [anchored(2, title.capitalize(), slug(title)), table(heads, rows)]
+    return "\n\n".join(parts)
+
+
+def _columns() -> str:
+    """Return the docstring of the log's schema: what a row is, and the table of columns."""
+    return (log_schema.__doc__ or "").partition("\n")[2].strip()
+
+
+def _events() -> str:
+    """Return the events with what the source says of each."""
+    (body,) = (
+        node.body
+        for node in ast.parse(inspect.getsource(log_schema)).body
+        if isinstance(node, ast.ClassDef) and node.name == "Event"
+    )
+    said = [node.value.value for node in body if isinstance(node, ast.Expr)][1:]
+    rows = zip(log_schema.EVENT_NAMES, said, strict=True)
+    return table(("event", "meaning"), [(code(name), inline(text)) for name, text in rows])
+
+
+GENERATED: Mapping[str, Callable[[], str]] = {
+    "keys": _keys,
+    **{f"scenario-{page}": partial(_block, page) for page in PARTS},
+    "algorithms": _algorithms,
+    "compressors": _compressors,
+    "models": _models,
+    "columns": _columns,
+    "events": _events,
+    "command-line": command_line,
+    "python": python,
+    "errors": failures,
+}
+"""What can stand in a page."""

@@ -1,0 +1,122 @@
+"""What commands, functions and errors say of themselves, as Markdown."""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from typing import Any
+
+import typer
+from docstring_parser import Docstring, DocstringStyle
+from docstring_parser import parse as parsed
+from making.blocks import code, heading, inline, table
+
+import fedsim
+from fedsim import errors
+from fedsim.cli import app
+
+_METHODS = {"Result": fedsim.Result}
+"""Classes of which the methods are shown."""
+
+
+def command_line() -> str:
+    """Return every command with its arguments and options."""
+    group = typer.main.get_command(app)
+    commands: dict[str, Any] = group.commands  # type: ignore[attr-defined]
+    names: Sequence[str] = group.list_commands(None)  # type: ignore[attr-defined]
+    return "\n\n".join(part for name in names for part in _command(name, commands[name]))
+
+
+def _command(name: str, command: Any) -> Iterator[str]:  # noqa: ANN401 - the library's own
+    yield heading(2, f"fedsim {name}", name)
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        yield f"<p>{inline(paragraph)}</p>"
+    rows = [
+        (code(_written(each)), inline(each.help or ""), _default(each))
+        for each in command.params
+        if not each.hidden and each.name != "help"
+    ]
+    if rows:
+        yield table(("argument or option", "meaning", "default"), rows)
+
+
+def _written(parameter: Any) -> str:  # noqa: ANN401 - the library's own
+    """Return a parameter as it is typed."""
+    if parameter.param_type_name == "argument":
+        shown = parameter.metavar or parameter.name.upper()
+        return str(shown) if parameter.required else f"[{shown}]"
+    value = "" if getattr(parameter, "is_flag", False) else f" {parameter.metavar or 'VALUE'}"
+    return "/".join(parameter.opts) + value
+
+
+def _default(parameter: Any) -> str:  # noqa: ANN401 - the library's own
+    if parameter.required:
+        return "required"
+    default = parameter.default
+    plain = default is None or default is False or default == () or callable(default)
+    return "" if plain else code(default)
+
+
+def python() -> str:
+    """Return the functions and classes of `fedsim`, with what they take, return and raise."""
+    shown: dict[str, Any] = {
+        name: getattr(fedsim, name) for name in sorted(fedsim.__all__, key=str.lower)
+    }
+    parts: list[str] = []
+    for name, each in shown.items():
+        if inspect.isfunction(each):
+            parts += _function(f"fedsim.{name}", each, 2)
+    for name, kind in _METHODS.items():
+        parts += [heading(2, f"fedsim.{name}", slugged(name)), *_documented(_doc(kind))]
+        for method, function in inspect.getmembers(kind, inspect.isfunction):
+            if not method.startswith("_"):
+                parts += _function(f"{name}.{method}", function, 3)
+    return "\n\n".join(parts)
+
+
+def slugged(name: str) -> str:
+    """Return a dotted name as an anchor."""
+    return name.lower().replace(".", "-")
+
+
+def _function(name: str, function: Callable[..., object], level: int) -> list[str]:
+    parameters = inspect.signature(function).parameters
+    words = ", ".join(_parameter(each) for each in parameters.values() if each.name != "self")
+    call = f"<p><code>{escape(f'{name}({words})', quote=False)}</code></p>"
+    return [heading(level, name, slugged(name)), call, *_documented(_doc(function))]
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    default = parameter.default
+    if default is inspect.Parameter.empty:
+        return parameter.name
+    return f"{parameter.name}={'...' if callable(default) else repr(default)}"
+
+
+def _doc(documented: object) -> Docstring:
+    return parsed(inspect.getdoc(documented) or "", style=DocstringStyle.GOOGLE)
+
+
+def _documented(doc: Docstring) -> Iterator[str]:
+    """Yield the words of a docstring, and its sections as tables."""
+    for text in (doc.short_description, doc.long_description):
+        for paragraph in (text or "").split("\n\n"):
+            if paragraph:
+                yield f"<p>{inline(paragraph)}</p>"
+    if doc.params:
+        rows = [(code(each.arg_name), inline(each.description or "")) for each in doc.params]
+        yield table(("", "meaning"), rows)
+    if doc.returns is not None and doc.returns.description:
+        yield f"<p>Returns {inline(doc.returns.description)}</p>"
+    if doc.raises:
+        rows = [(code(each.type_name), inline(each.description or "")) for each in doc.raises]
+        yield table(("raises", "where"), rows)
+
+
+def failures() -> str:
+    """Return all errors, each below the one that it is a kind of."""
+    rows = [
+        (code(name), code(kind.__mro__[1].__name__), inline(inspect.getdoc(kind) or ""))
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, fedsim.FedsimError | UserWarning)
+    ]
+    return table(("name", "is a", "meaning"), rows)

@@ -4,6 +4,7 @@ What a signal does is settled before anything is loaded, so that it leaves no tr
 `fedsim.running.interrupts`. Nothing but that and the command itself is imported here.
 """
 
+import gc
 import os
 import sys
 
@@ -13,6 +14,7 @@ from fedsim.running import interrupts
 def main() -> None:
     """Run a command and end with its exit code."""
     interrupts.end_at_once()
+    gc.set_threshold(50_000, 50, 100)  # what is loaded stays: by default it is looked at for 0.3 s
     from fedsim.cli import app  # noqa: PLC0415 - it takes a second
 
     try:

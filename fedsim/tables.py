@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from html import escape as escaped
 from io import StringIO
+from math import isinf, isnan
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -11,6 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fedsim.visible import visible
+
+_PREFIXES = (*"qryzafpnµm", "", *"kMGTPEZYRQ")
+"""Of units, for each third power of ten, from -30 to 30."""
 
 
 def plain(title: str) -> Table:
@@ -26,6 +30,26 @@ def listing(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
     return table
+
+
+def quantity(value: float, unit: str = "") -> str:
+    """Return a figure for reading: a count, or three digits of a quantity with an SI prefix.
+
+    >>> quantity(1062), quantity(2.5e6, "bit"), quantity(float("nan"), "s")
+    ('1,062', '2.5 Mbit', '-')
+    """
+    if isnan(value):
+        return "-"
+    if isinf(value):
+        text = f"{value:g} {unit}".rstrip()
+    elif unit:
+        digits, power = f"{value or 0.0:.2e}".split("e")
+        step = max(-10, min(int(power) // 3, 10))
+        scaled = float(f"{digits}e{int(power) - 3 * step}")
+        text = f"{scaled:g} {_PREFIXES[step + 10]}{unit}"
+    else:
+        text = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def as_text(table: Table, width: int = 100) -> str:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 import fedsim
 from fedsim.algorithms import ALGORITHMS
-from fedsim.cli import app, describe, making
+from fedsim.cli import app, describe, downloads
 from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import RADIOS
 from fedsim.problems import LOSSES, SOURCES, SPLITS
@@ -187,10 +187,10 @@ def test_at_a_terminal_the_download_is_offered(
     monkeypatch.delenv("FEDSIM_DATA", raising=False)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("typer.confirm", confirm)
-    monkeypatch.setattr(making, "fetch", fetched.append)
+    monkeypatch.setattr(downloads, "fetch", fetched.append)
     ijcnn1 = "kind: catalogue, name: ijcnn1"
     scenario.write_text(SCENARIO.replace("kind: sklearn, name: diabetes", ijcnn1))
-    making.offer_downloads(load(scenario))
+    downloads.offer_downloads(load(scenario))
     assert len(asked) == 1
     assert "1.4 MB from https://" in asked[0]
     assert fetched == (["ijcnn1"] if answer else [])

@@ -40,6 +40,12 @@ def test_what_can_be_named_is_listed_without_what_runs_it() -> None:
     assert not found & {*HEAVY, "pint"}
 
 
+def test_what_is_checked_needs_nothing_that_draws_or_learns() -> None:
+    found = loaded("check", "quickstart")
+    assert "numpy" in found
+    assert not found & {"matplotlib", "networkx", "sklearn", "plotly", "jinja2"}
+
+
 def test_the_package_loads_what_is_asked_for() -> None:
     code = "import sys, fedsim; sys.stdout.write(' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,12 +11,12 @@ from fedsim.analysis.figures import AXES, COLOURS, convergence, save, stacked_ba
 from fedsim.analysis.progress import over_seeds, progress
 from fedsim.analysis.ranking import cost_to_end, ranking
 from fedsim.analysis.scripts import run_parts
-from fedsim.analysis.tables import cost_table, quantity
+from fedsim.analysis.tables import cost_table
 from fedsim.analysis.timelines.files import write_traces
 from fedsim.analysis.timelines.loads import link_load
 from fedsim.analysis.timelines.spans import STATES, spans, time_in_states
 from fedsim.analysis.timelines.trace import Log, write_trace
-from fedsim.tables import listing
+from fedsim.tables import listing, quantity
 
 __all__ = [
     "AXES",

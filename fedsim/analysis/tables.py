@@ -1,14 +1,12 @@
 """Tables for people: costs with units, as rich draws them in a terminal."""
 
 from collections.abc import Mapping
-from math import isnan
 
 import pandas as pd
-from matplotlib.ticker import EngFormatter
 from rich.markup import escape
 from rich.table import Table
 
-from fedsim.tables import plain
+from fedsim.tables import plain, quantity
 
 UNITS = {"bits": "bit", "bits_up": "bit", "bits_down": "bit", "t": "s", "joules": "J"}
 """Units of costs; the others are counted."""
@@ -23,20 +21,6 @@ HEADS = {
 """What tables call costs, where that is not the name of their column."""
 
 _COLUMNS = ("round", "transmissions", "beacons", "bits_up", "bits_down", "t", "joules")
-
-
-def quantity(value: float, unit: str = "") -> str:
-    """Return a figure for reading: a count, or a quantity with an SI prefix.
-
-    >>> quantity(1062), quantity(2.5e6, "bit"), quantity(float("nan"), "s")
-    ('1,062', '2.5 Mbit', '-')
-    """
-    if isnan(value):
-        return "-"
-    if unit:
-        return EngFormatter(unit, places=None)(float(f"{value:.3g}"))
-    text = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
-    return text.replace("-", "\N{MINUS SIGN}")  # as the formatter of quantities has it
 
 
 def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:

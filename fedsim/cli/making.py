@@ -1,27 +1,14 @@
-"""Before runs and after them: what to download, and what has come out."""
+"""After runs: what has come out."""
 
-import sys
-
-import typer
 from rich.markup import escape
 
 from fedsim import analysis
-from fedsim.building import missing_data
 from fedsim.cli.terminal import out as _out
 from fedsim.cli.terminal import remark as _remark
-from fedsim.problems import ENTRIES, fetch
 from fedsim.record.notes import marked, once
 from fedsim.record.variants import labels as called_by
 from fedsim.results import Result
 from fedsim.scenario import Plan
-
-
-def offer_downloads(plan: Plan) -> None:
-    """Offer to download what is missing, where somebody is there to answer."""
-    for name in missing_data(plan):
-        question = f"{name} is not on this machine. Download {ENTRIES[name].download}?"
-        if sys.stdin.isatty() and typer.confirm(question, default=True):
-            fetch(name)
 
 
 def called(plan: Plan) -> dict[str, str]:

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from rich.console import Group
 from rich.text import Text
 
-from fedsim.analysis import quantity
 from fedsim.building import Job
 from fedsim.building.patience import GIVE_UP, MANY, slowest
 from fedsim.running.probe import Opening, RoundCost
-from fedsim.tables import listing
+from fedsim.tables import listing, quantity
 from fedsim.wire import HEADER_BITS, Dense
 
 _HEADS = ("clients", "device", "radio", "samples")

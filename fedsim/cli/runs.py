@@ -31,7 +31,8 @@ def run_command(
     Runs that are there already, of the same scenario, data and code, are kept. What the scenario
     had other values for is made again; a folder with runs of another scenario is left alone.
     """
-    from fedsim.cli.making import called, offer_downloads, report
+    from fedsim.cli.downloads import offer_downloads
+    from fedsim.cli.making import called, report
     from fedsim.cli.watching import progress_table
     from fedsim.running.api import run
     from fedsim.running.study import check_place, study_of
@@ -71,7 +72,7 @@ def run_command(
 def check(file: File, overrides: Overrides = None, plugins: Plugins = None) -> None:
     """Validate a scenario and show what would run."""
     from fedsim.building import Builder
-    from fedsim.cli.making import offer_downloads
+    from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.outlook import job_table
     from fedsim.cli.splitting import split_table
     from fedsim.running.foreseen import foreseen

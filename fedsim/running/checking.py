@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
-from fedsim.analysis.tables import quantity
 from fedsim.blocks.renamed import renamed
 from fedsim.blocks.spec import Spec
 from fedsim.building import Builder, Job
@@ -17,7 +16,7 @@ from fedsim.running.foreseen import foreseen
 from fedsim.running.probe import Opening, opening
 from fedsim.scenario import Plan, load
 from fedsim.scenario.plan import Written
-from fedsim.tables import as_html, as_text, plain
+from fedsim.tables import as_html, as_text, plain, quantity
 from fedsim.visible import visible
 
 _COSTS = ("bits_down", "bits_up", "receive_s", "compute_s", "send_s", "joules")

@@ -5,6 +5,9 @@ from io import StringIO
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.ticker import EngFormatter
 from rich.console import Console
 
 from fedsim.analysis import (
@@ -163,6 +166,12 @@ def test_the_table_says_never_reached() -> None:
 )
 def test_quantities_read_with_three_digits_and_a_prefix(value: float, unit: str, text: str) -> None:
     assert quantity(value, unit) == text
+
+
+@given(st.floats(-1e300, 1e300, allow_subnormal=False))
+def test_prefixes_are_those_of_engineers(value: float) -> None:
+    figure = EngFormatter("J", places=None)(float(f"{value:.3g}"))
+    assert quantity(value, "J") == figure
 
 
 def test_the_figure_draws_every_run_against_every_cost() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from sklearn import datasets
 
 from fedsim.problems import Bundled
 
@@ -37,3 +38,12 @@ def test_diabetes_is_for_regression(rng: np.random.Generator) -> None:
 def test_other_names_are_refused() -> None:
     with pytest.raises(ValidationError, match="breast-cancer"):
         Bundled.model_validate({"name": "boston"})
+
+
+@pytest.mark.parametrize("name", ["breast-cancer", "digits", "wine", "iris", "diabetes"])
+def test_a_set_is_what_scikit_learn_gives(name: str, rng: np.random.Generator) -> None:
+    load = getattr(datasets, f"load_{name.replace('-', '_')}")
+    X, y = load(return_X_y=True)
+    samples = Bundled.model_validate({"name": name}).load(Path(), rng)
+    np.testing.assert_array_equal(samples.X, X)
+    np.testing.assert_array_equal(samples.y, y)

@@ -7,8 +7,8 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from fedsim.analysis.tables import HEADS, UNITS, quantity
-from fedsim.tables import plain
+from fedsim.analysis.tables import HEADS, UNITS
+from fedsim.tables import plain, quantity
 
 _SHOWN = ("round", "transmissions", "bits_up", "bits_down", "t", "joules")
 _PAIRED = ("round", "transmissions", "bits", "t", "joules")

@@ -13,7 +13,7 @@ from fedsim.analysis.comparing.pairs import with_bits
 from fedsim.analysis.comparing.pareto import pareto
 from fedsim.analysis.comparing.standings import standings
 from fedsim.analysis.figures import COLOURS, Drawing, drawn
-from fedsim.analysis.tables import quantity
+from fedsim.tables import quantity
 
 TRADED = ("bits", "t", "joules")
 """The costs between which variants trade."""

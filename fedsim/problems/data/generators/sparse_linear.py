@@ -61,9 +61,8 @@ def autoregressive(rng: np.random.Generator, shape: tuple[int, ...], correlation
 
     Entry k is the correlation times entry k - 1 plus fresh noise that keeps the variance 1.
     """
-    # SciPy's signal package takes a while to import, and few commands need it.
-    from scipy.signal import lfilter  # noqa: PLC0415
-
-    fresh = rng.standard_normal(shape)
-    fresh[:, 1:] *= np.sqrt(1.0 - correlation**2)
-    return np.asarray(lfilter([1.0], [1.0, -correlation], fresh, axis=1))
+    rows = rng.standard_normal(shape)
+    rows[:, 1:] *= np.sqrt(1.0 - correlation**2)
+    for k in range(1, shape[1]):
+        rows[:, k] += correlation * rows[:, k - 1]
+    return rows

@@ -1,58 +1,35 @@
 """The evaluator that compiles: pending work of many clients at once, beside the event loop.
 
-Work that is told of waits in one queue. Threads take a share of it at a time and evaluate it
-without Python's global lock; who needs a result that is not there yet takes shares as they do. A
-piece of work is evaluated by itself, the same way whatever lies beside it in its share and
-whoever takes it, so results depend neither on that nor on the number of threads.
+Work that is told of waits on pages. Threads take one piece after the other, without Python's
+global lock as long as there is any, so they go on while the event loop puts down more; who needs a
+result that is not there yet evaluates it, or something else while another thread does. A piece of
+work is evaluated by itself, the same way whatever lies beside it and whoever takes it, so results
+depend neither on that nor on the number of threads.
 """
 
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import suppress
 from functools import cached_property
-from threading import Event, Lock
-from typing import Any
+from threading import Condition, Lock
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from fedsim.computing.compiled import COMPILER, Program, drawn
+from fedsim.computing.compiled import COMPILER, DONE, PIECES, Page, Program, drawn
 from fedsim.computing.one_by_one import OneByOne
 from fedsim.ports import Array, Work
 from fedsim.problems.local import LocalLoss
 from fedsim.problems.minibatches import Draw
 
-
-class Share:
-    """Work that is evaluated in one go.
-
-    Attributes:
-        results: of each, shape (works, d), once it is done; None where one of them fails.
-        done: whether it has been evaluated, or has failed.
-    """
-
-    __slots__ = ("done", "results")
-
-    def __init__(self) -> None:
-        self.results: Array | None = None
-        self.done = Event()
+BACKLOG = 32
+"""So much work waits before a thread is called: what it costs to wake one is for all of it."""
 
 
-class Ticket:
-    """Work that waits, then is part of a share, whose number there it knows.
+class Ticket(NamedTuple):
+    """Work that lies on a page."""
 
-    Attributes:
-        work: what was asked for.
-        share: what it is part of; None while it waits.
-        number: which of the share's results is its own.
-    """
-
-    __slots__ = ("number", "share", "work")
-
-    def __init__(self, work: Work) -> None:
-        self.work = work
-        self.share: Share | None = None
-        self.number = 0
+    work: Work
+    page: Page
+    place: int
 
 
 class Batched:
@@ -61,18 +38,22 @@ class Batched:
     Args:
         losses: of the clients in the order of the fleet, `compilable`.
         threads: how many may compute, the one that asks for results among them.
+        pieces: how many there is room for on a page.
     """
 
     choice: Mapping[str, Any] = {"evaluator": "compiled", "compiler": COMPILER}
     draw: Draw = staticmethod(drawn)
 
-    def __init__(self, losses: Sequence[LocalLoss], threads: int) -> None:
+    def __init__(self, losses: Sequence[LocalLoss], threads: int, pieces: int = PIECES) -> None:
         self._reference = OneByOne(losses)
         self._program = Program(losses)
         self._threads = threads
-        self._waiting: deque[Ticket] = deque()
+        self._pages = deque([Page(pieces)])
+        self._pieces = pieces
         self._lock = Lock()
+        self._ended = Condition(self._lock)  # a thread has finished what it had taken
         self._busy = 0
+        self._room = self._program.room()
 
     @property
     def losses(self) -> Sequence[LocalLoss]:
@@ -88,35 +69,33 @@ class Batched:
         """See `Evaluator.submit`: what is compiled waits until a thread is free for it."""
         if not self._program.takes(work):
             return self._reference.submit(work)
-        ticket = Ticket(work)
-        with self._lock:
-            self._waiting.append(ticket)
-            wanted = self._busy < self._threads - 1
-            self._busy += wanted
-        if wanted:
-            self._helpers.submit(self._help)
-        return ticket
+        page = self._pages[-1]
+        if page.full:
+            page = Page(self._pieces)
+            with self._lock:
+                self._pages.append(page)
+        place = self._program.add(work, page)
+        if page.waiting >= BACKLOG and self._call():
+            self._join_in()  # without the lock that the thread takes first
+        return Ticket(work, page, place)
 
     def result(self, ticket: Ticket | Work) -> Array:
-        """See `Evaluator.result`."""
+        """See `Evaluator.result`: its own work first, then what waits while others do that."""
         if isinstance(ticket, Work):
             return self._reference.result(ticket)
-        while ticket.share is None:
-            self._join_in()
-        share = ticket.share
-        while not share.done.is_set():
-            if not self._join_in():
-                share.done.wait()
-        if share.results is None:  # each fails, or not, by itself
-            return np.asarray(self._program.run([ticket.work])[0])
-        return np.asarray(share.results[ticket.number])
+        work, page, place = ticket
+        while page.mark(place) < DONE:
+            if self._pages[-1].waiting > 1:
+                self._call()
+            if not (self._program.evaluate(page, self._room, place) or self._join_in()):
+                with self._ended:
+                    self._ended.wait_for(lambda: page.mark(place) >= DONE)
+        return self._program.result(work, page, place)
 
     def withdraw(self, ticket: Ticket | Work) -> None:
         """See `Evaluator.withdraw`: what waits is not evaluated."""
         if isinstance(ticket, Ticket):
-            with self._lock:
-                if ticket.share is None:
-                    self._waiting.remove(ticket)
+            ticket.page.withdraw(ticket.place)
 
     def values(self, w: Array) -> list[float]:
         """See `Evaluator.values`: each client's by itself, a range of clients a thread."""
@@ -126,29 +105,36 @@ class Batched:
         penalty = self._program.penalty(w)
         return [float(value) + penalty for part in parts for value in part]
 
-    def _take(self, *, helping: bool = False) -> list[Ticket]:
-        """Take a share of what waits, the oldest first, that leaves as much to each thread."""
-        with self._lock:
-            count = -(-len(self._waiting) // (2 * self._threads))
-            taken = [self._waiting.popleft() for _ in range(count)]
-            share = Share()
-            for number, ticket in enumerate(taken):
-                ticket.number, ticket.share = number, share
-            if helping and not taken:
-                self._busy -= 1
-        return taken
+    def _waiting(self) -> Page | None:
+        """Return the oldest page on which work waits; the lock is held."""
+        while len(self._pages) > 1 and not self._pages[0].waiting:
+            self._pages.popleft()
+        page = self._pages[0]
+        return page if page.waiting else None
 
-    def _join_in(self, *, helping: bool = False) -> bool:
-        """Evaluate a share; say whether there was anything."""
-        taken = self._take(helping=helping)
-        if not taken or (share := taken[0].share) is None:
-            return False
-        with suppress(Exception):  # who asks for what is wrong is told
-            share.results = self._program.run([ticket.work for ticket in taken])
-        share.done.set()
-        return True
+    def _join_in(self) -> bool:
+        """Evaluate a piece of what waits; say whether there was any."""
+        with self._lock:
+            page = self._waiting()
+        return page is not None and self._program.evaluate(page, self._room, most=1) > 0
+
+    def _call(self) -> bool:
+        """Let one more thread evaluate what waits; say whether there was one."""
+        with self._lock:
+            free = self._busy < self._threads - 1
+            self._busy += free
+        if free:
+            self._helpers.submit(self._help)
+        return free
 
     def _help(self) -> None:
         """Evaluate what waits, until nothing does."""
-        while self._join_in(helping=True):
-            pass
+        room = self._program.room()
+        while True:
+            with self._lock:
+                self._ended.notify_all()
+                page = self._waiting()
+                if page is None:
+                    self._busy -= 1
+                    return
+            self._program.evaluate(page, room)

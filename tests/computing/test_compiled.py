@@ -18,7 +18,7 @@ from fedsim.computing.batched import Batched
 from fedsim.computing.compiled import Program, compilable
 from fedsim.ports import Array, Work
 from fedsim.problems import Logistic, Loss, MultilayerPerceptron, Problem, Samples, Softmax, Squared
-from fedsim.problems.kernels import gradient, minibatch_gradient, sgd_steps, value
+from fedsim.problems.kernels import gradient, minibatch_change, minibatch_gradient, sgd_steps, value
 from fedsim.problems.local import LocalLoss
 from tests.problems.examples import LOSSES, named
 
@@ -53,8 +53,9 @@ def works_of(losses: Sequence[LocalLoss], count: int, seed: int = 0) -> list[Wor
                 Work(gradient, client, (w,), 1.0),
                 Work(minibatch_gradient, client, (w, drawn[0]), 1.0),
                 Work(sgd_steps, client, (w, 0.05, steps, pull), 1.0),
+                Work(minibatch_change, client, (w, 0.5 * w, [drawn[0], None][pull is None]), 1.0),
                 Work(value, client, (w,), 1.0),
-            ][rng.integers(4)]
+            ][rng.integers(5)]
         )
     return made
 
@@ -105,7 +106,7 @@ def test_a_result_depends_neither_on_its_batch_nor_on_threads(data: st.DataObjec
     losses = losses_of(loss, sparse=sparse, features=data.draw(st.integers(1, 20)))
     works = works_of(losses, 12, data.draw(st.integers(0, 999)))
     alone = [results(Batched(losses, 1), [work])[0].tobytes() for work in works]
-    evaluator = Batched(losses, data.draw(st.integers(1, 4)))
+    evaluator = Batched(losses, data.draw(st.integers(1, 4)), data.draw(st.integers(1, 20)))
     order = data.draw(st.permutations(range(len(works))))
     withdrawn = data.draw(st.sets(st.sampled_from(order)))
     tickets = {number: evaluator.submit(works[number]) for number in order}
@@ -115,6 +116,20 @@ def test_a_result_depends_neither_on_its_batch_nor_on_threads(data: st.DataObjec
         assert evaluator.result(tickets[number]).tobytes() == alone[number]
     w = works[0].arguments[0]
     assert evaluator.values(w) == Batched(losses, 1).values(w)
+
+
+def test_much_work_is_done_once_while_more_comes() -> None:
+    losses = losses_of(Softmax())
+    works = works_of(losses, 3000)
+    alone, evaluator = Batched(losses, 1), Batched(losses, 4, 100)
+    tickets, found = [], []
+    for number, work in enumerate(works):
+        tickets.append(evaluator.submit(work))
+        if number >= 700:
+            found.append(evaluator.result(tickets[number - 700]))
+    found += [evaluator.result(ticket) for ticket in tickets[-700:]]
+    expected = results(alone, works)
+    assert all((one == other).all() for one, other in zip(found, expected, strict=True))
 
 
 def test_steps_are_those_of_a_loop_that_knows_nothing_of_the_kernels() -> None:

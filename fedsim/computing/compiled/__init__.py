@@ -2,6 +2,7 @@
 
 from fedsim.computing.compiled.compiler import COMPILER
 from fedsim.computing.compiled.drawing import drawn
+from fedsim.computing.compiled.pages import DONE, PIECES, Page
 from fedsim.computing.compiled.program import Program, compilable
 
-__all__ = ["COMPILER", "Program", "compilable", "drawn"]
+__all__ = ["COMPILER", "DONE", "PIECES", "Page", "Program", "compilable", "drawn"]

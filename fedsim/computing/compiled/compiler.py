@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from fedsim.problems.cache import cache_folder
 
@@ -36,10 +36,19 @@ def _cache() -> str:
 
 def kernel(function: Function) -> Function:
     """Return a function compiled for the types that it is called with, when it first is."""
+    return _compiled(function, nogil=True)
+
+
+def brief(function: Function) -> Function:
+    """Return a function compiled alike that keeps the lock: it takes no longer than to let go."""
+    return _compiled(function, nogil=False)
+
+
+def _compiled(function: Function, *, nogil: bool) -> Function:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _FOLDER  # read when the function is wrapped
     try:
-        return cast("Function", numba.njit(cache=True, nogil=True, **_OPTIONS)(function))
+        return cast("Function", numba.njit(cache=True, nogil=nogil, **_OPTIONS)(function))
     finally:
         numba.config.CACHE_DIR = before
 
@@ -51,6 +60,23 @@ def part(function: Function) -> Function:
     of their copies is taken would depend on what else is loaded; they may differ in last bits.
     """
     return cast("Function", numba.njit(forceinline=True, **_OPTIONS)(function))
+
+
+def either(dense: Function, sparse: Function) -> Function:
+    """Return what is compiled as one of two parts: the first where its first argument is a matrix.
+
+    Dense rows are a matrix, sparse ones a tuple of vectors.
+    """
+
+    def named(*_: Any) -> Any:  # noqa: ANN401 - whatever the parts take and return
+        raise NotImplementedError("it is called by compiled code only")
+
+    def choose(first: Any, *_: Any) -> Any:  # noqa: ANN401 - types of Numba
+        chosen: Any = dense if getattr(first, "ndim", 1) == 2 else sparse
+        return chosen.py_func
+
+    overload(named, strict=False, jit_options={"forceinline": True, **_OPTIONS})(choose)
+    return cast("Function", named)
 
 
 _FOLDER = _cache()

@@ -1,4 +1,4 @@
-"""What compiled kernels are handed: whose losses there are, and what is asked of them.
+"""What compiled kernels are handed of the clients' losses, and what is done with a gradient.
 
 Arrays of clients are passed by their addresses, so that those of any number of clients go into
 one call and none is copied. Who makes these tuples keeps the arrays alive.
@@ -37,11 +37,12 @@ class Form(NamedTuple):
 
 
 class Data(NamedTuple):
-    """The samples of all clients; a dense matrix has no places and no ends.
+    """The samples of all clients.
 
     Attributes:
         x: addresses of the features: all numbers, or those that a sparse matrix stores.
-        places, ends: addresses of the column of each stored number, and of where rows begin.
+        places, ends: addresses of the column of each stored number, and of where rows begin; of
+            dense rows a matrix without entries.
         t: addresses of the targets, (n, c).
         rows: n of each client.
         factor: what each sum over the rows is multiplied with.
@@ -57,29 +58,6 @@ class Data(NamedTuple):
     factor: Array
     like: Array
     place: NDArray[np.integer]
-
-
-class Items(NamedTuple):
-    """Pieces of work, one after the other.
-
-    Attributes:
-        client: whose loss each is about.
-        model: addresses of the models, float64.
-        steps: how many gradient steps; 0 for a gradient.
-        drawn: addresses of the rows drawn, step by step; of no meaning for all rows.
-        batch: how many rows a step takes; 0 for all.
-        eta, pull: of the steps, as in `fedsim.problems.kernels.sgd_steps`.
-        out: what comes of each, shape (items, size).
-    """
-
-    client: Whole
-    model: Whole
-    steps: Whole
-    drawn: Whole
-    batch: Whole
-    eta: Array
-    pull: Array
-    out: Array
 
 
 @part

@@ -1,22 +1,51 @@
 """A hook of MkDocs: pages are written so that they read well in a repository, too.
 
-There an anchor is a tag in front of its heading, and links in tables lead to files.
+There an anchor is a tag in front of its heading, links in tables lead to files, and what is told of
+studies and papers stands beside the scripts, outside of this folder.
 """
 
 import re
+from pathlib import Path
 from posixpath import dirname, join, relpath
 from typing import Any
 
+from mkdocs.structure.files import File, Files
+
+_ROOT = Path(__file__).parents[1]
+
 _ANCHOR = re.compile(r'^<a id="([^"]+)"></a>\n+(#+ .*)$', re.MULTILINE)
 _LINK = re.compile(r'href="([\w/.-]+)\.md(#[^"]*)?"')
+_FIGURE = re.compile(r'(?<=[("])(?:\.\./analysis|\.\.)/figures/')
+_OUTSIDE = re.compile(r"\[([^]]+)\]\(\.\./\.\./[^)]*\)")
+
+_GUESTS = {
+    "studies.md": _ROOT / "analysis/studies/README.md",
+    "papers.md": _ROOT / "analysis/papers/README.md",
+}
+"""Pages of the site that stand elsewhere in the repository."""
+
+
+def on_files(files: Files, config: Any, **_: object) -> Files:  # noqa: ANN401 - MkDocs' own
+    """Take in the pages that stand elsewhere, and their figures."""
+    figures = {f"figures/{path.name}": path for path in (_ROOT / "analysis/figures").glob("*.png")}
+    for address, path in (_GUESTS | figures).items():
+        files.append(File.generated(config, address, abs_src_path=str(path)))
+    return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: object) -> str:  # noqa: ANN401 - MkDocs' own
-    """Give headings their anchors, and links in HTML the addresses of pages."""
+    """Give headings their anchors, and links the addresses of pages."""
     source, address = page.file.src_uri, page.url
+    for name, path in _GUESTS.items():
+        markdown = markdown.replace(f"../{path.relative_to(_ROOT).as_posix()}", name)
+    if source in _GUESTS:
+        markdown = _OUTSIDE.sub(r"\1", markdown)
 
     def led(found: re.Match[str]) -> str:
         target = join(dirname(source), found[1])
         return f'href="{relpath(target, address or ".")}/{found[2] or ""}"'
 
+    inside = relpath("figures", dirname(source) or ".")
+    html = relpath("figures", address or ".")
+    markdown = _FIGURE.sub(f"{inside}/", markdown).replace(f'"{inside}/', f'"{html}/')
     return _LINK.sub(led, _ANCHOR.sub(r"\2 { #\1 }", markdown))

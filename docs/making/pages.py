@@ -29,6 +29,7 @@ from making.blocks import (
     slug,
     table,
 )
+from making.gallery import gallery
 from making.said import command_line, failures, python
 from rich.text import Text
 
@@ -171,6 +172,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "models": _models,
     "columns": _columns,
     "events": _events,
+    "gallery": gallery,
     "command-line": command_line,
     "python": python,
     "errors": failures,

@@ -83,7 +83,8 @@ def test_links_within_tables_lead_to_places_of_the_site(site: Path) -> None:
             if "//" in target:
                 continue
             place, _, anchor = target.partition("#")
-            led = (page.parent / place / "index.html") if place else page
+            led = page.parent / place if place else page
+            led = led / "index.html" if led.is_dir() else led
             assert led.exists(), f"{page}: {target}"
             assert not anchor or f'id="{anchor}"' in led.read_text(encoding="utf-8"), target
             found += 1

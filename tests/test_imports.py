@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = ("pandas", "pyarrow", "matplotlib", "networkx", "simpy", "sklearn", "plotly", "jinja2")
+HEAVY = ("pandas", "pyarrow", "matplotlib", "networkx", "simpy", "sklearn", "jinja2")
 NUMERIC = ("numpy", "scipy")
 
 LOADED = """\

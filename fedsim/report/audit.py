@@ -69,11 +69,16 @@ def run_table(study: Study) -> Table:
                 number(own["rounds"]),
                 number(own["t"], "s"),
                 number(events.get("rows") or 0),
-                *words(events.get("sha256", "-")),
+                _folded(events.get("sha256")),
             ]
         )
     heads = ("variant", "seed", "status", "why it ended", "rounds", "time", "rows", "log, SHA-256")
     return Table("How every run ended", heads, rows)
+
+
+def _folded(digest: str | None) -> Cell:
+    """Return the cell of a hash, of which the beginning tells one from another."""
+    return Cell(digest, folded=f"{digest[:8]}\N{HORIZONTAL ELLIPSIS}") if digest else Cell("-")
 
 
 def version_table(study: Study) -> Table:

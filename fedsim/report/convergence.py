@@ -1,14 +1,13 @@
 """Convergence: what the rounds reached, against rounds, bits, seconds and joules."""
 
-from collections.abc import Iterator, Mapping
-from math import ceil, log10
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
 from fedsim.analysis import over_seeds
-from fedsim.record.rounds import COLUMNS
-from fedsim.report.parts import Figure, axis, plain, short, spread, style
+from fedsim.report.drawing import Area, Curve, Scale, curves, linear, logarithmic
+from fedsim.report.parts import Figure, spread, style
 from fedsim.report.study import Study
 
 AXES = {
@@ -19,55 +18,69 @@ AXES = {
 }
 """The four axes: their labels and units."""
 
-Columns = Mapping[str, list[float | None]]
-"""Curves by their names."""
-
 _NAMES = {"gap": "objective less the optimum"}
 
-_VALUES, _COLUMNS = 100_000, 7  # of a measure, and of a curve
+_VALUES = 60_000  # points of a figure
 _POINTS = 20, 1000  # of a curve: a screen does not tell more apart
 
 _DRAWN = 12  # of many variants; a reader can draw the others
 
-_FEW, _TICKS = 2, 7  # decades from which on powers of ten are ticks enough, and of these the most
+_MOST = 6  # measures that a page shows; each is four figures more
 
-_MOST = 6  # measures that a page shows; each is some columns of data more
+_LARGEST = 1e300  # of what is drawn: a run that diverges gets there
 
-
-def measures(study: Study) -> list[str]:
-    """Return what can be drawn: the gap where an optimum is known, the objective, measures."""
-    rounds = study.rounds
-    own = [name for name in rounds.columns if name not in COLUMNS]
-    numeric = [name for name in own if pd.api.types.is_numeric_dtype(rounds[name])]
-    every = ["gap", "objective", *numeric]
-    return [name for name in every if rounds[name].notna().any()][:_MOST]
+_SPARE = 0.04  # of an axis, beyond what is drawn
 
 
-def curves(study: Study, measure: str) -> Iterator[tuple[str, list[float | None]]]:
-    """Yield the columns of the curves of a measure, each with its name.
+def measures(study: Study) -> tuple[str, ...]:
+    """Return what is drawn, what was asked for in front."""
+    return study.measures[:_MOST]
 
-    A name is measure, number of the variant, and column: a cost of `AXES`, or "mean", "least"
-    and "largest" over the seeds.
+
+def named(measure: str) -> str:
+    """Return what the page calls a measure.
+
+    >>> named("gap"), named("test_accuracy")
+    ('objective less the optimum', 'test accuracy')
     """
-    points = int(np.clip(_VALUES // (_COLUMNS * len(study.labels)), *_POINTS))
+    return _NAMES.get(measure, measure.replace("_", " "))
+
+
+def points(study: Study, measure: str) -> Mapping[str, pd.DataFrame]:
+    """Return the points of the curves of a measure, by variant, as `over_seeds` gives them.
+
+    Of long curves there are some, spread evenly.
+    """
+    most = int(np.clip(_VALUES // len(study.labels), *_POINTS))
     table = over_seeds(study.rounds, measure, log=measure == "gap")
-    for number, variant in enumerate(study.labels):
-        own = table[table["variant"] == variant]
-        thin = own.iloc[spread(len(own), points)]
-        for column in (*AXES, "mean", "least", "largest"):
-            yield f"{measure}/{number}/{column}", short(thin[column])
+    groups = {variant: table[table["variant"] == variant] for variant in study.labels}
+    return {variant: own.iloc[spread(len(own), most)] for variant, own in groups.items()}
 
 
-def figures(study: Study, measure: str, columns: Columns) -> dict[str, Figure]:
+def figures(study: Study, measure: str, height: int) -> dict[str, Figure]:
     """Return the four figures of a measure, by the axis.
 
     Args:
         study: whose variants they show.
         measure: of `measures`.
-        columns: its curves, which the figures name and do not repeat.
+        height: of their areas, pixels.
     """
-    scale = _powers(study, columns) if measure == "gap" else {}
-    return {cost: _figure(study, measure, cost, scale) for cost in AXES}
+    tables, shown = points(study, measure), drawn_first(study)
+    seen = pd.concat([own for variant, own in tables.items() if variant in shown])
+    upwards = _upwards(seen, measure)
+    targets = [each.target for each in study.comparison.cases]
+    levels = [each.value for each in targets if each.measure == measure]
+    found = {}
+    for cost, (title, unit) in AXES.items():
+        across = linear(0.0, _largest(seen[cost]), unit)
+        label = f"{named(measure)} against {title}"
+        area = Area(label, height, across, title, upwards, upwards=named(measure))
+        lines = [
+            _curve(number, name, tables[variant], cost, hidden=variant not in shown)
+            for number, (variant, name) in enumerate(study.labels.items())
+        ]
+        found[cost] = Figure(curves(area, lines, levels))
+    return found
 
 
 def drawn_first(study: Study) -> set[str]:
@@ -77,49 +90,23 @@ def drawn_first(study: Study) -> set[str]:
     return set(order["variant"].head(_DRAWN))
 
 
-def _powers(study: Study, columns: Columns) -> dict[str, object]:
-    """Return a logarithmic axis with ticks at powers of ten, neither too many nor too few."""
-    drawn = drawn_first(study)
-    numbers = [number for number, variant in enumerate(study.labels) if variant in drawn]
-    names = [f"gap/{number}/{end}" for number in numbers for end in ("least", "largest")]
-    values = [value for name in names for value in columns[name] if value]
-    decades = log10(max(values) / min(values)) if values else 0.0
-    step = {"dtick": ceil(decades / _TICKS)} if decades > _FEW else {}
-    return {"type": "log", "exponentformat": "power", **step}
-
-
-def _figure(study: Study, measure: str, cost: str, scale: Mapping[str, object]) -> Figure:
-    title, unit = AXES[cost]
-    text = _NAMES.get(measure, measure.replace("_", " "))
-    data = []
-    for number, name in enumerate(study.labels.values()):
-        data += _curve(f"{measure}/{number}", cost, unit, number, plain(name))
-    return {
-        "data": data,
-        "layout": {
-            "height": 340,
-            "xaxis": axis(unit, title, rangemode="tozero"),
-            "yaxis": {"title": {"text": text}, **scale},
-            "showlegend": False,
-        },
-    }
-
-
-def _curve(key: str, cost: str, unit: str, number: int, name: str) -> list[dict[str, object]]:
-    """Return the band over the seeds, and the mean."""
+def _curve(number: int, name: str, table: pd.DataFrame, cost: str, *, hidden: bool) -> Curve:
     colour, dash = style(number)
-    x = f"@{key}/{cost}"
-    group = key.rpartition("/")[2]
-    common = {"legendgroup": group, "x": x, "type": "scatter", "mode": "lines", "name": name}
-    edge = {**common, "line": {"width": 0}, "hoverinfo": "skip"}
-    template = f"{name}<br>%{{x:.4~s}}{unit}: %{{y:.4~g}}<extra></extra>"
-    return [
-        {**edge, "y": f"@{key}/least"},
-        {**edge, "y": f"@{key}/largest", "fill": "tonexty", "fillcolor": f"{colour}30"},
-        {
-            **common,
-            "y": f"@{key}/mean",
-            "line": {"color": colour, "dash": dash, "width": 2},
-            "hovertemplate": template,
-        },
-    ]
+    x, y, low, high = (table[column] for column in (cost, "mean", "least", "largest"))
+    return Curve(name, colour, x, y, low, high, dash, group=str(number), hidden=hidden)
+
+
+def _upwards(seen: pd.DataFrame, measure: str) -> Scale:
+    """Return the axis of a measure: a gap's is logarithmic."""
+    ends = seen[["least", "largest"]].to_numpy(np.float64)
+    ends = ends[np.abs(ends) < _LARGEST]
+    if measure == "gap":
+        ends = ends[ends > 0]
+        return logarithmic(float(ends.min()), float(ends.max())) if len(ends) else linear(0, 1)
+    low, high = (float(ends.min()), float(ends.max())) if len(ends) else (0.0, 1.0)
+    return linear(low - _SPARE * (high - low), high + _SPARE * (high - low))
+
+
+def _largest(values: "pd.Series[float]") -> float:
+    largest = values.max()
+    return float(largest) if np.isfinite(largest) else 0.0

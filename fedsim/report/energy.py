@@ -1,27 +1,20 @@
 """Energy: where it went, by variant and by kind of client, and what batteries held."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
 from fedsim.analysis import COLOURS, ENERGY_PARTS, energy_parts, state_of_charge
-from fedsim.report.parts import (
-    PARTS,
-    Figure,
-    Table,
-    axis,
-    bars,
-    digits,
-    number,
-    plain,
-    short,
-    spread,
-    words,
-)
+from fedsim.report.amounts import each_or_spread, stacked
+from fedsim.report.drawing import Area, Curve, curves, line_icon, linear
+from fedsim.report.parts import PARTS, Figure, Key, Table, digits, number, spread, words
 from fedsim.report.study import Run, Study
 
-_CURVES, _TIMES = 40, 300  # batteries of a figure, and points of each
+_CURVES, _TIMES = 40, 300  # batteries that are drawn one by one, and points of each
+_LOOKED_AT = 1000  # of more batteries
+
+_WHOLE = "in all"
 
 _ORDER = [name for name in PARTS if name in ENERGY_PARTS.values()]
 
@@ -40,14 +33,23 @@ def whole(study: Study) -> Figure:
     """Return the energy of each variant, by its parts."""
     parts = by_kind(study).groupby(level="variant", sort=False).sum()
     parts = parts.set_axis([study.labels[str(name)] for name in parts.index])
-    return bars(parts, PARTS, "J", "energy of the fleet, mean over seeds")
+    return stacked(parts, PARTS, "J", "energy of the fleet, mean over seeds", "Energy by variant")
 
 
 def kinds(study: Study, variant: str) -> Figure:
     """Return the energy of each kind of client of a variant, by its parts."""
     every = by_kind(study)
     parts = every[every.index.get_level_values("variant") == variant].droplevel("variant")
-    return bars(parts, PARTS, "J", "energy of the kind, mean over seeds")
+    title = "energy of the kind, mean over seeds"
+    return stacked(parts, PARTS, "J", title, "Energy by kind of client")
+
+
+def clients(study: Study, variant: str) -> Figure:
+    """Return the energy of each client of a variant; of many, how it is spread over each kind."""
+    own = study.clients[study.clients["variant"] == variant]
+    parts = energy_parts(own, ["client", "kind"])[_ORDER] / study.seeds[variant]
+    title = "energy of a client, mean over seeds"
+    return each_or_spread(parts, PARTS | {_WHOLE: "#000000"}, "J", title, _WHOLE)
 
 
 def table(study: Study) -> Table:
@@ -84,56 +86,55 @@ def battery_table(study: Study) -> Table | None:
 
 
 def batteries(study: Study, run: Run) -> Figure | None:
-    """Return the state of charge of the batteries of a run; None for a fleet on mains."""
+    """Return the state of charge of the batteries of a run; None for a fleet on mains.
+
+    Of many batteries it is the median of each kind, and the middle half of them as a band.
+    """
     events = run.events(["t", "node", "state_of_charge"])
     rows = events[events["state_of_charge"].notna()]
     if rows.empty:
         return None
     nodes = rows["node"].astype(str)
     names = sorted(nodes.unique(), key=lambda name: int(name.rpartition("-")[2]))
-    shown = [names[place] for place in spread(len(names), _CURVES)]
+    shown = [names[place] for place in spread(len(names), _LOOKED_AT)]
     times = np.linspace(0, float(run.summary["t"]), _TIMES)
     own = rows[nodes.isin(shown)].assign(variant=run.variant, seed=run.seed, node=nodes)
-    charge = state_of_charge(own, times)
-    kinds = run.rows(study.clients).set_index("client")["kind"]
-    data = _curves(charge.droplevel(["variant", "seed"], axis="columns"), kinds, shown)
-    layout = {
-        "height": 380,
-        "xaxis": axis("s", "simulated time"),
-        "yaxis": {"title": {"text": "state of charge"}, "tickformat": ".0%", "range": [0, 1.02]},
-        "showlegend": True,
-    }
+    levels = state_of_charge(own, times).droplevel(["variant", "seed"], axis="columns")
+    charge = 100 * levels[shown]
+    kinds = run.rows(study.clients).set_index("client")["kind"].astype(str)
+    colours = {kind: COLOURS[n % len(COLOURS)] for n, kind in enumerate(dict.fromkeys(kinds))}
     note = f"seed {run.seed}"
-    if len(shown) < len(names):
-        note += f"; {len(shown)} of {len(names)} batteries, spread over the fleet"
-    return {"data": data, "layout": layout, "note": note}
+    if len(names) > _CURVES:
+        drawn = _spread(charge, kinds[shown], colours)
+        note += f"; {len(names):,} batteries: of each kind the line is the median, and the band "
+        note += "holds the middle half"
+        if len(shown) < len(names):
+            note += f", by {len(shown):,} of them, spread over the fleet"
+    else:
+        drawn = [
+            Curve(f"{name}, {kinds[name]}", colours[kinds[name]], times, charge[name])
+            for name in shown
+        ]
+    area = Area(
+        "State of charge against simulated time",
+        320,
+        linear(0.0, float(times[-1]), "s"),
+        "simulated time",
+        linear(0.0, 102.0),
+        upwards="state of charge, %",
+    )
+    seen = [kind for kind in colours if kind in set(kinds[shown])]
+    keys = tuple(Key(kind, line_icon(colours[kind])) for kind in seen)
+    return Figure(curves(area, drawn), note, keys)
 
 
-def _curves(
-    charge: pd.DataFrame, kinds: "pd.Series[str]", shown: Sequence[str]
-) -> list[dict[str, object]]:
-    """Return a curve a battery, in the colour of its kind; a kind stands in the legend once."""
-    numbers = {kind: place for place, kind in enumerate(kinds.drop_duplicates())}
-    told: set[str] = set()
-    data: list[dict[str, object]] = []
-    times = charge.index.to_numpy()
-    begin, step = short([times[0], (times[-1] - times[0]) / (len(times) - 1)])
-    for name in shown:
-        kind = str(kinds[name])
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x0": begin,
-                "dx": step,
-                "y": short(charge[name].to_numpy()),
-                "name": plain(kind),
-                "legendgroup": kind,
-                "showlegend": kind not in told,
-                "line": {"color": COLOURS[numbers[kind] % len(COLOURS)], "width": 1.5},
-                "hovertemplate": f"{name}, {plain(kind)}<br>"
-                "%{x:.4~s}s: %{y:.1%}<extra></extra>",
-            }
-        )
-        told.add(kind)
-    return data
+def _spread(
+    charge: pd.DataFrame, kinds: "pd.Series[str]", colours: Mapping[str, str]
+) -> list[Curve]:
+    """Return a curve a kind: the median of its batteries, and the quarters as its band."""
+    found = []
+    for kind in (kind for kind in colours if (kinds == kind).any()):
+        own = charge[kinds.index[kinds == kind]]
+        low, middle, high = (own.quantile(share, axis=1) for share in (0.25, 0.5, 0.75))
+        found.append(Curve(f"{kind}, median", colours[kind], charge.index, middle, low, high))
+    return found

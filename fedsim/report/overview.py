@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import isnan, nan
+from typing import Any
 
 import pandas as pd
 
@@ -10,8 +11,9 @@ from fedsim.analysis.comparing.caveats import caveats
 from fedsim.analysis.comparing.comparison import Case
 from fedsim.analysis.comparing.pairs import with_bits
 from fedsim.analysis.comparing.standings import tied_with
+from fedsim.analysis.costs import HIGHER_IS_BETTER
 from fedsim.analysis.tables import HEADS, UNITS
-from fedsim.report.parts import Cell, Table, digits, number, words
+from fedsim.report.parts import NOT_REACHED, Cell, Table, digits, number, words
 from fedsim.report.study import Study
 
 COSTS = ("round", "transmissions", "beacons", "bits_up", "bits_down", "t", "joules")
@@ -29,6 +31,8 @@ RANKED = {
 
 _ROUNDING = 1e-12  # relative; sums in another order differ by less
 _SEVERAL = 2  # seeds from which on there is an interval
+
+_SAME, _TIE, _ONE = "tie, the same", "tie", "one seed"  # verdicts on a difference
 
 
 def answers(study: Study) -> Iterator[str]:
@@ -61,9 +65,9 @@ def _first(study: Study, case: Case, there: pd.DataFrame, best: Mapping[str, str
     firsts = "; ".join(f"{_tied(study, names)} {_and(said)}" for names, said in praise.items())
     if case.target.measure:
         return f"{_upper(case.target.words)}: {firsts}."
-    ends = _ends(study).dropna()
-    far = f"{study.labels[str(ends.idxmin())]} got furthest ({ends.name} {ends.min():.3g}); "
-    return f"No target is set, so this compares whole runs: {'' if ends.empty else far}{firsts}."
+    furthest = _furthest(study)
+    far = f"{furthest}; " if furthest else ""
+    return f"No target is set, so this compares whole runs: {far}{firsts}."
 
 
 def _tied(study: Study, names: Sequence[str]) -> str:
@@ -81,11 +85,22 @@ def _nobody(study: Study, case: Case) -> str:
     reached, runs = int(case.table["reached"].sum()), len(study.runs)
     some = f", though {reached} of {runs} runs did" if reached else ""
     text = f"{_upper(case.target.words)}: no variant got there under all its seeds{some}."
+    furthest = _furthest(study)
+    return f"{text} {_upper(furthest)}." if furthest else text
+
+
+def _furthest(study: Study) -> str:
+    """Say who ended best by the measure that was asked for; nothing where nobody has it."""
     ends = _ends(study).dropna()
     if ends.empty:
-        return text
-    closest = study.labels[str(ends.idxmin())]
-    return f"{text} The lowest {ends.name} at the end is that of {closest}, {ends.min():.3g}."
+        return ""
+    measure = str(ends.name)
+    highest = measure in HIGHER_IS_BETTER
+    name, value = (ends.idxmax(), ends.max()) if highest else (ends.idxmin(), ends.min())
+    most = "highest" if highest else "lowest"
+    told = f"{most} {measure.replace('_', ' ')} at the end is {value:.3g}"
+    tied = [study.labels[str(each)] for each in ends.index[ends == value]]
+    return f"the {told}, that of {study.labels[str(name)] if len(tied) == 1 else _and(tied)}"
 
 
 def _upper(text: str) -> str:
@@ -98,20 +113,41 @@ def _margin(study: Study, case: Case, cost: str, name: str, there: pd.DataFrame)
     pairs = paired(case.costs, name, study.comparison.confidence)
     row = pairs[(pairs["variant"] == rival) & (pairs["cost"] == cost)].iloc[0]
     low, high, seeds = float(row["low"]), float(row["high"]), int(row["pairs"])
-    head, unit = f"By {HEADS.get(cost, cost)}, {study.labels[rival]}", UNITS.get(cost, "")
+    unit, labels = UNITS.get(cost, ""), (study.labels[name], study.labels[rival])
+    head = f"By {HEADS.get(cost, cost)}"
     if not seeds:
-        return f"{head} comes next, under other seeds."
-    if abs(row["difference"]) <= _ROUNDING * float(there[cost][name]) and not low < high:
-        return f"{head} costs the same."
-    text = f"{head} comes next: {quantity(float(row['difference']), unit)} more"
+        return f"{head}, {labels[1]} comes next, under other seeds."
+    many = f"under each of {seeds} seeds" if seeds >= _SEVERAL else "under one seed"
+    more = f"{quantity(float(row['difference']), unit)} more"
+    verdict = verdict_of(row.to_dict(), float(there[cost][name]))
+    if verdict == _SAME:
+        return f"{head}, {_and(labels)} are a tie: they cost the same {many}."
     if seeds < _SEVERAL:
-        return f"{text}, under one seed, so nothing says how sure that is."
+        return f"{head}, {labels[1]} comes next: {more}, {many}, so nothing says how sure that is."
     if low == high:
-        return f"{text} under each of {seeds} seeds."
-    sure = "the order is sure" if low > 0 else "the order may be chance"
-    interval = f"{quantity(low, unit)} to {quantity(high, unit)}"
+        return f"{head}, {labels[1]} comes next: {more} {many}."
     share = f"{100 * study.comparison.confidence:g} %"
-    return f"{text} ({share} interval {interval} over {seeds} seeds: {sure})."
+    interval = f"{share} interval {quantity(low, unit)} to {quantity(high, unit)}, {seeds} seeds"
+    if verdict == _TIE:
+        return f"{head}, {_and(labels)} are a tie: {labels[1]} costs {more} ({interval})."
+    return f"{head}, {labels[1]} comes next: {more} ({interval})."
+
+
+def verdict_of(row: Mapping[Any, Any], usual: float) -> str:
+    """Return which way a paired difference points, as far as its seeds can tell.
+
+    Args:
+        row: of `paired`.
+        usual: what costs like these are, which says what is rounding.
+    """
+    low, high = float(row["low"]), float(row["high"])
+    if abs(row["difference"]) <= _ROUNDING * usual and not low < high:
+        return _SAME
+    if row["pairs"] < _SEVERAL:
+        return _ONE
+    if low <= 0 <= high:
+        return _TIE
+    return "more" if low > 0 else "less"
 
 
 def tables(study: Study) -> Iterator[Table]:
@@ -129,13 +165,14 @@ def _costs(study: Study, case: Case) -> Table:
         name = str(row["variant"])
         cells = [Cell(study.labels[name], under=_mark(row["pareto"], row["tie"]))]
         cells.append(Cell(f"{row['reached']} of {row['runs']}", float(row["reached"])))
+        cells.append(digits(float(ends.get(name, nan))))
         for cost in COSTS:
             bounds = row[f"{cost}_low"], row[f"{cost}_high"]
             cells.append(_with_interval(row[cost], *bounds, UNITS.get(cost, "")))
-        rows.append([*cells, digits(float(ends.get(name, nan)))])
+        rows.append(cells)
     heads = (HEADS.get(cost, cost) for cost in COSTS)
-    last = f"{ends.name} at the end"
-    return Table(_upper(case.target.words), ("variant", "reached", *heads, last), rows)
+    last = f"{str(ends.name).replace('_', ' ')} at the end"
+    return Table(_upper(case.target.words), ("variant", "reached", last, *heads), rows)
 
 
 def _mark(optimal: object, tie: object) -> str:
@@ -145,16 +182,18 @@ def _mark(optimal: object, tie: object) -> str:
 
 
 def _ends(study: Study) -> "pd.Series[float]":
-    """Return the mean gap at the end of the runs of each variant; of the objective without one."""
-    last = study.rounds.drop_duplicates(["variant", "seed"], keep="last")
-    measure = "gap" if last["gap"].notna().any() else "objective"
+    """Return the mean at the end of the runs of each variant, of what was asked for first."""
+    measure = study.measures[0] if study.measures else "objective"
+    known = study.rounds[study.rounds[measure].notna()]
+    last = known.drop_duplicates(["variant", "seed"], keep="last")
     return last.groupby("variant", observed=True)[measure].mean()
 
 
 def _with_interval(mean: float, low: float, high: float, unit: str) -> Cell:
     if isnan(mean):
-        return Cell("not reached")
-    interval = f"{quantity(low, unit)} to {quantity(high, unit)}" if high > low else ""
+        return Cell(NOT_REACHED)
+    ends = quantity(low, unit), quantity(high, unit)
+    interval = " to ".join(ends) if high > low and ends[0] != ends[1] else ""
     return Cell(quantity(mean, unit), float(mean), under=interval)
 
 
@@ -164,6 +203,7 @@ def _pairs(study: Study, case: Case) -> Table:
     same = other == study.comparison.against
     pairs = case.pairs if same else paired(case.costs, other, study.comparison.confidence)
     frame = pairs[pairs["cost"].isin(PAIRED) & (pairs["pairs"] > 0)]
+    usual = case.table.set_index("variant")
     rows = []
     for row in frame.to_dict("records"):
         cost = str(row["cost"])
@@ -175,9 +215,10 @@ def _pairs(study: Study, case: Case) -> Table:
                 _with_interval(row["difference"], *bounds),
                 digits(float(row["ratio"])),
                 digits(float(row["p_value"]), 2),
+                *words(verdict_of(row, float(usual[cost][other]))),
             ]
         )
-    columns = ("variant", "cost", "seeds", "difference", "ratio", "p-value")
+    columns = ("variant", "cost", "seeds", "difference", "ratio", "p-value", "verdict")
     first = study.labels[other]
     return Table(f"{_upper(case.target.words)}, less that of {first}, seed by seed", columns, rows)
 

@@ -3,29 +3,32 @@
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from fedsim.analysis import Comparison
+from fedsim.analysis import COLOURS, Comparison
 from fedsim.record.writing import write_whole
 from fedsim.report import (
     audit,
     convergence,
     energy,
     fleet,
+    network,
     overview,
     participation,
     scenario,
     timeline,
 )
+from fedsim.report.drawing import ink, line_icon
 from fedsim.report.parts import Figure, Table, options, style
-from fedsim.report.study import Study
+from fedsim.report.study import Run, Study
 from fedsim.visible import visible
 
 Content = dict[str, Any]
@@ -36,6 +39,8 @@ TABS = (
 )
 
 _BATTERIES = 12  # variants of which a page shows the batteries
+
+_SMALL, _LARGE = 150, 280  # pixels that curves are high, on the first screen and in their tab
 
 _END = re.compile("</(?=script)", re.IGNORECASE)  # what would end a script within its own text
 
@@ -68,13 +73,13 @@ def render(own: Study) -> str:
         lstrip_blocks=True,
         finalize=_seen,
     )
-    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    scripts = [_plotly(), _asset("page.js")]
+    script = _asset("page.js")
     return environment.get_template("page.html").render(
         **_content(own),
+        palette=" ".join(f"{ink(each)[4:-1]}: {each};" for each in COLOURS),
         style=_asset("page.css"),
-        scripts=scripts,
-        hashes=[_hash(script) for script in scripts],
+        script=script,
+        hash=_hash(script),
     )
 
 
@@ -85,42 +90,93 @@ def _seen(value: object) -> object:
 
 def _content(own: Study) -> Content:
     """Return all that the template shows."""
-    figures: dict[str, Figure] = {}
-    fleets = _fleets(own, figures)
-    measures, columns = _convergence(own, figures)
     clients = participation.counted(own)
     runs = timeline.chosen(own)
-    figures["energy"] = energy.whole(own)
-    for number, variant in enumerate(own.variants):
-        figures[f"kinds/{number}"] = energy.kinds(own, variant)
-        figures[f"participation/{number}"] = participation.figure(own, clients, variant)
-    batteries = _batteries(own, figures)
-    for number, run in enumerate(runs):
-        for name, figure in timeline.figures(own, run).items():
-            figures[f"timeline/{number}/{name}"] = figure
-    variants = options(enumerate(own.labels.values()))
+    plots = {
+        **_convergence(own),
+        **_by_variant(own, clients),
+        "energy": {"": energy.whole(own)},
+        "timeline": dict(_timelines(own, runs)),
+    }
+    fleets = fleet.fleets(own)
+    for number, (_, run) in enumerate(fleets):
+        plots[f"fleet-{number}"] = {"": network.drawing(own, run)}
+    measures = convergence.measures(own)
     return {
         "tabs": TABS,
         "study": own,
+        "ink": ink,
         "fedsim": version("fedsim"),
-        "fleets": fleets,
-        "measures": options((name, name.replace("_", " ")) for name in measures),
+        "fleets": [{"variants": names, "table": fleet.table(own, run)} for names, run in fleets],
+        "measures": options((name, convergence.named(name)) for name in measures),
+        "costs": list(convergence.AXES),
         "legend": _legend(own),
-        "variants": variants,
-        "batteries": batteries,
+        "variants": options(enumerate(own.labels.values())),
+        "batteries": options(
+            (number, label)
+            for number, label in enumerate(own.labels.values())
+            if str(number) in plots["batteries"]
+        ),
         "runs": options(
             (n, f"{own.labels[run.variant]}, seed {run.seed}") for n, run in enumerate(runs)
         ),
         "rounds": options((name, name) for name in timeline.ROUNDS),
         "checks": audit.CHECKS,
         "tables": _tables(own, clients),
-        "figures": {"figures": figures, "columns": columns},
+        "plots": {name: _merged(figures) for name, figures in plots.items()},
         "answers": list(overview.answers(own)),
         "notes": overview.notes(own),
     }
 
 
-def _tables(own: Study, clients: Any) -> dict[str, list[Table]]:  # noqa: ANN401 - a frame
+def _merged(figures: Mapping[str, Figure]) -> dict[str, Figure]:
+    """Return every figure once, with all the choices that it is shown for."""
+    choices: dict[Figure, list[str]] = {}
+    for choice, figure in figures.items():
+        choices.setdefault(figure, []).append(choice)
+    return {" ".join(own): figure for figure, own in choices.items()}
+
+
+def _convergence(own: Study) -> dict[str, dict[str, Figure]]:
+    """Return the figures of the overview, and those of every measure, by what a menu calls it."""
+    names = [
+        f"{place}-{cost}" for place in ("overview", "convergence") for cost in convergence.AXES
+    ]
+    plots: dict[str, dict[str, Figure]] = {name: {} for name in names}
+    for number, measure in enumerate(convergence.measures(own)):
+        if not number:
+            for cost, figure in convergence.figures(own, measure, _SMALL).items():
+                plots[f"overview-{cost}"][""] = figure
+        for cost, figure in convergence.figures(own, measure, _LARGE).items():
+            plots[f"convergence-{cost}"][measure] = figure
+    return plots
+
+
+def _by_variant(own: Study, clients: pd.DataFrame) -> dict[str, dict[str, Figure]]:
+    """Return the figures that a reader chooses a variant of."""
+    plots: dict[str, dict[str, Figure]] = {"batteries": {}}
+    for number, variant in enumerate(own.variants):
+        found = {
+            "kinds": energy.kinds(own, variant),
+            "clients": energy.clients(own, variant),
+            "participation": participation.figure(own, clients, variant),
+        }
+        for name, figure in found.items():
+            plots.setdefault(name, {})[str(number)] = figure
+    for number, run in enumerate(islice(own.variants.values(), _BATTERIES)):
+        charge = energy.batteries(own, run)
+        if charge is not None:
+            plots["batteries"][str(number)] = charge
+    return plots
+
+
+def _timelines(own: Study, runs: Sequence[Run]) -> Iterator[tuple[str, Figure]]:
+    for number, run in enumerate(runs):
+        for name, figure in timeline.figures(own, run).items():
+            yield f"{number}/{name}", figure
+
+
+def _tables(own: Study, clients: pd.DataFrame) -> dict[str, list[Table]]:
     return {
         "overview": list(overview.tables(own)),
         "scenario": _present(
@@ -140,45 +196,9 @@ def _present(tables: list[Table | None]) -> list[Table]:
 def _legend(own: Study) -> list[Content]:
     drawn = convergence.drawn_first(own)
     return [
-        {"style": style(number), "name": own.labels[variant], "drawn": variant in drawn}
+        {"icon": line_icon(*style(number)), "name": own.labels[variant], "drawn": variant in drawn}
         for number, variant in enumerate(own.labels)
     ]
-
-
-def _fleets(own: Study, figures: dict[str, Figure]) -> list[Content]:
-    """Draw every different fleet, and return what stands beside each."""
-    found = fleet.fleets(own)
-    for number, (_, run) in enumerate(found):
-        figures[f"fleet-{number}"] = fleet.drawing(own, run)
-    return [{"variants": names, "table": fleet.table(own, run)} for names, run in found]
-
-
-def _convergence(
-    own: Study, figures: dict[str, Figure]
-) -> tuple[list[str], dict[str, list[float | None]]]:
-    measures = convergence.measures(own)
-    columns: dict[str, list[float | None]] = {}
-    for measure in measures:
-        curves = dict(convergence.curves(own, measure))
-        columns.update(curves)
-        for cost, figure in convergence.figures(own, measure, curves).items():
-            figures[f"convergence-{cost}/{measure}"] = figure
-    return measures, columns
-
-
-def _batteries(own: Study, figures: dict[str, Figure]) -> list[tuple[str, str]]:
-    """Draw the batteries of every variant's first run, and return which variants have any."""
-    having = []
-    for number, (variant, run) in enumerate(islice(own.variants.items(), _BATTERIES)):
-        figure = energy.batteries(own, run)
-        if figure is not None:
-            figures[f"batteries/{number}"] = figure
-            having.append((number, own.labels[variant]))
-    return options(having)
-
-
-def _plotly() -> str:
-    return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
 
 
 def _asset(name: str) -> str:

@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from fedsim.report.parts import Figure, Table, axis, bars, boxes, digits, words
+from fedsim.report.amounts import each_or_spread
+from fedsim.report.parts import Figure, Table, number, words
 from fedsim.report.study import Run, Study
 
 COUNTS = ("heard", "transmissions", "silent", "late", "lost", "skipped")
@@ -19,8 +20,6 @@ _COLOURS = {
     "lost": "#D55E00",
     "skipped": "#CC79A7",
 }
-
-_BARS = 40
 
 
 def heard(run: Run) -> "pd.Series[int]":
@@ -47,7 +46,7 @@ def table(study: Study, clients: pd.DataFrame) -> Table:
     rows = []
     for variant, kind in sums.index:
         means = sums.loc[(variant, kind)] / study.seeds[str(variant)]
-        cells = [digits(float(means[name]), 4) for name in COUNTS]
+        cells = [number(float(means[name])) for name in COUNTS]
         rows.append([*words(study.labels[str(variant)], kind), *cells])
     heads = ("variant", "kind", *(_HEADS.get(name, name) for name in COUNTS))
     return Table("What the clients of a kind did in a run, means over seeds", heads, rows)
@@ -64,29 +63,18 @@ def given_up(study: Study) -> Table | None:
         rounds = sum(len(study.runs[number].rows(study.rounds)) for number in mine)
         given = sum(counts[number] for number in mine)
         share = f"{100 * given / rounds:.3g} %" if rounds else "-"
-        means = [digits(total / len(mine), 4) for total in (rounds, given)]
+        means = [number(total / len(mine)) for total in (rounds, given)]
         rows.append([*words(study.labels[variant]), *means, *words(share)])
     heads = ("variant", "rounds", "given up", "share")
     return Table("Rounds in which too few reported, means over seeds", heads, rows)
 
 
 def figure(study: Study, clients: pd.DataFrame, variant: str) -> Figure:
-    """Return what each client of a variant did, in a run: means over the seeds."""
+    """Return what each client of a variant did, in a run: means over the seeds.
+
+    Of many clients it is how that is spread over each kind.
+    """
     own = clients[clients["variant"] == variant]
     sums = own.groupby(["client", "kind"], sort=False, observed=True)[list(COUNTS[1:])].sum()
     parts = (sums / study.seeds[variant]).rename(columns=_HEADS)
-    title = "times in a run, mean over seeds"
-    across = axis("", title, rangemode="tozero")
-    count = len(parts)
-    if count > _BARS:
-        kinds = parts.index.get_level_values("kind").to_series().astype(str)
-        drawn = boxes(parts, kinds, _COLOURS)
-        drawn["note"] = (
-            f"{count:,} clients: of each kind the line is the median, the box holds the middle "
-            "half of its clients, and whiskers reach from the least to the most"
-        )
-    else:
-        parts = parts.set_axis([f"{client} ({kind})" for client, kind in parts.index])
-        drawn = bars(parts, _COLOURS, "", title)
-    drawn["layout"]["xaxis"] = across
-    return drawn
+    return each_or_spread(parts, _COLOURS, "", "times in a run, mean over seeds")

@@ -13,6 +13,7 @@ from fedsim.record.folder import SCENARIO, SUMMARY
 from fedsim.record.manifest import read_manifest, read_mapping
 from fedsim.record.parts import read_table
 from fedsim.record.read import read_all
+from fedsim.record.rounds import COLUMNS
 from fedsim.record.scenarios import parsed, read_text
 
 
@@ -119,6 +120,27 @@ class Study:
         return head.lstrip("# ") if head.startswith("#") else self.name
 
     @cached_property
+    def measures(self) -> tuple[str, ...]:
+        """What the rounds have of how good a model is, what was asked for in front.
+
+        That is what is to be reached, then what the runs were to stop by, what the scenario
+        measures, and the gap and the objective, which are measured unasked.
+        """
+        rounds, scenario = self.rounds, self.first.scenario
+        own = [name for name in rounds.columns if name not in COLUMNS]
+        known = [
+            name
+            for name in ("gap", "objective", *own)
+            if pd.api.types.is_numeric_dtype(rounds[name]) and rounds[name].notna().any()
+        ]
+        asked = [
+            *(case.target.measure for case in self.comparison.cases),
+            *(name for name, value in (scenario.get("stop") or {}).items() if value is not None),
+            *(each.get("kind") if isinstance(each, dict) else each for each in _listed(scenario)),
+        ]
+        return tuple(dict.fromkeys([*(str(name) for name in asked if name in known), *known]))
+
+    @cached_property
     def seeds(self) -> Mapping[str, int]:
         """How many runs each variant has."""
         counts = dict.fromkeys(self.labels, 0)
@@ -136,3 +158,8 @@ class Study:
                 f"{group}: {device}, {radio}" for group, device, radio in zip(*facts, strict=True)
             ]
         )
+
+
+def _listed(scenario: Mapping[str, Any]) -> Sequence[Any]:
+    measures = scenario.get("measures") or ()
+    return measures if isinstance(measures, list) else ()

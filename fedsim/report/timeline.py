@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 
 from fedsim.analysis import quantity, spans
-from fedsim.report.parts import PARTS, Figure, axis, plain, short, spread
+from fedsim.report.drawing import Moments, Spans, bar_icon, linear, symbol_icon
+from fedsim.report.drawing import lanes as draw_lanes
+from fedsim.report.parts import PARTS, Figure, Key, spread
 from fedsim.report.study import Run, Study
 
 ROUNDS = ("first", "slowest", "median", "last")
@@ -35,7 +37,7 @@ _BUSY = ("download", "compute", "upload", "retransmit")
 _MARKS = {
     "silent": ("silent", "circle", "#000000"),
     "skipped": ("left out", "square", "#CC79A7"),
-    "lost": ("lost", "x", "#D55E00"),
+    "lost": ("lost", "cross", "#D55E00"),
     "late": ("late", "diamond", "#E69F00"),
 }
 """Events of a moment: what they are called, their symbols and colours."""
@@ -101,18 +103,18 @@ def figure(doings: pd.DataFrame, marks: pd.DataFrame, window: Window) -> Figure:
     doings, marks = _inside(doings, marks, window)
     lanes, busy = _lanes(doings, marks)
     states, events = _by("state", doings, lanes), _by("event", marks, lanes)
-    data = [_bars(states[state], window, *_SPANS[state]) for state in _SPANS if state in states]
-    data += [_dots(events[event], window, *_MARKS[event]) for event in _MARKS if event in events]
-    length = window.end - window.begin
-    layout = {
-        "height": 150 + 24 * len(lanes),
-        "barmode": "overlay",
-        "bargap": 0.25,
-        "xaxis": axis("s", "time since the round began", range=[-0.02 * length, 1.02 * length]),
-        "yaxis": {"categoryorder": "array", "categoryarray": lanes[::-1], "automargin": True},
-        "showlegend": True,
-    }
-    return {"data": data, "layout": layout, "note": _note(window, len(lanes), busy)}
+    kinds: list[Spans | Moments] = [
+        _spans(states[state], window, *_SPANS[state]) for state in _SPANS if state in states
+    ]
+    keys = [Key(each.name, bar_icon(each.colour)) for each in kinds]
+    for event, (name, symbol, colour) in _MARKS.items():
+        if event in events:
+            kinds.append(_moments(events[event], window, name, symbol, colour))
+            keys.append(Key(name, symbol_icon(symbol, colour)))
+    scale = linear(0.0, window.end - window.begin, "s", most=6)
+    label = f"What clients were doing in round {window.number}"
+    drawing = draw_lanes(lanes, scale, "time since the round began", label, kinds)
+    return Figure(drawing, _note(window, len(lanes), busy), tuple(keys))
 
 
 def _note(window: Window, lanes: int, busy: int) -> str:
@@ -160,39 +162,30 @@ def _number(node: str) -> int:
     return int(node.rpartition("-")[2])
 
 
-def _bars(rows: pd.DataFrame, window: Window, name: str, colour: str) -> dict[str, object]:
+def _spans(rows: pd.DataFrame, window: Window, name: str, colour: str) -> Spans:
+    """Return spans from the beginning of the round on; they may end after it."""
     begins, ends = (rows[border].to_numpy() - window.begin for border in ("begin", "end"))
-    duration = ends - begins
-    facts = zip(short(duration), short(rows["bits"]), short(rows["joules"]), strict=True)
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": plain(name),
-        "y": rows["node"].tolist(),
-        "base": short(np.maximum(begins, 0.0)),
-        "x": short(np.where(begins < 0, ends, duration)),
-        "customdata": [list(each) for each in facts],
-        # What takes microseconds is still a line to be seen.
-        "marker": {"color": colour, "line": {"color": colour, "width": 1}},
-        "hovertemplate": f"%{{y}}: {name}<br>%{{customdata[0]:.3~s}}s from %{{base:.4~s}}s on"
-        "<br>%{customdata[1]:.4~s}bit, %{customdata[2]:.3~s}J<extra></extra>",
-    }
+    facts = zip(
+        *(rows["node"], begins.tolist(), ends.tolist(), rows["bits"], rows["joules"]), strict=True
+    )
+    return Spans(
+        name,
+        colour,
+        [
+            (node, max(begin, 0.0), end, _told(node, name, begin, end, bits, joules))
+            for node, begin, end, bits, joules in facts
+        ],
+    )
 
 
-def _dots(
-    rows: pd.DataFrame, window: Window, name: str, symbol: str, colour: str
-) -> dict[str, object]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": short(rows["t"].to_numpy() - window.begin),
-        "y": rows["node"].tolist(),
-        "marker": {
-            "symbol": symbol,
-            "color": colour,
-            "size": 9,
-            "line": {"color": "white", "width": 1},
-        },
-        "hovertemplate": f"%{{y}}: {name} at %{{x:.4~s}}s<extra></extra>",
-    }
+def _told(node: str, name: str, begin: float, end: float, bits: float, joules: float) -> str:
+    lasts, since = quantity(end - begin, "s"), quantity(begin, "s")
+    costs = [quantity(float(bits), "bit")] * (bits > 0) + [quantity(joules, "J")] * (joules > 0)
+    return "\n".join([f"{node}: {name}", f"{lasts} from {since} on", *costs])
+
+
+def _moments(rows: pd.DataFrame, window: Window, name: str, symbol: str, colour: str) -> Moments:
+    times = (rows["t"].to_numpy() - window.begin).tolist()
+    own = zip(rows["node"], times, strict=True)
+    told = [(node, time, f"{node}: {name}\nat {quantity(time, 's')}") for node, time in own]
+    return Moments(name, symbol, colour, told)

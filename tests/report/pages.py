@@ -1,14 +1,31 @@
 """Reading a report as a test reads it: its tables, its figures, its tags."""
 
-import json
+import html
+import re
 from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 VOID = {"meta", "link", "br", "rect", "line", "input", "img", "hr"}
 
 Attributes = Mapping[str, str | None]
+
+
+_DRAWN = re.compile(
+    r'<(?:div class="drawing"|template) data-choice="([^"]*)" data-note="([^"]*)">(.*?)'
+    r"</(?:div|template)>",
+    re.DOTALL,
+)
+
+_SVG = re.compile(r'<svg class="(?:area|graph)".*</svg>', re.DOTALL)
+
+
+class Shown(NamedTuple):
+    """A figure of a page: its drawing, and what stands below it."""
+
+    drawing: str
+    note: str
 
 
 class Page(HTMLParser):
@@ -39,10 +56,21 @@ class Page(HTMLParser):
         self.close()
 
     @property
-    def figures(self) -> Any:
-        """What plotly.js draws: figures by name, and the columns they share."""
-        (own,) = [text for facts, text in self.scripts if facts.get("type") == "application/json"]
-        return json.loads(own)
+    def figures(self) -> dict[str, dict[str, Shown]]:
+        """The figures by name, and by the choices that they are shown for."""
+        found: dict[str, dict[str, Shown]] = {}
+        for plot in re.findall(r'<div class="plot".*?<p class="note"', self.source, re.DOTALL):
+            own = found[re.findall(r'data-figure="([^"]*)"', plot)[0]] = {}
+            for choices, note, drawing in _DRAWN.findall(plot):
+                for choice in choices.split(" "):
+                    own[choice] = Shown(_SVG.findall(drawing)[0], html.unescape(note))
+        return found
+
+    @property
+    def options(self) -> dict[str, list[str]]:
+        """What the menus offer, by the menus' names."""
+        menus = re.findall(r'<select id="([^"]*)">(.*?)</select>', self.source, re.DOTALL)
+        return {name: re.findall(r'<option value="([^"]*)"', own) for name, own in menus}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         facts = dict(attrs)

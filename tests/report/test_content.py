@@ -1,6 +1,6 @@
 """What the report says is what the analysis of the runs says."""
 
-import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,13 +20,15 @@ from fedsim.analysis import (
     summarised,
 )
 from fedsim.record.read import read_all
-from fedsim.report import audit, convergence, energy, overview, participation, timeline
-from fedsim.report.parts import boxes, spread
+from fedsim.report import amounts, audit, convergence, energy, overview, participation, timeline
+from fedsim.report.amounts import each_or_spread
+from fedsim.report.drawing.svg import HIGH
+from fedsim.report.parts import PARTS, Figure, spread
 from fedsim.report.study import Study
+from tests.report.drawings import RESOLUTION, Drawing
 from tests.report.pages import Page
 
 COST = "Cost to a gap below 50000"
-LANES = "categoryarray"  # of a timeline
 UNITS = {"bits up": ("bits_up", "bit"), "time": ("t", "s"), "energy": ("joules", "J")}
 
 
@@ -81,46 +83,118 @@ def test_the_energy_of_all_kinds_is_that_of_the_clients(page: Page, study: Study
 
 
 def test_the_bars_of_the_kinds_add_up_to_the_fleet(study: Study) -> None:
-    fleet = energy.whole(study)["data"]
-    for number, variant in enumerate(study.variants):
-        kinds = {trace["name"]: sum(trace["x"]) for trace in energy.kinds(study, variant)["data"]}
-        mine = {trace["name"]: trace["x"][number] for trace in fleet}
-        assert kinds == pytest.approx({name: mine[name] for name in kinds}, rel=1e-6)
+    fleet = Drawing(energy.whole(study).drawing)
+    bars = {(name, part): width for (name, part), width in fleet.bars().items()}
+    parts = energy.by_kind(study)
+    for variant, label in study.labels.items():
+        kinds = Drawing(energy.kinds(study, variant).drawing)
+        for (kind, part), width in kinds.bars().items():
+            exact = parts.loc[(variant, kind), part]
+            assert width == pytest.approx(exact, abs=RESOLUTION * kinds.x.high)
+        for part in {part for name, part in bars if name == label}:
+            whole = parts.loc[variant][part].sum()
+            assert bars[label, part] == pytest.approx(whole, abs=RESOLUTION * fleet.x.high)
+    amounts = parts.groupby(level="variant", sort=False).sum()
+    assert len(bars) == (amounts > 0).to_numpy().sum()
 
 
-def test_curves_are_those_over_the_seeds(page: Page, study: Study) -> None:
+def test_the_points_of_curves_are_those_over_the_seeds(study: Study) -> None:
     table = over_seeds(study.rounds, "gap", log=True)
-    columns = page.figures["columns"]
-    for number, variant in enumerate(study.labels):
-        own = table[table["variant"] == variant]
-        for name in (*convergence.AXES, "mean", "least", "largest"):
-            assert columns[f"gap/{number}/{name}"] == pytest.approx(own[name].tolist(), rel=1e-6)
+    for variant, own in convergence.points(study, "gap").items():
+        pd.testing.assert_frame_equal(own, table[table["variant"] == variant])
 
 
-def test_every_figure_finds_the_columns_that_it_names(page: Page) -> None:
-    figures, columns = page.figures["figures"], page.figures["columns"]
-    named = [
-        trace[axis][1:]
-        for figure in figures.values()
-        for trace in figure["data"]
-        for axis in ("x", "y")
-        if str(trace.get(axis)).startswith("@")
-    ]
-    assert named
-    assert set(named) <= set(columns)
+@pytest.mark.parametrize(("cost", "name"), [("round", "overview"), ("bits", "convergence")])
+def test_curves_are_drawn_through_their_points(
+    page: Page, study: Study, cost: str, name: str
+) -> None:
+    choice = "gap" if name == "convergence" else ""
+    drawn = Drawing(page.figures[f"{name}-{cost}"][choice].drawing)
+    curves = drawn.curves()
+    assert list(curves) == list(study.labels.values())[::-1]  # the first one lies on top
+    for variant, own in convergence.points(study, "gap").items():
+        x, y = curves[study.labels[variant]]
+        assert np.allclose(x, own[cost], rtol=0, atol=RESOLUTION * drawn.x.high)
+        decades = np.log10(drawn.y.high / drawn.y.low)
+        assert np.allclose(np.log10(y), np.log10(own["mean"]), rtol=0, atol=RESOLUTION * decades)
+
+
+def test_a_band_goes_from_the_least_seed_to_the_largest(page: Page, study: Study) -> None:
+    drawn = Drawing(page.figures["overview-round"][""].drawing)
+    bands = [each.attrib["d"] for each in drawn.root.iterfind(".//path[@class='band']")]
+    assert len(bands) == len(study.labels)
+    own = convergence.points(study, "gap")
+    for band, variant in zip(bands[::-1], study.labels, strict=True):
+        ends = np.log10(own[variant][["least", "largest"]].to_numpy())
+        shares = [int(each) for each in re.findall(r"\d+", band.partition("l")[0])]
+        top = np.log10(drawn.y.high)
+        decades = top - np.log10(drawn.y.low)
+        assert shares[1] / HIGH == pytest.approx((top - ends[0, 0]) / decades, abs=RESOLUTION)
+
+
+def test_every_choice_of_a_menu_has_its_figure(page: Page, study: Study) -> None:
+    figures = page.figures
+    runs = [str(number) for number in range(len(study.runs))]
+    variants = [str(number) for number in range(len(study.variants))]
+    for name in ("kinds", "clients", "participation", "batteries"):
+        assert list(figures[name]) == variants
+        assert (
+            page.options[
+                {"kinds": "whose-kinds", "clients": "whose-energy"}.get(
+                    name,
+                    {"participation": "whose-clients", "batteries": "whose-batteries"}.get(
+                        name, ""
+                    ),
+                )
+            ]
+            == variants
+        )
+    wanted = {f"{run}/{one}" for run in runs for one in timeline.ROUNDS}
+    assert set(figures["timeline"]) == wanted
+    assert page.options["which-run"] == runs
+    assert page.options["which-round"] == list(timeline.ROUNDS)
+    for cost in convergence.AXES:
+        assert list(figures[f"convergence-{cost}"]) == page.options["which-measure"]
+    for name, own in figures.items():
+        assert own, name
+        for figure in own.values():
+            Drawing(figure.drawing)  # it is well-formed
 
 
 def test_batteries_are_drawn_as_the_log_has_them(study: Study) -> None:
     run = study.first
-    drawn = energy.batteries(study, run)
-    assert drawn is not None
+    figure = energy.batteries(study, run)
+    assert figure is not None
+    drawn = Drawing(figure.drawing)
     times = np.linspace(0, run.summary["t"], 300)
     wanted = state_of_charge(read_all([run.path], "events"), times)[run.variant, run.seed]
-    for trace in drawn["data"]:
-        own = wanted[trace["hovertemplate"].partition(",")[0]]
-        assert np.allclose(np.array(trace["y"], dtype=float), own, atol=1e-6, equal_nan=True)
-        assert trace["dx"] * (len(own) - 1) == pytest.approx(times[-1], rel=1e-6)
-    assert len(drawn["data"]) == 2
+    curves = drawn.curves()
+    for name, (x, y) in curves.items():
+        own = 100 * wanted[name.partition(",")[0]]
+        known = own.notna().to_numpy()
+        level = np.interp(times[known], x, y)
+        assert np.allclose(level, own[known], rtol=0, atol=2 * RESOLUTION * 102)
+        assert x[0] == pytest.approx(times[known][0], abs=RESOLUTION * times[-1])
+        assert x[-1] == pytest.approx(times[known][-1], abs=RESOLUTION * times[-1])
+    assert len(curves) == 2
+
+
+def test_many_batteries_are_a_median_and_a_band(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(energy, "_CURVES", 1)
+    run = study.first
+    figure = energy.batteries(study, run)
+    assert figure is not None
+    assert "the line is the median" in figure.note
+    drawn = Drawing(figure.drawing)
+    ((name, (x, y)),) = drawn.curves().items()
+    assert name == "1: pi-4, wifi, median"
+    times = np.linspace(0, run.summary["t"], 300)
+    wanted = state_of_charge(read_all([run.path], "events"), times).median(axis=1).to_numpy()
+    known = ~np.isnan(wanted)
+    assert np.allclose(np.interp(times[known], x, y), 100 * wanted[known], rtol=0, atol=0.05)
+    assert drawn.root.find(".//path[@class='band']") is not None
 
 
 def test_whoever_was_asked_has_heard_or_missed_it(study: Study) -> None:
@@ -149,7 +223,8 @@ def test_the_books_balance_and_are_those_of_the_summary(study: Study) -> None:
 
 def test_the_audit_shows_hash_and_versions_of_every_run(page: Page, study: Study) -> None:
     hashes = [run.manifest["events"]["sha256"] for run in study.runs]
-    assert page.words("How every run ended", "log, SHA-256") == hashes
+    shown = [text.split("…") for text in page.words("How every run ended", "log, SHA-256")]
+    assert shown == [[digest[:8], digest] for digest in hashes]
     versions = dict(page.tables["What the runs were made with"][1:])
     assert versions["numpy"] == np.__version__
 
@@ -179,36 +254,36 @@ def test_a_timeline_shows_what_overlaps_its_round_and_nothing_else() -> None:
         columns=["node", "state", "begin", "end"],
     ).assign(bits=0, joules=0.0)
     moments = {"node": "client-0", "event": ["skipped", "skipped"], "t": [1.0, 3.0]}
-    drawn = timeline.figure(doings, pd.DataFrame(moments), timeline.Window(2, 1.0, 3.0))
-    bars = {
-        trace["name"]: (trace["y"], trace["base"], trace["x"])
-        for trace in drawn["data"]
-        if trace["type"] == "bar"
+    drawn = Drawing(
+        timeline.figure(doings, pd.DataFrame(moments), timeline.Window(2, 1.0, 3.0)).drawing
+    )
+    assert drawn.spans() == {
+        "radio connected, no bits": [("client-1", 0.0, 0.5)],
+        "radio wakes": [("client-1", 0.0, 0.0)],
+        "compute": [("client-1", 0.5, 0.5)],
+        "offline": [("client-0", 0.0, 2.0)],  # its bar ends with the round
     }
-    assert bars == {
-        "radio connected, no bits": (["client-1"], [0.0], [0.5]),
-        "radio wakes": (["client-1"], [0.0], [0.0]),
-        "compute": (["client-1"], [0.5], [0.5]),
-        "offline": (["client-0"], [0.0], [8.0]),
-    }
-    (mark,) = [trace for trace in drawn["data"] if trace["type"] == "scatter"]
-    assert (mark["name"], mark["x"], mark["y"]) == ("left out", [0.0], ["client-0"])
-    assert drawn["layout"]["yaxis"][LANES] == ["client-1", "client-0"]
+    assert any(told.startswith("client-0: offline\n8.5 s from") for told in drawn.titles(".//rect"))
+    assert drawn.moments() == {"left out": [("client-0", 0.0)]}
+    assert drawn.lanes == ["client-0", "client-1"]
 
 
 def test_timelines_tell_where_every_client_was(study: Study) -> None:
     run = study.first
-    drawn = timeline.figures(study, run)["first"]
+    drawn = Drawing(timeline.figures(study, run)["first"].drawing)
     window = timeline.windows(run.rows(study.rounds))["first"]
     own = spans(read_all([run.path], "events"))
-    own = own[(own["begin"] < window.end) & (own["node"].isin(drawn["layout"]["yaxis"][LANES]))]
-    bars = {trace["name"]: trace for trace in drawn["data"] if trace["type"] == "bar"}
-    assert own["state"].nunique() == len(bars)
+    own = own[(own["begin"] < window.end) & (own["node"].isin(drawn.lanes))]
+    found = drawn.spans()
+    assert own["state"].nunique() == len(found)
+    near = RESOLUTION * window.end
     for state, name in (("compute", "compute"), ("upload", "upload"), ("download", "download")):
         rows = own[own["state"] == state]
-        assert sum(bars[name]["x"]) == pytest.approx((rows["end"] - rows["begin"]).sum(), rel=1e-6)
-        assert bars[name]["base"] == pytest.approx(rows["begin"].tolist(), rel=1e-6)
-        assert sorted(bars[name]["y"]) == sorted(rows["node"])
+        lengths = np.minimum(rows["end"], window.end) - rows["begin"]
+        nodes, begins, widths = (list(each) for each in zip(*found[name], strict=True))
+        assert widths == pytest.approx(lengths.tolist(), abs=near)
+        assert begins == pytest.approx(rows["begin"].tolist(), abs=near)
+        assert nodes == rows["node"].astype(str).tolist()
 
 
 def test_a_large_fleet_has_as_many_lanes_as_a_screen() -> None:
@@ -217,44 +292,65 @@ def test_a_large_fleet_has_as_many_lanes_as_a_screen() -> None:
     doings = pd.DataFrame({"node": nodes, "state": "compute", "begin": ends - 0.5, "end": ends})
     nothing = pd.DataFrame({"node": [], "event": [], "t": []})
     doings = doings.assign(bits=0, joules=0.0)
-    drawn = timeline.figure(doings, nothing, timeline.Window(1, 0.0, 2000.0))
-    lanes = drawn["layout"]["yaxis"][LANES]
-    assert lanes[:20] == nodes[:-21:-1]
+    figure = timeline.figure(doings, nothing, timeline.Window(1, 0.0, 2000.0))
+    lanes = Drawing(figure.drawing).lanes
+    assert lanes[:-21:-1] == nodes[:-21:-1]
     assert len(lanes) == 40
-    assert lanes[-1] == "client-0"
-    assert "the 20 that were done last" in drawn["note"]
+    assert lanes[0] == "client-0"
+    assert "the 20 that were done last" in figure.note
 
 
-def test_a_large_fleet_s_participation_is_a_distribution_for_each_kind() -> None:
+def test_a_large_fleet_s_amounts_are_a_distribution_for_each_kind() -> None:
     rng = np.random.default_rng(1)
     counts = {name: rng.poisson(mean, 5000) for name, mean in (("replied", 4.0), ("lost", 0.3))}
-    rows = pd.DataFrame({**counts, "late": 0})
-    kinds = pd.Series(["sensor" if share < 0.2 else "phone" for share in rng.random(5000).tolist()])
-    drawn = boxes(rows, kinds, {"replied": "#000000", "lost": "#111111"})
-    assert [trace["name"] for trace in drawn["data"]] == ["replied", "lost"]
-    for trace in drawn["data"]:
-        assert sorted(trace["y"]) == ["phone", "sensor"]
-        for place, kind in enumerate(trace["y"]):
-            own = np.sort(rows.loc[kinds == kind, trace["name"]])
-            quarters = [trace[end][place] for end in ("q1", "median", "q3")]
-            assert quarters == np.quantile(own, [0.25, 0.5, 0.75]).tolist()
-            assert trace["lowerfence"][place] == own[0]
-            assert trace["upperfence"][place] == own[-1]
-    assert len(json.dumps(drawn)) < 2000  # bytes, for however many clients
+    kinds = ["sensor" if share < 0.2 else "phone" for share in rng.random(5000).tolist()]
+    index = pd.MultiIndex.from_arrays([[f"client-{n}" for n in range(5000)], kinds])
+    rows = pd.DataFrame({**counts, "late": 0}, index=index.set_names(["client", "kind"]))
+    colours = {"replied": "#000000", "lost": "#111111", "in all": "#222222"}
+    figure = each_or_spread(rows, colours, "", "times", "in all")
+    assert [key.name for key in figure.keys] == ["replied", "lost", "in all"]
+    drawn = Drawing(figure.drawing)
+    rows["in all"] = rows.sum(axis=1)
+    found = drawn.boxes()
+    assert set(found) == {(kind, part) for kind in ("sensor", "phone") for part in colours}
+    for (kind, part), quarters in found.items():
+        own = rows[part][index.get_level_values(1) == kind]
+        wanted = np.quantile(own, [0, 0.25, 0.5, 0.75, 1]).tolist()
+        assert quarters == pytest.approx(wanted, abs=RESOLUTION * drawn.x.high)
+    assert len(figure.drawing) < 5000  # bytes, for however many clients
 
 
+@pytest.mark.parametrize("name", ["participation", "energy"])
 def test_a_page_of_many_clients_draws_kinds_and_not_clients(
-    study: Study, monkeypatch: pytest.MonkeyPatch
+    study: Study, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     clients, variant = participation.counted(study), next(iter(study.variants))
-    assert {trace["type"] for trace in participation.figure(study, clients, variant)["data"]} == {
-        "bar"
-    }
-    monkeypatch.setattr(participation, "_BARS", 2)
-    drawn = participation.figure(study, clients, variant)
-    assert {trace["type"] for trace in drawn["data"]} == {"box"}
-    assert set(drawn["data"][0]["y"]) == set(clients["kind"].astype(str))
-    assert "clients: of each kind" in drawn["note"]
+
+    def figure() -> Figure:
+        if name == "energy":
+            return energy.clients(study, variant)
+        return participation.figure(study, clients, variant)
+
+    few = Drawing(figure().drawing)
+    assert len({bar for bar, _ in few.bars()}) == 5
+    assert not few.boxes()
+    monkeypatch.setattr(amounts, "_BARS", 2)
+    drawn = Drawing(figure().drawing)
+    assert not drawn.bars()
+    assert {kind for kind, _ in drawn.boxes()} == set(clients["kind"].astype(str))
+    assert "clients: of each kind" in figure().note
+
+
+def test_the_energy_of_clients_is_that_of_the_client_tables(study: Study) -> None:
+    variant = next(iter(study.variants))
+    drawn = Drawing(energy.clients(study, variant).drawing)
+    own = study.clients[study.clients["variant"] == variant]
+    wanted = own.groupby("client", sort=False)["joules"].sum() / study.seeds[variant]
+    found: dict[str, float] = {}
+    for (name, _), width in drawn.bars().items():
+        client = name.partition(" ")[0]
+        found[client] = found.get(client, 0.0) + width
+    assert found == pytest.approx(wanted.to_dict(), abs=len(PARTS) * RESOLUTION * drawn.x.high)
 
 
 def test_thinned_rows_keep_both_ends() -> None:

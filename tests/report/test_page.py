@@ -13,16 +13,19 @@ from fedsim import report
 from fedsim.cli import app
 from fedsim.errors import TheoryWarning
 from fedsim.record.scenarios import flat
-from fedsim.report.fleet import drawing, fleets
+from fedsim.report.fleet import fleets
+from fedsim.report.network import drawing
 from fedsim.report.page import TABS
 from fedsim.report.study import Study
 from tests.analysis.breaking import sealed, text
 from tests.report.conftest import NAME
+from tests.report.drawings import Drawing
 from tests.report.pages import Page
 from tests.runs import small
 
+LINKS = "g[@class='links']/g"
 KINDS = ["0: phone-mid, lte (3)", "1: pi-4, wifi (2)"]
-PLOTLY = 6_000_000  # bytes of the library, at most
+MOST, FRAME = 1_000_000, 100_000  # bytes of a page, and of all in it that is no figure
 
 
 def test_tags_are_closed_in_order_and_names_are_unique(page: Page) -> None:
@@ -58,7 +61,7 @@ def test_only_the_page_s_own_scripts_may_run(page: Page) -> None:
     ]
     own = [text for facts, text in page.scripts if "type" not in facts]
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in own]
-    assert len(own) == 2
+    assert len(own) == 1
     assert policy.split("script-src ")[1] == " ".join(f"'sha256-{each}'" for each in hashes)
     assert policy.startswith("default-src 'none';")
 
@@ -67,11 +70,13 @@ def test_names_are_words_and_never_tags(page: Page, study: Study) -> None:
     assert study.name == NAME
     assert NAME in page.text
     assert not any("alert" in text for facts, text in page.scripts if "type" not in facts)
-    assert len(page.scripts) == 3
+    assert len(page.scripts) == 1
 
 
-def test_a_page_is_little_more_than_the_library(path: Path) -> None:
-    assert path.stat().st_size < PLOTLY + 1_000_000
+def test_a_page_is_little_more_than_its_data(path: Path, page: Page) -> None:
+    assert path.stat().st_size < MOST
+    figures = {own.drawing for each in page.figures.values() for own in each.values()}
+    assert len(page.source) - sum(map(len, figures)) < FRAME
 
 
 def test_a_page_is_the_same_bytes_again(runs: Path, tmp_path: Path) -> None:
@@ -93,11 +98,11 @@ def test_the_scenario_is_shown_with_what_the_variants_change(page: Page, study: 
 def test_variants_of_one_fleet_share_its_drawing(study: Study) -> None:
     found = fleets(study)
     assert [names for names, _ in found] == [["base (chb)", "gd"], ["tree (chb)"]]
-    star, tree = (drawing(study, run)["data"] for _, run in found)
-    assert [trace["name"] for trace in star[1:]] == ["server", *KINDS]
-    assert [trace["name"] for trace in tree[1:]] == ["server", "gateway", *KINDS]
-    assert len(star[0]["x"]) == 3 * 5
-    assert len(tree[0]["x"]) == 3 * 7
+    star, tree = (drawing(study, run) for _, run in found)
+    assert [key.name for key in star.keys] == ["server", *KINDS]
+    assert [key.name for key in tree.keys] == ["server", "gateway", *KINDS]
+    assert len(Drawing(star.drawing).titles(LINKS)) == 5
+    assert len(Drawing(tree.drawing).titles(LINKS)) == 7
 
 
 def test_one_variant_s_folder_and_one_run_s_are_studies_too(runs: Path, tmp_path: Path) -> None:
@@ -120,17 +125,19 @@ def test_a_graph_is_drawn_as_it_was_written(tmp_path: Path) -> None:
     edges += [{"source": "hub", "target": f"client-{number}"} for number in range(5)]
     fedsim.run(small(network={"topology": "graph", "edges": edges}), out=tmp_path)
     page = Page(report.write(tmp_path))
-    names = [trace.get("name") for trace in page.figures["figures"]["fleet-0"]["data"]]
-    assert "router" in names
+    drawn = Drawing(page.figures["fleet-0"][""].drawing)
+    assert any(told.startswith("hub") for told in drawn.titles(".//path"))
+    assert len(drawn.titles(LINKS)) == 6
+    assert "router" in page.text
 
 
 def test_a_fleet_of_many_is_drawn_by_kinds(tmp_path: Path) -> None:
     fleet = [{"count": 210, "device": "pi-4"}, {"count": 2, "device": "phone-mid"}]
     fedsim.run(small(fleet=fleet, stop={"rounds": 2}), out=tmp_path)
     page = Page(report.write(tmp_path))
-    drawn = page.figures["figures"]["fleet-0"]
-    assert "a node stands for a whole kind" in drawn["note"]
-    assert len(drawn["data"][0]["x"]) == 3 * 2
+    drawn = page.figures["fleet-0"][""]
+    assert "a node stands for a whole kind" in drawn.note
+    assert len(Drawing(drawn.drawing).titles(LINKS)) == 2
 
 
 def test_a_run_that_diverged_is_reported_as_such(tmp_path: Path) -> None:
@@ -146,7 +153,7 @@ def test_a_run_without_a_round_has_a_page(tmp_path: Path) -> None:
     fedsim.run(small(stop={"rounds": 30, "time": "1 ms"}), out=tmp_path)
     page = Page(report.write(tmp_path))
     assert page.words("How every run ended", "rounds") == ["0"]
-    assert not any(name.startswith("timeline") for name in page.figures["figures"])
+    assert not page.figures["timeline"]
 
 
 @pytest.mark.parametrize("case", ["nothing", "empty", "column", "words", "unended"])

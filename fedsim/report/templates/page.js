@@ -1,66 +1,7 @@
 "use strict";
 (() => {
-  const { figures, columns } = JSON.parse(document.getElementById("figures").textContent);
   const tabs = [...document.querySelectorAll("[role=tab]")];
   const panels = tabs.map((tab) => document.getElementById(tab.getAttribute("aria-controls")));
-  const drawn = new WeakSet();
-  const touch = matchMedia("(pointer: coarse)").matches;
-  const font = { family: getComputedStyle(document.body).fontFamily, size: 13, color: "#1b1f24" };
-  const config = {
-    responsive: true,
-    displaylogo: false,
-    displayModeBar: touch ? false : "hover",
-    modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
-  };
-
-  // A column that several curves share is written once, and named "@NAME".
-  const column = (value) =>
-    typeof value === "string" && value.startsWith("@") ? columns[value.slice(1)] : value;
-
-  function laidOut(layout) {
-    const axis = { gridcolor: "#e6e9ec", zerolinecolor: "#d0d7de", automargin: true, nticks: 6 };
-    return {
-      font,
-      autosize: true,
-      margin: { l: 16, r: 16, t: 12, b: 40 },
-      paper_bgcolor: "rgba(0,0,0,0)",
-      plot_bgcolor: "rgba(0,0,0,0)",
-      hovermode: "closest",
-      hoverlabel: { font, align: "left", bgcolor: "#ffffff" },
-      modebar: { bgcolor: "rgba(255,255,255,0.8)", color: "#8c959f", activecolor: "#1b1f24" },
-      dragmode: touch ? false : "zoom",
-      ...layout,
-      legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", font, ...layout.legend },
-      xaxis: { ...axis, ...layout.xaxis, title: { font, standoff: 8, ...layout.xaxis.title } },
-      yaxis: { ...axis, nticks: undefined, ...layout.yaxis, title: { font, standoff: 12, ...layout.yaxis.title } },
-    };
-  }
-
-  function draw(plot) {
-    drawn.add(plot);
-    const chooser = plot.closest(".chooser");
-    const chosen = chooser ? [...chooser.querySelectorAll("select")].map((each) => each.value) : [];
-    const figure = figures[[plot.dataset.figure, ...chosen].join("/")];
-    const note = plot.nextElementSibling;
-    if (!figure) {
-      Plotly.purge(plot);
-      plot.replaceChildren();
-      note.textContent = "There is nothing to show.";
-      return;
-    }
-    const hidden = chooser
-      ? [...chooser.querySelectorAll("[aria-pressed=false]")].map((each) => each.dataset.group)
-      : [];
-    const data = figure.data.map((trace) => ({
-      ...trace,
-      x: column(trace.x),
-      y: column(trace.y),
-      visible: !hidden.includes(trace.legendgroup),
-    }));
-    plot.style.height = `${figure.layout.height}px`;
-    note.textContent = figure.note || "";
-    Plotly.react(plot, data, laidOut(figure.layout), config);
-  }
 
   function show(chosen, focus) {
     tabs.forEach((tab, number) => {
@@ -68,14 +9,6 @@
       tab.setAttribute("aria-selected", String(own));
       tab.tabIndex = own ? 0 : -1;
       panels[number].hidden = !own;
-      if (!own) return;
-      for (const plot of panels[number].querySelectorAll(".plot")) {
-        if (drawn.has(plot)) {
-          if (plot.data) Plotly.Plots.resize(plot);
-        } else {
-          draw(plot);
-        }
-      }
     });
     if (focus) chosen.focus();
     history.replaceState(null, "", address(chosen));
@@ -101,18 +34,137 @@
       show(tabs[next], true);
     });
   });
+  const asked = () => tabs.find((tab) => address(tab) === location.hash);
+  window.addEventListener("hashchange", () => show(asked() || tabs[0], false));
+  show(asked() || tabs[0], false);
+
+  // A figure that a menu offers waits in a template until it is chosen; some are of several choices.
+  function choose(chooser) {
+    const chosen = [...chooser.querySelectorAll("select")].map((each) => each.value).join("/");
+    for (const plot of chooser.querySelectorAll(".plot")) {
+      const waiting = plot.querySelector(`template[data-choice~="${chosen}"]`);
+      if (waiting) {
+        const drawing = document.createElement("div");
+        drawing.className = "drawing";
+        Object.assign(drawing.dataset, waiting.dataset);
+        drawing.append(waiting.content);
+        waiting.replaceWith(drawing);
+      }
+      const drawings = [...plot.querySelectorAll(".drawing")];
+      for (const each of drawings) each.hidden = !each.matches(`[data-choice~="${chosen}"]`);
+      const own = drawings.find((each) => !each.hidden);
+      plot.nextElementSibling.textContent = own ? own.dataset.note : "There is nothing to show.";
+    }
+    hide(chooser);
+  }
+
+  function hide(chooser) {
+    for (const button of chooser.querySelectorAll("[aria-pressed]")) {
+      const hidden = button.getAttribute("aria-pressed") === "false";
+      for (const curve of chooser.querySelectorAll(`g[data-group="${button.dataset.group}"]`)) {
+        curve.toggleAttribute("hidden", hidden);
+      }
+    }
+  }
+
   for (const menu of document.querySelectorAll(".chooser select")) {
-    menu.addEventListener("change", () =>
-      menu.closest(".chooser").querySelectorAll(".plot").forEach(draw),
-    );
+    menu.addEventListener("change", () => choose(menu.closest(".chooser")));
   }
   for (const button of document.querySelectorAll(".chooser [aria-pressed]")) {
     button.addEventListener("click", () => {
       button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") === "false"));
-      button.closest(".chooser").querySelectorAll(".plot").forEach(draw);
+      hide(button.closest(".chooser"));
     });
   }
-  const asked = () => tabs.find((tab) => address(tab) === location.hash);
-  window.addEventListener("hashchange", () => show(asked() || tabs[0], false));
-  show(asked() || tabs[0], false);
+
+  // What is under the pointer is told at once, and under a finger too.
+  const tip = document.createElement("div");
+  tip.className = "tip";
+  tip.hidden = true;
+  document.body.append(tip);
+
+  function written(value) {
+    const size = Math.abs(value);
+    if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2);
+    return String(Number(value.toPrecision(4)));
+  }
+
+  // The share of an axis at which something lies, read as the figure that is written there.
+  function read(axis, share) {
+    const [kind, low, high, factor, ...unit] = axis.split(" ");
+    const ends = [Number(low), Number(high)];
+    const [from, to] = kind === "log" ? ends.map(Math.log10) : ends;
+    const place = from + share * (to - from);
+    const value = (kind === "log" ? 10 ** place : place) / Number(factor);
+    return [written(value), ...unit].join(" ");
+  }
+
+  const lines = new WeakMap();
+  function points(line) {
+    if (!lines.has(line)) {
+      const found = [];
+      for (const [, start, steps] of line.getAttribute("d").matchAll(/M([^lh]*)(?:l([^M]*)|h0)/g)) {
+        let [x, y] = start.split(" ").map(Number);
+        found.push([x, y]);
+        const numbers = ((steps || "").match(/-?\d+/g) || []).map(Number);
+        for (let at = 0; at < numbers.length; at += 2) {
+          x += numbers[at];
+          y += numbers[at + 1];
+          found.push([x, y]);
+        }
+      }
+      lines.set(line, found);
+    }
+    return lines.get(line);
+  }
+
+  // The point of a curve that is nearest to the pointer, if one is near.
+  function nearest(area, event) {
+    const box = area.getBoundingClientRect();
+    const [wide, high] = [box.width / 10000, box.height / 10000];
+    let best = null;
+    let least = 30;
+    for (const line of area.querySelectorAll("g:not([hidden]) > .line")) {
+      for (const [x, y] of points(line)) {
+        const far = Math.hypot(box.x + x * wide - event.clientX, box.y + y * high - event.clientY);
+        if (far < least) [best, least] = [[line, x, y], far];
+      }
+    }
+    if (!best) return "";
+    const [line, x, y] = best;
+    const at = [read(area.dataset.x, x / 10000), read(area.dataset.y, 1 - y / 10000)];
+    return `${line.parentNode.dataset.told || ""}\n${at.join(": ")}`;
+  }
+
+  // A title would be told by the browser as well, a second later.
+  function taken(title) {
+    title.parentNode.dataset.told = title.textContent;
+    title.remove();
+  }
+
+  function told(event) {
+    if (!event.target.closest) return "";
+    const area = event.target.closest(".drawing")?.querySelector(":scope > svg.area[data-y]");
+    if (area) {
+      area.querySelectorAll("title").forEach(taken);
+      return nearest(area, event);
+    }
+    const mark = event.target.closest("svg :has(> title), svg [data-told]");
+    if (!mark) return "";
+    mark.querySelectorAll(":scope > title").forEach(taken);
+    return mark.dataset.told;
+  }
+
+  function tell(event) {
+    tip.textContent = told(event);
+    tip.hidden = !tip.textContent;
+    if (tip.hidden) return;
+    const right = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 6);
+    const below = event.clientY + 16;
+    const fits = below + tip.offsetHeight < innerHeight;
+    tip.style.left = `${Math.max(right, 6)}px`;
+    tip.style.top = `${fits ? below : event.clientY - tip.offsetHeight - 10}px`;
+  }
+  for (const kind of ["pointermove", "pointerdown"]) document.addEventListener(kind, tell);
+  document.addEventListener("scroll", () => { tip.hidden = true; }, true);
 })();

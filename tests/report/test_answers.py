@@ -1,0 +1,102 @@
+"""What the page says first: the measure that was asked for, and a tie where there is one."""
+
+from pathlib import Path
+
+import pytest
+
+import fedsim
+from fedsim import report
+from fedsim.analysis import Comparison
+from fedsim.report import overview
+from fedsim.report.study import Study
+from tests.report.drawings import Drawing
+from tests.report.pages import Page
+from tests.runs import small
+
+LOGISTIC = {
+    "loss": {"kind": "logistic", "l2": 0.1, "labels": "plus-minus"},
+    "data": {"kind": "sklearn", "name": "breast-cancer", "preprocess": ["standardise"]},
+    "split": {"kind": "iid"},
+    "test": {"fraction": 0.2},
+}
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory, own_cache: Path) -> Path:
+    """Return runs that measure how many are classified rightly, two of them alike."""
+    folder = tmp_path_factory.mktemp("measured")
+    fedsim.run(
+        small(
+            problem=LOGISTIC,
+            measures=["gradient_norm", "train_accuracy"],
+            stop={"rounds": 12},
+            variants={
+                "twin": {"algorithm": {"censor": 0.1}},
+                "gd": {"algorithm": {"kind": "gd", "step_size": "1/L"}},
+            },
+        ),
+        out=folder,
+    )
+    return folder
+
+
+def test_the_measure_that_was_asked_for_is_in_front(measured: Path, tmp_path: Path) -> None:
+    page = Page(report.write(measured, tmp_path / "a.html", ("train_accuracy=0.9",)))
+    assert page.options["which-measure"][0] == "train_accuracy"
+    drawn = Drawing(page.figures["overview-bits"][""].drawing)
+    assert drawn.root.attrib["aria-label"] == "train accuracy against bits, up and down"
+    assert drawn.y.kind == "linear"
+    assert drawn.root.find("line[@class='level']") is not None
+    heads = page.tables["Cost to train_accuracy of at least 0.9"][0]
+    assert heads[:3] == ["variant", "reached", "train accuracy at the end"]
+
+
+def test_without_a_target_it_is_what_the_scenario_measures(measured: Path, tmp_path: Path) -> None:
+    page = Page(report.write(measured, tmp_path / "a.html"))
+    assert page.options["which-measure"] == ["gradient_norm", "train_accuracy", "gap", "objective"]
+    assert page.tables["Cost of the whole run"][0][2] == "gradient norm at the end"
+
+
+def test_the_best_end_is_the_highest_where_that_is_better(measured: Path) -> None:
+    study = Study(Comparison.of([measured], ("train_accuracy=1",)))
+    rounds = study.rounds
+    ends = rounds[rounds["round"] == 12].groupby("variant", sort=False)["train_accuracy"].mean()
+    (said,) = overview.answers(study)
+    best = [study.labels[str(name)] for name in ends.index[ends == ends.max()]]
+    assert f"The highest train accuracy at the end is {ends.max():.3g}, that of" in said
+    assert all(name in said for name in best)
+
+
+def test_what_costs_the_same_is_called_a_tie(measured: Path) -> None:
+    labels = Study(Comparison.of([measured])).labels
+    both = f"{labels['base']} and {labels['twin']}"
+    said = list(overview.answers(Study(Comparison.of([measured]))))
+    assert f"a tie of {both}" in said[0]
+    assert f"By bits, {both} are a tie: they cost the same under one seed." in said
+
+
+def test_a_verdict_is_a_tie_just_where_the_interval_holds_zero(study: Study) -> None:
+    (case, _) = study.comparison.cases
+    table = list(overview.tables(study))[1]
+    verdicts = [row[-1].text for row in table.rows]
+    pairs = case.pairs[case.pairs["cost"].isin(overview.PAIRED) & (case.pairs["pairs"] > 0)]
+    assert len(pairs) == len(verdicts) > 0
+    for verdict, row in zip(verdicts, pairs.to_dict("records"), strict=True):
+        if row["low"] <= 0 <= row["high"]:
+            assert verdict.startswith("tie")
+        else:
+            assert verdict == ("more" if row["difference"] > 0 else "less")
+
+
+@pytest.mark.parametrize(
+    ("low", "difference", "high", "verdict"),
+    [(-1.0, 2.0, 5.0, "tie"), (1.0, 2.0, 3.0, "more"), (-3.0, -2.0, -1.0, "less")],
+)
+def test_a_verdict_is_that_of_the_interval(
+    low: float, difference: float, high: float, verdict: str
+) -> None:
+    row = {"low": low, "difference": difference, "high": high, "pairs": 3}
+    assert overview.verdict_of(row, 100.0) == verdict
+    assert overview.verdict_of(row | {"pairs": 1}, 100.0) == "one seed"
+    same = {"low": 0.0, "difference": 0.0, "high": 0.0, "pairs": 3}
+    assert overview.verdict_of(same, 100.0) == "tie, the same"

@@ -1,0 +1,113 @@
+"""The network is drawn with the bits that its links carried, which are those of the log."""
+
+from pathlib import Path
+
+import pytest
+
+import fedsim
+from fedsim.analysis import Comparison, quantity
+from fedsim.report.network import drawing
+from fedsim.report.study import Run, Study
+from fedsim.report.topology import SERVER, Ends, graph_of
+from tests.report.drawings import Drawing
+from tests.runs import small
+
+LINKS = "g[@class='links']/g"
+BITS = ["payload_bits", "header_bits", "transport_bits"]
+
+
+def carried(study: Study, run: Run) -> dict[Ends, tuple[float, float]]:
+    return dict(graph_of(run, run.rows(study.clients)).carried)
+
+
+def sums(run: Run, event: str) -> dict[str, float]:
+    """Return the bits of the log's rows of an event, by client."""
+    rows = run.events(["event", "node", *BITS])
+    rows = rows[rows["event"] == event]
+    totals = rows[BITS].sum(axis=1).groupby(rows["node"].astype(str)).sum()
+    return {str(client): float(bits) for client, bits in totals.items()}
+
+
+def reported(folder: Path, **changes: object) -> tuple[Study, Run]:
+    fedsim.run(small(**{"stop": {"rounds": 5}, **changes}), out=folder)
+    study = Study(Comparison.of([folder]))
+    return study, study.first
+
+
+def test_a_star_s_links_carried_what_their_clients_sent_and_received(study: Study) -> None:
+    run = study.first
+    up, down = sums(run, "send"), sums(run, "receive")
+    assert carried(study, run) == {
+        (client, SERVER): (up[client], down[client]) for client in study.clients["client"].unique()
+    }
+
+
+def test_a_gateway_s_link_carried_what_its_clients_did(study: Study) -> None:
+    found = carried(study, study.variants["tree"])
+    gateways = [ends[0] for ends in found if ends[1] == SERVER]
+    assert len(gateways) == 2
+    for gateway in gateways:
+        below = [bits for (_, upper), bits in found.items() if upper == gateway]
+        assert found[gateway, SERVER] == tuple(map(sum, zip(*below, strict=True)))
+
+
+def test_links_are_as_wide_as_their_bits_and_tell_them(study: Study) -> None:
+    run = study.first
+    bits = carried(study, run)
+    most = max(map(sum, bits.values()))
+    drawn = Drawing(drawing(study, run).drawing)
+    assert f"at most {quantity(most, 'bit')}" in drawing(study, run).note
+    lines = drawn.root.findall(f"{LINKS}/line[@stroke-width]")
+    for line, told, ((client, _), (up, down)) in zip(
+        lines, drawn.titles(LINKS), bits.items(), strict=True
+    ):
+        assert float(line.attrib["stroke-width"]) == pytest.approx(
+            1 + 7 * (up + down) / most, abs=0.006
+        )
+        assert told.splitlines() == [
+            f"{client} to {SERVER}: {quantity(up, 'bit')}",
+            f"{SERVER} to {client}: {quantity(down, 'bit')}",
+        ]
+
+
+def test_links_that_are_one_of_several_ways_are_not_told_apart(tmp_path: Path) -> None:
+    pairs = [("server", "a"), ("server", "b"), ("a", "b")]
+    pairs += [("a" if number < 3 else "b", f"client-{number}") for number in range(5)]
+    edges = [{"source": one, "target": other} for one, other in pairs]
+    study, run = reported(tmp_path, network={"topology": "graph", "edges": edges})
+    found = carried(study, run)
+    assert set(found) == {(f"client-{n}", "a" if n < 3 else "b") for n in range(5)}
+    assert found["client-0", "a"] == (
+        sums(run, "send")["client-0"],
+        sums(run, "receive")["client-0"],
+    )
+    figure = drawing(study, run)
+    assert len(Drawing(figure.drawing).root.findall(f"{LINKS}/line[@stroke-dasharray]")) == 3
+    assert "not told apart" in figure.note
+
+
+def test_peers_links_carried_what_one_sent_to_the_other(tmp_path: Path) -> None:
+    study, run = reported(
+        tmp_path,
+        algorithm={"kind": "d-psgd", "step_size": "0.1/L_max"},
+        network={"peers": {"kind": "ring"}},
+    )
+    rows = run.events(["event", "node", "peer", *BITS])
+    rows = rows[rows["event"] == "send"]
+    found = carried(study, run)
+    assert len(found) == 5
+    for (one, other), bits in found.items():
+        for sent, (node, peer) in zip(bits, [(one, other), (other, one)], strict=True):
+            own = rows[(rows["node"] == node) & (rows["peer"] == peer)]
+            assert sent > 0
+            assert sent == float(own[BITS].to_numpy().sum())
+    assert SERVER not in {end for ends in found for end in ends}
+
+
+def test_a_fleet_of_many_has_a_link_for_each_kind(tmp_path: Path) -> None:
+    fleet = [{"count": 210, "device": "pi-4"}, {"count": 2, "device": "phone-mid"}]
+    study, run = reported(tmp_path, fleet=fleet)
+    totals = study.clients.groupby("group")[["bits_up", "bits_down"]].sum()
+    assert carried(study, run) == {
+        (f"kind {group}", SERVER): tuple(totals.loc[group]) for group in (0, 1)
+    }

@@ -9,6 +9,7 @@ from pathlib import Path
 from posixpath import dirname, join, relpath
 from typing import Any
 
+from making.tutorials import with_notebooks
 from mkdocs.structure.files import File, Files
 
 _ROOT = Path(__file__).parents[1]
@@ -26,11 +27,11 @@ _GUESTS = {
 
 
 def on_files(files: Files, config: Any, **_: object) -> Files:  # noqa: ANN401 - MkDocs' own
-    """Take in the pages that stand elsewhere, and their figures."""
+    """Take in the pages that stand elsewhere, and their figures; take notebooks for pages."""
     figures = {f"figures/{path.name}": path for path in (_ROOT / "analysis/figures").glob("*.png")}
     for address, path in (_GUESTS | figures).items():
         files.append(File.generated(config, address, abs_src_path=str(path)))
-    return files
+    return with_notebooks(files, config)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: object) -> str:  # noqa: ANN401 - MkDocs' own

@@ -55,7 +55,7 @@ def quantity(value: float, unit: str = "") -> str:
 def as_text(table: Table, width: int = 100) -> str:
     """Return a table as lines of text, at most `width` characters wide."""
     stream = StringIO()
-    Console(file=stream, width=width, color_system=None).print(table)
+    Console(file=stream, width=width, color_system=None, force_jupyter=False).print(table)
     return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
 
 

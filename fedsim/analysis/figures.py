@@ -51,7 +51,7 @@ def convergence(
     *,
     measure: str = "",
     against: Sequence[str] = (),
-    columns: int = 2,
+    columns: int | None = None,
 ) -> Drawing:
     """Draw the gap of every run against rounds, bits, seconds and joules.
 
@@ -63,14 +63,14 @@ def convergence(
         title: above the figure.
         measure: another column of the rounds, in place of the gap.
         against: some of `AXES`, in place of all.
-        columns: how many panels stand side by side.
+        columns: how many panels stand side by side; three, or rows of two, if None.
     """
     totals = cumulative(rounds)
     totals = totals[totals["objective"].notna()]  # curves join the rounds that were looked at
     totals["bits"] = totals["bits_up"] + totals["bits_down"]
     measure = measure or ("gap" if totals["gap"].notna().any() else "objective")
     costs = list(against or AXES)
-    panels = _panels(len(costs), columns)
+    panels = _panels(len(costs), columns or (3 if len(costs) == 3 else 2))
     for axis, cost in zip(panels.flat, costs, strict=False):
         _panel(axis, totals, cost, measure, labels)
         label, unit = AXES[cost]
@@ -91,7 +91,7 @@ def _panels(count: int, columns: int) -> Any:  # noqa: ANN401 - an array of axes
     """Return the axes of a figure, shape (rows, columns), of which the last may be off."""
     columns = min(count, columns)
     rows = -(-count // columns)
-    width = 5.5 if columns < 3 else 3.5
+    width = {1: 5.5, 2: 5.5, 3: 4.0}.get(columns, 3.5)
     size = (width * columns, max(3.0, 0.64 * width) * rows)
     figure = Drawing(figsize=size, layout="constrained")
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False)
@@ -126,7 +126,7 @@ def drawn(text: str) -> str:
     return f" {text}" if text.startswith("_") else text
 
 
-def as_png(figure: Figure, dpi: float = 150) -> bytes:
+def as_png(figure: Figure, dpi: float = 120) -> bytes:
     """Return a figure as the bytes of a PNG file, the same ones for the same figure."""
     image = BytesIO()
     figure.savefig(image, format="png", dpi=dpi, metadata={"Software": None})

@@ -21,6 +21,7 @@ from fedsim.conformance.findings import raised
 from fedsim.errors import FedsimError, ScenarioError
 from fedsim.results import Result
 from fedsim.running.api import run
+from fedsim.running.execution import unwatched
 from fedsim.scenario import load
 
 Blocks = Mapping[str, Any]
@@ -184,7 +185,7 @@ def check_algorithm(
     base = untroubled(scenario, rounds)
     method = type(load(base, blocks=blocks).variants[0].scenario.algorithm)
     try:
-        plain = run(base, blocks=blocks)
+        plain = run(base, blocks=blocks, watch=unwatched)
     except ScenarioError:
         raise
     except Exception as error:  # noqa: BLE001 - blocks are anybody's, and may raise anything
@@ -205,7 +206,7 @@ def _tried(
     scenario: Blocks, event: str, blocks: Sequence[type[Spec]], method: type
 ) -> dict[str, Any]:
     try:
-        return _row(run(scenario, blocks=blocks), event)
+        return _row(run(scenario, blocks=blocks, watch=unwatched), event)
     except ScenarioError as error:
         text = "; ".join(f"{fault.key}: {fault.message}" for fault in error.faults)
         return {"outcome": "refused", "reason": text, "rounds": 0}

@@ -70,7 +70,7 @@ def test_it_draws_what_it_is_asked_for(result: fedsim.Result) -> None:
     assert line.get_label() == "gd"
     assert line.get_xdata()[-1] == pytest.approx(rounds["joules"].sum())  # type: ignore[index]
     assert np.array_equal(line.get_ydata(), rounds["nonzeros"])
-    assert len(result.plot(against=("bits", "t", "joules")).axes) == 4  # and one that is off
+    assert len(result.plot(against=("bits", "t", "joules")).axes) == 3
 
 
 def test_a_notebook_shows_figures_without_pyplot(result: fedsim.Result) -> None:

@@ -1,0 +1,101 @@
+"""Run the notebooks of docs/tutorials, and write what their cells show into them.
+
+    python docs/notebooks.py [NAME...]
+
+A test runs them as well, and says which of them show something else than what is in the file.
+"""
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).parent / "tutorials"
+
+_LIMIT = 600  # seconds of one cell; a machine may be busy
+_SESSION = re.compile(r"(?:/[\w.-]+)*/fedsim-\w+/")
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+_IMAGE = re.compile(r"data:image/png;base64,[\w+/=]+")
+
+Notebook = Any
+"""A notebook as nbformat has it, which has no types."""
+
+
+def notebooks() -> list[Path]:
+    """Return the files of all notebooks."""
+    return sorted(FOLDER.glob("*.ipynb"))
+
+
+def read(path: Path) -> Notebook:
+    """Return a notebook as it is in its file."""
+    return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]  # as it comes
+
+
+def executed(path: Path) -> Notebook:
+    """Return a notebook with what its cells show when they are run, in a folder of their own."""
+    notebook = read(path)
+    with tempfile.TemporaryDirectory() as folder:
+        client = NotebookClient(
+            notebook,
+            timeout=_LIMIT,
+            kernel_name="python3",
+            resources={"metadata": {"path": folder}},
+        )
+        client.execute(env={**os.environ, "TQDM_DISABLE": "1"})
+    notebook.metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    for cell in notebook.cells:
+        cell.metadata = {}
+        if "outputs" in cell:  # a bar that is gone has left its place
+            cell.outputs = [each for each in cell.outputs if _WIDGET not in each.get("data", ())]
+        for data in _shown(cell):
+            for kind, value in data.items():
+                if isinstance(value, str) and kind != "image/png":
+                    data[kind] = _SESSION.sub("/tmp/fedsim/", value)  # noqa: S108 - what is shown
+    return notebook
+
+
+def write(notebook: Notebook, path: Path) -> None:
+    """Write a notebook."""
+    nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
+
+
+def shown(notebook: Notebook) -> list[list[dict[str, str]]]:
+    """Return what every cell shows, but for the pixels of figures, which hang on fonts."""
+    return [
+        [
+            {
+                kind: "" if kind == "image/png" else _IMAGE.sub("", text)
+                for kind, text in data.items()
+            }
+            for data in _shown(cell)
+        ]
+        for cell in notebook.cells
+    ]
+
+
+def _shown(cell: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield what a cell shows, by kind."""
+    for output in cell.get("outputs", ()):
+        yield output.get("data", output)
+
+
+def main() -> None:
+    """Run all notebooks, or those that are named."""
+    names = sys.argv[1:]
+    for path in notebooks():
+        if not names or path.stem in names:
+            write(executed(path), path)
+            print(path.relative_to(FOLDER.parent))  # noqa: T201 - a script
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""The bar of a notebook counts the shares of runs, and is shown in a notebook alone."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+from tqdm import tqdm
+
+import fedsim
+from fedsim.running import notebook
+from fedsim.running.execution import RunProgress
+from tests.runs import small
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, str]]:
+    """Return what a bar shows each time that it moves, in what takes itself for a notebook."""
+    seen = list[tuple[float, str]]()
+
+    class Bar(tqdm):  # type: ignore[misc]  # it has no types
+        def update(self, n: float = 1) -> None:
+            super().update(n)
+            seen.append((self.n, self.postfix))
+
+    shell = SimpleNamespace(config={"IPKernelApp": {}})
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setattr(notebook, "_bar", lambda: Bar)
+    monkeypatch.setattr(notebook, "_REDRAW", 0.0)
+    return seen
+
+
+def test_a_bar_counts_runs_by_their_rounds(
+    drawn: list[tuple[float, str]], capfd: pytest.CaptureFixture[str]
+) -> None:
+    fedsim.run(small(seeds=2, stop={"rounds": 4}))
+    places = [place for place, _ in drawn]
+    assert places == pytest.approx([0.25, 0.5, 0.75, 1, 1, 1.25, 1.5, 1.75, 2, 2])
+    assert drawn[1][1].startswith("base, seed 1, round 2, gap ")
+    assert "small" in capfd.readouterr().err
+
+
+def test_a_run_that_stops_early_fills_its_share(drawn: list[tuple[float, str]]) -> None:
+    with notebook.notebook_bar("study", 1) as watch:
+        watch(RunProgress("base", 1, "gd", 1000, round=10))
+        watch(RunProgress("base", 1, "gd", 1000, round=12, ended=True))
+    assert [place for place, _ in drawn] == pytest.approx([0.01, 1.0])
+
+
+def test_who_watches_gets_no_bar(
+    drawn: list[tuple[float, str]], capfd: pytest.CaptureFixture[str]
+) -> None:
+    told = list[RunProgress]()
+    fedsim.run(small(stop={"rounds": 2}), watch=told.append)
+    assert told
+    assert not drawn
+    assert capfd.readouterr().err == ""
+
+
+def test_there_is_none_outside_of_a_notebook(capfd: pytest.CaptureFixture[str]) -> None:
+    assert not notebook.in_notebook()
+    fedsim.run(small(stop={"rounds": 2}))
+    assert capfd.readouterr() == ("", "")

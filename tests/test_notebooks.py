@@ -1,0 +1,78 @@
+"""The notebooks of the documentation: each asks a question, runs, and shows what is in its file."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+FOLDER = ROOT / "docs/tutorials"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+
+
+@pytest.fixture(scope="module")
+def notebooks() -> Any:
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        return import_module("notebooks")
+    finally:
+        sys.path.remove(str(ROOT / "docs"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_shows_what_its_cells_do(name: str, notebooks: Any) -> None:
+    path = FOLDER / f"{name}.ipynb"
+    said = f"stale: run `python docs/notebooks.py {name}`, and read whether its words still hold"
+    assert notebooks.shown(notebooks.read(path)) == notebooks.shown(notebooks.executed(path)), said
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_asks_a_question_and_answers_it(name: str, notebooks: Any) -> None:
+    words = [cell.source for cell in notebooks.read(FOLDER / f"{name}.ipynb").cells]
+    title = words[0].splitlines()[0]
+    assert title.startswith("# ")
+    assert title.endswith("?")
+    assert "## The answer\n" in words[-1]
+    assert (FOLDER / f"{name}.ipynb").stat().st_size < 500_000
+
+
+def test_there_are_six() -> None:
+    assert len(NAMES) == 6
+
+
+KERNEL = """
+import fedsim
+from fedsim.running.notebook import in_notebook
+assert in_notebook()
+result = fedsim.run({
+    "name": "seen",
+    "problem": {
+        "loss": {"kind": "squared"},
+        "data": {"kind": "sklearn", "name": "diabetes"},
+        "split": {"kind": "iid", "clients": 2},
+    },
+    "algorithm": {"kind": "gd", "step_size": "1/L"},
+    "stop": {"rounds": 3},
+})
+"""
+
+
+def test_in_a_kernel_a_result_and_a_figure_show_themselves_after_a_bar(
+    notebooks: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "seen.ipynb"
+    cells = [KERNEL, "result", "result.plot()", "fedsim.check('quickstart')"]
+    version = import_module("nbformat.v4")
+    notebook = version.new_notebook(cells=[version.new_code_cell(cell) for cell in cells])
+    notebooks.write(notebook, path)
+    bars, result, figure, check = notebooks.shown(notebooks.executed(path))
+    assert not bars  # it has gone when all runs have ended
+    assert [sorted(each) for each in (*result, *figure)] == [
+        ["text/html", "text/plain"],
+        ["image/png", "text/plain"],
+    ]
+    assert "<table>" in result[0]["text/html"]
+    assert "3 variants x 1 seed = 3 runs" in check[0]["text/html"]

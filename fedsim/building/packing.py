@@ -1,6 +1,7 @@
 """Packing: what turns the vectors of a sender into what goes on the wire."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
@@ -43,14 +44,22 @@ def packer(
     """
     meaning = meanings.get(field)
     if meaning is Meaning.EXACT:
-        return Plain(Identity(), form, _UNUSED)
+        return _exactly(form)
     kept = meaning is Meaning.DIFFERENCE and not unbiased
     make = Contractive if kept else PACKERS[spec.error_feedback]
     exact = isinstance(spec.compressor, Identity)
+    if exact and issubclass(make, Plain):
+        return _exactly(form)
     own = () if receiver is None else ("to", receiver)
     name = ("compressor", sender, *own, *([field] if field else []))
     rng = _UNUSED if exact else stream(seed, *name)
     return make(spec.compressor, form, rng, in_full=spec.if_longer == "plain", number=number)
+
+
+@lru_cache
+def _exactly(form: ValueFormat) -> Packer:
+    """Return what packs vectors as they are; it remembers nothing, so all senders have the same."""
+    return Plain(Identity(), form, _UNUSED)
 
 
 def promise(spec: Compression, dimension: int) -> Contract:

@@ -118,8 +118,9 @@ class Ledger:
         for name, each in zip(self._SUMS, weights, strict=True):
             sums = np.bincount(cell, each, minlength=size).reshape(len(Event), len(nodes))
             for event in events:
-                kept = self._sums.setdefault((name, event), self._of_event(name, event))
-                kept[places] += sums[event]
+                if (name, event) in self._sums or sums[event].any():  # no room for zeros only
+                    kept = self._sums.setdefault((name, event), self._of_event(name, event))
+                    kept[places] += sums[event]
 
     def _of_event(self, name: str, event: int) -> Array:
         """Return the sums of an event by column; zeros where there was none, kept nowhere."""

@@ -42,7 +42,7 @@ class Fleet:
         rest: meters what they draw at rest.
         presence: who is there.
         supplies: their batteries; who is on mains is not among them.
-        radios, processors: their parts.
+        radios: theirs.
     """
 
     def __init__(self, setup: Setup, calendar: Calendar, log: EventLog, traffic: Traffic) -> None:
@@ -64,7 +64,8 @@ class Fleet:
             self.presence.add(
                 client, availability, supply, partial(setup.rng, "availability", client)
             )
-        self.processors = OnDemand(self._processor)
+        self._processors: list[Processor] = []
+        self._owners: list[ClientId] = []  # of the processors
         self.radios = OnDemand(self._radio)
         # Among peers a lane is a radio alone: the links depend on whom a message is for.
         links = setup.topology if setup.overlay is None else None
@@ -72,11 +73,15 @@ class Fleet:
         self._bearers = self._chosen()
 
     def _processor(self, client: ClientId) -> Processor:
-        return Processor(self._roster[client].device, self._calendar, self.supplies.get(client))
+        """Make a client's processor, which it has once."""
+        made = Processor(self._kinds[client].device, self._calendar, self.supplies.get(client))
+        self._processors.append(made)
+        self._owners.append(client)
+        return made
 
     def _radio(self, client: ClientId) -> Radio:
-        member, supply = self._roster[client], self.supplies.get(client)
-        law, continuous = member.radio, all(rate.continuous for rate in member.rates)
+        kind, supply = self._kinds[client], self.supplies.get(client)
+        law, continuous = kind.radio, all(rate.continuous for rate in kind.rates)
         if not law.connection.stateful:
             return Radio(law, supply, continuous=continuous)
         live = self._calendar, self._log, self._traffic
@@ -108,7 +113,9 @@ class Fleet:
 
     def _law(self, client: ClientId, up: bool) -> RateLaw:  # noqa: FBT001
         """Return the rate law of one direction of a client's radio."""
-        rates = self._roster[client].rates
+        kind = self._kinds[client]
+        own = any(trace.starts_anywhere for trace in kind.radio.traces.values())
+        rates = self._roster[client].rates if own else kind.rates
         return rates.up if up else rates.down
 
     def lane(self, client: ClientId, up: bool) -> Lane:  # noqa: FBT001 - once a lane
@@ -165,12 +172,12 @@ class Fleet:
         setup = self._setup
         return Equipment(
             calendar=self._calendar,
-            processor=self.processors[client],
+            processor=self._processor(client),
             supply=self.supplies.get(client),
             evaluator=setup.evaluator,
             log=self._log,
             traffic=self._traffic,
-            oracle=self._roster[client].oracle,
+            oracle=self._roster.oracle(client),
             state=setup.algorithm.memory(setup.initial),
             rng=setup.rng,
             take_back=self._take_back,
@@ -180,9 +187,10 @@ class Fleet:
     def joules(self) -> Array:
         """Return what each client spent beyond its idle power, shape (M,)."""
         spent = np.zeros(len(self._roster))
-        for parts in (self.processors, self.radios):
-            for client, part in parts.items():
-                spent[client] += part.joules
+        for client, processor in zip(self._owners, self._processors, strict=True):
+            spent[client] += processor.joules
+        for client, radio in self.radios.items():
+            spent[client] += radio.joules
         return spent
 
     def stores(self) -> Stores:

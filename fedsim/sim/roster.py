@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import overload
 
-from fedsim.ports import ClientId
+from fedsim.ports import ClientId, Oracle
 from fedsim.sim.on_demand import OnDemand, Runs
 from fedsim.sim.setup import Member
 
@@ -23,12 +23,18 @@ class Roster(Sequence[Member]):
 
     def __init__(self, kinds: Runs[Member], member: Callable[[ClientId], Member]) -> None:
         self.kinds = kinds
+        self._member = member
         self._made = OnDemand(member)
 
     @classmethod
     def of(cls, members: Sequence[Member]) -> "Roster":
         """Return the roster of a fleet, whatever sequence it is."""
         return members if isinstance(members, cls) else cls(Runs.of(members), members.__getitem__)
+
+    def oracle(self, client: ClientId) -> Oracle:
+        """Return a client's loss; of the client nothing else is made, or kept, for that."""
+        made = self._made.get(client)
+        return (self._member(client) if made is None else made).oracle
 
     def __len__(self) -> int:
         return len(self.kinds)

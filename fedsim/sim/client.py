@@ -105,7 +105,12 @@ class SimClient(Worker):
         if self._task is not None:
             self._task.uncancel()
 
-    def _rest(self, failure: BaseException | None) -> None:
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+        return node_name(self.id)
+
+    def ended(self, failure: BaseException | None) -> None:
         """Take note that there is nothing left to answer, or that it answers no more."""
         self._handling = False
         if self._done is not None:
@@ -113,7 +118,7 @@ class SimClient(Worker):
         elif failure is None:
             self._busy = False
         elif not self._ended:
-            self._failed(node_name(self.id), failure)
+            self._failed(self.name, failure)
 
     # -- what happens to it ------------------------------------------------------------
 
@@ -126,7 +131,7 @@ class SimClient(Worker):
         self._busy = True
         if self._task is None:
             loop = cast("SimLoop", asyncio.get_running_loop())
-            self._task = LightTask(loop, node_name(self.id), self._rest)
+            self._task = LightTask(loop, self)
             self._waits = self._task
         self._task.start(self._run(envelope))
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 from hypothesis import given
@@ -120,6 +120,13 @@ async def watch(script: list[Step], cancels: list[float], make: Callable[[Any], 
     return [*seen, task.done()]
 
 
+class Told(NamedTuple):
+    """An owner that calls somebody."""
+
+    name: str
+    ended: Callable[[BaseException | None], object]
+
+
 def by_asyncio(coroutine: Callable[[Until], Any]) -> asyncio.Task[None]:
     """Run a coroutine by a task of asyncio."""
     loop = cast("SimLoop", asyncio.get_running_loop())
@@ -133,7 +140,7 @@ def by_asyncio(coroutine: Callable[[Until], Any]) -> asyncio.Task[None]:
 def by_light_task(coroutine: Callable[[Until], Any]) -> LightTask:
     """Run a coroutine by a light task."""
     loop = cast("SimLoop", asyncio.get_running_loop())
-    task = LightTask(loop, "light", lambda _: None)
+    task = LightTask(loop, Told("light", lambda _: None))
     task.start(coroutine(task.until))
     return task
 
@@ -150,7 +157,7 @@ def run_one(coroutine: Callable[[LightTask], Any]) -> BaseException | None:
 
     async def main() -> None:
         loop = cast("SimLoop", asyncio.get_running_loop())
-        task = LightTask(loop, "client-7", failures.append)
+        task = LightTask(loop, Told("client-7", failures.append))
         task.start(coroutine(task))
         await asyncio.sleep(10.0)
 
@@ -203,7 +210,7 @@ def test_it_runs_one_coroutine_after_another() -> None:
             if len(seen) < 3:
                 task.start(waits())
 
-        task = LightTask(loop, "light", ended)
+        task = LightTask(loop, Told("light", ended))
         task.start(waits())
         await asyncio.sleep(10.0)
         assert not task.cancel()
@@ -225,7 +232,7 @@ def test_what_one_sets_in_its_context_no_other_one_sees() -> None:
             seen.append((value, variable.get()))
 
         for value in (1, 2):
-            task = LightTask(loop, f"light-{value}", lambda _: None)
+            task = LightTask(loop, Told(f"light-{value}", lambda _: None))
             task.start(sets(task, value))
         await asyncio.sleep(2.0)
         seen.append((0, variable.get()))
@@ -241,7 +248,7 @@ def test_a_deadlock_names_it_and_where_it_waits() -> None:
         async def for_ever() -> None:
             await loop.create_future()
 
-        LightTask(loop, "client-3", lambda _: None).start(for_ever())
+        LightTask(loop, Told("client-3", lambda _: None)).start(for_ever())
         await loop.create_future()
 
     with pytest.raises(Deadlock, match=r"client-3 waits in .*for_ever"):

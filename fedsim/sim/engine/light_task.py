@@ -8,15 +8,25 @@ that the calendar ends.
 
 import asyncio
 from asyncio.tasks import _enter_task, _leave_task, current_task
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Coroutine, Generator
 from contextvars import Context
-from typing import Any
+from typing import Any, Protocol
 
 from fedsim.sim.engine.alarms import alarm
 from fedsim.sim.engine.loop import SimLoop
 
-Ended = Callable[[BaseException | None], None]
-"""Told that a coroutine has ended, and what it has raised, if anything; a cancellation, too."""
+
+class Owner(Protocol):
+    """Whose task it is."""
+
+    @property
+    def name(self) -> str:
+        """The owner's, for reports."""
+        ...
+
+    def ended(self, failure: BaseException | None) -> object:
+        """Take note that a coroutine has ended, and what it has raised; a cancellation, too."""
+        ...
 
 
 _SLEEP = object()
@@ -30,8 +40,7 @@ class LightTask:
 
     Args:
         loop: that it runs on.
-        name: its own, for reports.
-        ended: told of the end of each coroutine.
+        owner: is told of the end of each coroutine.
     """
 
     __slots__ = (
@@ -41,9 +50,8 @@ class LightTask:
         "_cancels",
         "_context",
         "_coroutine",
-        "_ended",
         "_loop",
-        "_name",
+        "_owner",
         "_serial",
         "_sleeps",
         "_waits_for",
@@ -51,10 +59,9 @@ class LightTask:
 
     _cancelled = False  # as the loop asks of what is ready: a turn is always taken
 
-    def __init__(self, loop: SimLoop, name: str, ended: Ended) -> None:
+    def __init__(self, loop: SimLoop, owner: Owner) -> None:
         self._loop = loop
-        self._name = name
-        self._ended = ended
+        self._owner = owner
         self._serial = loop.enlist(self)
         self._context: Context | None = None  # of its own, once it has set anything
         self._coroutine: Coroutine[Any, Any, None] | None = None
@@ -115,8 +122,8 @@ class LightTask:
         return self._coroutine is None
 
     def get_name(self) -> str:
-        """Return the name it was given, which asyncio's reports show."""
-        return self._name
+        """Return the name of its owner, which asyncio's reports show."""
+        return self._owner.name
 
     def get_coro(self) -> Coroutine[Any, Any, None] | None:
         """Return what it runs, if anything."""
@@ -172,7 +179,7 @@ class LightTask:
             if context is loop.spare and context != loop.common:
                 self._context, loop.spare = context, loop.common.copy()
         self._coroutine = None
-        self._ended(failure)
+        self._owner.ended(failure)
 
     def _wait(self, awaited: Any) -> None:  # noqa: ANN401 - whatever a coroutine yields
         """Take note of what the coroutine waits for."""
@@ -186,7 +193,7 @@ class LightTask:
             self._waits_for = awaited
             awaited.add_done_callback(self._wake)
         else:
-            text = f"{self._name} awaits {awaited!r}, which is nothing that asyncio waits for"
+            text = f"{self._owner.name} awaits {awaited!r}, which is nothing that asyncio waits for"
             self._loop.call_soon(self._step, RuntimeError(text))
             return
         if self._broken:

@@ -1,14 +1,16 @@
 """A hook of MkDocs: pages are written so that they read well in a repository, too.
 
-There an anchor is a tag in front of its heading, links in tables lead to files, and what is told of
-studies and papers stands beside the scripts, outside of this folder.
+There an anchor is a tag in front of its heading, links in tables lead to files, formulas are TeX,
+and what is told of studies and papers stands beside the scripts, outside of this folder.
 """
 
 import re
+from html import unescape
 from pathlib import Path
 from posixpath import dirname, join, relpath
 from typing import Any
 
+from latex2mathml.converter import convert
 from making.tutorials import with_notebooks
 from mkdocs.structure.files import File, Files
 
@@ -18,6 +20,8 @@ _ANCHOR = re.compile(r'^<a id="([^"]+)"></a>\n+(#+ .*)$', re.MULTILINE)
 _LINK = re.compile(r'href="([\w/.-]+)\.md(#[^"]*)?"')
 _FIGURE = re.compile(r'(?<=[("])(?:\.\./analysis|\.\.)/figures/')
 _OUTSIDE = re.compile(r"\[([^]]+)\]\(\.\./\.\./[^)]*\)")
+
+_FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 _GUESTS = {
     "studies.md": _ROOT / "analysis/studies/README.md",
@@ -50,3 +54,13 @@ def on_page_markdown(markdown: str, page: Any, **_: object) -> str:  # noqa: ANN
     html = relpath("figures", address or ".")
     markdown = _FIGURE.sub(f"{inside}/", markdown).replace(f'"{inside}/', f'"{html}/')
     return _LINK.sub(led, _ANCHOR.sub(r"\2 { #\1 }", markdown))
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Set formulas as MathML, which browsers draw by themselves."""
+
+    def drawn(found: re.Match[str]) -> str:
+        display = "block" if found[1] == "div" else "inline"
+        return convert(unescape(found[2]), display=display)
+
+    return _FORMULA.sub(drawn, html)

@@ -74,6 +74,16 @@ def test_what_is_generated_is_up_to_date() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_formulas_are_set_and_none_is_left_as_tex(site: Path) -> None:
+    """They are MathML, which takes no script; what the converter does not know stays TeX."""
+    text = (site / "explanation/formulas/index.html").read_text(encoding="utf-8")
+    written = (DOCS / "explanation/formulas.md").read_text(encoding="utf-8")
+    assert text.count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block"') == len(
+        re.findall(r"^\$\$\n.+?^\$\$$", written, re.DOTALL | re.MULTILINE)
+    )
+    assert not [each for each in re.findall(r"<math.*?</math>", text, re.DOTALL) if "\\" in each]
+
+
 def test_links_within_tables_lead_to_places_of_the_site(site: Path) -> None:
     """They are HTML, which MkDocs does not look into."""
     found = 0

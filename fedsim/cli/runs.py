@@ -60,7 +60,7 @@ def run_command(
                 carry=carry,
                 tell=_remark,
             )
-        report(plan, result)
+        report(result)
     failed = result.summary[result.summary["status"] != "done"]
     for row in failed.to_dict("records"):
         name = labels[row["variant"]]

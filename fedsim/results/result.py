@@ -114,7 +114,7 @@ class Result:
             DataError: there is no such measure, or no such cost.
         """
         wanted = (against,) if isinstance(against, str) else tuple(against)
-        return self._shown.figure(measure, wanted)
+        return self.shown.figure(measure, wanted)
 
     def compare(
         self, *targets: str, against: str | None = None, confidence: float = 0.95
@@ -159,16 +159,17 @@ class Result:
 
     def __repr__(self) -> str:
         try:
-            return self._shown.text()
+            return self.shown.text()
         except (DataError, OSError) as error:  # a debugger wants to see it all the same
             return f"{self.place}, which cannot be read: {error}"
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        return self._shown.html()
+        return self.shown.html()
 
     @property
-    def _shown(self) -> "Shown":
+    def shown(self) -> "Shown":
+        """What a terminal and a notebook show of it."""
         from fedsim.results.showing import Shown
 
         study = read_study(self.folder)

@@ -1,5 +1,6 @@
 """`fedsim trace` as a user meets it: files, a part of the rounds, and what cannot be traced."""
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ from typer.testing import CliRunner, Result
 import fedsim
 from fedsim.analysis.timelines import files
 from fedsim.cli import app
+from fedsim.record.folder import RunFolder
 from tests.runs import small
 
 
@@ -49,6 +51,39 @@ def test_every_run_has_its_trace_beside_its_log(out: Path, tmp_path: Path) -> No
         assert str(file) in lines
         assert len(rounds(file)) == 9
     assert lines.count("events in") == 2
+
+
+def test_a_compressed_trace_is_the_same_trace_and_the_same_bytes_again(
+    out: Path, tmp_path: Path
+) -> None:
+    plain, packed, again = (tmp_path / name for name in ("a.json", "a.json.gz", "b.json.gz"))
+    for file in (plain, packed, again):  # the name says how
+        assert trace(out / "gd", "--out", file).exit_code == 0
+    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+    assert packed.read_bytes() == again.read_bytes()
+    assert packed.stat().st_size < plain.stat().st_size / 5
+
+
+def test_every_run_s_trace_can_be_compressed_and_goes_with_the_run(
+    out: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(out, tmp_path / "runs")
+    assert trace(copy, "--gzip").exit_code == 0
+    files = sorted(copy.rglob("trace.json*"))
+    assert files == [copy / name / "seed-1/trace.json.gz" for name in ("base", "gd")]
+    assert trace(copy, "--gzip", "--out", tmp_path / "all").exit_code == 0
+    names = ["base-seed-1.json.gz", "gd-seed-1.json.gz"]
+    assert sorted(file.name for file in (tmp_path / "all").iterdir()) == names
+    for file, name in zip(files, names, strict=True):
+        assert file.read_bytes() == (tmp_path / "all" / name).read_bytes()
+    RunFolder(copy, "gd", 1)  # another run takes the place of this one
+    assert not files[1].exists()
+
+
+def test_a_compressed_trace_has_a_name_that_says_so(out: Path, tmp_path: Path) -> None:
+    file = tmp_path / "chb.json"
+    check_blame(trace(out / "base", "--gzip", "--out", file), "--gzip", "chb.json.gz")
+    assert not file.exists()
 
 
 def test_one_run_goes_into_the_file_that_is_named(out: Path, tmp_path: Path) -> None:

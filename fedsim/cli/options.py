@@ -29,6 +29,9 @@ Out = Annotated[
     Path | None, typer.Option(help="where the run folders go; runs/NAME where not given")
 ]
 Jobs = Annotated[int, typer.Option(min=1, help="how many runs go on at once, in processes")]
+Gzip = Annotated[
+    bool, typer.Option("--gzip", help="compress it, as trace.json.gz; a tenth of the size")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="make again what is there already")]
 Plugins = Annotated[
     list[Path] | None,

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from fedsim.cli.app import app
-from fedsim.cli.options import Place, Places, Targets
+from fedsim.cli.options import Gzip, Place, Places, Targets
 from fedsim.cli.terminal import err as _err
 from fedsim.cli.terminal import errors as _errors
 from fedsim.cli.terminal import out as _out
@@ -67,10 +67,11 @@ def trace(
     out: Annotated[
         Path | None, typer.Option(help="a file or folder; trace.json beside each log if not given")
     ] = None,
+    gzip: Gzip = False,
 ) -> None:
     """Write what every client was doing as a trace, to be opened at https://ui.perfetto.dev."""
     from fedsim import analysis
 
     with _errors():
-        for file, count in analysis.write_traces(place, out, rounds, clients):
+        for file, count in analysis.write_traces(place, out, rounds, clients, gzip=gzip):
             _out.print(f"{count:,} events in {escape(str(file))}")

@@ -24,6 +24,10 @@ STUDY = "study.json"
 """In OUT, beside the folders of the variants; see `fedsim.record.studies`."""
 
 TRACE = "trace.json"
+PACKED = ".gz"
+"""How the name of a compressed trace ends."""
+
+_SMALL = (SUMMARY, MANIFEST, SCENARIO, TRACE, f"{TRACE}{PACKED}")
 TABLES = ("events", "rounds", "clients")
 MODELS = "models"
 RESULTS = (SCENARIO, *(f"{table}.parquet" for table in (*TABLES, MODELS)), SUMMARY)
@@ -41,7 +45,7 @@ class RunFolder:
         self.path = self.place(out, variant, seed)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            for name in (SUMMARY, MANIFEST, SCENARIO, TRACE):  # the summary first: it is no more
+            for name in _SMALL:  # the summary first: it is no more
                 (self.path / name).unlink(missing_ok=True)
             for table in (*TABLES, MODELS):
                 (self.path / f"{table}.parquet").unlink(missing_ok=True)

@@ -9,7 +9,7 @@ import pandas as pd
 from fedsim.analysis.timelines.trace import Log, check_rounds, write_trace
 from fedsim.errors import DataError
 from fedsim.ports import node_name
-from fedsim.record.folder import TRACE
+from fedsim.record.folder import PACKED, TRACE
 from fedsim.record.parts import read_table
 from fedsim.record.read import run_folders
 from fedsim.record.soundness import check_run
@@ -19,32 +19,43 @@ _NEEDED = [
     *("payload_bits", "header_bits", "transport_bits", "joules", "state_of_charge", "detail"),
 ]
 
+_PLAIN = ".json"
 
 MOST_ROWS = 1_000_000
 """Of so many rows of a log a trace is written, about 270 MB: what shows traces takes no more."""
 
 
 def write_traces(
-    place: Path, out: Path | None = None, rounds: str | None = None, clients: str | None = None
+    place: Path,
+    out: Path | None = None,
+    rounds: str | None = None,
+    clients: str | None = None,
+    *,
+    gzip: bool = False,
 ) -> list[tuple[Path, int]]:
     """Write a trace for every run in a folder; return the files and their numbers of events.
 
     Args:
         place: OUT with all its runs, one variant's folder in it, or one run's folder.
-        out: a file that ends in .json for one run, else a folder, in which they are called
-            VARIANT-seed-N.json; trace.json in each run's own folder where not given.
+        out: a file that ends in .json or .json.gz for one run, else a folder, in which they are
+            called VARIANT-seed-N.json; trace.json in each run's own folder where not given.
         rounds: such as "10:20", both included; either may be left out, or the colon.
         clients: such as "0:99", alike; all where not given.
+        gzip: whether they are compressed, and end in .gz; a file that ends so is in any case.
 
     Raises:
         DataError: there is no such folder, no run in it, or one that has not ended or is
             damaged; the runs have no such rounds or clients; one file is given for several
-            runs; or a trace would be of more than `MOST_ROWS` rows.
+            runs, or one that does not end in .gz for what is to be compressed; or a trace would
+            be of more than `MOST_ROWS` rows.
     """
     first, last = read_range(rounds, "rounds")
     whose = read_range(clients, "clients")
     folders = _found(place)
-    if out is not None and out.suffix == ".json" and len(folders) > 1:
+    if gzip and out is not None and out.suffix == _PLAIN:
+        wanted = f"what is compressed ends in {PACKED}, as {out}{PACKED} does"
+        raise DataError("trace", f"--gzip: seen the file {out}; {wanted}")
+    if out is not None and _is_file(out) and len(folders) > 1:
         raise DataError(
             "trace",
             f"--out: seen one file, {out}, for the {len(folders)} runs in {place}; "
@@ -60,7 +71,7 @@ def write_traces(
     for folder in folders:
         log = Log(_read(folder, "events"), _read(folder, "rounds"), _read(folder, "clients"))
         window, chosen = log.window(first, last), _chosen(folder, whose)
-        file = _file(folder, out)
+        file = _file(folder, out, PACKED if gzip else "")
         written.append((file, write_trace(file, log if chosen is None else log.of(chosen), window)))
     return written
 
@@ -138,7 +149,14 @@ def _read(folder: Path, name: str) -> pd.DataFrame:
     return frame
 
 
-def _file(folder: Path, out: Path | None) -> Path:
+def _is_file(out: Path) -> bool:
+    """Whether a name is that of a trace, and not that of a folder of traces."""
+    return out.name.endswith((_PLAIN, f"{_PLAIN}{PACKED}"))
+
+
+def _file(folder: Path, out: Path | None, ending: str) -> Path:
+    """Return where the trace of a run goes; `ending` is that of a compressed one, or nothing."""
     if out is None:
-        return folder / TRACE
-    return out if out.suffix == ".json" else out / f"{folder.parent.name}-{folder.name}.json"
+        return folder / f"{TRACE}{ending}"
+    name = f"{folder.parent.name}-{folder.name}{_PLAIN}{ending}"
+    return out if _is_file(out) else out / name

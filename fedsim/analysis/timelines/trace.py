@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
+from zlib import compressobj
 
 import pandas as pd
 
@@ -28,7 +29,10 @@ from fedsim.analysis.timelines.trace_events import (
     us,
 )
 from fedsim.analysis.timelines.tracks import nanoseconds, tracks
+from fedsim.record.folder import PACKED
 from fedsim.record.writing import Draft
+
+_GZIP = 31  # asks zlib for the format of gzip, which then has no date in it
 
 _SLACK = 2000  # ns; what rounding may seem to overlap
 
@@ -93,7 +97,7 @@ def write_trace(path: Path, log: Log, window: Window | None = None) -> int:
     """Write the trace of a run, aside and then under its name; return its number of events.
 
     Args:
-        path: of the file.
+        path: of the file; one that ends in .gz is compressed, which Perfetto opens as it is.
         log: of the run.
         window: the part to write; spans that reach over its borders are in it, whole.
 
@@ -102,11 +106,18 @@ def write_trace(path: Path, log: Log, window: Window | None = None) -> int:
     """
     window = window or log.window()
     count = 0
+    packing = compressobj(wbits=_GZIP) if path.suffix == PACKED else None
     with Draft(path) as draft:
-        draft.write(b'{"displayTimeUnit":"ms","traceEvents":[\n')
+
+        def write(text: str) -> None:
+            draft.write(packing.compress(text.encode()) if packing else text.encode())
+
+        write('{"displayTimeUnit":"ms","traceEvents":[\n')
         for count, line in enumerate(_lines(log, window), start=1):
-            draft.write((line if count == 1 else ",\n" + line).encode())
-        draft.write(b"\n]}\n")
+            write(line if count == 1 else ",\n" + line)
+        write("\n]}\n")
+        if packing:
+            draft.write(packing.flush())
     return count
 
 

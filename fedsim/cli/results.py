@@ -67,6 +67,7 @@ def trace(
     out: Annotated[
         Path | None, typer.Option(help="a file or folder; trace.json beside each log if not given")
     ] = None,
+    *,
     gzip: Gzip = False,
 ) -> None:
     """Write what every client was doing as a trace, to be opened at https://ui.perfetto.dev."""

@@ -15,7 +15,7 @@ _FACTS = ("uplink", "downlink", "up", "down", "rate", "latency")
 
 _FEW = 40  # nodes of a drawing with room for large ones
 
-_WRITTEN = 24  # links that have room for what they carried
+_WRITTEN = 12  # links that have room for what they carried
 
 _INK, _SOFT = "#000000", "#666666"
 

@@ -43,6 +43,9 @@ def answers(study: Study) -> Iterator[str]:
         if there.empty:
             yield _nobody(study, case)
             continue
+        if len(study.labels) == 1:
+            yield _alone(study, case)
+            continue
         best = {cost: str(there[cost].idxmin()) for cost in RANKED}
         yield _first(study, case, there, best)
         if len(there) > 1:
@@ -53,6 +56,15 @@ def notes(study: Study) -> list[str]:
     """Return what has to be known before any of it is believed."""
     costs = {str(case.target): case.costs for case in study.comparison.cases}
     return [f"{text[:1].upper()}{text[1:]}." for text in caveats(study.comparison.runs, costs)]
+
+
+def _alone(study: Study, case: Case) -> str:
+    """Say what the only variant has cost, and how far it got."""
+    (row,) = case.table.to_dict("records")
+    spent = _and([quantity(row[cost], UNITS.get(cost, "")) for cost in RANKED])
+    ends = _ends(study).dropna()
+    far = "" if ends.empty else f"; {_words(ends)} is {ends.iloc[0]:.3g}"
+    return f"{_upper(case.target.words)}: {quantity(row['round'])} rounds, {spent}{far}."
 
 
 def _first(study: Study, case: Case, there: pd.DataFrame, best: Mapping[str, str]) -> str:
@@ -98,9 +110,13 @@ def _furthest(study: Study) -> str:
     highest = measure in HIGHER_IS_BETTER
     name, value = (ends.idxmax(), ends.max()) if highest else (ends.idxmin(), ends.min())
     most = "highest" if highest else "lowest"
-    told = f"{most} {measure.replace('_', ' ')} at the end is {value:.3g}"
+    told = f"{most} {_words(ends)} is {value:.3g}"
     tied = [study.labels[str(each)] for each in ends.index[ends == value]]
     return f"the {told}, that of {study.labels[str(name)] if len(tied) == 1 else _and(tied)}"
+
+
+def _words(ends: "pd.Series[float]") -> str:
+    return f"{str(ends.name).replace('_', ' ')} at the end"
 
 
 def _upper(text: str) -> str:
@@ -163,7 +179,8 @@ def _costs(study: Study, case: Case) -> Table:
     rows = []
     for row in case.table.to_dict("records"):
         name = str(row["variant"])
-        cells = [Cell(study.labels[name], under=_mark(row["pareto"], row["tie"]))]
+        mark = _mark(row["pareto"], row["tie"]) if len(study.labels) > 1 else ""
+        cells = [Cell(study.labels[name], under=mark)]
         cells.append(Cell(f"{row['reached']} of {row['runs']}", float(row["reached"])))
         cells.append(digits(float(ends.get(name, nan))))
         for cost in COSTS:
@@ -171,7 +188,7 @@ def _costs(study: Study, case: Case) -> Table:
             cells.append(_with_interval(row[cost], *bounds, UNITS.get(cost, "")))
         rows.append(cells)
     heads = (HEADS.get(cost, cost) for cost in COSTS)
-    last = f"{str(ends.name).replace('_', ' ')} at the end"
+    last = _words(ends)
     return Table(_upper(case.target.words), ("variant", "reached", last, *heads), rows)
 
 

@@ -8,7 +8,8 @@ from markupsafe import Markup
 from fedsim.report.drawing.lanes import SYMBOLS
 from fedsim.report.drawing.svg import ink, tag
 
-_HALF = 220  # units from the middle of a drawing to its edge; 200 of them are a layout's 1
+_HALF = 235  # units from the middle of a drawing to its sides; 200 of them are a layout's 1
+_ABOVE, _BELOW = 20, 36  # units beyond the highest node, and beyond the lowest and its word
 
 _WIDTHS = 1.0, 8.0  # pixels of a link that carried nothing, and of the one that carried most
 
@@ -67,7 +68,9 @@ def network(label: str, places: Places, links: Iterable[Link], nodes: Iterable[N
     for kind in nodes:
         own = [_node(kind, text, *places[node]) for node, text in kind.told.items()]
         parts.append(tag("g", *own, class_="nodes", fill=ink(kind.colour)))
-    box = f"{-_HALF} {-_HALF} {2 * _HALF} {2 * _HALF}"
+    heights = [200 * float(place[1]) for place in places.values()]
+    top, bottom = min(heights) - _ABOVE, max(heights) + _BELOW
+    box = f"{-_HALF} {top:.0f} {2 * _HALF} {bottom - top:.0f}"
     return tag("svg", *parts, class_="graph", role="img", aria_label=label, viewBox=box)
 
 

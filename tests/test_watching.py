@@ -1,11 +1,17 @@
 """The progress table of a campaign says what goes on before its first round, too."""
 
 import io
+from typing import Any, ClassVar, Literal
 
+import pytest
 from rich.console import Console
 
+import fedsim
+from fedsim.algorithms.censored import GradientDescent
 from fedsim.cli import watching
 from fedsim.running.execution import RunProgress
+from fedsim.under_way import doing, now
+from tests.runs import small
 
 
 def test_until_a_run_tells_of_itself_the_problem_is_built() -> None:
@@ -21,3 +27,47 @@ def test_until_a_run_tells_of_itself_the_problem_is_built() -> None:
     last = shown.getvalue().rpartition("all runs")[2]
     assert "0 of 2" in last
     assert "building" not in last
+
+
+def test_what_takes_long_says_what_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_LONG", 0.0)
+    shown = io.StringIO()
+    console = Console(file=shown, width=200, force_terminal=True)
+    with watching.progress_table(console, 2) as watch:
+        with doing("reading data"):
+            assert "0 of 2, reading data" in drawn(watch, shown)
+        watch(RunProgress("base", 1, "gd", rounds=9, round=2, objective=0.5))
+        with doing(lambda: "round 3: 7 of 8 answered"):
+            line = drawn(watch, shown)
+        assert "base, seed 1" in line
+        assert "round 3: 7 of 8 answered" in line
+        watch(RunProgress("base", 2, "gd", rounds=9, doing="round 1: 4 of 8 answered"))
+        assert "round 1: 4 of 8 answered" in drawn(watch, shown)
+
+
+def drawn(watch: Any, shown: io.StringIO) -> str:
+    """Draw the table anew, and return what it shows."""
+    shown.truncate(0)
+    watch._progress.refresh()
+    return shown.getvalue()
+
+
+class Nosy(GradientDescent):
+    """Notes what goes on whenever a client is asked."""
+
+    kind: Literal["nosy"] = "nosy"  # type: ignore[assignment] # a kind of its own
+    seen: ClassVar[list[str]] = []
+
+    async def handle(self, client: Any, message: Any) -> Any:
+        self.seen.append(now())
+        return await super().handle(client, message)
+
+
+def test_a_round_says_how_many_have_answered() -> None:
+    nosy = {"kind": "nosy", "step_size": "1/L"}
+    fedsim.run(small(algorithm=nosy, stop={"rounds": 2}), blocks=[Nosy])
+    assert "making clients" in Nosy.seen[0]
+    second = Nosy.seen[5:]
+    assert second[0] == "round 2: 0 of 5 answered"
+    assert all("round 2" in words and "of 5 answered" in words for words in second)
+    assert now() == ""

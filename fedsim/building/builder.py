@@ -47,6 +47,7 @@ from fedsim.scenario import (
 from fedsim.scenario.plan import file_order
 from fedsim.sim.engine.collector import collecting_rarely
 from fedsim.streams import drawing, stream
+from fedsim.under_way import doing
 
 
 class Builder:
@@ -101,7 +102,8 @@ class Builder:
         # What is too large for a float64 is infinite, here as in the run, which then diverges.
         infinite = np.errstate(over="ignore", invalid="ignore")
         with one_thread(), infinite, collecting_rarely(), drawing() as drawn:
-            job = self._build(variant, seed)
+            with doing(f"building {variant.name}, seed {seed}"):
+                job = self._build(variant, seed)
             return replace(job, drawn=drawn() or self._drawn)
 
     def _build(self, variant: Variant, seed: int) -> Job:
@@ -132,7 +134,8 @@ class Builder:
             info = self._info(problem, scenario, seed)
             algorithm = scenario.algorithm.configured(info)
             wanted = scenario.problem.optimum == "computed"
-            reference = algorithm.reference(problem) if wanted else None
+            with doing("looking for the optimum"):
+                reference = algorithm.reference(problem) if wanted else None
         except ParameterError as error:
             findings.add(f"algorithm.{error.key}", str(error))
             return None
@@ -146,7 +149,9 @@ class Builder:
         except DataError as error:
             findings.add(error.key, str(error))
             return None
-        return _Solved(problem, algorithm, reference, _concerns(algorithm, info), looked_at)
+        with doing("checking the conditions of the method's theory"):
+            concerns = _concerns(algorithm, info)
+        return _Solved(problem, algorithm, reference, concerns, looked_at)
 
     def _get_problem(self, scenario: Scenario, seed: int) -> Problem:
         spec, clients = scenario.problem, scenario.clients or None
@@ -204,9 +209,11 @@ def missing_data(plan: Plan) -> list[str]:
 
 def _problem(spec: ProblemSpec, clients: int | None, seed: int, folder: Path) -> Problem:
     streams = stream(seed, "data"), stream(seed, "test")
-    samples, test = load_both(spec.data, spec.test, folder, *streams)
-    rows = spec.split.assign(samples, clients, stream(seed, "split"))
-    return Problem.of(spec.loss, deal(samples, rows), spec.penalty, test)
+    with doing("reading data"):
+        samples, test = load_both(spec.data, spec.test, folder, *streams)
+    with doing("dealing out samples to clients"):
+        rows = spec.split.assign(samples, clients, stream(seed, "split"))
+        return Problem.of(spec.loss, deal(samples, rows), spec.penalty, test)
 
 
 def _features(problem: Problem) -> Features:

@@ -1,17 +1,20 @@
 """Watching: how far the runs of a campaign are, as a table that is redrawn while they go on."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import isnan
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from fedsim.running.execution import RunProgress, Watch
+from fedsim.under_way import now
 from fedsim.visible import visible
 
 _REDRAW = 0.1  # seconds of real time; a redraw costs as much as a hundred rounds
+
+_LONG = 1.0  # seconds of real time without a word, after which it is shown what goes on
 
 _BUILDING = "reading data, building and solving the problem"
 
@@ -36,8 +39,21 @@ def progress_table(
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console) as progress:
-        yield _Table(progress, runs, labels or {})
+    with _Polling(*columns, console=console) as progress:
+        table = progress.table = _Table(progress, runs, labels or {})
+        yield table
+
+
+class _Polling(Progress):
+    """A table that looks what goes on whenever it is redrawn, some ten times a second."""
+
+    table: "_Table | None" = None
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Return what is drawn."""
+        if self.table is not None:
+            self.table.look()
+        yield from super().get_renderables()
 
 
 class _Table:
@@ -51,8 +67,22 @@ class _Table:
         self._whole = progress.add_task("all runs", total=runs, state=state)
         self._ended = 0
         self._drawn = 0.0
+        self._heard = time.monotonic()
+        self._last: TaskID | None = None  # the line of who has spoken last, and goes on
+
+    def look(self) -> None:
+        """Show what this process is at, where nobody has said a word for long."""
+        words = now() if time.monotonic() - self._heard >= _LONG else ""
+        if not words:
+            return
+        if self._last is None:
+            state = f"{self._ended} of {self._runs}, {words}"
+            self._progress.update(self._whole, state=state)
+        else:
+            self._progress.update(self._last, state=words)
 
     def __call__(self, reached: RunProgress) -> None:
+        self._heard = time.monotonic()
         key = reached.variant, reached.seed
         if not self._lines:
             self._progress.update(self._whole, state=f"0 of {self._runs}")
@@ -62,8 +92,10 @@ class _Table:
             self._lines[key] = self._progress.add_task(
                 visible(called), total=reached.rounds, state=""
             )
-        line = self._lines[key]
-        if reached.ended:
+        line = self._last = self._lines[key]
+        if reached.doing:
+            self._progress.update(line, state=reached.doing)
+        elif reached.ended:
             self._end(line, reached)
         elif time.monotonic() - self._drawn >= _REDRAW:
             self._drawn = time.monotonic()
@@ -72,6 +104,7 @@ class _Table:
     def _end(self, line: TaskID, reached: RunProgress) -> None:
         """Fill the bar of a run that has ended: its stop rule may have come early."""
         self._ended += 1
+        self._last = None
         state = f"{self._ended} of {self._runs}"
         self._progress.update(self._whole, completed=self._ended, state=state)
         visible = self._runs <= _FEW
@@ -81,6 +114,8 @@ class _Table:
 
 
 def _state(reached: RunProgress) -> str:
+    if isnan(reached.objective):  # nobody has looked
+        return f"round {reached.round}"
     if isnan(reached.gap):
         return f"round {reached.round}, objective {reached.objective:.6g}"
     return f"round {reached.round}, gap {reached.gap:.3g}"

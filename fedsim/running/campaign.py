@@ -12,7 +12,7 @@ from fedsim.blocks.plugins import dumped
 from fedsim.building import Builder
 from fedsim.protocol.carriage import Carry
 from fedsim.record.folder import RunFolder
-from fedsim.running.execution import Watch, ending, execute, is_finished
+from fedsim.running.execution import Watch, beginning, ending, execute, is_finished
 from fedsim.running.workers import postponed, telling, workers
 from fedsim.scenario import Plan
 
@@ -115,4 +115,5 @@ def _opened(pickled: bytes) -> tuple[Campaign, Builder]:
 def _make(pickled: bytes, number: int, seed: int) -> None:
     """Make one run in this process."""
     campaign, builder = _opened(pickled)
-    campaign.make(builder, number, seed, telling())
+    begun = beginning(campaign.plan.variants[number], seed)
+    campaign.make(builder, number, seed, telling(begun))

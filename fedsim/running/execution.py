@@ -30,8 +30,9 @@ from fedsim.record.manifest import (
 from fedsim.record.schema import Event
 from fedsim.running.provenance import Sources, sources, versions
 from fedsim.running.verdict import verdict
-from fedsim.scenario import dump
+from fedsim.scenario import Variant, dump
 from fedsim.sim.world import World
+from fedsim.under_way import doing
 
 
 class RunProgress(NamedTuple):
@@ -44,6 +45,8 @@ class RunProgress(NamedTuple):
         round: the last one that was committed.
         objective, gap: after it; NaN where nothing is known.
         ended: whether the run is over, or was there already.
+        doing: what goes on since then, in a few words, where the run is in another process and
+            that takes long; see `fedsim.under_way`.
     """
 
     variant: str
@@ -54,6 +57,7 @@ class RunProgress(NamedTuple):
     objective: float = nan
     gap: float = nan
     ended: bool = False
+    doing: str = ""
 
 
 Watch = Callable[[RunProgress], None]
@@ -80,23 +84,26 @@ def execute(
     """
     folder = RunFolder(out, job.variant.name, job.seed)
     folder.write_text(SCENARIO, written(job))
-    keeper = job.keeper(folder.path)
+    begun, keeper = beginning(job.variant, job.seed), job.keeper(folder.path)
     book = Book(folder.path, len(job.members), job.variant.name, job.seed, keeper)
     try:
         with book:
             word = book.log.word(job.opening)
             book.log.append(0.0, 0.0, Event.EVALUATE, SERVER, detail=word)
-            world = World(job.setup, book, partial(_tell, watch, beginning(job)))
+            with doing("making the world"):
+                world = World(job.setup, book, partial(_tell, watch, begun))
             status, reason = _let_run(world)
             if status == "diverged":
                 reason += job.advice()
-            world.close(reason)
+            with doing("closing and auditing the log"):
+                world.close(reason)
     except AuditError as error:
         status, reason = _status(error), str(error)
-    folder.write_table("clients", book.clients(job.facts, world.meters()))
-    events = {"rows": book.log.rows, "sha256": book.log.sha256}
-    made = {**_made(job), EVENTS: events, **(origin or {})}
-    folder.close(made, _summary(job, world, status=status, reason=reason))
+    with doing("writing the tables"):
+        folder.write_table("clients", book.clients(job.facts, world.meters()))
+        events = {"rows": book.log.rows, "sha256": book.log.sha256}
+        made = {**_made(job), EVENTS: events, **(origin or {})}
+        folder.close(made, _summary(job, world, status=status, reason=reason))
     return folder.path
 
 
@@ -152,17 +159,17 @@ def _own_code() -> Sources:
     return sources({__name__: Path(__file__).read_bytes()})
 
 
-def beginning(job: Ready) -> RunProgress:
+def beginning(variant: Variant, seed: int) -> RunProgress:
     """Return how far a run is that has not begun."""
-    scenario = job.variant.scenario
-    return RunProgress(job.variant.name, job.seed, scenario.algorithm.kind, scenario.stop.rounds)
+    scenario = variant.scenario
+    return RunProgress(variant.name, seed, scenario.algorithm.kind, scenario.stop.rounds)
 
 
 def ending(job: Ready, out: Path) -> RunProgress:
     """Return how far a run has come that is over."""
     summary = read_json(RunFolder.place(out, job.variant.name, job.seed) / SUMMARY)
     objective, gap = (nan if summary[key] is None else summary[key] for key in ("objective", "gap"))
-    ended = beginning(job)._replace(round=summary["rounds"], ended=True)
+    ended = beginning(job.variant, job.seed)._replace(round=summary["rounds"], ended=True)
     return ended._replace(objective=objective, gap=gap)
 
 

@@ -31,14 +31,22 @@ from fedsim.computing.threads import VARIABLE, usable_threads
 from fedsim.errors import RunError
 from fedsim.running.execution import RunProgress, Watch, unwatched
 from fedsim.running.interrupts import ENDING, heard
+from fedsim.under_way import now
 
 _PAUSE = 0.1  # seconds of real time between two words of a run elsewhere
+_LONG = 0.5  # seconds of real time without a word, after which it is told what goes on
 
 _watch: Watch = unwatched
 
 
-def telling() -> Watch:
-    """Return who is told of the runs that this process makes: nobody, unless it is a worker."""
+def telling(begun: RunProgress) -> Watch:
+    """Return who is told of a run that this process makes: nobody, unless it is a worker.
+
+    Args:
+        begun: the run, before its first round.
+    """
+    if isinstance(_watch, _Teller):
+        _watch.turn_to(begun)
     return _watch
 
 
@@ -126,6 +134,7 @@ def _begin(mouth: "Connection[RunProgress, None]", threads: int) -> None:
     signal(SIGTERM, SIG_DFL)
     pthread_sigmask(SIG_UNBLOCK, ENDING)
     threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
+    threading.Thread(target=_watch.keep_telling, daemon=True).start()
 
 
 def _end_with(parent: BaseProcess | None) -> None:
@@ -141,9 +150,28 @@ class _Teller:
     def __init__(self, mouth: "Connection[RunProgress, None]") -> None:
         self._mouth = mouth
         self._last = 0.0
+        self._run: RunProgress | None = None  # as it was last told of
+        self._one = threading.Lock()  # speaks at a time
+
+    def turn_to(self, begun: RunProgress) -> None:
+        """Tell of a run that begins now, unless it ends at once."""
+        self._last, self._run = time.monotonic(), begun
 
     def __call__(self, progress: RunProgress) -> None:
-        now = time.monotonic()
-        if progress.ended or now - self._last >= _PAUSE:
-            self._last = now
+        moment = time.monotonic()
+        self._run = None if progress.ended else progress
+        if progress.ended or moment - self._last >= _PAUSE:
+            self._last = moment
+            self._send(progress)
+
+    def keep_telling(self) -> None:
+        """Tell what goes on in what takes long, for as long as the process lives."""
+        while True:
+            time.sleep(_LONG)
+            run = self._run
+            if run is not None and time.monotonic() - self._last >= _LONG and (words := now()):
+                self._send(run._replace(doing=words))
+
+    def _send(self, progress: RunProgress) -> None:
+        with self._one:
             self._mouth.send(progress)

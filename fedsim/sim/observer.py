@@ -12,6 +12,7 @@ from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.rest import RestMeter
 from fedsim.sim.setup import Setup
+from fedsim.under_way import doing
 
 OnRound = Callable[[int, float, float], None]
 """Told the round, the objective and the gap of every round that is committed."""
@@ -108,7 +109,8 @@ class Observer:
         Raises:
             Diverged: the objective is not finite.
         """
-        objective = self._setup.evaluate(model)
+        with doing(f"looking at the model of round {number}"):
+            objective = self._setup.evaluate(model)
         if not isfinite(objective):
             raise Diverged(self._divergence(number, objective))
         figures: dict[str, float] = {}

@@ -117,6 +117,11 @@ class Peers:
             self._leave(node)
 
     @property
+    def doing(self) -> str:
+        """Empty: no one round is that of all."""
+        return ""
+
+    @property
     def stuck(self) -> str:
         """Whom the first node that waits waits for, in words; empty where nobody waits."""
         waits = [self._nodes[number].stuck for number in sorted(self._there)]

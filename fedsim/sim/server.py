@@ -64,6 +64,7 @@ class SimServer(Clocked):
         self._commit = commit
         self._stay = stay
         self._over: asyncio.Future[None] | None = None  # of the exchange that is waited for
+        self._sent_before = 0  # by clients, before it
 
     @property
     def round(self) -> int:
@@ -74,6 +75,21 @@ class SimServer(Clocked):
     def smoothness(self) -> Array:
         """The smoothness constants of the clients' losses, shape (M,)."""
         return self._smoothness()
+
+    @property
+    def answers(self) -> tuple[int, int, int]:
+        """How many were asked, of them have answered, and how many replies are on the way.
+
+        It may be read from another thread; nobody is asked where there is no exchange.
+        """
+        exchange, sent = self._end.exchange, self._sent - self._sent_before
+        if exchange is None:
+            return 0, 0, 0
+        return exchange.asked, exchange.reported, max(sent - exchange.reported, 0)
+
+    @property
+    def _sent(self) -> int:
+        return self._traffic.transmissions + self._traffic.beacons
 
     @property
     def stuck(self) -> str:
@@ -97,7 +113,7 @@ class SimServer(Clocked):
         while True:
             cohort = await self._cohort(to)
             post = self._end.open(message, cohort.clients)
-            opened = self._calendar.now
+            opened, self._sent_before = self._calendar.now, self._sent
             self._traffic.cohort += len(cohort.clients)
             try:
                 self._send(post, "" if isinstance(message, Mapping) else message.label)

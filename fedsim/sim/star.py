@@ -121,6 +121,18 @@ class Star:
         self.clients[client].undelivered(client, message)
 
     @property
+    def doing(self) -> str:
+        """What goes on, in a few words, for who looks from another thread."""
+        asked, answered, under_way = self.server.answers
+        if not asked:
+            return ""
+        made = (self.network.made + len(self.clients)) / 2
+        if not answered and made < asked:
+            return f"round {self.server.round}: making clients, {made / asked:.0%}"
+        replies = f", {under_way:,} replies under way" if under_way else ""
+        return f"round {self.server.round}: {answered:,} of {asked:,} answered{replies}"
+
+    @property
     def stuck(self) -> str:
         """Whom the server waited for when the world ended, in words; empty where for nobody."""
         return self.server.stuck

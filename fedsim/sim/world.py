@@ -17,6 +17,7 @@ from fedsim.sim.observer import Observer, OnRound, unheard
 from fedsim.sim.peers import Peers
 from fedsim.sim.setup import Setup
 from fedsim.sim.star import Star
+from fedsim.under_way import doing
 
 
 class Actors(Protocol):
@@ -25,6 +26,11 @@ class Actors(Protocol):
     @property
     def network(self) -> Network:
         """The lanes between them."""
+        ...
+
+    @property
+    def doing(self) -> str:
+        """What goes on, in a few words, for who looks from another thread; empty for no more."""
         ...
 
     @property
@@ -110,7 +116,8 @@ class World:
     def _simulate(self) -> str:
         """Run to the end, and say of a world in which everybody waits for whom."""
         try:
-            return simulate(self.actors.run(), self.calendar)
+            with doing(lambda: self.actors.doing):
+                return simulate(self.actors.run(), self.calendar)
         except Deadlock:
             if not (stuck := self.actors.stuck):
                 raise  # a method waits for something of its own

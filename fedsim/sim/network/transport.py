@@ -68,6 +68,11 @@ class Network:
         lane.receive = self._receive[up]
         return lane
 
+    @property
+    def made(self) -> int:
+        """How many lanes down have been made."""
+        return len(self._down)
+
     def send_down(self, clients: Sequence[ClientId], envelope: Envelope) -> None:
         """Take a message for each of some clients; its bits are charged from here on."""
         self._traffic.bits_down += envelope.bits * len(clients)

@@ -35,6 +35,8 @@ def _widths(graph: Graph, run: Run) -> str:
     most = max(map(sum, graph.carried.values()), default=0.0)
     text = f"a link is as wide as what it carried both ways under seed {run.seed}, at most "
     text += quantity(most, "bit")
+    if run.scenario["network"].get("broadcast", "unicast") != "unicast":
+        text += ", with a copy of a broadcast for each that received it"
     if graph.links.number_of_edges() > len(graph.carried):
         text += "; dashed ones are one of several ways, which are not told apart here"
     return text

@@ -106,6 +106,7 @@ def _content(own: Study) -> Content:
         "tabs": TABS,
         "study": own,
         "ink": ink,
+        "seeds": sorted({run.seed for run in own.runs}),
         "fedsim": version("fedsim"),
         "fleets": [{"variants": names, "table": fleet.table(own, run)} for names, run in fleets],
         "measures": options((name, convergence.named(name)) for name in measures),

@@ -119,6 +119,12 @@ class Study:
         head = self.first.written.partition("\n")[0].strip()
         return head.lstrip("# ") if head.startswith("#") else self.name
 
+    @property
+    def data(self) -> str:
+        """What the data are called: their name, their file, or else their kind."""
+        facts: Mapping[str, Any] = self.first.scenario["problem"]["data"]
+        return str(facts.get("name") or Path(str(facts.get("path") or facts["kind"])).name)
+
     @cached_property
     def measures(self) -> tuple[str, ...]:
         """What the rounds have of how good a model is, what was asked for in front.

@@ -61,7 +61,7 @@ class Drawing:
         for group in self.root.iterfind(".//g"):
             line = group.find("path[@class='line']")
             if line is not None:
-                x, y = _points(line.attrib["d"])
+                x, y = points(line.attrib["d"])
                 found[group.findtext("title") or ""] = self.x.at(x / WIDE), self.y.at(1 - y / HIGH)
         return found
 
@@ -137,7 +137,7 @@ def _share(text: str) -> NDArray[np.float64]:
     return np.asarray(float(text[:-1]) / 100)
 
 
-def _points(d: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def points(d: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return where a line of moves and steps goes."""
     x, y = [], []
     for piece in d.split("M")[1:]:

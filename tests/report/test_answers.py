@@ -6,7 +6,7 @@ import pytest
 
 import fedsim
 from fedsim import report
-from fedsim.analysis import Comparison
+from fedsim.analysis import Comparison, quantity
 from fedsim.report import overview
 from fedsim.report.study import Study
 from tests.report.drawings import Drawing
@@ -65,6 +65,19 @@ def test_the_best_end_is_the_highest_where_that_is_better(measured: Path) -> Non
     best = [study.labels[str(name)] for name in ends.index[ends == ends.max()]]
     assert f"The highest train accuracy at the end is {ends.max():.3g}, that of" in said
     assert all(name in said for name in best)
+
+
+def test_a_single_variant_is_told_and_not_compared(measured: Path, tmp_path: Path) -> None:
+    study = Study(Comparison.of([measured / "gd"]))
+    (row,) = study.comparison.cases[0].table.to_dict("records")
+    (said,) = overview.answers(study)
+    assert said.startswith("Cost of the whole run: 12 rounds, ")
+    for cost, unit in (("bits", "bit"), ("t", "s"), ("joules", "J")):
+        assert quantity(row[cost], unit) in said
+    page = Page(report.write(measured / "gd", tmp_path / "gd.html"))
+    assert "gradient norm at the end is" in page.text
+    assert "breast-cancer, 1 variant, 1 run under seed 1, 5 clients" in page.text
+    assert page.words("Cost of the whole run", "variant") == [study.labels["gd"]]
 
 
 def test_what_costs_the_same_is_called_a_tie(measured: Path) -> None:

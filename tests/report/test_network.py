@@ -111,3 +111,13 @@ def test_a_fleet_of_many_has_a_link_for_each_kind(tmp_path: Path) -> None:
     assert carried(study, run) == {
         (f"kind {group}", SERVER): tuple(totals.loc[group]) for group in (0, 1)
     }
+
+
+def test_a_broadcast_counts_for_each_that_received_it_and_the_page_says_so(tmp_path: Path) -> None:
+    study, run = reported(tmp_path, network={"topology": "star", "broadcast": "cell"})
+    assert "a copy of a broadcast for each that received it" in drawing(study, run).note
+    sent = run.events(["event", "node", *BITS])
+    sent = sent[(sent["event"] == "send") & (sent["node"] == SERVER)]
+    down = sum(bits for _, bits in carried(study, run).values())
+    assert down == sum(sums(run, "receive").get(client, 0) for client in study.clients["client"])
+    assert down > float(sent[BITS].to_numpy().sum())

@@ -91,6 +91,21 @@ def test_figures_of_scale_are_kept_by_form_and_size(tmp_path: Path) -> None:
     assert isnan(kept["active", 10_000]["first"])
 
 
+def test_the_figure_of_scale_is_drawn_from_its_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    drawing = module("scale_figure")
+    monkeypatch.setattr(drawing, "FIGURE", tmp_path / "scale.png")
+    drawing.main()
+    assert (tmp_path / "scale.png").read_bytes().startswith(b"\x89PNG")
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert len(rows) == len(module("scale").kept(drawing.TABLE))
+    assert drawing.row("active", 1000, dict.fromkeys(module("scale").FIGURES, 0.5)) == (
+        "| 1,000 active | 0.50 s | 0.50 s | 0.50 s | 0 us | 0 MB | 0 B |"
+    )
+
+
 @pytest.mark.parametrize("workload", ["w1", "w2", "w3", "w4"])
 def test_each_workload_is_run_compiled_in_both_precisions_and_by_the_reference(
     workload: str,

@@ -1,0 +1,81 @@
+"""Draw what a large fleet costs, and print it as the README's table.
+
+It reads `scale.csv` beside this file, which `scale.py --csv` writes.
+
+    python analysis/benchmarks/scale_figure.py
+"""
+
+from math import isnan
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, NullFormatter
+from scale import ROWS, kept
+
+from fedsim.analysis.figures import COLOURS, save
+
+TABLE = Path(__file__).with_name("scale.csv")
+FIGURE = Path(__file__).resolve().parents[1] / "figures" / "scale.png"
+
+STAGES = {"start": ("start", "--"), "round": ("a round", "-"), "end": ("end", ":")}
+"""What is drawn of the seconds, its name and its dashes."""
+
+Sizes = dict[int, dict[str, float]]
+"""Figures of one form by the number of clients."""
+
+
+def by_form(file: Path) -> dict[str, Sizes]:
+    """Return the figures of a table by form, the active first."""
+    figures = kept(file)
+    return {form: {n: row for (of, n), row in figures.items() if of == form} for form in ROWS}
+
+
+def draw(forms: dict[str, Sizes]) -> Figure:
+    """Return the figure: seconds and memory against clients."""
+    with rc_context({"font.size": 9}):
+        figure = Figure(figsize=(9, 3.6), layout="constrained")
+        seconds, memory = figure.subplots(1, 2)
+        for (form, sizes), colour in zip(forms.items(), COLOURS, strict=False):
+            for name, (called, dashes) in STAGES.items():
+                line = [row[name] for row in sizes.values()]
+                label = f"{form}: {called}"
+                seconds.plot([*sizes], line, dashes, marker=".", color=colour, label=label)
+            line = [1e6 * row["peak"] for row in sizes.values()]
+            memory.plot([*sizes], line, marker=".", color=colour, label=form)
+        _finish(seconds, "processor time", "s")
+        _finish(memory, "peak of memory", "B")
+        memory.set_ylim(1e8, 1e10)
+    return figure
+
+
+def _finish(axis: Axes, label: str, unit: str) -> None:
+    axis.set(xscale="log", yscale="log", xlabel="clients", ylabel=label)
+    axis.yaxis.set_major_formatter(EngFormatter(unit))
+    axis.yaxis.set_minor_formatter(NullFormatter())
+    axis.grid(color="0.9", lw=0.6)
+    axis.legend(frameon=False)
+
+
+def row(form: str, clients: int, of: dict[str, float]) -> str:
+    """Return a row of the README's table."""
+    seconds = [f"{of[stage]:.2f} s" if of[stage] < 1 else f"{of[stage]:.1f} s" for stage in STAGES]
+    first = "" if isnan(of["first"]) else f"{of['first']:.0f} us"
+    cells = [f"{clients:,} {form}", *seconds, first, f"{of['peak']:.0f} MB", f"{of['log']:.0f} B"]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Draw the figure and print the table."""
+    forms = by_form(TABLE)
+    save(draw(forms), FIGURE)
+    print("| clients | start | a round | end | first ask | memory | log of a client asked |")
+    print("|---|---|---|---|---|---|---|")
+    for form, sizes in forms.items():
+        for clients, figures in sizes.items():
+            print(row(form, clients, figures))
+
+
+if __name__ == "__main__":
+    main()

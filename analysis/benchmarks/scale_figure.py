@@ -45,6 +45,8 @@ def draw(forms: dict[str, Sizes]) -> Figure:
             line = [1e6 * row["peak"] for row in sizes.values()]
             memory.plot([*sizes], line, marker=".", color=colour, label=form)
         _finish(seconds, "processor time", "s")
+        seconds.set_ylim(1e-4, 1e2)  # with room for the legend
+        seconds.legend(frameon=False, ncols=2, loc="lower right")
         _finish(memory, "peak of memory", "B")
         memory.set_ylim(1e8, 1e10)
     return figure

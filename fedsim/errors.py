@@ -24,14 +24,17 @@ class Fault:
         where: file and line, or the option it came from ("scenario.yaml:12", "--set seed").
         key: the path of the key ("fleet.0.radio.up"); empty for the file as a whole.
         message: what was wrong, the value seen, what would be accepted.
+        excerpt: the line at fault with a mark below it, where it is no YAML; else empty.
     """
 
     where: str
     key: str
     message: str
+    excerpt: str = ""
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.where, self.key, self.message) if part)
+        told = ": ".join(part for part in (self.where, self.key, self.message) if part)
+        return "\n".join(filter(None, (told, self.excerpt)))
 
 
 class ScenarioError(FedsimError):

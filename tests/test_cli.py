@@ -164,6 +164,37 @@ def test_an_out_folder_that_cannot_be_is_one_line(scenario: Path) -> None:
     check_blame(invoke("run", scenario, "--out", scenario), "small.yaml")
 
 
+@pytest.mark.parametrize("place", ["small.yaml", "small.yaml/deeper"])
+def test_an_out_that_is_a_file_is_told_before_anything_runs(place: str, scenario: Path) -> None:
+    out = scenario.parent / place
+    result = invoke("run", scenario, "--out", out)
+    check_blame(result, f"--out {out}: ", "it is a file, where a folder is needed")
+    assert len(result.stderr.splitlines()) == 1
+    assert "building" not in result.output
+
+
+def test_an_out_that_nobody_can_write_into_is_told_before_anything_runs(scenario: Path) -> None:
+    check_blame(invoke("run", scenario, "--out", "/proc/nowhere"), "--out /proc/nowhere: cannot")
+
+
+def test_other_commands_tell_of_their_out_first(scenario: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert invoke("run", scenario, "--out", out, "--set", "stop.rounds=2").exit_code == 0
+    for command in ("compare", "reprice"):
+        check_blame(invoke(command, out, "--out", scenario), f"--out {scenario}: ", "is a file")
+    check_blame(invoke("report", out, "--out", scenario / "page.html"), "--out ", "is a file")
+    check_blame(invoke("report", out, "--out", tmp_path), "it is a folder; give a file")
+
+
+def test_the_default_folder_is_named_after_the_scenario(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scenario.write_text(f"name: Lasso, 3 ../ phones!\n{SCENARIO}")
+    assert invoke("run", scenario, "--set", "stop.rounds=1").exit_code == 0
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["Lasso-3-..-phones"]
+
+
 def test_missing_catalogued_data_is_offered_by_name(
     scenario: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,7 +247,7 @@ def test_check_says_what_the_observer_costs(scenario: Path, given: list[str], sa
 
 
 def test_list_shows_every_kind_and_its_source() -> None:
-    result = invoke("list")
+    result = invoke("list", "all")
     assert result.exit_code == 0
     models = (*ALGORITHMS, *LOSSES, *SOURCES, *SPLITS, *COMPRESSORS)
     kinds = [model.model_fields["kind"].default for model in models]
@@ -241,7 +272,7 @@ def test_list_shows_one_table_alone() -> None:
 def test_every_table_can_be_named_and_all_make_the_whole_list() -> None:
     alone = [invoke("list", title.replace(" ", "-")) for title, _ in describe.listings()]
     assert all(result.exit_code == 0 for result in alone)
-    assert "".join(result.stdout for result in alone) == invoke("list").stdout
+    assert "".join(result.stdout for result in alone) == invoke("list", "all").stdout
 
 
 def test_a_table_that_there_is_not_is_one_line_with_those_there_are() -> None:

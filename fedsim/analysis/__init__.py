@@ -4,10 +4,12 @@ from fedsim.analysis.comparing.comparison import Comparison
 from fedsim.analysis.comparing.gathering import Runs, gather, labels_of
 from fedsim.analysis.comparing.pairs import COMPARED, paired, summarised
 from fedsim.analysis.comparing.pareto import pareto
+from fedsim.analysis.comparing.targets import Target
 from fedsim.analysis.comparing.trade_offs import cost_bars, pareto_scatter
 from fedsim.analysis.costs import cost_to_target, cumulative, final_cost, mean_cost
 from fedsim.analysis.energy import ENERGY_PARTS, energy_parts, state_of_charge
 from fedsim.analysis.figures import AXES, COLOURS, convergence, save, stacked_bars
+from fedsim.analysis.outcomes import outcome_table, outcomes
 from fedsim.analysis.progress import over_seeds, progress
 from fedsim.analysis.ranking import cost_to_end, ranking
 from fedsim.analysis.scripts import run_parts
@@ -27,6 +29,7 @@ __all__ = [
     "Comparison",
     "Log",
     "Runs",
+    "Target",
     "convergence",
     "cost_bars",
     "cost_table",
@@ -40,6 +43,8 @@ __all__ = [
     "link_load",
     "listing",
     "mean_cost",
+    "outcome_table",
+    "outcomes",
     "over_seeds",
     "paired",
     "pareto",

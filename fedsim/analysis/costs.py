@@ -6,16 +6,13 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from fedsim.record.directions import HIGHER_IS_BETTER
+
 Direction = Literal["below", "at-most", "at-least"]
 """On which side of a target a figure has reached it."""
 
 COSTS = ("transmissions", "beacons", "bits_up", "bits_down", "joules")
 """Columns of a round table that are costs of that round, and add up."""
-
-HIGHER_IS_BETTER = frozenset(
-    {"train_accuracy", "test_accuracy", "support_precision", "support_recall", "support_f1"}
-)
-"""Columns whose target is reached from below; that of all others is reached from above."""
 
 _REACHED: dict[Direction, Callable[[Any, float], Any]] = {
     "below": lt,

@@ -8,7 +8,7 @@ keeps the key path of the file, without the kind in the middle of it.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import (
     GetCoreSchemaHandler,
@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from fedsim.blocks.catalogue import Catalogue, described
-from fedsim.blocks.registry import Registry
+from fedsim.blocks.registry import Registry, kinds_of
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest, printable, shown, unknown
 from fedsim.errors import BlockError
@@ -54,20 +54,27 @@ def kind_in(block: object, known: Sequence[str], key: str = "kind") -> str:
     return kind
 
 
-def wrong_kind(block: object, known: Sequence[str], key: str = "kind") -> ValidationError:
-    """Return an error: it is no block, says no kind, or one that is none of those known."""
+def wrong_kind(
+    block: object, known: Sequence[str], key: str = "kind", hint: str = ""
+) -> ValidationError:
+    """Return an error: it is no block, says no kind, or one that is none of those known.
+
+    Args:
+        block: what was seen; a text stands for a block of that kind.
+        known: the kinds.
+        key: where a block says its kind.
+        hint: what may have been meant, where that is no kind.
+    """
+    if isinstance(block, str):
+        return failure(("", unknown(block, known, hint), block))
     if not isinstance(block, Mapping):
-        kind = block if isinstance(block, str) and block in known else known[0]
-        text = (
-            f"seen {shown(block)}; give a block, such as {{{key}: {kind}, ...}}."
-            f" One of: {', '.join(known)}"
-        )
-        return failure(("", text, block))
+        text = f"seen {shown(block)}; give a block, such as {{{key}: {known[0]}, ...}}."
+        return failure(("", f"{text} One of: {', '.join(known)}", block))
     if key not in block:
         meant = [f" ('{printable(str(each))}' is none)" for each in block if nearest(each, [key])]
         text = f"missing{''.join(meant)}; say which. One of: {', '.join(known)}"
         return failure((key, text, block))
-    return failure((key, unknown(block[key], known), block[key]))
+    return failure((key, unknown(block[key], known, hint), block[key]))
 
 
 def block_of(model: type[Spec], value: object, info: ValidationInfo) -> Spec:
@@ -121,7 +128,7 @@ class OneOf:
         return self.registry.takes(value)
 
     def validate(self, value: object, info: ValidationInfo) -> object:
-        """Return the instance that a block describes.
+        """Return the instance that a block describes; a text is a block of that kind.
 
         Raises:
             ValidationError: see `wrong_kind`; or what is wrong within the block.
@@ -130,11 +137,34 @@ class OneOf:
             return value
         if self.default and isinstance(value, Mapping):
             value = {self.key: self.default, **value}
-        kind = value.get(self.key) if isinstance(value, Mapping) else None
+        kind = value.get(self.key) if isinstance(value, Mapping) else value
         model = self.model(kind, info.context) if isinstance(kind, str) else None
         if model is None:
-            raise wrong_kind(value, self.kinds(info.context), self.key)
-        return block_of(model, value, info)
+            hint = self.meant(kind, info.context) if isinstance(kind, str) else ""
+            raise wrong_kind(value, self.kinds(info.context), self.key, hint)
+        return block_of(model, {self.key: value} if isinstance(value, str) else value, info)
+
+    def meant(self, value: str, context: object, field: str = "") -> str:
+        """Return "; did you mean {kind: sklearn, name: iris}?" for "iris", or nothing.
+
+        Args:
+            value: a text, which some field of a block may have to be.
+            context: of the validation.
+            field: the field, where it is known.
+        """
+        every = (*self.registry.built_in, *Catalogue.of(context).given(self.registry))
+        for model in every:
+            for name, of in model.model_fields.items():
+                if value in get_args(of.annotation) and field in ("", name) and name != self.key:
+                    kind = self.registry.names_of(model)[0]
+                    return f"; did you mean {{{self.key}: {kind}, {name}: {value}}}?"
+        return ""
+
+    def having(self, field: str, context: object) -> list[str]:
+        """Return the kinds of the blocks that have a field of this name."""
+        every = (*self.registry.built_in, *Catalogue.of(context).given(self.registry))
+        models = [model for model in every if field in model.model_fields]
+        return [name for model in models for name in self.registry.names_of(model)]
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
@@ -145,10 +175,20 @@ class OneOf:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Describe the alternatives, for editors."""
+        """Describe the alternatives, for editors: kinds that need nothing else, and blocks."""
+        models = described.get().every(self.registry)
         blocks = [
             # By its own hand, since its core schema alone does not know of presets.
             model.__get_pydantic_json_schema__(model.__pydantic_core_schema__, handler)
-            for model in described.get().every(self.registry)
+            for model in models
         ]
+        if alone := [kind for each in models for kind in _alone(each, self.key)]:
+            blocks.append({"type": "string", "enum": alone})
         return {"anyOf": blocks}
+
+
+def _alone(model: type[Spec], key: str) -> tuple[str, ...]:
+    """Return the kinds of a class whose blocks need say nothing else."""
+    fields = model.model_fields.items()
+    needed = any(field.is_required() for name, field in fields if name != key)
+    return () if needed else kinds_of(model, key)

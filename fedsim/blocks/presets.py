@@ -1,13 +1,12 @@
 """Blocks that start from a preset: a name alone, or a name and what differs from it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from pydantic import Field, GetJsonSchemaHandler, ValidationInfo, model_validator
+from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
-from fedsim.blocks.choice import OneOf, failure, kind_in
+from fedsim.blocks.choice import failure, kind_in
 from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import unknown
@@ -65,22 +64,6 @@ class Presettable(Spec):
         block["properties"]["kind"]["enum"] = list(cls.names())
         block["required"] = ["kind"]
         return {"anyOf": [{"type": "string", "enum": list(cls.presets)}, block]}
-
-
-@dataclass(frozen=True)
-class OneNamed(OneOf):
-    """An annotation for pydantic: a block of one of several classes, some with presets.
-
-    The name of a preset alone stands for a block of that kind.
-    """
-
-    def validate(self, value: object, info: ValidationInfo) -> object:
-        """Return the instance that a block or a name describes; see `OneOf.validate`."""
-        if isinstance(value, str):
-            if self.model(value, info.context) is None:
-                raise failure(("", unknown(value, self.kinds(info.context)), value))
-            value = {self.key: value}
-        return super().validate(value, info)
 
 
 def names_of(model: type[Spec]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 _LONGEST = 60
+_FEW = 6  # names that are suggested at once
 
 
 def printable(text: str, longest: int = _LONGEST) -> str:
@@ -40,15 +41,32 @@ def shown(value: object) -> str:
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return "; did you mean 'x'?" for the known name nearest to `name`, or nothing."""
+    """Return "; did you mean 'x'?" for the known name nearest to `name`, or nothing.
+
+    Where none is near, it is those of which `name` is a part: "5g" is of '5g-low' or '5g-mmwave'.
+    """
     folded = {each.casefold(): each for each in known}
-    close = get_close_matches(str(name).casefold()[:_LONGEST], folded, n=1)
-    return f"; did you mean '{folded[close[0]]}'?" if close else ""
+    asked = str(name).casefold()[:_LONGEST]
+    close = get_close_matches(asked, folded, n=1) or _longer(asked, folded)
+    names = [f"'{folded[each]}'" for each in close]
+    return f"; did you mean {joined(names, 'or')}?" if names else ""
 
 
-def unknown(name: object, known: Sequence[str]) -> str:
-    """Say that `name` is none of the known ones, which one is near, and which there are."""
-    hint = nearest(name, known)
+def _longer(asked: str, known: Iterable[str]) -> list[str]:
+    """Return the known names of which another one is the beginning or a part, if they are few."""
+    longer = [each for each in known if each.startswith(asked) or asked in each.split("-")]
+    return longer if len(asked) > 1 and len(longer) <= _FEW else []
+
+
+def unknown(name: object, known: Sequence[str], hint: str = "") -> str:
+    """Say that `name` is none of the known ones, which one is near, and which there are.
+
+    Args:
+        name: what was seen.
+        known: what would be accepted.
+        hint: said in place of the one that is near.
+    """
+    hint = hint or nearest(name, known)
     return f"seen {shown(name)}{hint or '.'} One of: {', '.join(known)}"
 
 

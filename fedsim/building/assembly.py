@@ -48,6 +48,7 @@ def assemble(
         participation=policy,
         stop=scenario.stop,
         observe=scenario.observe,
+        higher=frozenset[str]().union(*(each.higher for each in scenario.measures)),
     )
 
 

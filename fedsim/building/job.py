@@ -96,6 +96,7 @@ class Job:
             "parameters": self.parameters,
             "concerns": [f"{concern.key}: {concern.text}" for concern in self.concerns],
             "target": self.scenario.stop.gap,
+            "targets": self.scenario.stop.targets,
             "clients": len(self.members),
             "dimension": self.problem.dimension,
             "problem": self.problem.fingerprint,

@@ -1,6 +1,6 @@
 """What there is to choose from, as tables for people."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -14,6 +14,7 @@ from fedsim.physics.radios import LORA, RADIOS
 from fedsim.scenario.registries import REGISTRIES
 from fedsim.tables import listing
 
+_BESIDE = 28  # columns of an overview that the names of its tables take
 _PRESETS: Mapping[str, Mapping[str, Preset]] = {"devices": DEVICES, "radios": {**RADIOS, **LORA}}
 
 
@@ -41,6 +42,43 @@ def listings(
                 registry.title or registry.several,
                 _listing(registry, known, failed),
             )
+
+
+def overview(known: Catalogue, width: int) -> Table:
+    """Return a table of all tables, a line each: their names, and what is in them.
+
+    Args:
+        known: what a scenario can name.
+        width: of the terminal.
+    """
+    held = {registry.title or registry.several: known.names(registry) for registry in REGISTRIES}
+    held |= {title: tuple(presets) for title, presets in _PRESETS.items()}
+    rows = [
+        (title.replace(" ", "-"), _some(names, width - _BESIDE)) for title, names in held.items()
+    ]
+    return listing("what a scenario can name", ("table", "kinds and presets"), rows)
+
+
+def _some(names: Sequence[str], width: int) -> str:
+    """Return as many names as a line takes, and how many more there are."""
+    for count in range(len(names), 0, -1):
+        more = [f"and {len(names) - count} more"] if count < len(names) else []
+        line = ", ".join([*names[:count], *more])
+        if len(line) <= width:
+            return line
+    return f"{len(names)} of them"
+
+
+def registry_of(table: str) -> Registry[Spec] | None:
+    """Return the registry whose blocks a table lists; of the tables of presets, of their blocks."""
+    kinds = {"devices": "device kinds", "radios": "radio kinds"}
+    title = kinds.get(table, table.replace("-", " "))
+    return next((each for each in REGISTRIES if title == (each.title or each.several)), None)
+
+
+def presets_of(table: str) -> Mapping[str, Preset]:
+    """Return the presets that a table lists, or those of its kinds."""
+    return _PRESETS.get(table.replace("-kinds", "s"), {})
 
 
 def _listing(registry: Registry[Spec], known: Catalogue, failed: Failed | None) -> Table:

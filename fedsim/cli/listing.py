@@ -12,27 +12,45 @@ from fedsim.cli.terminal import errors as _errors
 from fedsim.cli.terminal import out as _out
 from fedsim.cli.terminal import remark as _remark
 
+_ALL = "all"
+
 
 @app.command("list")
 def list_command(
+    table: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="one table, such as compressors; or all")
+    ] = None,
     name: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="one table alone, such as compressors")
+        str | None, typer.Argument(metavar="NAME", help="one block of it, such as top-k")
     ] = None,
     plugins: Plugins = None,
 ) -> None:
-    """List what a scenario can name: algorithms, compressors, devices, ..., with sources."""
+    """List what a scenario can name: algorithms, compressors, devices, ..., with sources.
+
+    Without TABLE an overview; with TABLE what is in it; with NAME one block, with its parameters.
+    """
     from fedsim.blocks.wording import unknown
     from fedsim.cli import describe
+    from fedsim.cli.block import block_lines
     from fedsim.errors import DataError
     from fedsim.scenario.registries import blocks_in, catalogue
 
     with _errors():
-        listed = describe.listings(catalogue(blocks_in(plugins or ())), _remark)
-        tables = {title.replace(" ", "-"): table for title, table in listed}
-        if name is not None and name not in tables:
-            raise DataError("list", f"there is no such table: {unknown(name, list(tables))}")
-    for table in tables.values() if name is None else [tables[name]]:
-        _out.print(table)
+        known = catalogue(blocks_in(plugins or ()))
+        if table is None:
+            _out.print(describe.overview(known, _out.width))
+            _out.print("`fedsim list TABLE` shows one, `fedsim list TABLE NAME` one block of it.")
+            return
+        listed = describe.listings(known, _remark)
+        tables = {title.replace(" ", "-"): each for title, each in listed}
+        if table not in (*tables, _ALL):
+            raise DataError("list", f"there is no such table: {unknown(table, [*tables, _ALL])}")
+        if name is not None:
+            for part in block_lines(table, name, known):
+                _out.print(part)
+            return
+    for each in tables.values() if table == _ALL else [tables[table]]:
+        _out.print(each)
 
 
 @app.command("schema")

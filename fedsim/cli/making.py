@@ -17,8 +17,9 @@ def called(plan: Plan) -> dict[str, str]:
 
 
 def report(result: Result) -> None:
-    """Print the table of costs, draw the figure, and say where all of it is."""
+    """Print the costs and what was learned, draw the figure, and say where all of it is."""
     _out.print(result.shown.costs())
+    _out.print(result.shown.outcome())
     figure = result.folder / "convergence.png"
     analysis.save(result.shown.figure(), figure)
     _out.print(

@@ -26,7 +26,8 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="replace a value: algorithm.censor=0.2"),
 ]
 Out = Annotated[
-    Path | None, typer.Option(help="where the run folders go; runs/NAME where not given")
+    Path | None,
+    typer.Option(help="where the run folders go; runs/NAME where not given, after the scenario"),
 ]
 Jobs = Annotated[int, typer.Option(min=1, help="how many runs go on at once, in processes")]
 Gzip = Annotated[

@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from fedsim.cli.app import app
 from fedsim.cli.options import Gzip, Place, Places, Targets
+from fedsim.cli.terminal import check_out
 from fedsim.cli.terminal import err as _err
 from fedsim.cli.terminal import errors as _errors
 from fedsim.cli.terminal import out as _out
@@ -28,13 +29,15 @@ def compare(
     """Compare what variants have cost to reach a target, and say how sure that is."""
     from fedsim import analysis
 
-    out = out or places[0] / "comparison"
     with _errors():
+        if out is not None:
+            check_out(out)
         comparison = analysis.Comparison.of(places, targets or (), against, confidence)
         for table in comparison.tables():
             _out.print(table)
         for text in comparison.notes:
             _err.print(escape(text), style="yellow")
+        out = out or places[0] / "comparison"
         comparison.write(out)
     _out.print(f"tables and figures in {escape(str(out))}")
 
@@ -51,6 +54,8 @@ def report_command(
     from fedsim import report
 
     with _errors():
+        if out is not None:
+            check_out(out, file=True)
         page = report.write(place, out, targets or ())
     _out.print(f"report in {escape(str(page))}")
 

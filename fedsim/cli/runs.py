@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from fedsim.cli.app import app
 from fedsim.cli.options import File, Fresh, HowCarried, Jobs, Out, Overrides, Place, Plugins
+from fedsim.cli.terminal import check_out
 from fedsim.cli.terminal import err as _err
 from fedsim.cli.terminal import errors as _errors
 from fedsim.cli.terminal import note as _note
@@ -39,10 +40,11 @@ def run_command(
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
 
-    out = out or Path("runs") / file.stem
     with _errors():
         blocks = blocks_in(plugins or ())
         plan = load(file, overrides=overrides or (), blocks=blocks)
+        out = out or Path("runs") / plan.folder_name
+        check_out(out)
         offer_downloads(plan)
         if not fresh:
             check_place(study_of(plan), out)
@@ -117,6 +119,7 @@ def reprice_command(
 
     out = out or place / "repriced"
     with _errors():
+        check_out(out)
         blocks = blocks_in(plugins or ())
         result = reprice(place, overrides or (), out, base=base, blocks=blocks, tell=_remark)
         _out.print(price_table(place, result.runs))

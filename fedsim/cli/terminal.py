@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -21,6 +22,7 @@ from fedsim.errors import (
     ScenarioError,
     TheoryWarning,
 )
+from fedsim.record.writing import check_folder
 from fedsim.visible import visible
 
 _WIDTH = None if sys.stdout.isatty() else 100  # of tables; a terminal has a width of its own
@@ -57,6 +59,24 @@ def note(text: str) -> None:
 def remark(text: object) -> None:
     """Print what a scenario says without effect, or what is to be said of a run."""
     err.print(escape(f"note: {text}"), style="yellow")
+
+
+def check_out(place: Path, *, file: bool = False) -> None:
+    """Make sure before anything begins that what `--out` names can be written.
+
+    Args:
+        place: a folder, or a file.
+        file: whether it is a file.
+
+    Raises:
+        DataError: it cannot; the text names the option.
+    """
+    try:
+        check_folder(place.absolute().parent if file else place)
+    except OutputError as error:
+        raise DataError("out", f"--out {place}: {error}") from None
+    if file and place.is_dir():
+        raise DataError("out", f"--out {place}: it is a folder; give a file")
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """When a run is over. The block is the rules."""
 
-from pydantic import Field
+from collections.abc import Collection, Mapping
+
+from pydantic import ConfigDict, Field
 
 from fedsim.blocks.quantities import Bits, Duration, Joules
 from fedsim.blocks.spec import Spec
@@ -16,11 +18,17 @@ class RunStopped(BaseException):
 class Stop(Spec):
     """When a run ends: at the end of the first round that meets one of these.
 
-    `time` and `batteries` end it at that very moment, in the middle of a round.
+    `time` and `batteries` end it at that very moment, in the middle of a round. Beside these rules
+    any column of the scenario's measures is one: `test_accuracy: 0.9` waits for that or more, and
+    `nonzeros: 20` for that or less.
     """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, float] = Field(init=False)
 
     rounds: int = Field(default=1000, ge=1, description="this many rounds")
     gap: float | None = Field(default=None, gt=0, description="objective this near to the optimum")
+    objective: float | None = Field(default=None, description="an objective of this or less")
     time: Duration | None = Field(default=None, description="this much simulated time")
     bits: Bits | None = Field(default=None, description="this much sent, both ways together")
     energy: Joules | None = Field(default=None, description="this much spent by all clients")
@@ -28,7 +36,26 @@ class Stop(Spec):
         default=None, ge=1, description="so many batteries of clients are empty"
     )
 
-    def reason(self, rounds: int, gap: float, bits: int, joules: float) -> str:
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """The columns of measures that end a run, with their bounds."""
+        return self.__pydantic_extra__
+
+    @property
+    def targets(self) -> dict[str, float]:
+        """What is to be reached, by column: a gap, an objective, measures."""
+        named = {"gap": self.gap, "objective": self.objective, **self.figures}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def reason(
+        self,
+        rounds: int,
+        gap: float,
+        bits: int,
+        joules: float,
+        figures: Mapping[str, float | None] | None = None,
+        higher: Collection[str] = (),
+    ) -> str:
         """Return why the run is over at the end of a round; empty while it is not.
 
         The first rule that applies is named.
@@ -38,13 +65,30 @@ class Stop(Spec):
             gap: of the last one; NaN where it is not known.
             bits: sent so far, both directions.
             joules: spent so far.
+            figures: what was seen at its end, the objective among them; None or missing where
+                nobody looked.
+            higher: those of which more is better.
         """
         if self.gap is not None and gap < self.gap:
             return f"gap: {gap:.6g} is below {self.gap:g}"
+        if figures and (reached := self._reached(figures, higher)):
+            return reached
         if rounds >= self.rounds:
             return f"rounds: {rounds} of {self.rounds}"
         if self.bits is not None and bits >= self.bits:
             return f"bits: {bits} of {self.bits:g}"
         if self.energy is not None and joules >= self.energy:
             return f"energy: {joules:.6g} J of {self.energy:g} J"
+        return ""
+
+    def _reached(self, figures: Mapping[str, float | None], higher: Collection[str]) -> str:
+        """Return which figure has reached its bound; empty for none."""
+        for name, bound in self.targets.items():
+            seen = figures.get(name)
+            if name == "gap" or seen is None:
+                continue
+            if name in higher and seen >= bound:
+                return f"{name}: {seen:.6g} is at least {bound:g}"
+            if name not in higher and seen <= bound:
+                return f"{name}: {seen:.6g} is at most {bound:g}"
         return ""

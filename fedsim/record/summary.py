@@ -28,6 +28,7 @@ class Summary(BaseModel):
         parameters: the method's, as the numbers that ran.
         concerns: what the theory of the method does not cover.
         target: the gap at which the run was to stop, if any.
+        targets: that, and all other figures at which it was to stop.
         start: the objective before the first round; None where it is not known.
         clients, dimension, problem: sizes, and a hash of the clients' losses.
         reference: the optimum, and how it was found; None where none is known.
@@ -47,6 +48,7 @@ class Summary(BaseModel):
     parameters: dict[str, Any]
     concerns: list[str]
     target: float | None
+    targets: dict[str, float] = {}
     start: float | None = None
     clients: Count
     dimension: Count

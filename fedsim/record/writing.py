@@ -4,9 +4,11 @@ All that fedsim writes goes through a `Draft`: a file aside that gets its name w
 on disk, and is removed where anything goes wrong before.
 """
 
+import errno
 import os
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
 from typing import BinaryIO
 
@@ -125,6 +127,22 @@ def write_whole(path: Path, content: bytes) -> None:
     """
     with Draft(path) as draft:
         draft.write(content)
+
+
+def check_folder(folder: Path) -> None:
+    """Make sure that files can be written into a folder, which need not be there yet.
+
+    Raises:
+        OutputError: it is a file, one of those around it is, or nothing can be written there.
+    """
+    place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    try:
+        if not place.is_dir():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        with TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise unwritable(place, error) from None
 
 
 def unwritable(path: Path, error: OSError) -> OutputError:

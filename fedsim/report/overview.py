@@ -11,8 +11,8 @@ from fedsim.analysis.comparing.caveats import caveats
 from fedsim.analysis.comparing.comparison import Case
 from fedsim.analysis.comparing.pairs import with_bits
 from fedsim.analysis.comparing.standings import tied_with
-from fedsim.analysis.costs import HIGHER_IS_BETTER
 from fedsim.analysis.tables import HEADS, UNITS
+from fedsim.record.directions import HIGHER_IS_BETTER
 from fedsim.report.parts import NOT_REACHED, Cell, Table, digits, number, words
 from fedsim.report.study import Study
 

@@ -72,7 +72,8 @@ class Repricing:
         known = self.original.summary
         names = "variant", "seed", "algorithm", "parameters", "concerns"
         about = "clients", "dimension", "problem", "reference"
-        target = {"target": self.variant.scenario.stop.gap}
+        stop = self.variant.scenario.stop
+        target = {"target": stop.gap, "targets": stop.targets}
         return {
             **{name: known[name] for name in names},
             **target,

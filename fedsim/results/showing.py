@@ -55,15 +55,15 @@ class Shown:
 
     def costs(self) -> Table:
         """Return what each variant has cost to its target, or altogether where there was none."""
-        labels, target = analysis.labels_of(self.summary), self.summary["target"].max()
-        if target > 0:
-            reached = analysis.cost_to_target(self.rounds, target)
-            title = f"cost to a gap below {target:g}"
-        else:
-            reached, title = analysis.final_cost(self.rounds), "cost of the whole run"
-        means = analysis.mean_cost(reached, list(labels))
-        title = ": ".join(filter(None, (self.name, title)))
+        labels, target = analysis.labels_of(self.summary), analysis.Target.usual(self.summary)
+        means = analysis.mean_cost(target.costs(self), list(labels))
+        title = ": ".join(filter(None, (self.name, target.words)))
         return analysis.cost_table(means, marked(labels, self.notes), title)
+
+    def outcome(self) -> Table:
+        """Return what each variant has come to, and what has ended its runs."""
+        labels = marked(analysis.labels_of(self.summary), self.notes)
+        return analysis.outcome_table(self.rounds, self.summary, labels, "what was learned")
 
     def text(self) -> str:
         """Return what `print` shows."""

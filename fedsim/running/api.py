@@ -16,6 +16,7 @@ from fedsim.errors import TheoryWarning
 from fedsim.protocol.carriage import Carry
 from fedsim.record.lock import held
 from fedsim.record.notes import Note, Tell, untold
+from fedsim.record.writing import check_folder
 from fedsim.results import Result
 from fedsim.running.campaign import Campaign
 from fedsim.running.execution import Watch
@@ -99,6 +100,8 @@ def _foreseen(
     plan: Plan, builder: Builder, out: Path | None, tell: Tell, *, fresh: bool
 ) -> tuple[Note, ...]:
     """Check what is to run and where it goes; return the notes on it, of which `tell` is told."""
+    if out is not None:
+        check_folder(out)
     if out is not None and not fresh:
         check_place(study_of(plan), out)
     jobs = builder.check()

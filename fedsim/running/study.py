@@ -35,7 +35,8 @@ def check_place(study: Study, out: Path) -> None:
     own, other = _called(study), _called(there)
     text = f"{out} holds runs of {other}, and this is {own}: nothing was written"
     over = f", or --fresh to write over {', '.join(study.changed(there))}"
-    helps = f"give another folder with --out{'' if study.priced else over}"
+    name = "" if study.priced else ", the scenario another name"
+    helps = f"give another folder with --out{name}{'' if study.priced else over}"
     raise DataError("out", f"{text}; {helps}")
 
 

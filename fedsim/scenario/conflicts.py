@@ -8,7 +8,7 @@ from fedsim.ports import Meaning
 from fedsim.problems import LOSSES
 from fedsim.scenario.closings import Conflict, closings
 from fedsim.scenario.feedback import compression
-from fedsim.scenario.observing import repeated
+from fedsim.scenario.observing import repeated, targets
 from fedsim.scenario.peering import peering
 from fedsim.scenario.specs import ScenarioKeys
 
@@ -24,6 +24,7 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from _method(scenario)
     yield from peering(scenario)
     yield from repeated(scenario.measures)
+    yield from targets(scenario.stop, scenario.measures)
 
 
 def _split(scenario: ScenarioKeys) -> Iterator[Conflict]:

@@ -1,18 +1,14 @@
 """Pydantic's errors as faults: where, which key, what was seen, what would be accepted."""
 
 import re
-from collections.abc import Iterator
-from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from fedsim.blocks.choice import OneOf
-from fedsim.blocks.registry import kinds_of
-from fedsim.blocks.wording import nearest, printable, shown, unknown
+from fedsim.blocks.wording import joined, nearest, printable, shown, unknown
 from fedsim.errors import Fault
 from fedsim.scenario.located import Located, Path
+from fedsim.scenario.readers import Reading
 
 _WANTED = {
     "int_type": "a whole number",
@@ -38,8 +34,8 @@ _WANTED = {
 }
 _BLOCKS = ("model_type", "model_attributes_type", "dict_type", "dataclass_type")
 _SHAPES = (*_WANTED, "literal_error", "enum")
+_FEW, _MOST = 3, 8  # places of a key, and kinds of blocks that have it, that are named
 _QUOTED = re.compile(r"'([^']*)'")
-_Reader = OneOf | type[BaseModel]
 
 
 def faults_of(
@@ -51,6 +47,7 @@ def faults_of(
     joined in one, without those that wanted something of another shape altogether, and without
     what one block or another misses where a key is in none of them.
     """
+    reader = Reading(model, tree, context)
     errors = [(_path(each, tree), each) for each in error.errors(include_url=False)]
     unknown_in = {path[:-1] for path, each in errors if each["type"] == "extra_forbidden"}
     around = {path[:depth] for path, _ in errors for depth in range(len(path))}
@@ -64,7 +61,7 @@ def faults_of(
         if each["type"] == "missing" and path[:-1] in unknown_in:
             beside_the_point = each["loc"][-2:-1] != path[-2:-1]  # one of several blocks
         if not beside_the_point:
-            messages.setdefault(path, []).append(_message(each, path, tree, model, context))
+            messages.setdefault(path, []).append(_message(each, path, reader))
     return [tree.fault(path, "; or ".join(dict.fromkeys(said))) for path, said in messages.items()]
 
 
@@ -81,21 +78,19 @@ def _path(error: ErrorDetails, tree: Located) -> Path:
     return (*path, error["loc"][-1]) if error["type"] == "missing" else path
 
 
-def _message(
-    error: ErrorDetails, path: Path, tree: Located, model: type[BaseModel], context: object
-) -> str:
+def _message(error: ErrorDetails, path: Path, reader: Reading) -> str:
     match error["type"]:
         case "stated" | "quantity":  # fedsim's own, which say all that is to be said
             return error["msg"]
         case "missing":
-            field = _fields(model, path[:-1], tree, context).get(str(path[-1]))
+            field = reader.fields(path[:-1]).get(str(path[-1]))
             meaning = field.description if field else None
             return f"missing, and has no default ({meaning})" if meaning else "missing"
         case "extra_forbidden":
-            accepted = list(_fields(model, path[:-1], tree, context))
-            return _unknown_key(str(path[-1]), accepted)
+            return _unknown_key(path, reader)
         case "literal_error" | "enum":
-            return unknown(error["input"], _QUOTED.findall(error["ctx"]["expected"]))
+            hint = reader.meant(path, error["input"])
+            return unknown(error["input"], _QUOTED.findall(error["ctx"]["expected"]), hint)
         case _:
             return _seen(error)
 
@@ -110,61 +105,24 @@ def _seen(error: ErrorDetails) -> str:
     return f"seen {shown(error['input'])}; {_plain(error)}"
 
 
-def _unknown_key(key: str, accepted: list[str]) -> str:
-    hint = nearest(key, accepted) or "."
+def _unknown_key(path: Path, reader: Reading) -> str:
+    """Say that a key is not known in its block, whose it is, and where it belongs."""
+    key, accepted = str(path[-1]), list(reader.fields(path[:-1]))
+    hint = nearest(key, accepted)
+    if not hint and (others := reader.kinds_with(path)):
+        hint = f"; it belongs to {_some(others)}."
+    elif not hint and (places := reader.places(key)):
+        hint = f"; did you mean {joined(places[:_FEW], 'or')}?"
     listed = f" Accepted here: {', '.join(accepted)}" if accepted else ""
-    return f"unknown key '{printable(key)}'{hint}{listed}"
+    return f"unknown key '{printable(key)}'{hint or '.'}{listed}"
+
+
+def _some(names: list[str]) -> str:
+    more = [f"{len(names) - _MOST} more"] if len(names) > _MOST + 1 else []
+    return joined([*names[: _MOST if more else None], *more], "and")
 
 
 def _plain(error: ErrorDetails) -> str:
     """Return pydantic's text, without its prefix."""
     text = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return " ".join(text.split())
-
-
-def _fields(
-    model: type[BaseModel], path: Path, tree: Located, context: object
-) -> dict[str, FieldInfo]:
-    """Return the fields of the block at a path, by the class that reads it; or none."""
-    readers: list[_Reader] = [model]
-    for depth, key in enumerate(path):
-        if isinstance(key, str):
-            here = _chosen(readers, tree.nearest(path[:depth])[0], context)
-            field = here.model_fields.get(key) if here else None
-            readers = list(_readers((field.annotation, *field.metadata))) if field else []
-    last = _chosen(readers, tree.nearest(path)[0], context)
-    if last:
-        return dict(last.model_fields)
-    plain = [reader for reader in readers if isinstance(reader, type) and not kinds_of(reader)]
-    return {name: field for reader in plain for name, field in reader.model_fields.items()}
-
-
-def _readers(parts: tuple[Any, ...]) -> Iterator[_Reader]:
-    """Yield what may read the blocks of a field; the parts are those of its annotation."""
-    choices = [part for part in parts if isinstance(part, OneOf)]
-    for part in choices or parts:
-        if isinstance(part, OneOf) or (isinstance(part, type) and issubclass(part, BaseModel)):
-            yield part
-        else:
-            yield from _readers(get_args(part))
-
-
-def _chosen(readers: list[_Reader], block: Located, context: object) -> type[BaseModel] | None:
-    """Return the class that reads a block: the only one there is, or by the block's kind."""
-    for reader in readers:
-        if isinstance(reader, OneOf):
-            kind = _said(block, reader.key) or reader.default
-            model = reader.model(kind, context) if kind else None
-            if model:
-                return model
-        elif len(readers) == 1 or _said(block, "kind") in kinds_of(reader):
-            return reader
-    return None
-
-
-def _said(block: Located, key: str) -> str:
-    """Return the text at a key of a block, or of the block that a preset's name stands for."""
-    if isinstance(block.content, str):
-        return block.content
-    written = block.get(key)
-    return written.content if written and isinstance(written.content, str) else ""

@@ -1,5 +1,6 @@
 """Plain data that knows where each piece of it was written."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -18,6 +19,16 @@ DEEPEST = 60
 """How many blocks and lists may stand within one another."""
 
 _WIDEST = 512
+_INDEX = re.compile(r"\[(\d+)\](?=\.|\[|$)")
+
+
+def path_of(key: str) -> list[str]:
+    """Return the parts of a key path as people write it: "fleet.0.radio", or "fleet[0].radio".
+
+    >>> path_of("fleet[0].radio.up")
+    ['fleet', '0', 'radio', 'up']
+    """
+    return _INDEX.sub(r".\1", key.strip()).split(".")
 
 
 class Origin(NamedTuple):

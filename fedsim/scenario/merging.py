@@ -1,12 +1,12 @@
 """Merging scenarios as written: overrides into the base, the base into variants."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from fedsim.blocks.wording import dotted, printable, shown
 from fedsim.errors import Fault, ScenarioError
 from fedsim.record.variants import BASE
-from fedsim.scenario.located import DEEPEST, Located, Origin
+from fedsim.scenario.located import DEEPEST, Located, Origin, path_of
 from fedsim.scenario.reading import read_text
 
 OPTION = "--set"
@@ -22,21 +22,52 @@ OF_THE_WHOLE = ("variants", "seeds")
 """Keys that a variant cannot have: they are of the file as a whole."""
 
 
-def merge(base: Located, over: Located) -> Located:
+METHOD = "algorithm"
+"""The key of a block that inherits from one of another kind."""
+
+Inherited = Callable[[str, str], Collection[str]]
+"""Says which keys a method of a kind takes from one of another kind that it replaces."""
+
+
+def none_inherited(_before: str, _after: str) -> Collection[str]:
+    """No key is inherited."""
+    return ()
+
+
+def merge(base: Located, over: Located, inherited: Inherited = none_inherited) -> Located:
     """Lay `over` on `base`: blocks are merged key by key, all else is replaced.
 
     A block of another kind or topology replaces a block whole, since its keys mean other
-    things; and a preset's name stands for a block of that kind.
+    things; but a method inherits what both have where they are of one family. A name stands for a
+    block of that kind.
     """
-    if not isinstance(over.content, dict):
-        return over
     below = _block(base)
-    if below is None or _changes_kind(below, over.content):
+    if not isinstance(over.content, dict) or below is None:
         return over
+    if _changes_kind(below, over.content):
+        return _inheriting(below, over, inherited)
     merged = dict(below)
     for key, piece in over.content.items():
-        merged[key] = merge(merged[key], piece) if key in merged else piece
+        own = _as_block(merged.get(key), piece) if key == METHOD else piece
+        into = inherited if key == METHOD else none_inherited
+        merged[key] = merge(merged[key], own, into) if key in merged else piece
     return Located(base.origin, merged)
+
+
+def _as_block(below: Located | None, over: Located) -> Located:
+    """Return the block that the name of a method stands for, where it is laid on a block."""
+    if below is None or not isinstance(over.content, str):
+        return over
+    return Located(over.origin, {"kind": over})
+
+
+def _inheriting(below: Mapping[str, Located], over: Located, inherited: Inherited) -> Located:
+    """Return a block of another kind with what it takes from the one that it replaces."""
+    content = over.content if isinstance(over.content, dict) else {}
+    kinds = [str(each["kind"].content) for each in (below, content) if "kind" in each]
+    taken = inherited(*kinds) if len(kinds) == 2 else ()
+    kept = {key: piece for key, piece in below.items() if key in taken and key != "kind"}
+    return Located(over.origin, {**kept, **content})
 
 
 def _block(piece: Located) -> dict[str, Located] | None:
@@ -54,7 +85,9 @@ def _changes_kind(base: dict[str, Located], over: dict[str, Located]) -> bool:
     return len(kinds) == 2 and kinds[0] != kinds[1]
 
 
-def overridden(tree: Located, overrides: Sequence[str]) -> tuple[Located, list[Fault]]:
+def overridden(
+    tree: Located, overrides: Sequence[str], inherited: Inherited = none_inherited
+) -> tuple[Located, list[Fault]]:
     """Set values, "key.path=value" each with a value in YAML, in a scenario in turn.
 
     A value takes the place of what was there: `variants={}` leaves no variants.
@@ -62,13 +95,13 @@ def overridden(tree: Located, overrides: Sequence[str]) -> tuple[Located, list[F
     faults: list[Fault] = []
     for text in overrides:
         try:
-            tree = _overridden(tree, text)
+            tree = _overridden(tree, text, inherited)
         except ScenarioError as error:
             faults.extend(error.faults)
     return tree, faults
 
 
-def _overridden(tree: Located, text: str) -> Located:
+def _overridden(tree: Located, text: str, inherited: Inherited) -> Located:
     """Lay one override on a scenario.
 
     Raises:
@@ -76,7 +109,7 @@ def _overridden(tree: Located, text: str) -> Located:
     """
     origin = Origin(f"{OPTION} {printable(text)}")
     key, equals, written = text.partition("=")
-    path = key.strip().split(".")
+    path = path_of(key)
     if not equals or not all(path) or len(path) > DEEPEST:
         wanted = f"give a key path, = and a value, such as {OPTION} algorithm.censor=0.1"
         fault = Fault(str(origin), "", wanted)
@@ -88,15 +121,24 @@ def _overridden(tree: Located, text: str) -> Located:
     if faults:
         keys = [".".join(filter(None, (dotted(path), fault.key))) for fault in faults]
         raise ScenarioError(
-            [Fault(str(origin), key, each.message) for key, each in zip(keys, faults, strict=True)]
+            [
+                Fault(str(origin), key, each.message, each.excerpt)
+                for key, each in zip(keys, faults, strict=True)
+            ]
         )
-    return placed(tree, path, value)
+    return placed(tree, path, value, inherited)
 
 
-def placed(tree: Located, path: Sequence[str], value: Located, depth: int = 0) -> Located:
+def placed(
+    tree: Located,
+    path: Sequence[str],
+    value: Located,
+    inherited: Inherited = none_inherited,
+    depth: int = 0,
+) -> Located:
     """Return a tree with `value` at `path[depth:]`, in place of what was there.
 
-    Another kind takes the place of the block whole, as in `merge`.
+    Another kind takes the place of the block whole, or inherits, as in `merge`.
 
     Raises:
         ScenarioError: the path leads through a list that is too short.
@@ -109,13 +151,16 @@ def placed(tree: Located, path: Sequence[str], value: Located, depth: int = 0) -
         if inner is None:
             raise ScenarioError([_no_item(path[: depth + 1], len(tree.content), value.origin)])
         items = list(tree.content)
-        items[int(key)] = placed(inner, path, value, depth + 1)
+        items[int(key)] = placed(inner, path, value, inherited, depth + 1)
         return Located(tree.origin, items)
     block = _block(tree)
     inner = (block or {}).get(key, Located(value.origin, None))
-    over = {key: placed(inner, path, value, depth + 1)}
-    if block is None or _changes_kind(block, over):
+    over = {key: placed(inner, path, value, inherited, depth + 1)}
+    if block is None:
         return Located(value.origin, over)
+    if _changes_kind(block, over):
+        into = inherited if METHOD in path[:depth] else none_inherited
+        return _inheriting(block, Located(value.origin, over), into)
     return Located(tree.origin, {**block, **over})
 
 
@@ -126,7 +171,9 @@ def _no_item(path: Sequence[str], length: int, origin: Origin) -> Fault:
     return Fault(str(origin), dotted(path), message)
 
 
-def variants(tree: Located) -> tuple[dict[str, Located], list[Fault]]:
+def variants(
+    tree: Located, inherited: Inherited = none_inherited
+) -> tuple[dict[str, Located], list[Fault]]:
     """Return the scenario as written, named `base`, and its variants; and what is wrong.
 
     None of those returned has variants of its own; one that is wrong is left out. One that differs
@@ -147,7 +194,7 @@ def variants(tree: Located) -> tuple[dict[str, Located], list[Fault]]:
         wrong = _wrong_variant(name, over, merged)
         faults += [tree.fault(("variants", name, *key), text) for key, text in wrong]
         if not wrong:
-            merged[name] = merge(base, over)
+            merged[name] = merge(base, over, inherited)
     own = own_name(tree)
     if own in merged and own != BASE:
         del merged[BASE]

@@ -8,21 +8,10 @@ from pydantic import GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema
 
 from fedsim.blocks.choice import OneOf, block_of, failure
-from fedsim.blocks.presets import OneNamed
-from fedsim.blocks.wording import shown
+from fedsim.blocks.registry import kinds_of
+from fedsim.blocks.wording import nearest, printable, shown
 from fedsim.problems import MEASURES, SOURCES, HeldOut, Measure, Source
-
-
-@dataclass(frozen=True)
-class OneMeasure(OneNamed):
-    """An annotation for pydantic: a measure, as a block or by its kind alone."""
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        """Describe the names and the blocks, for editors."""
-        blocks = super().__get_pydantic_json_schema__(schema, handler)["anyOf"]
-        return {"anyOf": [{"type": "string", "enum": list(self.kinds(None))}, *blocks]}
+from fedsim.protocol.stopping import Stop
 
 
 @dataclass(frozen=True)
@@ -54,11 +43,32 @@ class OneTest(OneOf):
         return {"anyOf": [share, *sources]}
 
 
-AnyMeasure = Annotated[Measure, OneMeasure(MEASURES)]
+AnyMeasure = Annotated[Measure, OneOf(MEASURES)]
 """A field that takes one of the measures."""
 
 AnyTest = Annotated[HeldOut | Source, OneTest(SOURCES)]
 """A field that takes test data."""
+
+
+def targets(stop: Stop, measures: Sequence[Measure]) -> Iterator[tuple[str, str, object]]:
+    """Yield where a run is to stop at what nobody measures, as key, message and value."""
+    measured = {name for measure in measures for name in measure.columns}
+    known = columns()
+    for name, value in stop.figures.items():
+        if name in known and name not in measured:
+            text = f"nobody measures it; give measures: [{known[name]}]"
+        elif name not in measured:
+            rules = [*type(stop).model_fields, *dict.fromkeys([*known, *measured])]
+            hint = nearest(name, rules) or "."
+            text = f"unknown key '{printable(name)}'{hint} Accepted here: {', '.join(rules)}"
+        else:
+            continue
+        yield f"stop.{name}", text, value
+
+
+def columns() -> dict[str, str]:
+    """Return the columns that fedsim's own measures fill, each with the kind that fills it."""
+    return {name: kinds_of(each)[0] for each in MEASURES for name in each.columns}
 
 
 def repeated(measures: Sequence[Measure]) -> Iterator[tuple[str, str, object]]:

@@ -1,6 +1,7 @@
 """From a source to a plan: scenarios, variants and seeds, or every fault at once."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -19,6 +20,7 @@ from fedsim.errors import DataError, Fault, ScenarioError
 from fedsim.limits import afford
 from fedsim.record.variants import BASE
 from fedsim.scenario.examples import found
+from fedsim.scenario.families import families
 from fedsim.scenario.faults import faults_of
 from fedsim.scenario.located import Located, Origin, located
 from fedsim.scenario.merging import OPTION, overridden, own_name, variants
@@ -30,6 +32,8 @@ from fedsim.scenario.sweeps import swept
 Written = str | Path | Mapping[str, Any] | Scenario
 """A file, the name of an example, or the same in Python."""
 
+
+_LONGEST = 100  # of the name of a folder
 
 RUN = 50_000
 """The bytes of memory that a run takes at the least until all are compared."""
@@ -89,6 +93,12 @@ class Plan:
     variants: tuple[Variant, ...]
     file: str = ""
 
+    @property
+    def folder_name(self) -> str:
+        """The name, as a folder can have it: what letters, digits, - _ and . leave out is -."""
+        plain = re.sub(r"[^\w.-]+", "-", self.name).strip("-.")
+        return plain[:_LONGEST] or "scenario"
+
 
 @renamed
 def load(
@@ -112,10 +122,11 @@ def load(
     tree, faults = _read(source)
     known_here = catalogue(blocks, source)
     question = _question(source)
-    tree, wrong = overridden(tree, overrides)
-    trees, ill = variants(tree)
+    inherited = families(known_here)
+    tree, wrong = overridden(tree, overrides, inherited)
+    trees, ill = variants(tree, inherited)
     own = BASE if BASE in trees else own_name(tree)
-    trees, odd = swept(trees)
+    trees, odd = swept(trees, inherited)
     faults = [*faults, *wrong, *ill, *odd]
     made: dict[str, Variant] = {}
     known = set(faults)  # what several variants have in common is wrong in one place

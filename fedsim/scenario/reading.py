@@ -6,7 +6,7 @@ from pathlib import Path as File
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from fedsim.blocks.wording import dotted, printable
@@ -14,6 +14,7 @@ from fedsim.errors import Fault, ScenarioError
 from fedsim.files import check_is_file
 from fedsim.scenario.located import DEEPEST, Content, Located, Origin, Path, number, text
 from fedsim.scenario.scanning import Scanner12
+from fedsim.scenario.syntax import syntax_fault
 
 LARGEST = 1_000_000
 """The bytes of the largest file that is read."""
@@ -70,7 +71,7 @@ def read_text(written: str, origin: Callable[[int], Origin]) -> tuple[Located, l
     try:
         root = yaml.compose(written)
     except (YAMLError, RecursionError, ValueError, LookupError, AttributeError) as error:
-        raise ScenarioError([_syntax_fault(error, written, origin)]) from error
+        raise ScenarioError([syntax_fault(error, written, origin)]) from error
     if root is None:
         return Located(origin(1), None), []
     builder = _Builder(yaml.constructor, origin)
@@ -78,21 +79,6 @@ def read_text(written: str, origin: Callable[[int], Origin]) -> tuple[Located, l
     if builder.refused:
         raise ScenarioError([*builder.refused, *builder.repeated])
     return tree, builder.repeated
-
-
-def _syntax_fault(error: Exception, written: str, origin: Callable[[int], Origin]) -> Fault:
-    """Say in one line, and at which line, why a text is no YAML."""
-    line, reason = 1, str(error)
-    if isinstance(error, RecursionError):
-        reason = f"nested more than {DEEPEST} deep"
-    elif isinstance(error, MarkedYAMLError):
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        reason = " ".join(filter(None, (error.problem, error.context)))
-    elif isinstance(position := getattr(error, "position", None), int):
-        line = written.count("\n", 0, position) + 1
-        reason = f"a character that YAML does not allow: {written[position : position + 1]!r}"
-    return Fault(str(origin(line)), "", f"not YAML 1.2: {' '.join(reason.split())}")
 
 
 @dataclass

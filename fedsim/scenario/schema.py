@@ -4,10 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.catalogue import described
 from fedsim.blocks.spec import Spec
 from fedsim.record.variants import BASE
-from fedsim.scenario.merging import NAME, OF_THE_WHOLE
+from fedsim.scenario.merging import METHOD, NAME, OF_THE_WHOLE
+from fedsim.scenario.observing import columns
 from fedsim.scenario.registries import catalogue
 from fedsim.scenario.scenario import Scenario
 
@@ -36,6 +38,14 @@ def schema(blocks: Sequence[type[Spec]] = ()) -> Schema:
     partial: Schema = _partial({key: value for key, value in document.items() if key != "title"})
     for key in OF_THE_WHOLE:
         del partial["properties"][key]
+    # By its kind alone: it inherits what it needs.
+    kinds = {"type": "string", "enum": list(catalogue(blocks).names(ALGORITHMS))}
+    partial["properties"][METHOD]["anyOf"].append(kinds)
+    stop = definitions["Stop"]
+    for name in columns():
+        wanted = "a value of this measure, which `measures` has to name"
+        stop["properties"].setdefault(name, {"type": "number", "description": wanted})
+    stop["additionalProperties"] = False
     parts = {f"Partial{name}": _partial(each) for name, each in definitions.items()}
     document["properties"]["variants"] |= {
         "propertyNames": {"pattern": f"^{NAME}$", "not": {"const": BASE}},

@@ -17,8 +17,8 @@ from fedsim.blocks.wording import shown
 from fedsim.errors import Fault, ScenarioError
 from fedsim.ports import Array
 from fedsim.record.variants import BASE
-from fedsim.scenario.located import Located, Origin
-from fedsim.scenario.merging import placed
+from fedsim.scenario.located import Located, Origin, path_of
+from fedsim.scenario.merging import Inherited, none_inherited, placed
 
 MOST = 10_000
 """The most variants that a sweep may stand for."""
@@ -42,25 +42,30 @@ class Point(NamedTuple):
     value: Located
 
 
-def swept(trees: dict[str, Located]) -> tuple[dict[str, Located], list[Fault]]:
+def swept(
+    trees: dict[str, Located], inherited: Inherited = none_inherited
+) -> tuple[dict[str, Located], list[Fault]]:
     """Return the scenarios that sweeps stand for, by the names of their variants; and faults.
 
     Args:
         trees: variants by their names, some with a key `sweep`.
+        inherited: says what a method takes from one of another kind that it replaces.
     """
     every: dict[str, Located] = {}
     taken: set[str] = set()
     faults: list[Fault] = []
     for name, tree in trees.items():
         try:
-            for point, each in _combinations(tree):
+            for point, each in _combinations(tree, inherited):
                 every[_free(_name(name, point), taken)] = each
         except ScenarioError as error:
             faults += [fault for fault in error.faults if fault not in faults]
     return every, faults
 
 
-def _combinations(tree: Located) -> Iterator[tuple[tuple[Point, ...], Located]]:
+def _combinations(
+    tree: Located, inherited: Inherited
+) -> Iterator[tuple[tuple[Point, ...], Located]]:
     """Yield each combination and its scenario, which has no sweep any more.
 
     Raises:
@@ -74,7 +79,7 @@ def _combinations(tree: Located) -> Iterator[tuple[tuple[Point, ...], Located]]:
     for points in product(*_axes(tree, sweep)):
         each = Located(tree.origin, content)
         for point in points:
-            each = placed(each, point.key.split("."), point.value)
+            each = placed(each, path_of(point.key), point.value, inherited)
         yield points, each
 
 

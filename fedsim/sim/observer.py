@@ -88,7 +88,8 @@ class Observer:
         self._on_round(number, objective, gap)
         spent = self._traffic
         bits = spent.bits_up + spent.bits_down
-        reason = stop.reason(number, gap, bits, spent.joules)
+        reached = {"objective": objective, **figures}
+        reason = stop.reason(number, gap, bits, spent.joules, reached, self._setup.higher)
         if reason:
             raise RunStopped(reason)
 

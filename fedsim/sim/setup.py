@@ -135,6 +135,7 @@ class Setup(Numerics):
         participation: who is asked, and when a round closes.
         stop: when the run ends.
         observe: which rounds are looked at.
+        higher: the columns of measures of which more is better.
     """
 
     fleet: Sequence[Member]
@@ -148,6 +149,7 @@ class Setup(Numerics):
     participation: Participation = field(default_factory=FullParticipation)
     stop: Stop = field(default_factory=Stop)
     observe: Observe = field(default_factory=Observe)
+    higher: frozenset[str] = frozenset()
 
     @property
     def shares(self) -> Array:

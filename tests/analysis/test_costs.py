@@ -19,8 +19,9 @@ from fedsim.analysis import (
     mean_cost,
     quantity,
 )
-from fedsim.analysis.costs import COSTS, HIGHER_IS_BETTER, Direction
+from fedsim.analysis.costs import COSTS, Direction
 from fedsim.problems import MEASURES
+from fedsim.record.directions import HIGHER_IS_BETTER
 
 
 def rounds() -> pd.DataFrame:

@@ -138,12 +138,16 @@ def test_what_is_not_the_set_is_not_kept(
 
 
 def test_an_address_that_does_not_answer_is_named(
-    address: str, monkeypatch: pytest.MonkeyPatch
+    address: str, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing = address.replace("tiny", "nothing")
     monkeypatch.setitem(ENTRIES, "ijcnn1", tiny_entry(address=missing))
-    with pytest.raises(DataError, match=f"cannot fetch ijcnn1 from {missing}: 404"):
+    with pytest.raises(DataError, match=f"cannot fetch ijcnn1 from {missing}: 404") as caught:
         fetch("ijcnn1")
+    text = str(caught.value)
+    assert "Without a network: get tiny.svm from there by other means, and put it at" in text
+    assert str(cache / "data" / "tiny.svm") in text
+    assert "FEDSIM_DATA" in text
 
 
 def test_only_what_is_in_the_catalogue_can_be_fetched() -> None:

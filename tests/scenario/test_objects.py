@@ -36,7 +36,7 @@ QUICKSTART = Scenario(
         server=ServerLink.in_si(uplink=100e6, downlink="100 Mbit/s", latency="5 ms")
     ),
     stop=Stop(rounds=5000, gap=1e-5),
-    variants={"hb": {"algorithm": HB}, "gd": {"algorithm": GD}},
+    variants={"chb": {}, "hb": {"algorithm": HB}, "gd": {"algorithm": GD}},
 )
 
 

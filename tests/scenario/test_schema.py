@@ -52,8 +52,11 @@ def followed(part: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
 
 def kinds(part: dict[str, Any], document: dict[str, Any]) -> set[str]:
     """Return the kinds that the schema of a block names."""
-    found = (followed(each, document)["properties"]["kind"] for each in part["anyOf"])
-    return {each["const"] for each in found}
+    parts = [followed(each, document) for each in part["anyOf"]]
+    alone = {kind for each in parts for kind in each.get("enum", ())}
+    found = {each["properties"]["kind"]["const"] for each in parts if "properties" in each}
+    assert alone <= found
+    return found
 
 
 def plain(text: str) -> Any:
@@ -130,7 +133,11 @@ def test_kinds_of_the_world_can_be_named() -> None:
 
 
 def test_a_network_without_a_topology_is_a_star() -> None:
-    star, *others = SCHEMA["properties"]["network"]["anyOf"]
+    star, *others, names = SCHEMA["properties"]["network"]["anyOf"]
+    assert set(names["enum"]) <= {
+        "star",
+        *(each["properties"]["topology"]["const"] for each in others),
+    }
     assert star["properties"]["topology"]["const"] == "star"
     assert "topology" not in star.get("required", [])
     assert all("topology" in each["required"] for each in others)
@@ -191,7 +198,7 @@ def test_a_validator_agrees(tmp_path: Path) -> None:
     # What a schema cannot see: other units, other scenarios, integers written as floats, what
     # counts in variants, where everything may be missing.
     units = ("5 s", "-1 s", "5 W", "5 J", "5 kW", "0 s", "0 bit/s")
-    beyond = (*units, "clients: 6", "1e3", ".nan", ".inf", "count: 4", "kind: gd}")
+    beyond = (*units, "clients: 6", "1e3", ".nan", ".inf", "count: 4", "kind: signsgd}")
     for line, text, _key, words in WRONG:
         if words and not any(each in text for each in beyond):
             lines = [text if n == line else each for n, each in enumerate(LINES, start=1)]

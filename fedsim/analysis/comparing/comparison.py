@@ -88,7 +88,7 @@ class Comparison:
             raise DataError("confidence", text)
         runs = gather(places)
         other = _variant(runs.labels, against)
-        wanted = [Target.read(text) for text in targets] or [Target.usual(runs)]
+        wanted = [Target.read(text) for text in targets] or [Target.usual(runs.summary)]
         cases = [_case(runs, target, other, confidence) for target in dict.fromkeys(wanted)]
         return cls(runs, other, confidence, tuple(cases))
 

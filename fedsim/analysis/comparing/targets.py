@@ -1,16 +1,32 @@
 """Targets: what runs are to reach, and what it costs them."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from fedsim.analysis.comparing.gathering import Runs
-from fedsim.analysis.costs import COSTS, HIGHER_IS_BETTER, cost_to_target, final_cost
+from fedsim.analysis.costs import COSTS, cost_to_target, final_cost
 from fedsim.errors import DataError
+from fedsim.record.directions import HIGHER_IS_BETTER
 
 _NO_MEASURES = frozenset({"variant", "seed", "round", "t", "cohort", *COSTS})
+
+
+_TARGETS = "targets."
+"""How the columns of a summary begin that have the bounds at which runs were to stop."""
+
+
+class Tables(Protocol):
+    """Runs, as their tables."""
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """As `Result.rounds` has them."""
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """As `Result.summary` has it."""
 
 
 class Target(NamedTuple):
@@ -45,13 +61,24 @@ class Target(NamedTuple):
         return target
 
     @classmethod
-    def usual(cls, runs: Runs) -> "Target":
-        """Return the gap at which runs were to stop, the largest of them if they differ.
+    def usual(cls, summary: pd.DataFrame) -> "Target":
+        """Return what runs were to stop at: a gap, else an objective, else a measure.
 
-        If one of them was to stop at none, it is the end of the run.
+        Of several bounds it is the one that is reached first. If one of the runs was to stop at
+        no such thing, it is the end of the run.
+
+        Args:
+            summary: as `Result.summary` gives it.
         """
-        gaps = runs.summary["target"].to_numpy(np.float64)
-        return cls("gap", float(gaps.max())) if (gaps > 0).all() else cls()
+        named = {str(name) for name in summary if str(name).startswith(_TARGETS)}
+        asked = {"target": "gap", **{name: name.removeprefix(_TARGETS) for name in sorted(named)}}
+        first = sorted(asked, key=lambda name: (asked[name] != "gap", asked[name] != "objective"))
+        for name in first:
+            bounds = summary[name].to_numpy(np.float64)
+            if len(bounds) and np.isfinite(bounds).all():
+                loosest = bounds.min() if asked[name] in HIGHER_IS_BETTER else bounds.max()
+                return cls(asked[name], float(loosest))
+        return cls()
 
     def __str__(self) -> str:
         return f"{self.measure}={self.value:.12g}" if self.measure else "whole-run"
@@ -66,7 +93,7 @@ class Target(NamedTuple):
         side = "at least" if self.measure in HIGHER_IS_BETTER else "at most"
         return f"cost to {self.measure} of {side} {self.value:g}"
 
-    def costs(self, runs: Runs) -> pd.DataFrame:
+    def costs(self, runs: Tables) -> pd.DataFrame:
         """Return what each run had spent when it got there, as `cost_to_target` gives it.
 
         A run that failed has no end that it reached.

@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from fedsim.blocks.presets import OneNamed, names_of
+from fedsim.blocks.choice import OneOf
+from fedsim.blocks.presets import names_of
 from fedsim.blocks.registry import Registry
 from fedsim.physics.devices.base import DeviceLaw
 from fedsim.physics.devices.device import Device
@@ -13,7 +14,7 @@ DEVICE_KINDS: Registry[DeviceLaw] = Registry(
 )
 """The classes that read a device's block."""
 
-AnyDevice = Annotated[DeviceLaw, OneNamed(DEVICE_KINDS)]
+AnyDevice = Annotated[DeviceLaw, OneOf(DEVICE_KINDS)]
 """A field that takes one of them, or the name of a preset."""
 
 __all__ = ["DEVICES", "DEVICE_KINDS", "AnyDevice", "Device", "DeviceLaw"]

@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from fedsim.blocks.presets import OneNamed, Preset, names_of
+from fedsim.blocks.choice import OneOf
+from fedsim.blocks.presets import Preset, names_of
 from fedsim.blocks.registry import Registry
 from fedsim.physics.radios.base import Connection, Draw, PacketRadio, RadioLaw
 from fedsim.physics.radios.first_order import FirstOrderRadio
@@ -21,7 +22,7 @@ RADIO_KINDS: Registry[RadioLaw] = Registry(
 )
 """The classes that read a radio's block."""
 
-AnyRadio = Annotated[RadioLaw, OneNamed(RADIO_KINDS)]
+AnyRadio = Annotated[RadioLaw, OneOf(RADIO_KINDS)]
 """A field that takes one of them, or the name of a preset."""
 
 __all__ = [

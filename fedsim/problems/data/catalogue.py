@@ -20,6 +20,8 @@ from fedsim.problems.data.base import Source
 from fedsim.problems.data.entries import ENTRIES, File, Part, Rows
 from fedsim.problems.samples import Samples
 
+_LONGEST = 200  # of a reason that a library gives
+
 FOLDER_VARIABLE = "FEDSIM_DATA"
 """The environment variable that names the folder of a user's own copies."""
 
@@ -121,10 +123,19 @@ def fetch(name: str) -> Path:
         try:
             path = pooch.retrieve(file.address, file.known or None, fname=file.name, path=folder)
         except (OSError, ValueError) as error:
-            raise DataError(
-                "data.name", f"cannot fetch {name} from {file.address}: {error}"
-            ) from error
+            raise DataError("data.name", _unreachable(name, file, error)) from error
     return Path(path) if len(entry.files) == 1 else folder
+
+
+def _unreachable(name: str, file: File, error: Exception) -> str:
+    """Say why a file could not be fetched, and where to put it by hand."""
+    reason = " ".join(str(error).split())
+    reason = f"{reason[:_LONGEST]}..." if len(reason) > _LONGEST else reason
+    places = " or ".join(str(place) for place in _places(name, file))
+    named = f", or into a folder that {FOLDER_VARIABLE} names"
+    unset = "" if os.environ.get(FOLDER_VARIABLE) else named
+    helps = f"get {file.name} from there by other means, and put it at {places}{unset}"
+    return f"cannot fetch {name} from {file.address}: {reason}. Without a network: {helps}"
 
 
 def _found(name: str, file: File) -> Path | None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Array
 from fedsim.problems.problem import Objective, Problem
+from fedsim.record.directions import HIGHER_IS_BETTER
 
 Figures = Mapping[str, float]
 """The figures of one round by the names of their columns."""
@@ -20,6 +21,9 @@ class Measure(Spec):
 
     columns: ClassVar[tuple[str, ...]]
     """The columns of the round table that it fills, in order."""
+
+    higher: ClassVar[frozenset[str]] = HIGHER_IS_BETTER
+    """Columns of which more is better, so that a stop at one waits for that or more."""
 
     kind: str
 

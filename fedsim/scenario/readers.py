@@ -1,0 +1,113 @@
+"""Which class reads which block of a scenario, and where a key belongs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from fedsim.blocks.choice import OneOf
+from fedsim.blocks.registry import kinds_of
+from fedsim.blocks.wording import dotted
+from fedsim.scenario.located import Located, Origin, Path
+
+_Reader = OneOf | type[BaseModel]
+_NOTHING = Located(Origin(), None)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A tree that is read as a class, block by block.
+
+    Attributes:
+        model: the class of the whole.
+        tree: what was written.
+        context: of the validation.
+    """
+
+    model: type[BaseModel]
+    tree: Located
+    context: object
+
+    def fields(self, path: Path) -> dict[str, FieldInfo]:
+        """Return the fields of the block at a path, by the class that reads it; or none."""
+        readers = self._readers_at(path)
+        last = _chosen(readers, self.tree.nearest(path)[0], self.context)
+        if last:
+            return dict(last.model_fields)
+        plain = [each for each in readers if isinstance(each, type) and not kinds_of(each)]
+        return {name: field for reader in plain for name, field in reader.model_fields.items()}
+
+    def kinds_with(self, path: Path) -> list[str]:
+        """Return the other kinds of the block around a key that have such a key."""
+        choices = [each for each in self._readers_at(path[:-1]) if isinstance(each, OneOf)]
+        return [name for each in choices for name in each.having(str(path[-1]), self.context)]
+
+    def meant(self, path: Path, value: object) -> str:
+        """Return a hint at a block that has a value where another one has not, or nothing."""
+        choices = [each for each in self._readers_at(path[:-1]) if isinstance(each, OneOf)]
+        texts = choices if isinstance(value, str) else []
+        hints = (each.meant(str(value), self.context, str(path[-1])) for each in texts)
+        return next(filter(None, hints), "")
+
+    def places(self, key: str) -> list[str]:
+        """Return the key paths that end in a key, the shortest first, as this tree has blocks."""
+        found = [path for path in self._paths([self.model], ()) if path[-1] == key]
+        return [dotted(path) for path in sorted(found, key=len)]
+
+    def _paths(self, readers: list[_Reader], path: Path) -> Iterator[Path]:
+        """Yield the paths of all keys below a path."""
+        block, depth = self.tree.nearest(path)
+        written = block if depth == len(path) else _NOTHING
+        here = _chosen(readers, written, self.context)
+        for key, field in here.model_fields.items() if here else ():
+            yield (*path, key)
+            inner = (*path, key, 0) if get_origin(field.annotation) is tuple else (*path, key)
+            yield from self._paths(_readers_of(field), inner)
+
+    def _readers_at(self, path: Path) -> list[_Reader]:
+        """Return what may read the block at a path."""
+        readers: list[_Reader] = [self.model]
+        for depth, key in enumerate(path):
+            if isinstance(key, str):
+                block = self.tree.nearest(path[:depth])[0]
+                here = _chosen(readers, block, self.context)
+                field = here.model_fields.get(key) if here else None
+                readers = _readers_of(field) if field else []
+        return readers
+
+
+def _readers_of(field: FieldInfo) -> list[_Reader]:
+    return list(_readers((field.annotation, *field.metadata)))
+
+
+def _readers(parts: tuple[Any, ...]) -> Iterator[_Reader]:
+    """Yield what may read the blocks of a field; the parts are those of its annotation."""
+    choices = [part for part in parts if isinstance(part, OneOf)]
+    for part in choices or parts:
+        if isinstance(part, OneOf) or (isinstance(part, type) and issubclass(part, BaseModel)):
+            yield part
+        else:
+            yield from _readers(get_args(part))
+
+
+def _chosen(readers: list[_Reader], block: Located, context: object) -> type[BaseModel] | None:
+    """Return the class that reads a block: the only one there is, or by the block's kind."""
+    for reader in readers:
+        if isinstance(reader, OneOf):
+            kind = _said(block, reader.key) or reader.default
+            model = reader.model(kind, context) if kind else None
+            if model:
+                return model
+        elif len(readers) == 1 or _said(block, "kind") in kinds_of(reader):
+            return reader
+    return None
+
+
+def _said(block: Located, key: str) -> str:
+    """Return the text at a key of a block, or of the block that a preset's name stands for."""
+    if isinstance(block.content, str):
+        return block.content
+    written = block.get(key)
+    return written.content if written and isinstance(written.content, str) else ""

@@ -1,0 +1,85 @@
+"""What `fedsim list` shows: an overview, a table, one block with an example that can be read."""
+
+import json
+from typing import Annotated, Any
+
+import pytest
+from pydantic import TypeAdapter
+from ruamel.yaml import YAML
+from typer.testing import CliRunner, Result
+
+from fedsim.blocks.choice import OneOf
+from fedsim.cli import app, describe
+from fedsim.cli.block import as_written, example
+from fedsim.scenario.registries import REGISTRIES
+
+BLOCKS = [
+    pytest.param(registry, model, name, id=f"{registry.name}-{name}")
+    for registry in REGISTRIES
+    for model in registry
+    for name in registry.names_of(model)
+]
+TABLES = [title.replace(" ", "-") for title, _ in describe.listings()]
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["list", *arguments])
+
+
+def test_without_an_argument_there_is_an_overview_of_one_screen() -> None:
+    result = invoke()
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 100
+    named = {line.split()[0] for line in lines if line.strip()}
+    assert named >= set(TABLES)
+    assert "and 28 more" in result.stdout
+    assert "fedsim list TABLE NAME" in result.stdout
+
+
+@pytest.mark.parametrize(("registry", "model", "name"), BLOCKS)
+def test_every_block_has_an_example_that_can_be_read(registry: Any, model: Any, name: str) -> None:
+    block = YAML(typ="safe", pure=True).load(as_written(example(name, model, registry)))
+    reader: TypeAdapter[Any] = TypeAdapter(Annotated[Any, OneOf(registry)])
+    read = reader.validate_json(json.dumps(block), strict=True)
+    assert type(read) is model
+    assert getattr(read, registry.key) == name
+
+
+def test_one_block_is_shown_with_source_parameters_and_an_example() -> None:
+    result = invoke("algorithms", "scaffold")
+    assert result.exit_code == 0, result.output
+    words = " ".join(result.stdout.split())
+    assert words.startswith("scaffold: SCAFFOLD: local steps corrected by")
+    assert "source: Karimireddy et al.: SCAFFOLD" in words
+    for key in ("local_steps", "batch", "step_size", "server_rate"):
+        assert key in words
+    assert "step_size required the clients' step size" in words
+    assert "server_rate 1 eta_g, the server's step size" in words
+    assert words.endswith("in a scenario: algorithm: {kind: scaffold, step_size: 1/L}")
+    assert max(map(len, result.stdout.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "words"),
+    [
+        ("radios", "wifi", "up 20 Mbit/s rate from the client"),
+        ("devices", "pi-4", "source: "),
+        ("packet-losses", "gilbert-elliott", "h 0 % packets that pass"),
+        ("silence", "beacon", "no parameters in a scenario: silence: beacon"),
+        ("neighbours-of-peers", "random", "degree: 3"),
+    ],
+)
+def test_blocks_of_any_table_are_shown(table: str, name: str, words: str) -> None:
+    result = invoke(table, name)
+    assert result.exit_code == 0, result.output
+    assert words in " ".join(result.stdout.split())
+
+
+def test_a_block_that_there_is_not_is_one_line_with_the_nearest() -> None:
+    result = invoke("algorithms", "scafold")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "did you mean 'scaffold'?" in result.stderr
+    assert len(result.stderr.splitlines()) == 1

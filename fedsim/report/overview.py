@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import isnan, nan
-from typing import Any
 
 import pandas as pd
 
@@ -15,6 +14,7 @@ from fedsim.analysis.tables import HEADS, UNITS
 from fedsim.record.directions import HIGHER_IS_BETTER
 from fedsim.report.parts import NOT_REACHED, Cell, Table, digits, number, words
 from fedsim.report.study import Study
+from fedsim.report.verdicts import SAME, SEVERAL, TIE, verdict_of
 
 COSTS = ("round", "transmissions", "beacons", "bits_up", "bits_down", "t", "joules")
 """The costs of the table."""
@@ -29,10 +29,8 @@ RANKED = {
 }
 """The costs that the answer is about."""
 
-_ROUNDING = 1e-12  # relative; sums in another order differ by less
-_SEVERAL = 2  # seeds from which on there is an interval
 
-_SAME, _TIE, _ONE = "tie, the same", "tie", "one seed"  # verdicts on a difference
+_NAMED = 3  # variants of a tie; of more there is the first
 
 
 def answers(study: Study) -> Iterator[str]:
@@ -85,7 +83,12 @@ def _first(study: Study, case: Case, there: pd.DataFrame, best: Mapping[str, str
 def _tied(study: Study, names: Sequence[str]) -> str:
     """Return who is first, or who share that place as far as the seeds can tell."""
     labels = [study.labels[name] for name in names]
-    return labels[0] if len(labels) == 1 else f"a tie of {_and(labels)}"
+    return labels[0] if len(labels) == 1 else f"a tie of {_and(_few(labels))}"
+
+
+def _few(names: Sequence[str]) -> list[str]:
+    """Return names for a sentence: of many the first, and how many others there are."""
+    return [*names] if len(names) <= _NAMED else [names[0], f"{len(names) - 1} others"]
 
 
 def _and(parts: Sequence[str]) -> str:
@@ -112,7 +115,7 @@ def _furthest(study: Study) -> str:
     most = "highest" if highest else "lowest"
     told = f"{most} {_words(ends)} is {value:.3g}"
     tied = [study.labels[str(each)] for each in ends.index[ends == value]]
-    return f"the {told}, that of {study.labels[str(name)] if len(tied) == 1 else _and(tied)}"
+    return f"the {told}, that of {study.labels[str(name)] if len(tied) == 1 else _and(_few(tied))}"
 
 
 def _words(ends: "pd.Series[float]") -> str:
@@ -133,37 +136,20 @@ def _margin(study: Study, case: Case, cost: str, name: str, there: pd.DataFrame)
     head = f"By {HEADS.get(cost, cost)}"
     if not seeds:
         return f"{head}, {labels[1]} comes next, under other seeds."
-    many = f"under each of {seeds} seeds" if seeds >= _SEVERAL else "under one seed"
+    many = f"under each of {seeds} seeds" if seeds >= SEVERAL else "under one seed"
     more = f"{quantity(float(row['difference']), unit)} more"
     verdict = verdict_of(row.to_dict(), float(there[cost][name]))
-    if verdict == _SAME:
+    if verdict == SAME:
         return f"{head}, {_and(labels)} are a tie: they cost the same {many}."
-    if seeds < _SEVERAL:
+    if seeds < SEVERAL:
         return f"{head}, {labels[1]} comes next: {more}, {many}, so nothing says how sure that is."
     if low == high:
         return f"{head}, {labels[1]} comes next: {more} {many}."
     share = f"{100 * study.comparison.confidence:g} %"
     interval = f"{share} interval {quantity(low, unit)} to {quantity(high, unit)}, {seeds} seeds"
-    if verdict == _TIE:
+    if verdict == TIE:
         return f"{head}, {_and(labels)} are a tie: {labels[1]} costs {more} ({interval})."
     return f"{head}, {labels[1]} comes next: {more} ({interval})."
-
-
-def verdict_of(row: Mapping[Any, Any], usual: float) -> str:
-    """Return which way a paired difference points, as far as its seeds can tell.
-
-    Args:
-        row: of `paired`.
-        usual: what costs like these are, which says what is rounding.
-    """
-    low, high = float(row["low"]), float(row["high"])
-    if abs(row["difference"]) <= _ROUNDING * usual and not low < high:
-        return _SAME
-    if row["pairs"] < _SEVERAL:
-        return _ONE
-    if low <= 0 <= high:
-        return _TIE
-    return "more" if low > 0 else "less"
 
 
 def tables(study: Study) -> Iterator[Table]:

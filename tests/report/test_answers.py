@@ -9,6 +9,7 @@ from fedsim import report
 from fedsim.analysis import Comparison, quantity
 from fedsim.report import overview
 from fedsim.report.study import Study
+from fedsim.report.verdicts import verdict_of
 from tests.report.drawings import Drawing
 from tests.report.pages import Page
 from tests.runs import small
@@ -88,6 +89,19 @@ def test_what_costs_the_same_is_called_a_tie(measured: Path) -> None:
     assert f"By bits, {both} are a tie: they cost the same under one seed." in said
 
 
+def test_a_tie_of_many_leaves_room_for_the_figure(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"variant-{number}" for number in range(5)]
+    monkeypatch.setattr(overview, "tied_with", lambda *_: names)
+    monkeypatch.setattr(
+        type(study), "labels", {**study.labels, **dict(zip(names, names, strict=True))}
+    )
+    first = next(iter(overview.answers(study)))
+    assert "and 5 others for the fewest bits" in first
+    assert not any(name in first for name in names)
+
+
 def test_a_verdict_is_a_tie_just_where_the_interval_holds_zero(study: Study) -> None:
     (case, _) = study.comparison.cases
     table = list(overview.tables(study))[1]
@@ -109,7 +123,7 @@ def test_a_verdict_is_that_of_the_interval(
     low: float, difference: float, high: float, verdict: str
 ) -> None:
     row = {"low": low, "difference": difference, "high": high, "pairs": 3}
-    assert overview.verdict_of(row, 100.0) == verdict
-    assert overview.verdict_of(row | {"pairs": 1}, 100.0) == "one seed"
+    assert verdict_of(row, 100.0) == verdict
+    assert verdict_of(row | {"pairs": 1}, 100.0) == "one seed"
     same = {"low": 0.0, "difference": 0.0, "high": 0.0, "pairs": 3}
-    assert overview.verdict_of(same, 100.0) == "tie, the same"
+    assert verdict_of(same, 100.0) == "tie, the same"

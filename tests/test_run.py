@@ -12,6 +12,7 @@ import pytest
 import fedsim
 from fedsim.building.builder import _problem
 from fedsim.problems import Problem
+from fedsim.problems.samples import Precision
 from fedsim.record.read import run_folders
 from fedsim.record.schema import ARROW_SCHEMA
 from fedsim.scenario import ProblemSpec
@@ -113,9 +114,11 @@ def test_the_data_of_a_seed_are_built_once_for_all_variants(
 ) -> None:
     built: list[int] = []
 
-    def counted(spec: ProblemSpec, clients: int | None, seed: int, folder: Path) -> Problem:
+    def counted(
+        spec: ProblemSpec, clients: int | None, seed: int, folder: Path, precision: Precision
+    ) -> Problem:
         built.append(seed)
-        return _problem(spec, clients, seed, folder)
+        return _problem(spec, clients, seed, folder, precision)
 
     monkeypatch.setattr("fedsim.building.builder._problem", counted)
     variants = {name: {"name": name} for name in ("one", "two")}

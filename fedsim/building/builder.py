@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
 
 from fedsim.algorithms import Algorithm, Concern, ProblemInfo
 from fedsim.building.carrying import carriage_of
@@ -32,9 +31,9 @@ from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
 from fedsim.problems import Problem, Reference, load_both
 from fedsim.problems.curvature import convex
 from fedsim.problems.data import Catalogue
-from fedsim.problems.dealt import deal
-from fedsim.problems.features import Features
+from fedsim.problems.dealt import deal, stacked_features
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
+from fedsim.problems.samples import Precision
 from fedsim.problems.steepest import largest_smoothness
 from fedsim.protocol.carriage import Carry
 from fedsim.scenario import (
@@ -155,10 +154,10 @@ class Builder:
 
     def _get_problem(self, scenario: Scenario, seed: int) -> Problem:
         spec, clients = scenario.problem, scenario.clients or None
-        key = f"{spec.model_dump_json()} {clients} {seed}"
+        key = f"{spec.model_dump_json()} {clients} {seed} {scenario.precision}"
         if key != self._key:
             with drawing() as drawn:
-                self._problem = _problem(spec, clients, seed, self.plan.folder)
+                self._problem = _problem(spec, clients, seed, self.plan.folder, scenario.precision)
                 self._drawn = drawn()
             self._key, self._choice = key, None
         return self._problem
@@ -182,7 +181,7 @@ class Builder:
             shape=problem.shape,
             regulariser=problem.regulariser,
             constrained=problem.loss.constrained,
-            features=lambda: _features(problem),
+            features=lambda: stacked_features(problem.samples),
             rng=partial(stream, seed, "shared"),
             uplink=promise(scenario.wire.up, problem.dimension),
             downlink=promise(scenario.wire.down, problem.dimension),
@@ -207,21 +206,20 @@ def missing_data(plan: Plan) -> list[str]:
     return missing
 
 
-def _problem(spec: ProblemSpec, clients: int | None, seed: int, folder: Path) -> Problem:
+def _problem(
+    spec: ProblemSpec,
+    clients: int | None,
+    seed: int,
+    folder: Path,
+    precision: Precision,
+) -> Problem:
     streams = stream(seed, "data"), stream(seed, "test")
     with doing("reading data"):
         samples, test = load_both(spec.data, spec.test, folder, *streams)
     with doing("dealing out samples to clients"):
         rows = spec.split.assign(samples, clients, stream(seed, "split"))
+        samples = samples.rounded(precision)
         return Problem.of(spec.loss, deal(samples, rows), spec.penalty, test)
-
-
-def _features(problem: Problem) -> Features:
-    """Return the features of all clients, client by client; sparse ones stay so."""
-    parts = [part.X for part in problem.samples]
-    if all(isinstance(part, np.ndarray) for part in parts):
-        return np.vstack(parts)
-    return vstack([csr_array(part) for part in parts], format="csr")
 
 
 class _Solved(NamedTuple):

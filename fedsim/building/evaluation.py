@@ -11,8 +11,9 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems import LossOracle, Objective, Problem
 from fedsim.problems.client_losses import ClientLosses
-from fedsim.problems.local import LocalLoss, Precision
+from fedsim.problems.local import LocalLoss
 from fedsim.problems.oracle import oracles
+from fedsim.problems.samples import Precision
 
 EvaluatorKind = Literal["one-by-one", "compiled"]
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from fedsim.ports import Array, ClientId
 from fedsim.problems.dealt import Dealt, sizes
-from fedsim.problems.local import LocalLoss, Precision
+from fedsim.problems.local import LocalLoss
 from fedsim.problems.losses import LinearLoss, Loss
 from fedsim.problems.made import KEPT, Made
-from fedsim.problems.samples import Samples
+from fedsim.problems.samples import Precision, Samples
 from fedsim.problems.stacked import SMALL, Stacks, stacks
 
 
@@ -23,16 +23,21 @@ class ClientLosses(Made[LocalLoss]):
     Args:
         count, make: see `Made`.
         together: what evaluates several at once; None where each is evaluated by itself.
+        kept: see `Made`.
     """
 
     def __init__(
-        self, count: int, make: Callable[[ClientId], LocalLoss], together: Stacks | None = None
+        self,
+        count: int,
+        make: Callable[[ClientId], LocalLoss],
+        together: Stacks | None = None,
+        kept: int = KEPT,
     ) -> None:
-        super().__init__(count, make)
+        super().__init__(count, make, kept)
         self._together = together
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._count, self._make, self._together)
+        return type(self), (self._count, self._make, self._together, self._kept)
 
     @classmethod
     def of(cls, losses: Sequence[LocalLoss]) -> "ClientLosses":
@@ -42,6 +47,9 @@ class ClientLosses(Made[LocalLoss]):
     @classmethod
     def joined(cls, loss: Loss, samples: Sequence[Samples], targets: Array) -> "ClientLosses":
         """Join a loss with the samples of each client.
+
+        The losses are float64. Where the samples are not, they are made of those when they are
+        looked up, and not kept: all of them would be the data twice over.
 
         Args:
             loss: that all have.
@@ -53,7 +61,8 @@ class ClientLosses(Made[LocalLoss]):
         """
         ends = np.concatenate([[0], np.cumsum(sizes(samples))])
         make = partial(_own_loss, loss, samples, targets, ends)
-        losses = cls(len(samples), make, stacks(loss, samples, targets))
+        kept = KEPT if samples[0].X.dtype == np.float64 else 0
+        losses = cls(len(samples), make, stacks(loss, samples, targets), kept)
         known = type(loss).arrange in (Loss.arrange, LinearLoss.arrange)
         if len(samples) <= KEPT or not known:
             for _ in losses:  # what rows it cannot be used with, a loss may say of each client
@@ -65,7 +74,7 @@ class ClientLosses(Made[LocalLoss]):
 
         Of more than are kept, what is made anew each time has nothing to remember.
         """
-        if len(self) > KEPT:
+        if len(self) > self._kept:
             return self
         return ClientLosses(len(self), partial(_remembering, self), self._together)
 
@@ -81,7 +90,7 @@ class ClientLosses(Made[LocalLoss]):
         if self._together is None:
             return [loss.value(w) for loss in self]
         # What is kept may remember what it computes, for who takes a gradient at the same model.
-        largest = SMALL if len(self) <= KEPT else inf
+        largest = SMALL if len(self) <= self._kept else inf
         values, left = self._together.values(w, largest)
         for client in left.tolist():
             values[client] = self[client].value(w)
@@ -98,7 +107,7 @@ def _own_loss(
 ) -> LocalLoss:
     own = slice(int(ends[client]), int(ends[client + 1]))
     X = samples.X[own] if isinstance(samples, Dealt) else samples[client].X
-    return LocalLoss(loss, X, targets[own], len(targets))
+    return LocalLoss.of(loss, X, targets[own], len(targets))
 
 
 def _remembering(losses: ClientLosses, client: ClientId) -> LocalLoss:

@@ -6,8 +6,10 @@ from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
 
 from fedsim.ports import Array
+from fedsim.problems.features import Features
 from fedsim.problems.samples import Block, Samples
 
 Indices = NDArray[np.intp]
@@ -113,3 +115,11 @@ def blocks(parts: Sequence[Samples]) -> Iterator[Block]:
         return
     for part in parts:
         yield from part.blocks()
+
+
+def stacked_features(parts: Sequence[Samples]) -> Features:
+    """Return the features of all clients, client by client, as float64; sparse ones stay so."""
+    wide = [part.X.astype(np.float64, copy=False) for part in parts]
+    if all(isinstance(X, np.ndarray) for X in wide):
+        return np.vstack(wide)
+    return vstack([csr_array(X) for X in wide], format="csr")

@@ -2,7 +2,7 @@
 
 from copy import copy
 from functools import cached_property, partial
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,8 @@ from fedsim.ports import Array
 from fedsim.problems.features import Features, entries
 from fedsim.problems.losses import Loss, State
 from fedsim.problems.memory import EvaluationCache
+from fedsim.problems.samples import Precision
 from fedsim.problems.spectrum import largest_eigenvalue
-
-Precision = Literal["float64", "float32"]
-"""Of what numbers samples are held, and gradients and values computed."""
 
 
 class LocalLoss:
@@ -39,17 +37,29 @@ class LocalLoss:
     """
 
     memory: EvaluationCache | None = None
+    _held: Features | None = None
 
     def __init__(self, loss: Loss, X: Features, targets: Array, total: int | None = None) -> None:
         self.loss = loss
         self.outputs = 1 if targets.ndim == 1 else int(targets.shape[1])
         self.arranged = loss.arrange(X, targets, total or X.shape[0])
 
+    @classmethod
+    def of(cls, loss: Loss, X: Features, targets: Array, total: int) -> Self:
+        """Return a loss in float64 of features that may be held in another precision."""
+        wide = X.astype(np.float64, copy=False)
+        made = cls(loss, wide, targets, total)
+        if made.arranged.X is wide:
+            made._held = X
+        return made
+
     def rounded(self, precision: Precision) -> Self:
         """Return the same loss with samples of a precision, and what is computed of them."""
         kind, same = np.dtype(precision), copy(self)
         if kind != self.arranged.X.dtype:
-            X, t = self.arranged.X.astype(kind), self.arranged.t.astype(kind)
+            held = self._held
+            X = self.arranged.X.astype(kind) if held is None or held.dtype != kind else held
+            t = self.arranged.t.astype(kind)
             same.arranged = self.arranged._replace(X=X, t=t)
         return same
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from fedsim.problems.features import Features, Sparse
 
 _AT_ONCE = 2**20
 """So many numbers are looked at together."""
+
+Precision = Literal["float64", "float32"]
+"""Of what numbers samples are held, and gradients and values computed."""
 
 Block: TypeAlias = bytes | memoryview
 """Bytes in memory, as a digest takes them."""
@@ -61,6 +64,11 @@ class Samples:
     def with_features(self, X: Features) -> "Samples":
         """Return the same rows with other features, which no planted truth goes with."""
         return replace(self, X=X, truth=None)
+
+    def rounded(self, precision: Precision) -> "Samples":
+        """Return the same samples with features of a precision; labels stay as they are."""
+        kind = np.dtype(precision)
+        return self if self.X.dtype == kind else replace(self, X=self.X.astype(kind))
 
     def blocks(self) -> Iterator[Block]:
         """Yield what makes these samples what they are, for a digest: shape, features, labels.

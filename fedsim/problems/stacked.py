@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from fedsim.ports import Array
 from fedsim.problems.dealt import Dealt
-from fedsim.problems.local import Precision
 from fedsim.problems.losses import (
     LinearLoss,
     Logistic,
@@ -28,7 +27,7 @@ from fedsim.problems.losses import (
 )
 from fedsim.problems.losses.base import half_square
 from fedsim.problems.losses.softmax import cross_entropy
-from fedsim.problems.samples import Samples
+from fedsim.problems.samples import Precision, Samples
 
 SMALL = 4096
 """Up to so many numbers, the features of a client take less time than the calls for them."""
@@ -122,7 +121,8 @@ class Stacks:
     def _values(self, whose: NDArray[np.intp], rows: int, v: Array) -> Array:
         """Return f_m(v) of some clients that have so many rows each."""
         loss, cut = self.loss, partial(self.samples.stacked, whose=whose, rows=rows)
-        arranged = loss.arrange(cut(self.samples.X), cut(self.targets), len(self.targets))
+        wide = cut(self.samples.X).astype(np.float64, copy=False)
+        arranged = loss.arrange(wide, cut(self.targets), len(self.targets))
         X, t = (each.astype(self.precision, copy=False) for each in (arranged.X, arranged.t))
         with np.errstate(over="ignore", invalid="ignore"):  # which products of one client are, too
             values = arranged.factor * _SUMS[type(loss)](arranged._replace(X=X, t=t), v)

@@ -54,7 +54,7 @@ def _norms(samples: Dealt, whose: NDArray[np.intp], rows: int) -> Array:
     d, norms = samples.features, np.empty(len(whose))
     step = max(_AT_ONCE // (rows * d + min(rows, d) ** 2), 1)
     for at in range(0, len(whose), step):
-        X = samples.stacked(samples.X, whose[at : at + step], rows)
+        X = samples.stacked(samples.X, whose[at : at + step], rows).astype(np.float64, copy=False)
         gram = X @ X.transpose(0, 2, 1) if rows < d else X.transpose(0, 2, 1) @ X
         square = gram @ gram
         norms[at : at + step] = np.sqrt(np.sqrt(np.einsum("mij,mij->m", square, square)))

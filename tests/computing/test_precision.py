@@ -68,6 +68,36 @@ def test_single_precision_rounds_what_is_learnt_and_no_message(
     assert (single["objective"] != double["objective"]).all()
 
 
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_the_optimum_of_single_samples_is_that_of_their_values_in_double(
+    tmp_path: Path, loss: str, layout: str
+) -> None:
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((60, 5)) * (rng.random((60, 5)) < 0.7)
+    y = np.where(X @ np.arange(5.0) + rng.standard_normal(60) > 0, 1.0, -1.0)
+    lines = {"own": X, "rounded": X.astype(np.float32).astype(np.float64)}
+    found = {}
+    for name, precision in (("own", "float32"), ("rounded", "float64"), ("own", "float64")):
+        rows = [
+            f"{label:+.0f} " + " ".join(f"{k + 1}:{v!r}" for k, v in enumerate(row.tolist()) if v)
+            for label, row in zip(y, lines[name], strict=True)
+        ]
+        (tmp_path / f"{name}.svm").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        problem = {
+            "loss": {"kind": loss, "l2": 0.1},
+            "data": {"kind": "libsvm", "path": str(tmp_path / f"{name}.svm"), "layout": layout},
+            "split": {"kind": "contiguous"},
+        }
+        method = {"kind": "gd", "step_size": "1/L"}
+        scenario = small(problem=problem, algorithm=method, precision=precision)
+        (job,) = Builder(fedsim.load(scenario)).check()
+        assert job.reference is not None
+        found[name, precision] = job.reference.value, job.parameters["step_size"]
+    np.testing.assert_allclose(found["own", "float32"], found["rounded", "float64"], rtol=1e-12)
+    assert found["own", "float64"] != found["rounded", "float64"]
+
+
 def test_only_rounds_that_are_asked_for_and_the_last_are_looked_at(tmp_path: Path) -> None:
     whole = rounds(run(tmp_path / "whole", measures=["sparsity"]))
     seldom = rounds(run(tmp_path / "seldom", measures=["sparsity"], observe={"every": 3}))

@@ -10,9 +10,10 @@ from fedsim.ports import Array
 from fedsim.problems import Logistic, Loss, Problem, Samples, Squared
 from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.dealt import deal
-from fedsim.problems.local import LocalLoss, Precision
+from fedsim.problems.local import LocalLoss
 from fedsim.problems.losses import Rows, State
 from fedsim.problems.made import KEPT
+from fedsim.problems.samples import Precision
 from fedsim.problems.stacked import SMALL
 
 from .examples import CLASSIFIERS, LINEAR, MATRICES

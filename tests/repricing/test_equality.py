@@ -72,6 +72,24 @@ def test_whatever_the_world(name: str, tmp_path: Path) -> None:
     assert unlike(small(), WORLDS[name], tmp_path) == []
 
 
+SELDOM = {
+    "another world": OTHER_WORLD,
+    "an end where it looked": ("stop.rounds=4",),
+}
+
+
+@pytest.mark.parametrize("name", SELDOM)
+def test_a_run_whose_observer_looked_seldom(name: str, tmp_path: Path) -> None:
+    assert unlike(small(rounds=7, observe={"every": 2}), SELDOM[name], tmp_path) == []
+
+
+def test_an_end_where_nobody_looked_takes_training_again(tmp_path: Path) -> None:
+    fedsim.run(small(rounds=7, observe={"every": 2}), out=tmp_path / "before")
+    with pytest.raises(fedsim.RepricingError, match="ends with a round that nobody looked at then"):
+        fedsim.reprice(tmp_path / "before", ["stop.rounds=3"], tmp_path / "priced")
+    assert not (tmp_path / "priced").exists()
+
+
 COHORTS: dict[str, dict[str, Any]] = {
     "uniform": {"kind": "uniform", "count": 3},
     "weighted": {"kind": "weighted", "share": "50 %"},

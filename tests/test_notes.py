@@ -183,13 +183,13 @@ def test_check_and_run_say_the_same_before_anything_runs(tmp_path: Path) -> None
     path = tmp_path / "noted.yaml"
     written = small(**SAME_DATA, algorithm=GD, seeds=2, variants={"again": {}})
     path.write_text(dump(load(written).variants[0].scenario.model_copy(update={"seeds": 2})))
-    path.write_text(path.read_text() + "variants: {again: {}}\n")
+    path.write_text(path.read_text() + "variants: {same: {}, again: {}}\n")
     said: list[Note] = []
     result = fedsim.run(path, out=tmp_path / "out", tell=said.append)
     assert tuple(said) == result.foreseen
     assert [(note.about, note.key) for note in said] == [
         ("again", "variants"),
-        ("base, again", "seeds"),
+        ("same, again", "seeds"),
     ]
     checked = CliRunner().invoke(app, ["check", str(path)])
     run = CliRunner().invoke(app, ["run", str(path), "--out", str(tmp_path / "out")])
@@ -203,5 +203,5 @@ def test_the_table_of_a_run_marks_what_has_risen(tmp_path: Path) -> None:
     path.write_text(dump(load(small(algorithm=STEEP, stop={"rounds": 4})).variants[0].scenario))
     result = CliRunner().invoke(app, ["run", str(path), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0
-    assert "gd (rose)" in result.output
+    assert "base (gd) (rose)" in " ".join(result.output.split())
     assert "note: base, seed 1: objective: it ended at" in result.output

@@ -73,7 +73,10 @@ def run_command(
 @app.command()
 def check(file: File, overrides: Overrides = None, plugins: Plugins = None) -> None:
     """Validate a scenario and show what would run."""
+    from time import perf_counter
+
     from fedsim.building import Builder
+    from fedsim.cli import extent
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.outlook import job_table
     from fedsim.cli.splitting import split_table
@@ -86,15 +89,24 @@ def check(file: File, overrides: Overrides = None, plugins: Plugins = None) -> N
         plan = load(file, overrides=overrides or (), blocks=blocks_in(plugins or ()))
         offer_downloads(plan)
         problem = None
-        jobs, openings = Builder(plan).check(), {}
+        started = perf_counter()
+        jobs = Builder(plan).check()
+        building = perf_counter() - started
+        openings = {job.variant.name: opening(job) for job in jobs}
+        _out.print(escape(extent.extent(plan, openings, building)))
+        if len(jobs) > 1:
+            _out.print(extent.differences(plan))
         for job in jobs:
             if job.problem is not problem:
                 _out.print(split_table(job))
             problem = job.problem
-            began = openings[job.variant.name] = opening(job)
-            _out.print(job_table(job, began))
+            if job is jobs[0] or len(jobs) <= extent.IN_FULL:
+                _out.print(job_table(job, openings[job.variant.name]))
             for concern in job.concerns:
                 _note(f"{job.variant.name}: algorithm.{concern.key}: {concern.text}")
+        if len(jobs) > 1:
+            _out.print(extent.costs(jobs, openings))
+        _out.print(extent.LEFT_OUT)
         for note in foreseen(jobs, openings):
             _remark(note)
     _out.print(f"{escape(str(file))} is right", style="green")

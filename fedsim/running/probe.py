@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -45,11 +47,13 @@ class RoundCost:
         seconds: how long it takes.
         traffic: what it costs all clients together, as the round table has it.
         clients: one row a client: the columns of the client table that are costs.
+        real: seconds that this machine took for it.
     """
 
     seconds: float
     traffic: Traffic
     clients: pd.DataFrame
+    real: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,11 @@ class Opening:
     shares: Array
     drew: bool
 
+    @property
+    def real(self) -> float:
+        """Seconds that this machine takes for a round."""
+        return self.rounds[-1].real if self.rounds else 0.0
+
 
 def opening(job: Job, count: int = ROUNDS) -> Opening:
     """Return how a job's run begins."""
@@ -87,11 +96,13 @@ def _first(setup: Setup) -> tuple[list[RoundCost], str]:
     """Return the first rounds of a world, as many as it stops after, and why it ends."""
     with tempfile.TemporaryDirectory() as name:
         book = _book(Path(name), len(setup.fleet))
-        marks: list[tuple[float, Traffic, pd.DataFrame]] = []
+        marks: list[_Mark] = []
 
         def mark(*_: float) -> None:
+            reached = perf_counter()
             spent = book.clients({}, world.meters()).set_index("client")
-            marks.append((world.calendar.now, replace(world.traffic), spent))
+            now, traffic = world.calendar.now, replace(world.traffic)
+            marks.append(_Mark(now, traffic, spent, reached, perf_counter()))
 
         world = World(setup, book, mark)
         mark()
@@ -117,13 +128,28 @@ def _book(folder: Path, clients: int) -> Book:
     return book
 
 
-def _between(
-    before: tuple[float, Traffic, pd.DataFrame], after: tuple[float, Traffic, pd.DataFrame]
-) -> RoundCost:
+class _Mark(NamedTuple):
+    """What has been spent until the end of a round.
+
+    Attributes:
+        now, traffic, clients: simulated time and costs so far.
+        reached, left: when the real clock came to the mark, and went on.
+    """
+
+    now: float
+    traffic: Traffic
+    clients: pd.DataFrame
+    reached: float
+    left: float
+
+
+def _between(before: _Mark, after: _Mark) -> RoundCost:
     """Return the round between two marks."""
-    was = before[1].as_dict()
-    spent = {name: total - was[name] for name, total in after[1].as_dict().items()}
-    return RoundCost(after[0] - before[0], Traffic(**spent), after[2] - before[2])  # type: ignore[arg-type]  # counts are whole
+    was = before.traffic.as_dict()
+    spent = {name: total - was[name] for name, total in after.traffic.as_dict().items()}
+    clients = after.clients - before.clients
+    traffic = Traffic(**spent)  # type: ignore[arg-type]  # counts are whole
+    return RoundCost(after.now - before.now, traffic, clients, after.reached - before.left)
 
 
 def _batteries(setup: Setup, rounds: list[RoundCost]) -> tuple[Array, Array]:

@@ -1,0 +1,63 @@
+"""What `fedsim check` says of a whole study: how many runs, what differs, what a round costs."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fedsim.cli import app
+
+STUDY = """\
+name: small study
+problem:
+  loss: {kind: squared, scale: sum, l2: 1}
+  data: {kind: sklearn, name: diabetes}
+algorithm: {kind: chb, step_size: 1/L}
+fleet: [{count: 3, device: phone-mid, radio: lte}]
+stop: {rounds: 20}
+seeds: 5
+variants:
+  gd: {algorithm: gd}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "study.yaml"
+    path.write_text(STUDY)
+    return path
+
+
+def check(file: Path, *arguments: str) -> list[str]:
+    result = CliRunner().invoke(app, ["check", str(file), *arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()
+
+
+def test_the_first_line_counts_the_runs(file: Path) -> None:
+    first = check(file)[0]
+    assert first.startswith("small study: 2 variants x 5 seeds = 10 runs, a")
+    assert "stop.rounds" not in first
+    one = check(file, "--set", "variants={}", "--set", "seeds=1", "--set", "stop.gap=1e-3")[0]
+    assert one.startswith("small study: 1 variant x 1 seed = 1 run, a")
+    assert one.endswith(", if no rule ends one before stop.rounds")
+
+
+def test_then_comes_what_differs_and_the_costs_of_a_round(file: Path) -> None:
+    lines = check(file)
+    differs = next(n for n, line in enumerate(lines) if "differs from base in" in line)
+    costs = next(n for n, line in enumerate(lines) if "costs of a round, all clients" in line)
+    split = next(n for n, line in enumerate(lines) if "split contiguous" in line)
+    assert differs < split < costs
+    assert "gd" in lines[differs + 3]
+    assert "algorithm.kind: gd" in lines[differs + 3]
+    assert [line.split()[0] for line in lines[costs + 4 : costs + 6]] == ["base", "gd"]
+    assert any(line.startswith("Left out of these costs: the server's") for line in lines)
+
+
+def test_of_many_variants_one_is_shown_in_full(file: Path) -> None:
+    swept = ["--set", "sweep={algorithm.step_size: {linear: [0.001, 0.002, 8]}}"]
+    lines = check(file, "--set", "variants={}", *swept)
+    assert lines[0].startswith("small study: 8 variants x 5 seeds = 40 runs")
+    assert sum(line.startswith("step_size = ") for line in lines) == 1
+    assert sum("algorithm.step_size: 0.00" in line for line in lines) == 7

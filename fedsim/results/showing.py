@@ -4,6 +4,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import islice
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -15,6 +16,8 @@ from fedsim.errors import DataError
 from fedsim.record.notes import Note, marked, once
 from fedsim.record.rounds import COLUMNS
 from fedsim.visible import visible
+
+_MOST_ROWS, _MOST_DRAWN = 40, 12  # variants of a table that nobody asked for, and of its figure
 
 
 @dataclass(frozen=True)
@@ -48,28 +51,38 @@ class Shown:
             if cost not in analysis.AXES:
                 said = ", ".join(analysis.AXES)
                 raise DataError("against", f"seen {cost!r}; give one of {said}")
-        labels = analysis.labels_of(self.summary)
         return analysis.convergence(
-            self.rounds, labels, self.name, measure=measure, against=against
+            self.rounds, self.labels, self.name, measure=measure, against=against
         )
 
-    def costs(self) -> Table:
-        """Return what each variant has cost to its target, or altogether where there was none."""
-        labels, target = analysis.labels_of(self.summary), analysis.Target.usual(self.summary)
-        means = analysis.mean_cost(target.costs(self), list(labels))
+    @property
+    def labels(self) -> dict[str, str]:
+        """What to call each variant of which a run has ended."""
+        return {} if self.summary.empty else analysis.labels_of(self.summary)
+
+    def costs(self, most: int | None = None) -> Table:
+        """Return what each variant has cost to its target, or altogether where there was none.
+
+        Args:
+            most: how many variants are shown, the first of the scenario; all if None.
+        """
+        labels, target = self.labels, analysis.Target.usual(self.summary)
+        means = analysis.mean_cost(target.costs(self), list(labels)[:most])
         title = ": ".join(filter(None, (self.name, target.words)))
+        if most and len(labels) > most:
+            title += f"; the first {most} of {len(labels)} variants"
         return analysis.cost_table(means, marked(labels, self.notes), title)
 
     def outcome(self) -> Table:
         """Return what each variant has come to, and what has ended its runs."""
-        labels = marked(analysis.labels_of(self.summary), self.notes)
+        labels = marked(self.labels, self.notes)
         return analysis.outcome_table(self.rounds, self.summary, labels, "what was learned")
 
     def text(self) -> str:
         """Return what `print` shows."""
         if self.summary.empty:
             return f"no run has ended\n{self.place}"
-        return f"{tables.as_text(self.costs())}\n{self.place}"
+        return f"{tables.as_text(self.costs(_MOST_ROWS))}\n{self.place}"
 
     def html(self) -> str:
         """Return what a notebook shows: the table, a strip of figures, notes, where it is."""
@@ -78,9 +91,14 @@ class Shown:
             return f"<p>no run has ended</p>\n{last}"
         notes = "".join(f"<li>{_words(str(note))}</li>" for note in once(self.notes))
         said = f"<ul>{notes}</ul>\n" if notes else ""
-        labels = analysis.labels_of(self.summary)
-        strip = _image(analysis.convergence(self.rounds, labels, columns=len(analysis.AXES)))
-        return f"{tables.as_html(self.costs())}{strip}\n{said}{last}"
+        table = tables.as_html(self.costs(_MOST_ROWS))
+        return f"{table}{_image(self._strip())}\n{said}{last}"
+
+    def _strip(self) -> Figure:
+        """Return all costs side by side, of no more variants than are told apart."""
+        labels = dict(islice(self.labels.items(), _MOST_DRAWN))
+        rounds = self.rounds[self.rounds["variant"].isin(list(labels))]
+        return analysis.convergence(rounds, labels, columns=len(analysis.AXES))
 
 
 def _image(figure: Figure) -> str:

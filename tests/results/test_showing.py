@@ -86,6 +86,28 @@ def test_what_cannot_be_drawn_is_refused(result: fedsim.Result) -> None:
         result.plot(against="watts")
 
 
+def test_of_many_variants_the_first_are_shown() -> None:
+    sweep = {"algorithm.momentum": [number / 100 for number in range(50)]}
+    result = fedsim.run(small(sweep=sweep, stop={"rounds": 2}))
+    rows = [line for line in repr(result).splitlines() if line.endswith(" J")]
+    assert len(rows) == 40
+    assert "the first 40 of 50 variants" in repr(result)
+    assert result._repr_html_().count("<tr>") == 1 + 40
+    legends = result.shown._strip().axes[0].get_legend()
+    assert legends is not None
+    assert len(legends.get_texts()) == 12
+
+
+def test_what_has_not_ended_is_drawn_all_the_same(tmp_path: Path) -> None:
+    fedsim.run(small(stop={"rounds": 3}), out=tmp_path)
+    (tmp_path / "base/seed-1/summary.json").unlink()
+    found = fedsim.open(tmp_path)
+    assert "no run has ended" in repr(found)
+    assert "no run has ended" in found._repr_html_()
+    (axis,) = found.plot(against="round").axes
+    assert list(axis.get_lines()[0].get_xdata()) == [1, 2, 3]  # type: ignore[arg-type]
+
+
 def test_it_compares_and_reports(result: fedsim.Result, tmp_path: Path) -> None:
     reached = result.summary["gap"].max()
     comparison = result.compare(f"gap={reached * 1.01}", against="gd")

@@ -2,14 +2,15 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from types import CoroutineType
 from typing import Any, cast
 
 from fedsim.ports import SERVER, SILENCE, ClientId, Message, Silence, node_name
 from fedsim.protocol.client import ClientEnd
 from fedsim.protocol.envelope import Envelope
 from fedsim.record.schema import Event
-from fedsim.sim.engine.light_task import LightTask
+from fedsim.sim.engine.light_task import Driver, LightTask
 from fedsim.sim.engine.loop import SimLoop
 from fedsim.sim.network.transport import Network
 from fedsim.sim.worker import Equipment, Worker
@@ -24,24 +25,29 @@ Failed = Callable[[str, BaseException], None]
 """Told who has stopped answering before the world has ended, and why."""
 
 
-class SimClient(Worker):
+class SimClient(Worker, Driver):
     """Implements `fedsim.ports.Client`.
 
     It handles one message at a time, in the order of arrival, for as long as the world
-    runs: what a handler remembers is never seen half changed.
+    runs: what a handler remembers is never seen half changed. Its task runs it in place of a
+    coroutine, which would take as much memory as the client.
+
+    Attributes:
+        driven: the handler that is under way, if any.
     """
 
     __slots__ = (
         "_aborted",
+        "_asked",
         "_busy",
         "_done",
         "_ended",
         "_failed",
         "_handle",
-        "_handling",
         "_inbox",
         "_network",
         "_task",
+        "driven",
     )
 
     _end: ClientEnd
@@ -61,34 +67,52 @@ class SimClient(Worker):
         self._inbox: deque[Envelope] | None = None  # made when the first message has to wait
         self._task: LightTask | None = None  # made for the first message
         self._busy = False  # from a message's arrival to when there is none left
-        self._handling = False
+        self._asked: Envelope  # what it answers
+        self.driven: Coroutine[Any, Any, Message | Silence] | None = None
         self._aborted = False
         self._ended = False
         self._done: asyncio.Future[None] | None = None  # set once the handler is broken off
 
     # -- what it does ------------------------------------------------------------------
 
-    async def _run(self, envelope: Envelope) -> None:
-        """Answer a message, and then those that have come meanwhile."""
+    def send(self, _: None, /) -> object:
+        """Go on, or begin to answer; see `Driver.send`."""
+        return self._go_on(None)
+
+    def throw(self, error: BaseException, /) -> object:
+        """Be broken off; see `Driver.throw`."""
+        if self.driven is None:  # before it began
+            raise error
+        return self._go_on(error)
+
+    def _go_on(self, error: BaseException | None) -> object:
+        """Answer a message, and then those that have come meanwhile, up to where one waits."""
         while True:
-            message = self._end.open(envelope)
-            self._handling = True
+            if self.driven is None:
+                made = self._handle(self, self._end.open(self._asked))
+                self.driven = made if type(made) is CoroutineType else _awaited(made)
             try:
-                reply = await self._handle(self, message)
+                if error is None:
+                    return self.driven.send(None)
+                return self.driven.throw(error)
+            except StopIteration as end:
+                self._finish(end.value)
             except asyncio.CancelledError:
                 if not self._aborted or self._ended:
                     raise
                 self._recover()
-            else:
-                if self._aborted:  # it was told to stop, and had something to say all the same
-                    self.undelivered(self.id, reply)
-                    self._recover()
-                elif not self._ended:
-                    self._answer(envelope, reply)
-            self._handling = False
+            self.driven = error = None
             if self._ended or not self._inbox:
-                return
-            envelope = self._inbox.popleft()
+                raise StopIteration
+            self._asked = self._inbox.popleft()
+
+    def _finish(self, reply: Message | Silence) -> None:
+        """Do with a reply what is left to do."""
+        if self._aborted:  # it was told to stop, and had something to say all the same
+            self.undelivered(self.id, reply)
+            self._recover()
+        elif not self._ended:
+            self._answer(self._asked, reply)
 
     def _answer(self, asked: Envelope, reply: Message | Silence) -> None:
         """Send a reply, or do what silence asks for."""
@@ -112,7 +136,7 @@ class SimClient(Worker):
 
     def ended(self, failure: BaseException | None) -> None:
         """Take note that there is nothing left to answer, or that it answers no more."""
-        self._handling = False
+        self.driven = None
         if self._done is not None:
             _settle(self._done, failure)
         elif failure is None:
@@ -133,7 +157,8 @@ class SimClient(Worker):
             loop = cast("SimLoop", asyncio.get_running_loop())
             self._task = LightTask(loop, self)
             self._waits = self._task
-        self._task.start(self._run(envelope))
+        self._asked = envelope
+        self._task.start(self)
 
     def _hold(self, envelope: Envelope) -> None:
         if self._inbox is None:
@@ -143,7 +168,7 @@ class SimClient(Worker):
     def abort(self) -> None:
         """Drop what it works on and what waits for it: the client cannot go on."""
         self._inbox = None
-        if self._handling and not self._aborted and self._task is not None:
+        if self.driven is not None and not self._aborted and self._task is not None:
             self._aborted = True
             self._task.cancel()
 
@@ -158,6 +183,11 @@ class SimClient(Worker):
             return None
         self._done = asyncio.get_running_loop().create_future()
         return self._done
+
+
+async def _awaited(made: Awaitable[Message | Silence]) -> Message | Silence:
+    """Return what comes of whatever else can be awaited."""
+    return await made
 
 
 def _settle(done: "asyncio.Future[None]", failure: BaseException | None) -> None:

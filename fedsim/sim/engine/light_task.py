@@ -7,6 +7,7 @@ that the calendar ends.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from asyncio.tasks import _enter_task, _leave_task, current_task
 from collections.abc import Coroutine, Generator
 from contextvars import Context
@@ -27,6 +28,25 @@ class Owner(Protocol):
     def ended(self, failure: BaseException | None) -> object:
         """Take note that a coroutine has ended, and what it has raised; a cancellation, too."""
         ...
+
+
+class Driver(ABC):
+    """What a task may run in place of a coroutine: runs coroutines in turn, as one would."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def driven(self) -> Coroutine[Any, Any, Any] | None:
+        """What it runs at the moment, if anything."""
+
+    @abstractmethod
+    def send(self, value: None, /) -> object:
+        """Go on to where it waits next, and return what for; StopIteration at its end."""
+
+    @abstractmethod
+    def throw(self, error: BaseException, /) -> object:
+        """Go on with an error that is raised where it waits."""
 
 
 _SLEEP = object()
@@ -64,7 +84,7 @@ class LightTask:
         self._owner = owner
         self._serial = loop.enlist(self)
         self._context: Context | None = None  # of its own, once it has set anything
-        self._coroutine: Coroutine[Any, Any, None] | None = None
+        self._coroutine: Coroutine[Any, Any, None] | Driver | None = None
         self._waits_for: asyncio.Future[Any] | None = None
         self._asleep = False  # until a time, and nothing else can wake it up
         self._sleeps = 0  # counts these: a time that it waits for no longer is stale
@@ -73,7 +93,7 @@ class LightTask:
 
     # -- what its owner does -----------------------------------------------------------
 
-    def start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def start(self, coroutine: Coroutine[Any, Any, None] | Driver) -> None:
         """Run a coroutine from the next turn of the loop on; the last one has ended."""
         self._coroutine = coroutine
         self._cancels, self._broken = 0, False
@@ -127,7 +147,8 @@ class LightTask:
 
     def get_coro(self) -> Coroutine[Any, Any, None] | None:
         """Return what it runs, if anything."""
-        return self._coroutine
+        coroutine = self._coroutine
+        return coroutine.driven if isinstance(coroutine, Driver) else coroutine
 
     def get_loop(self) -> SimLoop:
         """Return the loop that it runs on."""

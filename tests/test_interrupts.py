@@ -55,6 +55,8 @@ def test_a_command_that_is_interrupted_says_so_and_leaves_nothing(
     ended = interrupted(words, way, after, tmp_path / "aside", group=group)
     assert ended.faults(way) == [], ended.said
     assert ended.code == 128 + way
+    if "interrupted" in ended.said:
+        assert "can be compared, marked as unfinished" in " ".join(ended.said.split())
 
 
 def test_what_was_started_to_ignore_a_signal_ignores_it(scenario: Path, tmp_path: Path) -> None:

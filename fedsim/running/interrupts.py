@@ -73,7 +73,10 @@ def behind(error: BaseException) -> Interrupted | None:
 def told(number: int) -> str:
     """Return what is said of a signal."""
     name = signal.Signals(number).name
-    return f"interrupted ({name}); what was written until now can be read"
+    return (
+        f"interrupted ({name}); what has ended can be compared, marked as unfinished, what was"
+        " written of others can be read, and the same command goes on"
+    )
 
 
 def end_at_once() -> None:

@@ -73,16 +73,17 @@ class Shown:
             title += f"; the first {most} of {len(labels)} variants"
         return analysis.cost_table(means, marked(labels, self.notes), title)
 
-    def outcome(self) -> Table:
-        """Return what each variant has come to, and what has ended its runs."""
-        labels = marked(self.labels, self.notes)
+    def outcome(self, most: int | None = None) -> Table:
+        """Return what each variant has come to, and what has ended its runs; see `costs`."""
+        labels = dict(islice(marked(self.labels, self.notes).items(), most))
         return analysis.outcome_table(self.rounds, self.summary, labels, "what was learned")
 
     def text(self) -> str:
         """Return what `print` shows."""
         if self.summary.empty:
             return f"no run has ended\n{self.place}"
-        return f"{tables.as_text(self.costs(_MOST_ROWS))}\n{self.place}"
+        both = self.costs(_MOST_ROWS), self.outcome(_MOST_ROWS)
+        return "\n\n".join([*map(tables.as_text, both), self.place])
 
     def html(self) -> str:
         """Return what a notebook shows: the table, a strip of figures, notes, where it is."""
@@ -91,8 +92,8 @@ class Shown:
             return f"<p>no run has ended</p>\n{last}"
         notes = "".join(f"<li>{_words(str(note))}</li>" for note in once(self.notes))
         said = f"<ul>{notes}</ul>\n" if notes else ""
-        table = tables.as_html(self.costs(_MOST_ROWS))
-        return f"{table}{_image(self._strip())}\n{said}{last}"
+        costs, outcome = map(tables.as_html, (self.costs(_MOST_ROWS), self.outcome(_MOST_ROWS)))
+        return f"{costs}{outcome}{_image(self._strip())}\n{said}{last}"
 
     def _strip(self) -> Figure:
         """Return all costs side by side, of no more variants than are told apart."""

@@ -26,14 +26,15 @@ def cells(page: str) -> list[str]:
     return [unescape(cell) for cell in re.findall(r"<t[hd] [^>]*>([^<]*)<", page)]
 
 
-def test_print_and_a_notebook_show_the_same_table(result: fedsim.Result) -> None:
+def test_print_and_a_notebook_show_the_same_tables(result: fedsim.Result) -> None:
     text, page = repr(result), result._repr_html_()
     lines = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
     rows = [line for line in lines if line[0] in ("variant", "base (chb)", "gd")]
-    assert [row[0] for row in rows] == ["variant", "base (chb)", "gd"]
+    assert [row[0] for row in rows] == 2 * ["variant", "base (chb)", "gd"]  # costs, outcomes
     assert cells(page) == [cell for row in rows for cell in row]
     rounds = result.summary["rounds"].map("{:,}".format).tolist()
-    assert [row[1] for row in rows[1:]] == rounds
+    assert [row[1] for row in rows[1:3]] == rounds
+    assert [row[-1] for row in rows[4:]] == result.summary["reason"].tolist()
     assert f"2 runs in {result.folder}" in text
     assert f"2 runs in {result.folder}" in page
 
@@ -92,7 +93,7 @@ def test_of_many_variants_the_first_are_shown() -> None:
     rows = [line for line in repr(result).splitlines() if line.endswith(" J")]
     assert len(rows) == 40
     assert "the first 40 of 50 variants" in repr(result)
-    assert result._repr_html_().count("<tr>") == 1 + 40
+    assert result._repr_html_().count("<tr>") == 2 * (1 + 40)  # costs, and outcomes
     legends = result.shown._strip().axes[0].get_legend()
     assert legends is not None
     assert len(legends.get_texts()) == 12

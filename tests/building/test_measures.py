@@ -71,7 +71,9 @@ def test_editors_know_the_names_the_blocks_and_the_ways_to_test() -> None:
     described = document["properties"]["measures"]["items"]["anyOf"]
     assert len(described) == 1 + len(MEASURES)
     ways = document["$defs"]["ProblemSpec"]["properties"]["test"]["anyOf"]
-    assert len(ways) == 1 + len(SOURCES) + 1  # a share, a source, or null
+    assert len(ways) == 1 + len(SOURCES) + 2  # a share, a source or the name of one, or null
+    (names,) = (way["enum"] for way in ways if "enum" in way)
+    assert set(names) <= {name for source in SOURCES for name in kinds_of(source)}
 
 
 @pytest.mark.parametrize(

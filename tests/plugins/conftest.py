@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 
-def _nothing(*_: Any) -> None:
+def _nothing(*_: Any, **__: Any) -> None:
     pass
 
 

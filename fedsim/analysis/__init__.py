@@ -9,7 +9,7 @@ from fedsim.analysis.comparing.trade_offs import cost_bars, pareto_scatter
 from fedsim.analysis.costs import cost_to_target, cumulative, final_cost, mean_cost
 from fedsim.analysis.energy import ENERGY_PARTS, energy_parts, state_of_charge
 from fedsim.analysis.figures import AXES, COLOURS, convergence, save, stacked_bars
-from fedsim.analysis.outcomes import outcome_table, outcomes
+from fedsim.analysis.outcomes import measures_in, outcome_table, outcomes
 from fedsim.analysis.progress import over_seeds, progress
 from fedsim.analysis.ranking import cost_to_end, ranking
 from fedsim.analysis.scripts import run_parts
@@ -43,6 +43,7 @@ __all__ = [
     "link_load",
     "listing",
     "mean_cost",
+    "measures_in",
     "outcome_table",
     "outcomes",
     "over_seeds",

@@ -32,7 +32,7 @@ AXES = {
 }
 """What figures are drawn against: a cost, what its axis is called, its unit."""
 
-_WORDS = {"gap": "objective less the optimum"}
+_WORDS = {"gap": "objective less the optimum\n$f - f^\\star$, log scale"}
 
 
 class Drawing(Figure):
@@ -49,7 +49,7 @@ def convergence(
     labels: Mapping[str, str],
     title: str = "",
     *,
-    measure: str = "",
+    measures: Sequence[str] = (),
     against: Sequence[str] = (),
     columns: int | None = None,
 ) -> Drawing:
@@ -60,31 +60,46 @@ def convergence(
     Args:
         rounds: as `Result.rounds` gives it.
         labels: variant -> what the legend calls it; the others go by their names.
-        title: above the figure.
-        measure: another column of the rounds, in place of the gap.
+        title: above the figure; what follows its first line is in smaller letters.
+        measures: other columns of the rounds, in place of the gap; several have a row each.
         against: some of `AXES`, in place of all.
         columns: how many panels stand side by side; three, or rows of two, if None.
     """
     totals = cumulative(rounds)
     totals = totals[totals["objective"].notna()]  # curves join the rounds that were looked at
     totals["bits"] = totals["bits_up"] + totals["bits_down"]
-    measure = measure or ("gap" if totals["gap"].notna().any() else "objective")
+    drawn_ones = list(measures) or ["gap" if totals["gap"].notna().any() else "objective"]
     costs = list(against or AXES)
-    panels = _panels(len(costs), columns or (3 if len(costs) == 3 else 2))
-    for axis, cost in zip(panels.flat, costs, strict=False):
+    several = len(costs) if len(drawn_ones) > 1 else columns or (3 if len(costs) == 3 else 2)
+    panels = _panels(len(costs) * len(drawn_ones), several)
+    pairs = [(measure, cost) for measure in drawn_ones for cost in costs]
+    for axis, (measure, cost) in zip(panels.flat, pairs, strict=False):
         _panel(axis, totals, cost, measure, labels)
         label, unit = AXES[cost]
         axis.set_xlabel(label)
         if unit:
             axis.xaxis.set_major_formatter(EngFormatter(unit))
-    for axis in panels[:, 0]:
-        axis.set_ylabel(_WORDS.get(measure, measure.replace("_", " ")))
+        if axis in panels[:, 0]:
+            axis.set_ylabel(_words(measure))
     if len(totals):  # runs that fail in their first round have nothing to name
         panels[0, 0].legend(frameon=False)
     figure: Drawing = panels[0, 0].figure
-    if title:
-        figure.suptitle(drawn(title))
+    _entitle(figure, title)
     return figure
+
+
+def _words(measure: str) -> str:
+    """Return what the axis of a measure is called."""
+    return _WORDS.get(measure, measure.replace("_", " "))
+
+
+def _entitle(figure: Figure, title: str) -> None:
+    """Write a title over a figure, and below it what follows its first line."""
+    first, _, rest = title.partition("\n")
+    if first:
+        figure.suptitle(drawn(first))
+    if rest:
+        figure.axes[0].set_title(drawn(rest), loc="left", fontsize=8, color="#555555")
 
 
 def _panels(count: int, columns: int) -> Any:  # noqa: ANN401 - an array of axes
@@ -94,7 +109,7 @@ def _panels(count: int, columns: int) -> Any:  # noqa: ANN401 - an array of axes
     width = {1: 5.5, 2: 5.5, 3: 4.0}.get(columns, 3.5)
     size = (width * columns, max(3.0, 0.64 * width) * rows)
     figure = Drawing(figsize=size, layout="constrained")
-    panels = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    panels = figure.subplots(rows, columns, sharey="row", squeeze=False)
     for axis in panels.flat[count:]:
         axis.axis("off")
     return panels

@@ -21,7 +21,7 @@ def report(result: Result) -> None:
     _out.print(result.shown.costs())
     _out.print(result.shown.outcome())
     figure = result.folder / "convergence.png"
-    analysis.save(result.shown.figure(), figure)
+    analysis.save(result.shown.overview(), figure)
     _out.print(
         f"event logs and tables in {escape(str(result.folder))}, figure {escape(str(figure))}"
     )

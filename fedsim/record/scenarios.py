@@ -49,6 +49,27 @@ def parsed(text: str, path: Path) -> Mapping[str, Any]:
     return content
 
 
+def data_of(scenario: Mapping[str, Any]) -> str:
+    """Return what the data of a scenario are called: their name, their file, or else their kind."""
+    facts: Mapping[str, Any] = scenario["problem"]["data"]
+    return str(facts.get("name") or Path(str(facts.get("path") or facts["kind"])).name)
+
+
+def fleet_of(scenario: Mapping[str, Any]) -> str:
+    """Return which clients a scenario has, in a few words.
+
+    >>> groups = [{"count": 6, "device": {"kind": "pi-4"}, "radio": {"kind": "wifi"}}]
+    >>> fleet_of({"fleet": groups}), fleet_of({"fleet": []})
+    ('6 pi-4 over wifi', 'ideal clients')
+    """
+    groups = [
+        f"{group['count']:,} {group['device']['kind']} over {group['radio']['kind']}"
+        for group in scenario["fleet"]
+    ]
+    more = [f"{len(groups) - _MOST} more groups"] if len(groups) > _MOST else []
+    return ", ".join([*groups[:_MOST], *more]) or "ideal clients"
+
+
 def flat(content: object, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the values of a scenario, each with its key such as "fleet.0.radio.up".
 

@@ -14,7 +14,7 @@ from fedsim.record.manifest import read_manifest, read_mapping
 from fedsim.record.parts import read_table
 from fedsim.record.read import read_all
 from fedsim.record.rounds import COLUMNS
-from fedsim.record.scenarios import parsed, read_text
+from fedsim.record.scenarios import data_of, parsed, read_text
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,7 @@ class Study:
     @property
     def data(self) -> str:
         """What the data are called: their name, their file, or else their kind."""
-        facts: Mapping[str, Any] = self.first.scenario["problem"]["data"]
-        return str(facts.get("name") or Path(str(facts.get("path") or facts["kind"])).name)
+        return data_of(self.first.scenario)
 
     @cached_property
     def measures(self) -> tuple[str, ...]:

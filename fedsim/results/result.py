@@ -11,8 +11,10 @@ import pandas as pd
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.record import read
+from fedsim.record.folder import SCENARIO
 from fedsim.record.notes import Note
 from fedsim.record.read_models import model_of, read_models
+from fedsim.record.scenarios import data_of, fleet_of, parsed, read_text
 from fedsim.record.studies import read_study
 
 if TYPE_CHECKING:
@@ -174,4 +176,13 @@ class Result:
 
         study = read_study(self.folder)
         name = "" if study is None else study.name
-        return Shown(name, self.summary, self.rounds, self.notes, self.place)
+        return Shown(name, self.summary, self.rounds, self.notes, self.place, self._setting())
+
+    def _setting(self) -> str:
+        """Return data, fleet and seeds in a few words, of the first run."""
+        if not self.runs:
+            return ""
+        scenario = parsed(read_text(self.runs[0]), self.runs[0] / SCENARIO)
+        seeds = [] if self.summary.empty else self.summary["seed"].unique().tolist()
+        counted = f"{len(seeds)} seeds" if len(seeds) != 1 else f"seed {seeds[0]}"
+        return f"{data_of(scenario)}; {fleet_of(scenario)}; {counted}"

@@ -19,6 +19,8 @@ from fedsim.visible import visible
 
 _MOST_ROWS, _MOST_DRAWN = 40, 12  # variants of a table that nobody asked for, and of its figure
 
+_MOST_MEASURES = 4  # of a figure: the gap, and three of those that were asked for
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -29,6 +31,7 @@ class Shown:
         summary, rounds: the tables of these names.
         notes: what a reader has to know.
         place: where the runs are, as a sentence has it.
+        setting: data, fleet and seeds in a few words.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Shown:
     rounds: pd.DataFrame
     notes: Sequence[Note]
     place: str
+    setting: str = ""
 
     def figure(self, measure: str = "", against: Sequence[str] = ()) -> Figure:
         """Return the figure, as `Result.plot` describes it.
@@ -51,8 +55,20 @@ class Shown:
             if cost not in analysis.AXES:
                 said = ", ".join(analysis.AXES)
                 raise DataError("against", f"seen {cost!r}; give one of {said}")
+        return self._drawn([measure] if measure else self._measures[:1], against)
+
+    def overview(self) -> Figure:
+        """Return the figure of all costs, with a row for the gap and for each measure."""
+        return self._drawn(self._measures[:_MOST_MEASURES])
+
+    @property
+    def _measures(self) -> list[str]:
+        return analysis.measures_in(self.rounds)
+
+    def _drawn(self, measures: Sequence[str], against: Sequence[str] = ()) -> Figure:
+        title = "\n".join(filter(None, (self.name, self.setting)))
         return analysis.convergence(
-            self.rounds, self.labels, self.name, measure=measure, against=against
+            self.rounds, self.labels, title, measures=measures, against=against
         )
 
     @property

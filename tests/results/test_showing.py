@@ -87,6 +87,19 @@ def test_what_cannot_be_drawn_is_refused(result: fedsim.Result) -> None:
         result.plot(against="watts")
 
 
+def test_the_figure_says_data_fleet_and_seeds_and_has_a_row_a_measure(
+    result: fedsim.Result,
+) -> None:
+    figure = result.shown.overview()
+    names = [axis.get_ylabel() for axis in figure.axes[::4]]
+    assert names[0].startswith("objective less the optimum")
+    assert names[1:] == ["nonzeros"]
+    assert [axis.get_yscale() for axis in figure.axes] == 4 * ["log"] + 4 * ["linear"]
+    said = figure.axes[0].get_title(loc="left")
+    assert said.endswith("; seed 1")
+    assert len(said.split("; ")) == 3
+
+
 def test_of_many_variants_the_first_are_shown() -> None:
     sweep = {"algorithm.momentum": [number / 100 for number in range(50)]}
     result = fedsim.run(small(sweep=sweep, stop={"rounds": 2}))

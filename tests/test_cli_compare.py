@@ -249,3 +249,13 @@ def test_where_no_run_is_left_each_is_named(other: Path, tmp_path: Path) -> None
     result = compare(copy)
     check_blame(result, "has not ended", "is damaged", str(Path("wifi/seed-1")))
     assert not (copy / "comparison").exists()
+
+
+def test_who_mistypes_is_told_what_is_near(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runs").symlink_to(out.parent)
+    monkeypatch.chdir(tmp_path)
+    check_blame(compare(Path(out.name)), "there is no folder", f"did you mean runs/{out.name}?")
+    check_blame(compare(out, "--target", "gpa=1"), "evaluated 'gpa'; did you mean 'gap'?")
+    check_blame(compare(out, "--against", "bsae"), "no variant 'bsae'; did you mean")

@@ -24,6 +24,22 @@ _ASIDE = ("cohort", "start", "concerns", "notes", "looks", "problem")
 _EVENTS = ("events.parquet", "events.parts")
 
 
+def missing(key: str, place: Path) -> DataError:
+    """Return the error that there is no such folder of runs, with the one that may be meant.
+
+    Args:
+        key: of the error.
+        place: that was given.
+    """
+    if place.is_file():
+        hint = ": it is a file; give the folder that `fedsim run` has written"
+    elif (inside := Path("runs") / place).is_dir():
+        hint = f"; did you mean {inside}?"
+    else:
+        hint = ""
+    return DataError(key, f"there is no folder {place}{hint}")
+
+
 def run_folders(folder: Path, *, empty: bool = False) -> list[Path]:
     """Return all run folders in `folder`, variants in the order of the scenario, seeds in theirs.
 

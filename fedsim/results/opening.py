@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fedsim.errors import DataError
-from fedsim.record.read import run_folders
+from fedsim.record.read import missing, run_folders
 from fedsim.record.studies import read_study
 from fedsim.results.result import Result
 
@@ -22,7 +22,7 @@ def open(folder: str | Path) -> Result:  # noqa: A001 - as it is called: fedsim.
     """
     place = Path(folder)
     if not place.is_dir():
-        raise DataError("folder", f"there is no folder {place}")
+        raise missing("folder", place)
     study = read_study(place)
     runs = run_folders(place)
     known = {} if study is None else study.variants

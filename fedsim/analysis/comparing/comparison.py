@@ -19,6 +19,7 @@ from fedsim.analysis.comparing.targets import Target
 from fedsim.analysis.comparing.trade_offs import TRADED, cost_bars, pareto_scatter
 from fedsim.analysis.figures import save
 from fedsim.analysis.progress import progress
+from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
 from fedsim.record.lock import held
 from fedsim.record.writing import write_whole
@@ -221,5 +222,7 @@ def _variant(labels: Mapping[str, str], name: str | None) -> str:
     for variant, label in labels.items():
         if name in {variant, label}:
             return variant
-    known = ", ".join(labels)
-    raise DataError("against", f"--against: there is no variant {name!r}; there are {known}")
+    there = f"there are {', '.join(labels)}"
+    raise DataError(
+        "against", f"--against: there is no variant {name!r}{nearest(name, labels)}; {there}"
+    )

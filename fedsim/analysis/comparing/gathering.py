@@ -13,7 +13,7 @@ from fedsim.analysis.comparing.unfinished import Unfinished, unfinished
 from fedsim.errors import DataError, VersionError
 from fedsim.record.manifest import MADE_FROM, read_manifest
 from fedsim.record.parts import read_table
-from fedsim.record.read import joined, run_folders
+from fedsim.record.read import joined, missing, run_folders
 from fedsim.record.soundness import check_run
 from fedsim.record.studies import Study, read_study
 from fedsim.record.variants import labels
@@ -156,7 +156,7 @@ def labels_of(summary: pd.DataFrame) -> dict[str, str]:
 
 def _found(place: Path) -> list[Path]:
     if not place.is_dir():
-        raise DataError("compare", f"there is no folder {place}")
+        raise missing("compare", place)
     return run_folders(place, empty=True)
 
 

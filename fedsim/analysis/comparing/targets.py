@@ -7,6 +7,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from fedsim.analysis.costs import COSTS, cost_to_target, final_cost
+from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
 from fedsim.record.directions import HIGHER_IS_BETTER
 
@@ -114,5 +115,7 @@ class Target(NamedTuple):
             name for name in numbers if name not in _NO_MEASURES and rounds[name].notna().any()
         ]
         if self.measure not in known:
-            seen = f"no run has evaluated {self.measure!r}; there are {', '.join(known)}"
-            raise DataError("target", f"--target: {seen}")
+            near, there = nearest(self.measure, known), f"there are {', '.join(known)}"
+            raise DataError(
+                "target", f"--target: no run has evaluated {self.measure!r}{near}; {there}"
+            )

@@ -11,7 +11,7 @@ from fedsim.errors import DataError
 from fedsim.ports import node_name
 from fedsim.record.folder import PACKED, TRACE
 from fedsim.record.parts import read_table
-from fedsim.record.read import run_folders
+from fedsim.record.read import missing, run_folders
 from fedsim.record.soundness import check_run
 
 _NEEDED = [
@@ -133,7 +133,7 @@ def read_range(text: str | None, option: str) -> tuple[int | None, int | None]:
 def _found(place: Path) -> list[Path]:
     """Return the folders of the runs, all of which have ended and are whole."""
     if not place.is_dir():
-        raise DataError("trace", f"there is no folder {place}")
+        raise missing("trace", place)
     folders = run_folders(place)
     if not folders:
         wanted = "give a folder that `fedsim run` has written, or one in it"

@@ -148,6 +148,8 @@ def test_an_address_that_does_not_answer_is_named(
     assert "Without a network: get tiny.svm from there by other means, and put it at" in text
     assert str(cache / "data" / "tiny.svm") in text
     assert "FEDSIM_DATA" in text
+    answered: Any = caught.value.__cause__
+    assert answered.response.raw.closed  # else its connection stays open for as long as the error
 
 
 def test_only_what_is_in_the_catalogue_can_be_fetched() -> None:

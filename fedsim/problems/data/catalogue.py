@@ -123,6 +123,8 @@ def fetch(name: str) -> Path:
         try:
             path = pooch.retrieve(file.address, file.known or None, fname=file.name, path=folder)
         except (OSError, ValueError) as error:
+            if (answer := getattr(error, "response", None)) is not None:
+                answer.close()  # it was not read, and holds its connection
             raise DataError("data.name", _unreachable(name, file, error)) from error
     return Path(path) if len(entry.files) == 1 else folder
 

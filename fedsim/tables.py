@@ -11,15 +11,23 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from fedsim.fitted import Fitted
 from fedsim.visible import visible
 
 _PREFIXES = (*"qryzafpnµm", "", *"kMGTPEZYRQ")
 """Of units, for each third power of ten, from -30 to 30."""
 
 
-def plain(title: str) -> Table:
-    """Return a table in the common style, without columns."""
-    return Table(title=escape(title), title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
+def plain(title: str, keys: int = 1) -> Table:
+    """Return a table in the common style, without columns.
+
+    Args:
+        title: above it.
+        keys: how many columns, from the left, say what a row is of.
+    """
+    table = Fitted(title=escape(title), box=SIMPLE, padding=(0, 1, 0, 0))
+    table.keys = keys
+    return table
 
 
 def listing(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -44,10 +44,10 @@ def outcome_table(
     last, names = outcomes(rounds), measures_in(rounds)
     means = last.astype({"variant": object}).groupby("variant")[names].mean()
     table = plain(title)
-    table.add_column("variant", overflow="fold")
+    table.add_column("variant")
     for name in names:
-        table.add_column(name, justify="right", overflow="fold")
-    table.add_column("ended by", overflow="fold")
+        table.add_column(name, justify="right")
+    table.add_column("ended by")
     for variant, label in labels.items():
         figures = [means[name].get(variant, np.nan) for name in names]
         cells = [_figure(float(value)) for value in figures]

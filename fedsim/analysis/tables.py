@@ -27,11 +27,11 @@ def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Ta
     """Return a table of `mean_cost`, a row a variant."""
     several = bool((costs["runs"] > 1).any())
     table = plain(title)
-    table.add_column("variant", no_wrap=True)
+    table.add_column("variant")
     if several:
-        table.add_column("reached", justify="right", overflow="fold")
+        table.add_column("reached", justify="right")
     for column in _COLUMNS:
-        table.add_column(HEADS.get(column, column), justify="right", overflow="fold")
+        table.add_column(HEADS.get(column, column), justify="right")
     for row in costs.to_dict("records"):
         name = str(row["variant"])
         cells = [escape(labels.get(name, name))]

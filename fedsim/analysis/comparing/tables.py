@@ -30,11 +30,10 @@ def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) ->
         "tie": "tie: not told apart from one that is Pareto-optimal in bits, time and energy",
     }
     drawn.caption = "; ".join(text for mark, text in marks.items() if table[mark].any()) or None
-    drawn.caption_justify = "left"
-    drawn.add_column("variant", overflow="fold")
-    drawn.add_column("reached", justify="right", no_wrap=True)
+    drawn.add_column("variant")
+    drawn.add_column("reached", justify="right")
     for cost in _SHOWN:
-        drawn.add_column(HEADS.get(cost, cost), justify="right", overflow="fold")
+        drawn.add_column(HEADS.get(cost, cost), justify="right")
     drawn.add_column("")
     for row in table.set_index("variant").loc[list(labels)].reset_index().to_dict("records"):
         cells = [escape(labels[row["variant"]]), f"{row['reached']} of {row['runs']}"]
@@ -54,12 +53,11 @@ def paired_table(pairs: pd.DataFrame, labels: Mapping[str, str], title: str) -> 
         labels: variant -> what the table calls it; the others are left out.
         title: above the table.
     """
-    drawn = plain(title)
+    drawn = plain(title, keys=3)
     drawn.caption = "p of paired t tests, not corrected for their number"
-    drawn.caption_justify = "left"
-    drawn.add_column("variant", overflow="fold")
+    drawn.add_column("variant")
     for head in ("pairs", "cost", "difference", "low", "high", "ratio", "p"):
-        drawn.add_column(head, justify="left" if head == "cost" else "right", no_wrap=True)
+        drawn.add_column(head, justify="left" if head == "cost" else "right")
     shown = pairs[pairs["cost"].isin(_PAIRED) & pairs["variant"].isin(list(labels))]
     previous = None
     for row in shown[(shown["pairs"] > 0) | (shown["cost"] == _PAIRED[0])].to_dict("records"):

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import fedsim
 from fedsim.cli import app
+from fedsim.running import checking
 
 STUDY = """\
 name: small study
@@ -61,3 +63,16 @@ def test_of_many_variants_one_is_shown_in_full(file: Path) -> None:
     assert lines[0].startswith("small study: 8 variants x 5 seeds = 40 runs")
     assert sum(line.startswith("step_size = ") for line in lines) == 1
     assert sum("algorithm.step_size: 0.00" in line for line in lines) == 7
+
+
+def test_the_command_prints_what_is_found_in_python(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = fedsim.check(file)
+    monkeypatch.setattr(checking, "checked", lambda plan: found)
+    lines = check(file)
+    assert lines[0] == found.title
+    told = repr(found).splitlines()
+    assert [line.rstrip() for line in lines if line.startswith((" base  ", " gd  "))][-2:] == [
+        line for line in told if line.startswith((" base  ", " gd  "))
+    ]

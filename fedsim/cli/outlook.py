@@ -5,18 +5,19 @@ from math import floor, inf
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from rich.console import Group
 from rich.text import Text
 
 from fedsim.building import Job
 from fedsim.building.patience import GIVE_UP, MANY, slowest
-from fedsim.running.probe import Opening, RoundCost
+from fedsim.running.probe import Opening
+from fedsim.running.shares import COSTS, group_costs, members_of
 from fedsim.tables import listing, quantity
 from fedsim.wire import HEADER_BITS, Dense
 
 _HEADS = ("clients", "device", "radio", "samples")
 _COSTS = ("  bits down", "  bits up", "  download", "  compute", "  upload", "  energy")
+_UNITS = ("bit", "bit", "s", "s", "s", "J")  # of the same, in the order of `COSTS`
 
 
 def job_table(job: Job, opening: Opening) -> Group:
@@ -29,9 +30,10 @@ def job_table(job: Job, opening: Opening) -> Group:
     groups = range(len(job.groups))
     kinds = [_kind_of_client(job, number) for number in groups]
     rows = list(zip(_HEADS, *kinds, strict=True))
-    for number, cost in enumerate(opening.rounds, 1):
+    costs = group_costs(job, opening)
+    for number in range(1, len(opening.rounds) + 1):
         rows.append((f"{_turn(job)} {number}", *["" for _ in groups]))
-        rows += zip(_COSTS, *[_share_of(job, each, cost) for each in groups], strict=True)
+        rows += zip(_COSTS, *_by_group(costs[costs["round"] == number]), strict=True)
     if not np.isnan(opening.shares).all():
         rows.append(("  battery", *[_drained(job, each, opening) for each in groups]))
     table = listing(
@@ -136,7 +138,7 @@ def _turn(job: Job) -> str:
 
 def _kind_of_client(job: Job, number: int) -> tuple[str, ...]:
     """Return what the clients of one group are."""
-    mine = _members(job, number)
+    mine = members_of(job, number)
     rows = [job.problem.losses[client].rows for client in mine]
     return (
         str(len(mine)),
@@ -146,24 +148,13 @@ def _kind_of_client(job: Job, number: int) -> tuple[str, ...]:
     )
 
 
-def _share_of(job: Job, number: int, cost: RoundCost) -> tuple[str, ...]:
-    """Return the means over the clients of one group of what a round costs them."""
-    mean: pd.Series[float] = cost.clients.iloc[_members(job, number)].mean()
-    return (
-        quantity(mean["bits_down"], "bit"),
-        quantity(mean["bits_up"], "bit"),
-        quantity(mean["receive_s"], "s"),
-        quantity(mean["compute_s"], "s"),
-        quantity(mean["send_s"], "s"),
-        quantity(mean["joules"], "J"),
-    )
-
-
-def _members(job: Job, number: int) -> NDArray[np.intp]:
-    return np.flatnonzero(np.array(job.members) == number)
+def _by_group(costs: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    """Yield what a round costs a client of each group, in the order of `COSTS`."""
+    for row in costs.to_dict("records"):
+        yield tuple(quantity(row[name], unit) for name, unit in zip(COSTS, _UNITS, strict=True))
 
 
 def _drained(job: Job, number: int, opening: Opening) -> str:
     """Return the share of a battery that the last of the first rounds takes."""
-    shares = opening.shares[_members(job, number)]
+    shares = opening.shares[members_of(job, number)]
     return "mains" if np.isnan(shares).all() else f"{100 * float(shares.mean()):.2g} %"

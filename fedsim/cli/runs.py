@@ -73,41 +73,34 @@ def run_command(
 @app.command()
 def check(file: File, overrides: Overrides = None, plugins: Plugins = None) -> None:
     """Validate a scenario and show what would run."""
-    from time import perf_counter
-
-    from fedsim.building import Builder
-    from fedsim.cli import extent
+    from fedsim.cli import variants
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.outlook import job_table
     from fedsim.cli.splitting import split_table
-    from fedsim.running.foreseen import foreseen
-    from fedsim.running.probe import opening
+    from fedsim.running.checking import checked
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
 
     with _errors():
         plan = load(file, overrides=overrides or (), blocks=blocks_in(plugins or ()))
         offer_downloads(plan)
-        problem = None
-        started = perf_counter()
-        jobs = Builder(plan).check()
-        building = perf_counter() - started
-        openings = {job.variant.name: opening(job) for job in jobs}
-        _out.print(escape(extent.extent(plan, openings, building)))
-        if len(jobs) > 1:
-            _out.print(extent.differences(plan))
-        for job in jobs:
+        found = checked(plan)
+        several, problem = len(found.jobs) > 1, None
+        _out.print(escape(found.title))
+        if several:
+            _out.print(variants.differences(plan))
+        for number, job in enumerate(found.jobs):
             if job.problem is not problem:
                 _out.print(split_table(job))
             problem = job.problem
-            if job is jobs[0] or len(jobs) <= extent.IN_FULL:
-                _out.print(job_table(job, openings[job.variant.name]))
-            for concern in job.concerns:
-                _note(f"{job.variant.name}: algorithm.{concern.key}: {concern.text}")
-        if len(jobs) > 1:
-            _out.print(extent.costs(jobs, openings))
-        _out.print(extent.LEFT_OUT)
-        for note in foreseen(jobs, openings):
+            if not number or len(found.jobs) <= variants.IN_FULL:
+                _out.print(job_table(job, found.openings[job.variant.name]))
+        if several:
+            _out.print(found.table())
+        _out.print(variants.LEFT_OUT)
+        for concern in found.concerns:
+            _note(str(concern))
+        for note in found.notes:
             _remark(note)
     _out.print(f"{escape(str(file))} is right", style="green")
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 from pathlib import Path
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -24,12 +23,16 @@ from fedsim.ports import Array
 from fedsim.record.book import Book
 from fedsim.record.log import Rows
 from fedsim.record.rounds import Traffic
+from fedsim.running.pace import Pace
 from fedsim.sim.setup import Setup
 from fedsim.sim.world import World
 from fedsim.streams import drawing
 
 ROUNDS = 2
 """How many rounds are looked at: in the first one radios are idle still, in the second not."""
+
+MOST = 500
+"""How many there are at the most where they are timed."""
 
 _ROWS, _ROWS_EACH = 100_000, 10_000
 """Rows of the log after which rounds that do not end are left: so many, and so many a client."""
@@ -47,13 +50,11 @@ class RoundCost:
         seconds: how long it takes.
         traffic: what it costs all clients together, as the round table has it.
         clients: one row a client: the columns of the client table that are costs.
-        real: seconds that this machine took for it.
     """
 
     seconds: float
     traffic: Traffic
     clients: pd.DataFrame
-    real: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class Opening:
             the start, if nothing charged it; infinite on mains and where a round draws nothing.
         shares: what share of each battery such a round takes, shape (M,); NaN on mains.
         drew: whether a random stream was drawn from.
+        pace: seconds that this machine takes for a round, see `fedsim.running.pace`.
     """
 
     rounds: tuple[RoundCost, ...]
@@ -74,35 +76,39 @@ class Opening:
     lasts: Array
     shares: Array
     drew: bool
-
-    @property
-    def real(self) -> float:
-        """Seconds that this machine takes for a round."""
-        return self.rounds[-1].real if self.rounds else 0.0
+    pace: float = 0.0
 
 
-def opening(job: Job, count: int = ROUNDS) -> Opening:
-    """Return how a job's run begins."""
+def opening(job: Job, timed: float = 0.0) -> Opening:
+    """Return how a job's run begins.
+
+    Args:
+        job: the run.
+        timed: seconds of real time for which it goes on after its first rounds, to be timed.
+    """
     with drawing() as drawn:
         setup = replace(job).setup  # another one than the run's, which has streams of its own
-        few = setup.stop.model_copy(update={"rounds": min(count, setup.stop.rounds)})
-        setup = replace(setup, stop=few)
-        rounds, ended = _first(setup)
+        most = min(MOST if timed else ROUNDS, setup.stop.rounds)
+        setup = replace(setup, stop=setup.stop.model_copy(update={"rounds": most}))
+        pace = Pace(timed)
+        rounds, ended = _first(setup, pace)
     lasts, shares = _batteries(setup, rounds)
-    return Opening(tuple(rounds), ended if len(rounds) < count else "", lasts, shares, drawn())
+    ended = ended if len(rounds) < ROUNDS else ""
+    return Opening(tuple(rounds), ended, lasts, shares, drawn(), pace.seconds)
 
 
-def _first(setup: Setup) -> tuple[list[RoundCost], str]:
-    """Return the first rounds of a world, as many as it stops after, and why it ends."""
+def _first(setup: Setup, pace: Pace) -> tuple[list[RoundCost], str]:
+    """Return the first rounds of a world, and why it ends."""
     with tempfile.TemporaryDirectory() as name:
         book = _book(Path(name), len(setup.fleet))
         marks: list[_Mark] = []
 
         def mark(*_: float) -> None:
-            reached = perf_counter()
-            spent = book.clients({}, world.meters()).set_index("client")
-            now, traffic = world.calendar.now, replace(world.traffic)
-            marks.append(_Mark(now, traffic, spent, reached, perf_counter()))
+            with pace.round():
+                if len(marks) > ROUNDS:
+                    return
+                spent = book.clients({}, world.meters()).set_index("client")
+                marks.append(_Mark(world.calendar.now, replace(world.traffic), spent))
 
         world = World(setup, book, mark)
         mark()
@@ -133,14 +139,11 @@ class _Mark(NamedTuple):
 
     Attributes:
         now, traffic, clients: simulated time and costs so far.
-        reached, left: when the real clock came to the mark, and went on.
     """
 
     now: float
     traffic: Traffic
     clients: pd.DataFrame
-    reached: float
-    left: float
 
 
 def _between(before: _Mark, after: _Mark) -> RoundCost:
@@ -149,7 +152,7 @@ def _between(before: _Mark, after: _Mark) -> RoundCost:
     spent = {name: total - was[name] for name, total in after.traffic.as_dict().items()}
     clients = after.clients - before.clients
     traffic = Traffic(**spent)  # type: ignore[arg-type]  # counts are whole
-    return RoundCost(after.now - before.now, traffic, clients, after.reached - before.left)
+    return RoundCost(after.now - before.now, traffic, clients)
 
 
 def _batteries(setup: Setup, rounds: list[RoundCost]) -> tuple[Array, Array]:

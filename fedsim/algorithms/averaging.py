@@ -73,6 +73,8 @@ def local_step_concern(eta: float, curvature: float, called: str) -> Iterator[Co
 class LocalUpdates(LocalSteps):
     """A method whose clients send what their local steps amount to."""
 
+    asks: ClassVar[Literal["loss", "steps", "program"]] = "steps"
+
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Update)
 
     epochs: PositiveInt | None = Field(
@@ -164,6 +166,7 @@ class FedNova(LocalUpdates):
     """FedNova: the mean of mean steps, so that who takes more steps does not count for more."""
 
     kind: Literal["fednova"] = "fednova"
+    asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, NormalisedUpdate)
     source: ClassVar[str] = (
         "Wang et al.: Tackling the Objective Inconsistency Problem in Heterogeneous Federated"

@@ -151,6 +151,10 @@ class Algorithm(Spec, Generic[Memory]):
     unbiased_down: ClassVar[bool] = False
     """The same of what arrives at the clients, and of what compresses the downlink."""
 
+    asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
+    """What is asked of clients: anything of their loss; gradient steps alone, in whose place a
+    program of a client's own may train as it likes; or what only such a program can answer."""
+
     asynchronous: ClassVar[bool] = False
     """Whether the method needs an asynchronous server: one that reacts to arrivals."""
 

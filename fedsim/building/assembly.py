@@ -7,6 +7,7 @@ from itertools import groupby
 
 from fedsim.building.deployment import Deployment
 from fedsim.ports import ClientId, Oracle
+from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
 from fedsim.scenario import Scenario
 from fedsim.sim.on_demand import Runs
@@ -48,8 +49,14 @@ def assemble(
         participation=policy,
         stop=scenario.stop,
         observe=scenario.observe,
-        higher=frozenset[str]().union(*(each.higher for each in scenario.measures)),
+        higher=_higher(scenario),
     )
+
+
+def _higher(scenario: Scenario) -> frozenset[str]:
+    """Return the columns of which more is better."""
+    own = frozenset(name for name, more in reports(scenario.problem.loss).items() if more)
+    return own.union(*(each.higher for each in scenario.measures))
 
 
 def _roster(deployment: Deployment, oracles: Sequence[Oracle], seed: int) -> Roster:

@@ -7,7 +7,6 @@ share it: data is read, split and solved once.
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -25,21 +24,20 @@ from fedsim.building.observers import observers
 from fedsim.building.packing import promise
 from fedsim.building.patience import slowest
 from fedsim.building.policies import policy_of
+from fedsim.building.problems import problem_of
 from fedsim.building.sizes import check_counts
 from fedsim.computing.one_thread import one_thread
 from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
-from fedsim.problems import Problem, Reference, load_both
+from fedsim.problems import Problem, Reference
 from fedsim.problems.curvature import convex
 from fedsim.problems.data import Catalogue
-from fedsim.problems.dealt import deal, stacked_features
+from fedsim.problems.dealt import stacked_features
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
-from fedsim.problems.samples import Precision
 from fedsim.problems.steepest import largest_smoothness
 from fedsim.protocol.carriage import Carry
 from fedsim.scenario import (
     Group,
     Plan,
-    ProblemSpec,
     Scenario,
     Variant,
 )
@@ -157,7 +155,9 @@ class Builder:
         key = f"{spec.model_dump_json()} {clients} {seed} {scenario.precision}"
         if key != self._key:
             with drawing() as drawn:
-                self._problem = _problem(spec, clients, seed, self.plan.folder, scenario.precision)
+                self._problem = problem_of(
+                    spec, clients, seed, self.plan.folder, scenario.precision
+                )
                 self._drawn = drawn()
             self._key, self._choice = key, None
         return self._problem
@@ -204,22 +204,6 @@ def missing_data(plan: Plan) -> list[str]:
             if isinstance(data, Catalogue) and data.name not in missing and data.fetchable:
                 missing.append(data.name)
     return missing
-
-
-def _problem(
-    spec: ProblemSpec,
-    clients: int | None,
-    seed: int,
-    folder: Path,
-    precision: Precision,
-) -> Problem:
-    streams = stream(seed, "data"), stream(seed, "test")
-    with doing("reading data"):
-        samples, test = load_both(spec.data, spec.test, folder, *streams)
-    with doing("dealing out samples to clients"):
-        rows = spec.split.assign(samples, clients, stream(seed, "split"))
-        samples = samples.rounded(precision)
-        return Problem.of(spec.loss, deal(samples, rows), spec.penalty, test)
 
 
 class _Solved(NamedTuple):

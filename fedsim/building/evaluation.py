@@ -8,11 +8,10 @@ from typing import Any, Literal, NamedTuple
 from fedsim.computing import Evaluator, OneByOne
 from fedsim.computing.threads import usable_threads
 from fedsim.errors import DataError
-from fedsim.ports import Array
-from fedsim.problems import LossOracle, Objective, Problem
+from fedsim.ports import Array, Oracle
+from fedsim.problems import Objective, Problem, ProgramProblem
 from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.local import LocalLoss
-from fedsim.problems.oracle import oracles
 from fedsim.problems.samples import Precision
 
 EvaluatorKind = Literal["one-by-one", "compiled"]
@@ -38,14 +37,13 @@ class Evaluation(NamedTuple):
         return {**self.evaluator.choice, "precision": self.precision}
 
     @property
-    def oracles(self) -> Sequence[LossOracle]:
+    def oracles(self) -> Sequence[Oracle]:
         """The clients' losses as priced work, whose minibatches the evaluator draws."""
-        return oracles(self.problem.losses, self.evaluator.draw)
+        return self.problem.asked(self.evaluator.draw)
 
     def value(self, w: Array, objective: Objective) -> float:
-        """Return the objective at `w`, shape (d,), penalty included."""
-        values = self.evaluator.values(w)
-        return self.problem.total(values, objective) + self.problem.regulariser.value(w)
+        """Return the objective at `w`, shape (d,), penalty included; NaN where nobody knows it."""
+        return self.problem.looked_at(w, objective, self.evaluator.values)
 
 
 def evaluation(
@@ -63,6 +61,11 @@ def evaluation(
     Raises:
         DataError: that evaluator cannot be had, or not for this loss.
     """
+    if isinstance(problem, ProgramProblem):
+        if evaluator != "one-by-one":
+            text = "clients that train by programs of their own do so one-by-one"
+            raise DataError("evaluator", f"seen {evaluator}, but {text}")
+        return Evaluation(OneByOne(), problem, precision)
     losses = ClientLosses.of(problem.losses).rounded(precision)
     chosen = OneByOne(losses) if evaluator == "one-by-one" else _compiled(list(losses))
     return Evaluation(chosen, replace(problem, losses=chosen.losses), precision)

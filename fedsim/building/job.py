@@ -13,7 +13,7 @@ from fedsim.building.assembly import assemble
 from fedsim.building.deployment import Deployment
 from fedsim.building.evaluation import Evaluation
 from fedsim.building.packing import packer
-from fedsim.errors import DataError
+from fedsim.errors import DataError, RunError
 from fedsim.ports import SERVER
 from fedsim.problems import Observer, Problem, Reference
 from fedsim.protocol.carriage import VALUES, Carriage
@@ -107,7 +107,10 @@ class Job:
     @cached_property
     def _start(self) -> float | None:
         """The objective at the model that the run begins with, if it is a number."""
-        value = self.evaluation.value(self.setup.initial, self.algorithm.objective)
+        try:
+            value = self.evaluation.value(self.setup.initial, self.algorithm.objective)
+        except RunError:  # of a client's own program, which the run will say
+            return None
         return value if isfinite(value) else None
 
     @property
@@ -158,6 +161,7 @@ class Job:
             weights=problem.weights,
             samples=problem.rows.astype(float),
             evaluate=partial(self.evaluation.value, objective=method.objective),
+            valued=problem.valued,
             optimum=self.reference.value if self.reference else nan,
             measures=self.observers,
             packer_up=partial(

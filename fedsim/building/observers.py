@@ -13,7 +13,7 @@ def observers(scenario: Scenario, problem: Problem, findings: Findings) -> tuple
         problem: whose models are looked at.
         findings: takes the measures that the problem cannot serve.
     """
-    bound: list[Observer] = []
+    bound: list[Observer] = [*problem.observers]
     for number, measure in enumerate(scenario.measures):
         with findings.at(f"measures.{number}"):
             bound.append(measure.bind(problem, scenario.algorithm.objective))

@@ -49,6 +49,7 @@ from fedsim.problems.penalties.group import GroupL2
 from fedsim.problems.penalties.nuclear import Nuclear
 from fedsim.problems.penalties.separable import L1, L2, ElasticNet
 from fedsim.problems.problem import Objective, Problem
+from fedsim.problems.programs import ProgramLoss, ProgramProblem
 from fedsim.problems.references import (
     Reference,
     constrained_optimum,
@@ -118,6 +119,8 @@ __all__ = [
     "Penalty",
     "PlantedSmoothness",
     "Problem",
+    "ProgramLoss",
+    "ProgramProblem",
     "Rank",
     "Reference",
     "Regulariser",

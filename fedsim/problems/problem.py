@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, Self
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from fedsim.errors import DataError
 from fedsim.limits import MODELS, afford
-from fedsim.ports import Array
+from fedsim.ports import Array, Oracle
 from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.dealt import Dealt, blocks, labels, sizes
 from fedsim.problems.local import LocalLoss
 from fedsim.problems.losses import Loss
+from fedsim.problems.minibatches import Draw
 from fedsim.problems.oracle import LossOracle, oracles
 from fedsim.problems.penalties import NoPenalty, Penalty, Regulariser
 from fedsim.problems.samples import Samples
@@ -106,6 +107,36 @@ class Problem:
     def oracles(self) -> Sequence[LossOracle]:
         """The clients' losses as priced work, in the order of the fleet."""
         return oracles(self.losses)
+
+    def asked(self, draw: Draw) -> Sequence[Oracle]:
+        """Return the clients' losses as priced work, for a world that begins.
+
+        Args:
+            draw: draws their minibatches.
+        """
+        return oracles(self.losses, draw)
+
+    def looked_at(
+        self, w: Array, objective: Objective, values: Callable[[Array], Sequence[float]]
+    ) -> float:
+        """Return the objective at `w`, shape (d,), penalty included; NaN where nobody knows it.
+
+        Args:
+            w: the model.
+            objective: what is minimised.
+            values: returns the f_m of all clients at a model.
+        """
+        return self.total(values(w), objective) + self.regulariser.value(w)
+
+    @property
+    def valued(self) -> bool:
+        """Whether anybody knows the objective."""
+        return True
+
+    @property
+    def observers(self) -> Sequence[Callable[[Array], Mapping[str, float]]]:
+        """What is known of a model beside the objective, without a measure that asks for it."""
+        return ()
 
     def remembering(self) -> Self:
         """Return the same problem for one who asks for value and derivatives at one model."""

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.blocks.wording import joined
 from fedsim.ports import Meaning
-from fedsim.problems import LOSSES
+from fedsim.problems import LOSSES, ProgramLoss
+from fedsim.problems.programs import reports
 from fedsim.scenario.closings import Conflict, closings
 from fedsim.scenario.feedback import compression
 from fedsim.scenario.observing import repeated, targets
@@ -24,7 +25,7 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from _method(scenario)
     yield from peering(scenario)
     yield from repeated(scenario.measures)
-    yield from targets(scenario.stop, scenario.measures)
+    yield from targets(scenario.stop, scenario.measures, reports(scenario.problem.loss))
 
 
 def _split(scenario: ScenarioKeys) -> Iterator[Conflict]:
@@ -93,7 +94,26 @@ def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
             f" g(w) <= 0: take {losses}, or, without a constraint, fedcom"
         )
         yield "problem.loss.kind", text, problem.loss.kind
+    yield from _programs(scenario)
     yield from _arrivals(scenario)
+
+
+def _programs(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """A program of a client's own trains, and a method may ask for more than that, or for it."""
+    method, loss = scenario.algorithm, scenario.problem.loss
+    if isinstance(loss, ProgramLoss) and method.asks == "loss":
+        able = joined(ALGORITHMS.where(lambda each: each.asks != "loss"), "or")
+        text = (
+            f"seen {method.kind}, which asks clients for gradients of their loss; those of"
+            f" {loss.kind} train by programs of their own: take flower, {able}"
+        )
+        yield "algorithm.kind", text, method.kind
+    if not isinstance(loss, ProgramLoss) and method.asks == "program":
+        text = (
+            f"seen {loss.kind}, but {method.kind} is for clients with programs of their own,"
+            " such as those of a Flower app; take fedavg"
+        )
+        yield "problem.loss.kind", text, loss.kind
 
 
 def _arrivals(scenario: ScenarioKeys) -> Iterator[Conflict]:

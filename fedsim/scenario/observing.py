@@ -1,6 +1,6 @@
 """What the observer looks at: measures, and rows to test on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -50,9 +50,17 @@ AnyTest = Annotated[HeldOut | Source, OneTest(SOURCES)]
 """A field that takes test data."""
 
 
-def targets(stop: Stop, measures: Sequence[Measure]) -> Iterator[tuple[str, str, object]]:
-    """Yield where a run is to stop at what nobody measures, as key, message and value."""
-    measured = {name for measure in measures for name in measure.columns}
+def targets(
+    stop: Stop, measures: Sequence[Measure], reported: Iterable[str] = ()
+) -> Iterator[tuple[str, str, object]]:
+    """Yield where a run is to stop at what nobody measures, as key, message and value.
+
+    Args:
+        stop: the rules.
+        measures: of the scenario.
+        reported: the figures that the clients' own programs say of a model.
+    """
+    measured = {name for measure in measures for name in measure.columns} | set(reported)
     known = columns()
     for name, value in stop.figures.items():
         if name in known and name not in measured:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.blocks.choice import OneOf, failure
@@ -18,6 +19,7 @@ from fedsim.problems import (
     STARTS,
     Loss,
     Penalty,
+    ProgramLoss,
     Source,
     Split,
     Start,
@@ -39,7 +41,9 @@ class ProblemSpec(Spec):
     penalty: Annotated[Penalty, OneOf(PENALTIES)] = as_written(
         {"kind": "none"}, "a term h beside the losses, once; for methods that are proximal"
     )
-    data: Annotated[Source, OneOf(SOURCES)] = Field(description="where the samples are from")
+    data: Annotated[Source, OneOf(SOURCES)] | None = as_written(
+        None, "where the samples are from; nothing where clients have programs of their own"
+    )
     split: Annotated[Split, OneOf(SPLITS)] = as_written(
         {"kind": "contiguous"}, "which client gets which samples"
     )
@@ -54,6 +58,31 @@ class ProblemSpec(Spec):
     test: AnyTest | None = Field(
         default=None, description="rows to test on: a share of the data, or a source of their own"
     )
+
+    @field_validator("data")
+    @classmethod
+    def _held_by_somebody(cls, data: Source | None, info: ValidationInfo) -> Source | None:
+        """Check that there is data, unless the clients' programs have it."""
+        loss = info.data.get("loss")
+        if data is None and isinstance(loss, Loss) and not isinstance(loss, ProgramLoss):
+            text = "missing, and has no default (where the samples are from)"
+            raise PydanticCustomError("stated", "{text}", {"text": text})
+        return data
+
+    @model_validator(mode="after")
+    def _left_to_programs(self) -> Self:
+        """Check that nothing is said of data that the clients' programs have."""
+        if isinstance(self.loss, ProgramLoss):
+            wrong = [
+                (key, f"the clients of {self.loss.kind} have data of their own; leave it out", seen)
+                for key in ("data", "split", "penalty", "test")
+                if key in self.model_fields_set
+                and (seen := getattr(self, key)) != type(self).model_fields[key].default
+                and getattr(seen, "kind", "") not in ("none", "contiguous")
+            ]
+            if wrong:
+                raise failure(*wrong)
+        return self
 
     @model_validator(mode="after")
     def _prepared_alike(self) -> Self:

@@ -112,7 +112,7 @@ class Observer:
         """
         with doing(f"looking at the model of round {number}"):
             objective = self._setup.evaluate(model)
-        if not isfinite(objective):
+        if self._setup.valued and not isfinite(objective):
             raise Diverged(self._divergence(number, objective))
         figures: dict[str, float] = {}
         for observe in self._setup.measures:

@@ -95,6 +95,7 @@ class Numerics:
         initial: the initial model, shape (d,).
         smoothness: returns L_m of the clients, shape (M,).
         evaluate: returns the objective at a model; costs no simulated time.
+        valued: whether anybody knows the objective; NaN is a number like others where nobody does.
         optimum: the least objective; NaN where none is known.
         measures: what else to evaluate at every model; each returns figures by name.
         packer_up, packer_down: make what packs one field of a client's messages, and of the
@@ -112,6 +113,7 @@ class Numerics:
     optimum: float
     packer_up: Callable[[ClientId, str, int], Packer]
     packer_down: Callable[[str, int], Packer]
+    valued: bool = True
     measures: Sequence[Callable[[Array], Mapping[str, float]]] = ()
     samples: Array | None = None
     weights: Array | None = None

@@ -17,6 +17,7 @@ from fedsim.wire import (
     Dense,
     Encodable,
     LowRank,
+    Octets,
     Powers,
     Quantized,
     Scalar,
@@ -87,6 +88,7 @@ def genuine(rng: np.random.Generator) -> list[bytes]:
             Sign(0.5, (vector < 0).astype(np.uint8)),
             Powers(rng.integers(512, size=dimension)),
             SparsePowers.of(np.where(sparse, rng.integers(512, size=dimension), 0)),
+            Octets(rng.bytes(dimension)),
             Update(Sparse.of(sparse, form), dimension % 16),
         ]
         if dimension:

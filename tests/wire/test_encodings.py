@@ -8,6 +8,7 @@ from fedsim.wire import (
     Empty,
     Encodable,
     LowRank,
+    Octets,
     Powers,
     Quantized,
     Scalar,
@@ -99,6 +100,8 @@ CASES: dict[str, tuple[Encodable | Update, str]] = {
         LowRank.of(np.array([[1.0], [2.0]]), np.array([[1.0], [-1.0]]), 3, F16),
         "83 03 02 01 003c 0040 003c 00bc",
     ),
+    "octets": (Octets(b"abc"), "b0 03 616263"),
+    "octets, none": (Octets(b""), "b0 00"),
 }
 
 

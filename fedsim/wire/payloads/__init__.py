@@ -14,6 +14,7 @@ format in the low half. `bits` is computed without encoding and equals
 | Sign | d, scale, one bit a coordinate, set where it is negative |
 | Powers | d, nine bits a coordinate: its sign and its exponent |
 | SparsePowers | d and k, index code (1 byte), the indices, nine bits for each of k |
+| Octets | how many, and the bytes |
 | LowRank | d, rows m and rank r, the factors (m, r) and (n, r) in C order |
 | Update | a payload, which is added to what the receiver holds |
 | Empty | nothing at all, not even the first byte: the header alone |
@@ -25,6 +26,7 @@ first byte is no format, but the number of the vector that it changes.
 
 from fedsim.wire.payloads.base import Encodable
 from fedsim.wire.payloads.dense import Dense, Empty, LowRank, Scalar
+from fedsim.wire.payloads.octets import Octets
 from fedsim.wire.payloads.powers import Powers, SparsePowers
 from fedsim.wire.payloads.quantized import LARGEST_STEPS, Quantized, Sign
 from fedsim.wire.payloads.sparse import SeededSparse, Sparse, draw_indices
@@ -40,6 +42,7 @@ PAYLOADS: tuple[type[Encodable], ...] = (
     Powers,
     LowRank,
     SparsePowers,
+    Octets,
 )
 """Every payload that stands for itself and has an encoding; `Empty` has none."""
 
@@ -51,6 +54,7 @@ __all__ = [
     "Empty",
     "Encodable",
     "LowRank",
+    "Octets",
     "Powers",
     "Quantized",
     "Scalar",

@@ -9,6 +9,7 @@ from fedsim.wire import (
     Empty,
     Encodable,
     LowRank,
+    Octets,
     Powers,
     Quantized,
     Scalar,
@@ -114,6 +115,7 @@ payloads: st.SearchStrategy[Encodable] = st.one_of(
     powers(),
     sparse_powers(),
     low_rank(),
+    st.builds(Octets, st.binary(max_size=300)),
 )
 
 

@@ -39,6 +39,7 @@ def test_table_one_is_reproduced_to_the_digit(task: str) -> None:
 def logistic_gradients(folder: Path) -> reference.Gradients:
     """Return the nine workers' gradients, from the file and from scratch."""
     source = fedsim.load(PAPERS / "chb-ijcnn1-logistic.yaml").variants[0].scenario.problem.data
+    assert source is not None
     samples = source.load(folder, np.random.default_rng())
     rows = len(samples.y) // 9
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.building.builder import _problem
+from fedsim.building.problems import problem_of
 from fedsim.problems import Problem
 from fedsim.problems.samples import Precision
 from fedsim.record.read import run_folders
@@ -118,9 +118,9 @@ def test_the_data_of_a_seed_are_built_once_for_all_variants(
         spec: ProblemSpec, clients: int | None, seed: int, folder: Path, precision: Precision
     ) -> Problem:
         built.append(seed)
-        return _problem(spec, clients, seed, folder, precision)
+        return problem_of(spec, clients, seed, folder, precision)
 
-    monkeypatch.setattr("fedsim.building.builder._problem", counted)
+    monkeypatch.setattr("fedsim.building.builder.problem_of", counted)
     variants = {name: {"name": name} for name in ("one", "two")}
     result = fedsim.run(small(stop={"rounds": 1}, variants=variants, seeds=3))
     assert built == [1, 2, 3]

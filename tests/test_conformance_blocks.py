@@ -51,7 +51,9 @@ from fedsim.problems import (
     Split,
     Squared,
     Tong,
+    TorchLoss,
 )
+from fedsim.problems.architectures import DenseLayers, LogisticModel
 from fedsim.problems.losses import Rows, State
 from fedsim.wire import COMPRESSORS, Compressor, Contract, RandK, Sparse, TopK, ValueFormat
 from tests.methods import scenario
@@ -87,7 +89,14 @@ DRAWING = [
     SparseLinear(clients=3, features=30, ones=5),
     LowRank(clients=3, shape=(4, 5), rank=2),
 ]
-BLOCKS: list[Spec] = [*ALL.values(), *CONVEX, *NETWORKS, *RADIOS, *MACHINES, *DEALING, *DRAWING]
+MODULES = [
+    TorchLoss(model=DenseLayers(hidden=(3,)), numbers="float64", l2=0.1),
+    TorchLoss(model=LogisticModel(), numbers="float64", scale="sum"),
+]
+BLOCKS: list[Spec] = [
+    *(*ALL.values(), *CONVEX, *NETWORKS, *MODULES),
+    *(*RADIOS, *MACHINES, *DEALING, *DRAWING),
+]
 
 
 def named(block: Any) -> str:

@@ -6,12 +6,13 @@ from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
 from fedsim.computing import Evaluator, OneByOne
+from fedsim.computing.threaded import Threaded
 from fedsim.computing.threads import usable_threads
 from fedsim.errors import DataError
 from fedsim.ports import Array, Oracle
 from fedsim.problems import Objective, Problem, ProgramProblem
 from fedsim.problems.client_losses import ClientLosses
-from fedsim.problems.local import LocalLoss
+from fedsim.problems.losses import Loss
 from fedsim.problems.samples import Precision
 
 EvaluatorKind = Literal["one-by-one", "compiled"]
@@ -67,11 +68,18 @@ def evaluation(
             raise DataError("evaluator", f"seen {evaluator}, but {text}")
         return Evaluation(OneByOne(), problem, precision)
     losses = ClientLosses.of(problem.losses).rounded(precision)
-    chosen = OneByOne(losses) if evaluator == "one-by-one" else _compiled(list(losses))
+    chosen = _reference(problem.loss, losses) if evaluator == "one-by-one" else _compiled(losses)
     return Evaluation(chosen, replace(problem, losses=chosen.losses), precision)
 
 
-def _compiled(losses: Sequence[LocalLoss]) -> Evaluator:
+def _reference(loss: Loss, losses: ClientLosses) -> Evaluator:
+    """Return what evaluates one piece of work by itself, on threads where that is of use."""
+    threads = usable_threads()
+    return Threaded(losses, threads) if loss.threads and threads > 1 else OneByOne(losses)
+
+
+def _compiled(made: ClientLosses) -> Evaluator:
+    losses = list(made)
     if find_spec("numba") is None:
         text = "compiled takes Numba, which is not installed here: pip install 'fedsim[compiled]'"
         raise DataError("evaluator", f"{text}; one-by-one takes nothing more")

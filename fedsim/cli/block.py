@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedsim.blocks.catalogue import Catalogue
+from fedsim.blocks.choice import OneOf
 from fedsim.blocks.presets import Preset, Presettable
 from fedsim.blocks.quantity import Quantity
 from fedsim.blocks.registry import Registry
@@ -144,6 +145,9 @@ def _parameters(
 def _sample(key: str, field: FieldInfo) -> object:
     """Return a value that a field takes."""
     of = field.annotation
+    kinds = next((each for each in field.metadata if isinstance(each, OneOf)), None)
+    if kinds is not None:
+        return next(iter(kinds.registry.own))
     quantity = next((each for each in field.metadata if isinstance(each, Quantity)), None)
     if quantity is not None:
         return quantity.example

@@ -32,12 +32,7 @@ class OneByOne:
 
     def result(self, ticket: Work) -> Array:
         """See `Evaluator.result`."""
-        if ticket.client is None:
-            return ticket.kernel(*ticket.arguments)
-        loss = self.losses[ticket.client]
-        for basis in ticket.bases:
-            loss = restricted(loss, basis)
-        return ticket.kernel(loss, *ticket.arguments)
+        return evaluated(ticket, self.losses)
 
     def withdraw(self, ticket: Work) -> None:
         """See `Evaluator.withdraw`: nothing was begun."""
@@ -45,3 +40,18 @@ class OneByOne:
     def values(self, w: Array) -> list[float]:
         """See `Evaluator.values`."""
         return self.losses.values(w)
+
+
+def evaluated(work: Work, losses: Sequence[LocalLoss]) -> Array:
+    """Return the result of work, as its kernel computes it.
+
+    Args:
+        work: what is computed.
+        losses: of the clients in the order of the fleet.
+    """
+    if work.client is None:
+        return work.kernel(*work.arguments)
+    loss = losses[work.client]
+    for basis in work.bases:
+        loss = restricted(loss, basis)
+    return work.kernel(loss, *work.arguments)

@@ -103,18 +103,22 @@ def _smooth_part(f: LocalLoss, w: Array) -> Array:
 def _batches(f: LocalLoss, models: list[Array]) -> Iterator[str]:
     for size in (1, 2, 5):
         for w in models:
-            parts = []
-            for chosen in combinations(range(ROWS), size):
-                rows = f.loss.subset(f.arranged, np.array(chosen, dtype=np.intp))
-                parts.append(f.loss.gradient(rows, w, f.loss.forward(rows, w)))
+            parts = [
+                f.minibatch_gradient(w, np.array(chosen, dtype=np.intp))
+                for chosen in combinations(range(ROWS), size)
+            ]
             if not np.allclose(np.mean(parts, axis=0), f.gradient(w), rtol=1e-9, atol=1e-9):
                 yield f"gradients of {size} of {ROWS} rows have another mean than that of all"
 
 
 def _sparse(loss: Loss, X: Array, targets: Array, models: list[Array]) -> Iterator[str]:
+    """A loss that refuses sparse features promises nothing of them."""
     holes = np.where(np.arange(X.size).reshape(X.shape) % 3 == 0, 0.0, X)
     dense = LocalLoss(loss, holes, targets)
-    sparse = LocalLoss(loss, csr_array(holes), targets)
+    try:
+        sparse = LocalLoss(loss, csr_array(holes), targets)
+    except DataError:
+        return
     for w in models:
         if not np.isclose(dense.value(w), sparse.value(w), rtol=1e-9):
             yield f"the value is {sparse.value(w):.9g}, and {dense.value(w):.9g} of dense ones"

@@ -8,6 +8,7 @@ A problem is a loss x data x a split over clients, and the three vary independen
     reference = optimum(problem, "sum")
 """
 
+from fedsim.problems.architectures import ARCHITECTURES, Architecture
 from fedsim.problems.data import (
     ENTRIES,
     SOURCES,
@@ -36,6 +37,7 @@ from fedsim.problems.losses import (
     NeymanPearson,
     Softmax,
     Squared,
+    TorchLoss,
     TraceRegression,
 )
 from fedsim.problems.measures import MEASURES, Measure, Observer
@@ -71,6 +73,7 @@ from fedsim.problems.splits import (
 from fedsim.problems.starts import STARTS, NormalStart, OwnStart, Start
 
 __all__ = [
+    "ARCHITECTURES",
     "ENTRIES",
     "IID",
     "L1",
@@ -81,6 +84,7 @@ __all__ = [
     "SOURCES",
     "SPLITS",
     "STARTS",
+    "Architecture",
     "Bundled",
     "ByLabel",
     "Catalogue",
@@ -136,6 +140,7 @@ __all__ = [
     "Start",
     "Support",
     "Tong",
+    "TorchLoss",
     "TraceRegression",
     "TrainingAccuracy",
     "constrained_optimum",

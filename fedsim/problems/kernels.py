@@ -36,20 +36,8 @@ def minibatch_change(loss: LocalLoss, w: Array, old: Array, drawn: Drawn) -> Arr
 def sgd_steps(
     loss: LocalLoss, w: Array, eta: float, drawn: Minibatches, pull: float | None
 ) -> Array:
-    """Return where stochastic gradient steps lead from `w`, shape (d,).
-
-    Args:
-        loss: f_m.
-        w: where they start, shape (d,).
-        eta: their length.
-        drawn: the minibatch of each.
-        pull: mu, where the steps are those on f_m + mu/2 |. - w|^2.
-    """
-    v = w
-    for rows in drawn:
-        g = minibatch_gradient(loss, v, rows)
-        v = v - eta * (g if pull is None else g + pull * (v - w))
-    return v
+    """Return where stochastic gradient steps lead from `w`, shape (d,); see `local.sgd_steps`."""
+    return loss.sgd_steps(w, eta, drawn, pull)
 
 
 def strong_convexity(loss: LocalLoss) -> Array:

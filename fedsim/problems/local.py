@@ -2,17 +2,29 @@
 
 from copy import copy
 from functools import cached_property, partial
-from typing import Self
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.ports import Array
 from fedsim.problems.features import Features, entries
-from fedsim.problems.losses import Loss, State
+from fedsim.problems.losses import Loss, Rows, State
 from fedsim.problems.memory import EvaluationCache
+from fedsim.problems.minibatches import Minibatches
 from fedsim.problems.samples import Precision
 from fedsim.problems.spectrum import largest_eigenvalue
+
+
+@runtime_checkable
+class SteppingLoss(Protocol):
+    """A loss that takes stochastic gradient steps by itself, in numbers of its own."""
+
+    def sgd_steps(
+        self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
+    ) -> Array:
+        """Return where steps on a client's rows lead from `w`, shape (d,); see `sgd_steps`."""
+        ...
 
 
 class LocalLoss:
@@ -114,8 +126,13 @@ class LocalLoss:
 
         Over all minibatches of one size, its mean is the full gradient.
         """
-        part, v = self.loss.subset(self.arranged, rows), self.at(w)
-        return _wide(self.loss.gradient(part, v, self.loss.forward(part, v)))
+        return _wide(self.loss.minibatch_gradient(self.arranged, self.at(w), rows))
+
+    def sgd_steps(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
+        """Return where stochastic gradient steps lead from `w`, shape (d,); see `sgd_steps`."""
+        if isinstance(self.loss, SteppingLoss):
+            return self.loss.sgd_steps(self.arranged, w, eta, drawn, pull)
+        return sgd_steps(self, w, eta, drawn, pull)
 
     def constraint(self, w: Array) -> float:
         """Return g_m(w), of the constraint g(w) <= 0.
@@ -165,6 +182,25 @@ class LocalLoss:
         """
         c, A = self.majorant
         return largest_eigenvalue([c], [A]) + self.loss.l2
+
+
+def sgd_steps(
+    loss: LocalLoss, w: Array, eta: float, drawn: Minibatches, pull: float | None
+) -> Array:
+    """Return where stochastic gradient steps lead from `w`, shape (d,).
+
+    Args:
+        loss: f_m.
+        w: where they start, shape (d,).
+        eta: their length.
+        drawn: the minibatch of each; None for all rows.
+        pull: mu, where the steps are those on f_m + mu/2 |. - w|^2.
+    """
+    v = w
+    for rows in drawn:
+        g = loss.gradient(v) if rows is None else loss.minibatch_gradient(v, rows)
+        v = v - eta * (g if pull is None else g + pull * (v - w))
+    return v
 
 
 def _wide(result: Array) -> Array:

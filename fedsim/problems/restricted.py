@@ -15,9 +15,10 @@ from fedsim.errors import DataError
 from fedsim.ports import Array, Basis
 from fedsim.problems.bases import Columns, Coordinates, Span
 from fedsim.problems.features import Features, entries, longest_row
-from fedsim.problems.local import LocalLoss
+from fedsim.problems.local import LocalLoss, sgd_steps
 from fedsim.problems.losses import LeastSquares, LinearLoss
 from fedsim.problems.memory import EvaluationCache
+from fedsim.problems.minibatches import Minibatches
 
 
 class Restriction(LocalLoss):
@@ -88,6 +89,10 @@ class Embedded(Restriction):
     def minibatch_gradient(self, w: Array, rows: NDArray[np.intp]) -> Array:
         """Return B^T times the stochastic gradient of these rows at B c, shape (k,)."""
         return self.span.pull(self.whole.minibatch_gradient(self.span.embed(w), rows))
+
+    def sgd_steps(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
+        """Return where stochastic gradient steps lead from `w` = c of shape (k,)."""
+        return sgd_steps(self, w, eta, drawn, pull)
 
     def constraint(self, w: Array) -> float:
         """Return g_m(B c); errors as for the whole loss."""

@@ -17,7 +17,7 @@ from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
 from fedsim.physics.radios.traces import TRACES
 from fedsim.physics.slowdowns import SLOWDOWNS
-from fedsim.problems import LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
+from fedsim.problems import ARCHITECTURES, LOSSES, MEASURES, PENALTIES, SOURCES, SPLITS, STARTS
 from fedsim.protocol.participation import PARTICIPATION
 from fedsim.protocol.silence import SILENCES
 from fedsim.wire import COMPRESSORS
@@ -25,6 +25,7 @@ from fedsim.wire import COMPRESSORS
 REGISTRIES: tuple[AnyRegistry, ...] = (
     ALGORITHMS,
     LOSSES,
+    ARCHITECTURES,
     PENALTIES,
     SOURCES,
     SPLITS,

@@ -80,6 +80,7 @@ def test_what_is_written_is_read_back(spec: type[Spec]) -> None:
         problems.Catalogue: {"name": "ijcnn1"},
         problems.PlantedSmoothness: {"growth": 1.3},
         problems.Tong: {"reading": ["deviations"], "preprocess": [{"divide": 2}]},
+        problems.TorchLoss: {"model": {"kind": "mlp"}},
         Csv: {"path": "a.csv", "label": "y", "client": 3},
         Idx: {"images": "a", "labels": "b"},
     }

@@ -5,6 +5,7 @@ from fedsim.problems.losses.base import Loss, Rows, State
 from fedsim.problems.losses.linear import LinearLoss
 from fedsim.problems.losses.logistic import Logistic
 from fedsim.problems.losses.mlp import MultilayerPerceptron
+from fedsim.problems.losses.network import TorchLoss
 from fedsim.problems.losses.neyman_pearson import NeymanPearson
 from fedsim.problems.losses.softmax import Softmax
 from fedsim.problems.losses.squared import LeastSquares, Squared, TraceRegression
@@ -18,6 +19,7 @@ LOSSES: Registry[Loss] = Registry(
         NeymanPearson,
         TraceRegression,
         MultilayerPerceptron,
+        TorchLoss,
     ),
     Loss,
     plural="losses",
@@ -36,5 +38,6 @@ __all__ = [
     "Softmax",
     "Squared",
     "State",
+    "TorchLoss",
     "TraceRegression",
 ]

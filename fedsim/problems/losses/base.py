@@ -64,6 +64,9 @@ class Loss(Spec):
     of_matrices: ClassVar[bool] = False
     """Whether models are matrices, whose shape `shape` returns."""
 
+    threads: ClassVar[bool] = False
+    """Whether most of its time is spent where other threads of Python can compute, too."""
+
     kind: str
     scale: str
     l2: float = Field(
@@ -140,6 +143,11 @@ class Loss(Spec):
     @abstractmethod
     def gradient(self, rows: Rows, w: Array, state: State) -> Array:
         """Return a (sub)gradient of f at `w`, given the forward state at `w`."""
+
+    def minibatch_gradient(self, rows: Rows, w: Array, indices: NDArray[np.intp]) -> Array:
+        """Return the stochastic (sub)gradient at `w` of some of a client's rows."""
+        part = self.subset(rows, indices)
+        return self.gradient(part, w, self.forward(part, w))
 
     def hessian(self, rows: Rows, w: Array, state: State) -> Array:
         """Return the Hessian at `w` of the smooth part of f, shape (dimension, dimension).

@@ -1,0 +1,82 @@
+"""What every architecture is: a frozen block that makes a PyTorch module.
+
+PyTorch is loaded where a module is made, and not before.
+"""
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from fedsim.blocks.spec import Spec
+from fedsim.errors import DataError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+class Architecture(Spec):
+    """A network, as a block: what its module is for rows of some features and some outputs.
+
+    The parameters that the module would train are the model, one flat vector in the order of
+    `named_parameters()`. All else that it holds, parameters that are frozen (`requires_grad` is
+    false) and buffers, is the same at every node, is not trained, and never travels.
+    """
+
+    source: ClassVar[str]
+    """Where the architecture is from, for people to read."""
+
+    tokens: ClassVar[bool] = False
+    """Whether it takes whole numbers, such as those of characters, in place of real ones."""
+
+    kind: str
+
+    @abstractmethod
+    def module(self, features: int, outputs: int) -> "nn.Module":
+        """Return the module, its parameters drawn from PyTorch's own stream, which is seeded.
+
+        It maps a batch of shape (b, *self.shape(features)) to outputs, shape (b, outputs).
+
+        Args:
+            features: numbers a row.
+            outputs: how many classes there are, or 1.
+
+        Raises:
+            DataError: it cannot be made for these.
+        """
+
+    def shape(self, features: int) -> tuple[int, ...]:
+        """Return the shape that the features of a row are given to the module in.
+
+        Raises:
+            DataError: so many do not fill one.
+        """
+        return (features,)
+
+    def row_losses(self, outputs: "Tensor", targets: "Tensor", criterion: str) -> "Tensor":
+        """Return the loss of each row, shape (b,), or their mean, shape ().
+
+        Args:
+            outputs: of the module.
+            targets: classes, shape (b,), whole numbers from 0; or for `squared` numbers, (b,).
+            criterion: what the loss was asked for.
+        """
+        from torch.nn import functional  # noqa: PLC0415 - takes 1 s, and is an extra
+
+        if criterion == "squared":
+            return 0.5 * (outputs.reshape(targets.shape) - targets).square()
+        return functional.cross_entropy(outputs, targets, reduction="none")
+
+
+def square_image(features: int, channels: int = 1) -> tuple[int, int, int]:
+    """Return the shape (channels, side, side) of a square image of so many numbers.
+
+    Raises:
+        DataError: so many fill none.
+    """
+    side = round((features / channels) ** 0.5)
+    if channels * side * side != features:
+        raise DataError(
+            "loss.model",
+            f"{features} features are no square image of {channels} channel(s); say its shape: "
+            "image: [channels, height, width]",
+        )
+    return channels, side, side

@@ -1,0 +1,170 @@
+"""The loss of a network that PyTorch trains: the block; what computes is in `modules`."""
+
+# ruff: noqa: ARG002 - a kernel takes what any loss may need
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedsim.blocks.choice import OneOf
+from fedsim.errors import DataError
+from fedsim.ports import Array
+from fedsim.problems.architectures import ARCHITECTURES, Architecture
+from fedsim.problems.features import Features
+from fedsim.problems.losses.base import Loss, Rows, State
+from fedsim.problems.losses.labels import listed, whole_labels
+from fedsim.problems.losses.softmax import indicators
+from fedsim.problems.minibatches import Minibatches
+
+if TYPE_CHECKING:
+    from fedsim.problems.modules import Recipe, Terms, Trainer
+
+
+class TorchLoss(Loss):
+    """The loss of a PyTorch module: its trained parameters are the model, one flat vector.
+
+    Values and full gradients are computed as if the network were in use: without dropout or other
+    noise. Gradients of minibatches and steps are computed as it is trained, with noise that
+    follows from the rows that the client has drawn. Frozen parameters and buffers are the same at
+    every node and never travel; a module that changes a buffer is refused.
+
+    A gradient costs what PyTorch's own counter says of one row, forwards and backwards, times the
+    rows: matrix products and convolutions; all else is not counted.
+    """
+
+    source: ClassVar[str] = "Paszke et al., PyTorch, NeurIPS 2019"
+    classifies: ClassVar[bool | str] = "with cross entropy"
+    threads: ClassVar[bool] = True
+
+    kind: Literal["torch"] = "torch"
+    model: Annotated[Architecture, OneOf(ARCHITECTURES)] = Field(description="the network")
+    criterion: Literal["cross-entropy", "squared"] = Field(
+        default="cross-entropy",
+        description="cross-entropy: an output a class; squared: (o - y)^2/2 with one output",
+    )
+    outputs: int | None = Field(
+        default=None,
+        ge=2,
+        description="how many classes, where labels are 0 to outputs - 1; if null, as many as the "
+        "data has distinct labels, ascending",
+    )
+    scale: Literal["sum", "mean", "share"] = Field(
+        default="mean",
+        description="the sum over the client's rows, their mean, or (share) their sum over the "
+        "number of rows of all clients",
+    )
+    numbers: Literal["float32", "float64", "bfloat16"] = Field(
+        default="float32",
+        description="what is computed with; bfloat16: in products and convolutions, by autocast",
+    )
+    device: Literal["cpu", "cuda"] = Field(default="cpu", description="where it is computed")
+
+    def encode(self, labels: Array) -> Array:
+        """Return one column a class (cross entropy), or the labels.
+
+        Raises:
+            DataError: a label is no whole number, or not one of those that were announced.
+        """
+        if self.criterion == "squared":
+            return labels
+        whole_labels(labels, "loss.criterion")
+        if self.outputs is None:
+            return indicators(labels)
+        wrong = labels[(labels < 0) | (labels >= self.outputs)]
+        if len(wrong):
+            text = f"labels are 0 to {self.outputs - 1}; the data has {listed(wrong)}"
+            raise DataError("loss.outputs", text)
+        return np.equal.outer(labels, np.arange(self.outputs)).astype(np.float64)
+
+    def arrange(self, X: Features, t: Array, total: int) -> Rows:
+        """Return the rows as they are.
+
+        Raises:
+            DataError: they are sparse.
+        """
+        if not isinstance(X, np.ndarray):
+            raise DataError("loss.kind", "torch takes dense rows; those of the data are sparse")
+        return super().arrange(X, t, total)
+
+    def dimension(self, features: int, outputs: int) -> int:
+        """Return how many numbers are trained."""
+        return self.recipe(features, outputs).dimension
+
+    def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
+        """Return the parameters that the module is made with, under a seed that is drawn."""
+        self.recipe(features, outputs)  # which says what is wrong with it, if anything
+        from fedsim.problems.modules import start  # noqa: PLC0415 - loads PyTorch
+
+        return start(self.model, features, outputs, int(rng.integers(2**63)))
+
+    def operations(self, rows: int, features: float, outputs: int) -> float:
+        """Return those of one row times the rows."""
+        return rows * self.recipe(round(features), outputs).operations
+
+    def forward(self, rows: Rows, w: Array) -> State:
+        """Compute nothing: a value takes no gradient, and a gradient no value."""
+        return ()
+
+    def value(self, rows: Rows, w: Array, state: State) -> float:
+        """Return f(w)."""
+        return self._trainer(rows).value(rows, w, self._terms)
+
+    def gradient(self, rows: Rows, w: Array, state: State) -> Array:
+        """Return the gradient of f at `w`."""
+        return self._trainer(rows).gradient(rows, w, self._terms)
+
+    def minibatch_gradient(self, rows: Rows, w: Array, indices: NDArray[np.intp]) -> Array:
+        """Return the stochastic gradient of some rows at `w`, with the noise of training."""
+        part = self.subset(rows, indices)
+        return self._trainer(rows).minibatch_gradient(part, w, self._terms)
+
+    def sgd_steps(
+        self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
+    ) -> Array:
+        """Return where stochastic gradient steps lead from `w`, taken in the numbers asked for."""
+        return self._trainer(rows).steps(rows, w, eta, drawn, pull, self._terms)
+
+    def classes(self, labels: Array) -> Array:
+        """Return 0 to outputs - 1, or the distinct labels, ascending.
+
+        Raises:
+            DataError: the criterion is squared.
+        """
+        if self.criterion == "squared":
+            return super().classes(labels)
+        known = self.outputs
+        return np.unique(labels) if known is None else np.arange(known, dtype=np.float64)
+
+    def predict(self, X: Features, w: Array, classes: Array) -> Array:
+        """Return the label of the largest output."""
+        rows = Rows(X, np.empty((0, len(classes))), 1.0)
+        return np.asarray(classes[self._trainer(rows).outputs(X, w).argmax(axis=1)])
+
+    def recipe(self, features: int, outputs: int) -> "Recipe":
+        """Return what is known of the module for rows of so many features.
+
+        Raises:
+            DataError: PyTorch is not installed, or the module cannot be used.
+        """
+        try:
+            from fedsim.problems.modules import recipe  # noqa: PLC0415 - loads PyTorch
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            text = "torch takes PyTorch, which is not installed here: pip install 'fedsim[torch]'"
+            raise DataError("loss.kind", text) from None
+        return recipe(self.model, self.criterion, features, outputs)
+
+    def _trainer(self, rows: Rows) -> "Trainer":
+        from fedsim.problems.modules import trainer  # noqa: PLC0415 - loads PyTorch
+
+        outputs = 1 if rows.t.ndim == 1 else rows.t.shape[1]
+        return trainer(self.recipe(rows.X.shape[1], outputs), self.numbers, self.device)
+
+    @property
+    def _terms(self) -> "Terms":
+        from fedsim.problems.modules import Terms  # noqa: PLC0415 - loads PyTorch
+
+        return Terms(self.l2, self.criterion)

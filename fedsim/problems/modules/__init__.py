@@ -1,0 +1,18 @@
+"""Networks as PyTorch computes them. This package loads PyTorch; nothing outside does at import."""
+
+from fedsim.problems.modules.flat import FlatModule, Layer, layers_of
+from fedsim.problems.modules.recipe import Recipe, recipe, start
+from fedsim.problems.modules.trainer import Numbers, Terms, Trainer, trainer
+
+__all__ = [
+    "FlatModule",
+    "Layer",
+    "Numbers",
+    "Recipe",
+    "Terms",
+    "Trainer",
+    "layers_of",
+    "recipe",
+    "start",
+    "trainer",
+]

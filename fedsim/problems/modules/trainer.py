@@ -1,0 +1,214 @@
+"""What is computed with a network: losses, gradients and steps on rows of features.
+
+Modules are not shared between threads, and within one every operation is done by one thread, so
+that results do not depend on how many there are.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
+from threading import Lock, get_ident
+from typing import Any, Literal, NamedTuple
+from zlib import crc32
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedsim.errors import DataError
+from fedsim.ports import Array
+from fedsim.problems.losses.base import Rows
+from fedsim.problems.minibatches import Minibatches
+from fedsim.problems.modules.flat import FlatModule
+from fedsim.problems.modules.recipe import Recipe
+
+AT_ONCE = 256
+"""So many rows at most go through a module together where all rows do."""
+
+Numbers = Literal["float32", "float64", "bfloat16"]
+
+_NOISE = Lock()
+"""Held by who draws from PyTorch's own stream, which all threads share."""
+
+
+class Terms(NamedTuple):
+    """What is beside the loss of the rows.
+
+    Attributes:
+        l2: weight of l2/2 |w|^2.
+        criterion: the loss of a row.
+    """
+
+    l2: float
+    criterion: str
+
+
+class Trainer:
+    """A network in the hands of one thread.
+
+    Args:
+        recipe: of the network.
+        numbers: what is computed with; bfloat16 in matrix products and convolutions alone, with
+            parameters in float32.
+        device: where.
+    """
+
+    def __init__(self, recipe: Recipe, numbers: Numbers, device: str) -> None:
+        torch.set_num_threads(1)
+        self._recipe = recipe
+        self._autocast = numbers == "bfloat16"
+        self._dtype = torch.float64 if numbers == "float64" else torch.float32
+        self._numbers = np.dtype(np.float64 if numbers == "float64" else np.float32)
+        self._device = torch.device(device)
+        self._flat = FlatModule(recipe.fresh(), self._dtype, self._device)
+
+    def value(self, rows: Rows, w: Array, terms: Terms) -> float:
+        """Return f(w), without noise."""
+        self._load(w, training=False)
+        total = 0.0
+        with torch.no_grad():
+            for part in _parts(rows):
+                total += float(self._sum(part, terms).double())
+        return rows.factor * total + 0.5 * terms.l2 * float(w @ w)
+
+    def gradient(self, rows: Rows, w: Array, terms: Terms) -> Array:
+        """Return the gradient of f at `w`, shape (d,), without noise."""
+        self._load(w, training=False)
+        self._flat.gradient.zero_()
+        for part in _parts(rows):
+            self._flat.add_gradient(rows.factor * self._sum(part, terms))
+        return self._gradient(w, terms)
+
+    def minibatch_gradient(self, rows: Rows, w: Array, terms: Terms) -> Array:
+        """Return the gradient at `w` of rows that were drawn, shape (d,), with the rows' noise."""
+        self._load(w, training=True)
+        self._step_gradient(rows, terms, 0)
+        return self._gradient(w, terms)
+
+    def steps(
+        self,
+        rows: Rows,
+        w: Array,
+        eta: float,
+        drawn: Minibatches,
+        pull: float | None,
+        terms: Terms,
+    ) -> Array:
+        """Return where stochastic gradient steps lead from `w`; see `fedsim.ports.Oracle`."""
+        self._load(w, training=drawn[0] is not None)
+        model, gradient = self._flat.model, self._flat.gradient
+        start = model.clone()
+        for number, indices in enumerate(drawn):
+            self._step_gradient(rows if indices is None else _drawn(rows, indices), terms, number)
+            if terms.l2:
+                gradient.add_(model, alpha=terms.l2)
+            if pull is not None:
+                gradient.add_(model - start, alpha=pull)
+            model.add_(gradient, alpha=-eta)
+        return w + _array(model - start)
+
+    def outputs(self, X: Array, w: Array) -> Array:
+        """Return the outputs for features (n, d), shape (n, outputs), without noise."""
+        self._load(w, training=False)
+        with torch.no_grad():
+            parts = [
+                self._forward(X[at : at + AT_ONCE]).double() for at in range(0, len(X), AT_ONCE)
+            ]
+        return _array(torch.cat(parts))
+
+    def _load(self, w: Array, *, training: bool) -> None:
+        self._flat.model.copy_(_tensor(w, self._numbers))
+        self._flat.module.train(training)
+
+    def _step_gradient(self, rows: Rows, terms: Terms, number: int) -> None:
+        """Leave in `gradient` that of f without its l2 term, with the noise of a step."""
+        self._flat.gradient.zero_()
+        with self._noise(rows, number):
+            self._flat.add_gradient(rows.factor * self._sum(rows, terms))
+
+    def _sum(self, rows: Rows, terms: Terms) -> Tensor:
+        """Return the sum of the rows' losses, shape ()."""
+        targets = rows.t if rows.t.ndim == 1 else rows.t.argmax(axis=1)
+        kind = self._numbers if terms.criterion == "squared" else np.dtype(np.int64)
+        wanted = _tensor(targets, kind).to(self._device)
+        outputs = self._forward(rows.X)
+        losses = self._recipe.architecture.row_losses(outputs, wanted, terms.criterion)
+        return losses.sum() if losses.ndim else losses * len(targets)
+
+    def _forward(self, X: Array) -> Tensor:
+        kind = np.dtype(np.int64) if self._recipe.architecture.tokens else self._numbers
+        rows = _tensor(X, kind).to(self._device)
+        with self._narrow():
+            found: Tensor = self._flat.module(rows.view(len(X), *self._recipe.shape))
+        return found.to(self._dtype)
+
+    def _narrow(self) -> AbstractContextManager[object]:
+        if self._autocast:
+            return torch.autocast(self._device.type, dtype=torch.bfloat16)
+        return nullcontext()
+
+    def _noise(self, rows: Rows, number: int) -> AbstractContextManager[object]:
+        """Return a context in which PyTorch's stream is that of the rows and the step alone.
+
+        A client draws its rows from a stream of its own, so noise that follows from them is its
+        own as well; and who asks for two gradients of the same rows, at two models, gets both
+        with the same noise, as the reduction of variance takes for granted.
+        """
+        return _seeded(_seed(rows, number)) if self._recipe.random else nullcontext()
+
+    def _gradient(self, w: Array, terms: Terms) -> Array:
+        gradient = _array(self._flat.gradient)
+        if terms.l2:
+            gradient += terms.l2 * w
+        return gradient
+
+
+@lru_cache(maxsize=16)
+def _trainer(_thread: int, recipe: Recipe, numbers: Numbers, device: str) -> Trainer:
+    return Trainer(recipe, numbers, device)
+
+
+def trainer(recipe: Recipe, numbers: Numbers, device: str) -> Trainer:
+    """Return the trainer of this thread.
+
+    Raises:
+        DataError: there is no such device.
+    """
+    if device != "cpu" and not torch.cuda.is_available():
+        raise DataError("loss.device", f"seen {device}, but PyTorch finds no GPU here; take cpu")
+    return _trainer(get_ident(), recipe, numbers, device)
+
+
+def _drawn(rows: Rows, indices: NDArray[np.intp]) -> Rows:
+    """Return some of the rows, as `Loss.subset` does."""
+    factor = rows.factor * (rows.X.shape[0] / len(indices))
+    return rows._replace(X=rows.X[indices], t=rows.t[indices], factor=factor)
+
+
+def _parts(rows: Rows) -> Iterator[Rows]:
+    """Yield rows some at a time."""
+    for at in range(0, len(rows.t), AT_ONCE):
+        some = slice(at, at + AT_ONCE)
+        yield rows._replace(X=rows.X[some], t=rows.t[some])
+
+
+def _tensor(values: Array, kind: np.dtype[Any]) -> Tensor:
+    """Return numbers as a tensor of their own, as PyTorch would warn of an array that is shared."""
+    return torch.from_numpy(np.array(values, dtype=kind, order="C"))
+
+
+def _array(values: Tensor) -> Array:
+    """Return numbers as an array of their own, in float64."""
+    return np.array(values.detach().cpu().numpy(), dtype=np.float64)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    with _NOISE, torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+def _seed(rows: Rows, number: int) -> int:
+    return crc32(np.ascontiguousarray(rows.X).tobytes(), number)

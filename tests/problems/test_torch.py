@@ -86,7 +86,7 @@ def test_steps_are_those_of_pytorchs_own_optimiser(
         if pull:
             apart = zip(module.parameters(), start, strict=True)
             value = value + pull / 2 * sum((p - q).square().sum() for p, q in apart)
-        value.backward()
+        torch.autograd.backward(value)
         optimiser.step()
     expected = nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
     np.testing.assert_allclose(f.sgd_steps(w, 0.2, drawn, pull), expected, rtol=1e-5, atol=1e-6)

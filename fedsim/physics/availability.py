@@ -15,6 +15,7 @@ from pydantic import Field
 
 from fedsim.blocks.choice import OneOf
 from fedsim.blocks.fields import as_written
+from fedsim.blocks.given import AnyPath, Block, Given
 from fedsim.blocks.quantities import Fraction, Hours, Period, Share
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
@@ -180,7 +181,7 @@ class IntervalAvailability(Availability):
     """
 
     kind: Literal["intervals"] = Field(default="intervals", description="as a file says")
-    path: Path = Field(description="the CSV file, relative to that of the scenario")
+    path: AnyPath = Field(description="the CSV file, relative to that of the scenario")
 
     def among(self, read: Reading) -> Mapping[int, Intervals]:
         """Return what the file says, by client number."""
@@ -195,7 +196,7 @@ AVAILABILITY: Registry[Availability] = Registry(
 )
 """The kinds of availability."""
 
-AnyAvailability = Annotated[Availability, OneOf(AVAILABILITY)]
+AnyAvailability = Given[Annotated[Availability, OneOf(AVAILABILITY)], Availability | Block]
 """A field that takes one of them."""
 
 

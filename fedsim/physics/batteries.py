@@ -10,7 +10,7 @@ from pydantic import model_validator
 
 from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
-from fedsim.blocks.quantities import Fraction, Leak, Share, WattHours
+from fedsim.blocks.quantities import Fraction, FractionOrNone, Leak, Share, WattHoursOrNone
 from fedsim.blocks.spec import Spec
 from fedsim.physics.charging import AnyCharging
 
@@ -37,14 +37,14 @@ class Battery(Spec):
     is charged up to `restart`; below `threshold` it takes no part.
     """
 
-    capacity: WattHours | None = as_written(None, "what it holds; that of the device, where null")
+    capacity: WattHoursOrNone = as_written(None, "what it holds; that of the device, where null")
     charge: Fraction = as_written("100 %", "what is in it at the start")
     charge_efficiency: Share = as_written("95 %", "what arrives of what is put in")
     discharge_efficiency: Share = as_written("95 %", "what arrives of what is taken out")
     self_discharge: Leak = as_written("0 %/month", "what it loses by itself, of its capacity")
     cutoff: Fraction = as_written("5 %", "where the client shuts down")
     threshold: Fraction = as_written("20 %", "where the client ceases to take part")
-    restart: Fraction | None = as_written(
+    restart: FractionOrNone = as_written(
         None,
         "where a client that shut down starts again; where null the threshold, if that is above the"
         " cut-off, and else 10 % above that",

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
 from fedsim.blocks.fields import as_written
+from fedsim.blocks.given import AnyPath, Block, Given
 from fedsim.blocks.quantities import Power, TimeOfDay
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
@@ -94,7 +95,7 @@ class HarvestCharging(Charging):
     """A harvester whose power follows a file: seconds, and watts from then on."""
 
     kind: Literal["harvest"] = Field(default="harvest", description="as a file says")
-    path: Path = Field(description="the CSV file, relative to that of the scenario")
+    path: AnyPath = Field(description="the CSV file, relative to that of the scenario")
     repeat: bool = Field(
         default=True, description="whether it starts again at its end; else the last power stays"
     )
@@ -127,5 +128,5 @@ CHARGING: Registry[Charging] = Registry(
 )
 """The kinds of charging."""
 
-AnyCharging = Annotated[Charging, OneOf(CHARGING)]
+AnyCharging = Given[Annotated[Charging, OneOf(CHARGING)], Charging | Block]
 """A field that takes one of them."""

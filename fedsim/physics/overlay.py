@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
+from fedsim.blocks.given import Given
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import printable
@@ -188,7 +189,7 @@ class Listed(Neighbours):
     edges: tuple[tuple[int, int], ...] = Field(
         default=(), description="pairs of clients, counted from 0: [[0, 1], [1, 2]]"
     )
-    path: Path | None = as_written(
+    path: Given[Path | None, Path | str | None] = as_written(
         None, "a .graphml file, or a .csv list with columns source and target, in place of edges"
     )
 

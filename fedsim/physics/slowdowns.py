@@ -7,6 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.blocks.choice import OneOf
+from fedsim.blocks.given import Block, Given
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 
@@ -92,5 +93,5 @@ SLOWDOWNS: Registry[Slowdown] = Registry(
 )
 """The kinds of slowdowns."""
 
-AnySlowdown = Annotated[Slowdown, OneOf(SLOWDOWNS)]
+AnySlowdown = Given[Annotated[Slowdown, OneOf(SLOWDOWNS)], Slowdown | Block]
 """A field that takes one of them."""

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from fedsim.blocks.choice import OneOf
+from fedsim.blocks.given import Block, Given
 from fedsim.blocks.quantities import Duration
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
@@ -71,5 +72,5 @@ SILENCES: Registry[SilencePolicy] = Registry(
 )
 """The kinds of silence."""
 
-AnySilence = Annotated[SilencePolicy, OneOf(SILENCES)]
+AnySilence = Given[Annotated[SilencePolicy, OneOf(SILENCES)], SilencePolicy | Block]
 """A field that takes one of them."""

@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping
 
 from pydantic import ConfigDict, Field
 
-from fedsim.blocks.quantities import Bits, Duration, Joules
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.quantities import BitsOrNone, DurationOrNone, JoulesOrNone
 from fedsim.blocks.spec import Spec
 
 
@@ -29,9 +30,9 @@ class Stop(Spec):
     rounds: int = Field(default=1000, ge=1, description="this many rounds")
     gap: float | None = Field(default=None, gt=0, description="objective this near to the optimum")
     objective: float | None = Field(default=None, description="an objective of this or less")
-    time: Duration | None = Field(default=None, description="this much simulated time")
-    bits: Bits | None = Field(default=None, description="this much sent, both ways together")
-    energy: Joules | None = Field(default=None, description="this much spent by all clients")
+    time: DurationOrNone = as_written(None, "this much simulated time")
+    bits: BitsOrNone = as_written(None, "this much sent, both ways together")
+    energy: JoulesOrNone = as_written(None, "this much spent by all clients")
     batteries: int | None = Field(
         default=None, ge=1, description="so many batteries of clients are empty"
     )

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
+from fedsim.blocks.given import Given, Keys
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AnyAvailability
 from fedsim.physics.batteries import Battery, percent
@@ -21,7 +22,7 @@ class Group(Spec):
     count: int = Field(default=1, ge=1, description="how many clients")
     device: AnyDevice = as_written("ideal", "a preset, or a block that starts from one")
     radio: AnyRadio = as_written("ideal", "a preset, or a block that starts from one")
-    battery: Battery | None = as_written(
+    battery: Given[Battery | None, Battery | Keys | None] = as_written(
         None, "what they run on; {} for the device's own battery, null for none"
     )
     availability: AnyAvailability = as_written({"kind": "always"}, "when they are there")

@@ -8,6 +8,7 @@ from pydantic import GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema
 
 from fedsim.blocks.choice import OneOf, block_of, failure
+from fedsim.blocks.given import Block, Given
 from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.wording import nearest, printable, shown
 from fedsim.problems import MEASURES, SOURCES, HeldOut, Measure, Source
@@ -43,11 +44,13 @@ class OneTest(OneOf):
         return {"anyOf": [share, *sources]}
 
 
-AnyMeasure = Annotated[Measure, OneOf(MEASURES)]
-"""A field that takes one of the measures."""
+AnyMeasures = Given[tuple[Annotated[Measure, OneOf(MEASURES)], ...], Sequence[Measure | Block]]
+"""A field that takes measures."""
 
-AnyTest = Annotated[HeldOut | Source, OneTest(SOURCES)]
-"""A field that takes test data."""
+AnyTest = Given[
+    Annotated[HeldOut | Source, OneTest(SOURCES)] | None, HeldOut | Source | Block | None
+]
+"""A field that takes test data, or none."""
 
 
 def targets(

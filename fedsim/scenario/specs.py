@@ -1,6 +1,6 @@
 """The keys of a scenario: what the user writes, as frozen specs with every default in sight."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.blocks.choice import OneOf, failure
 from fedsim.blocks.fields import as_written
+from fedsim.blocks.given import Block, Given, Keys
 from fedsim.blocks.spec import Spec
 from fedsim.physics.networks import NETWORKS, Network
 from fedsim.problems import (
@@ -30,24 +31,26 @@ from fedsim.protocol.silence import AnySilence
 from fedsim.protocol.stopping import Stop
 from fedsim.scenario.fleet import Group
 from fedsim.scenario.merging import STAR
-from fedsim.scenario.observing import AnyMeasure, AnyTest
+from fedsim.scenario.observing import AnyMeasures, AnyTest
 from fedsim.wire import COMPRESSORS, Compressor, Feedback, ValueFormat
 
 
 class ProblemSpec(Spec):
     """What is minimised: a loss on data that is split over the clients, and a penalty."""
 
-    loss: Annotated[Loss, OneOf(LOSSES)] = Field(description="the clients' loss")
-    penalty: Annotated[Penalty, OneOf(PENALTIES)] = as_written(
+    loss: Given[Annotated[Loss, OneOf(LOSSES)], Loss | Block] = Field(
+        description="the clients' loss"
+    )
+    penalty: Given[Annotated[Penalty, OneOf(PENALTIES)], Penalty | Block] = as_written(
         {"kind": "none"}, "a term h beside the losses, once; for methods that are proximal"
     )
-    data: Annotated[Source, OneOf(SOURCES)] | None = as_written(
+    data: Given[Annotated[Source, OneOf(SOURCES)] | None, Source | Block | None] = as_written(
         None, "where the samples are from; nothing where clients have programs of their own"
     )
-    split: Annotated[Split, OneOf(SPLITS)] = as_written(
+    split: Given[Annotated[Split, OneOf(SPLITS)], Split | Block] = as_written(
         {"kind": "contiguous"}, "which client gets which samples"
     )
-    start: Annotated[Start, OneOf(STARTS)] = as_written(
+    start: Given[Annotated[Start, OneOf(STARTS)], Start | Block] = as_written(
         {"kind": "own"}, "the model that all begin with"
     )
     optimum: Literal["computed", "unknown"] = Field(
@@ -55,8 +58,8 @@ class ProblemSpec(Spec):
         description="the least objective, which gaps are measured from: computed before the run, "
         "or left unknown where that would take too long",
     )
-    test: AnyTest | None = Field(
-        default=None, description="rows to test on: a share of the data, or a source of their own"
+    test: AnyTest = as_written(
+        None, "rows to test on: a share of the data, or a source of their own"
     )
 
     @field_validator("data")
@@ -98,7 +101,7 @@ class ProblemSpec(Spec):
 class Compression(Spec):
     """What becomes of a vector before it is encoded."""
 
-    compressor: Annotated[Compressor, OneOf(COMPRESSORS)] = as_written(
+    compressor: Given[Annotated[Compressor, OneOf(COMPRESSORS)], Compressor | Block] = as_written(
         {"kind": "identity"}, "a map from vectors to what is sent instead of them"
     )
     error_feedback: Feedback = Field(
@@ -116,11 +119,15 @@ class Compression(Spec):
 class Wire(Spec):
     """How vectors are encoded on both links; what arrives is what the encoding can carry."""
 
-    values: ValueFormat = Field(
-        default=ValueFormat.FLOAT32, description="format of every number on the wire"
+    values: Given[ValueFormat, ValueFormat | str] = as_written(
+        ValueFormat.FLOAT32, "format of every number on the wire"
     )
-    up: Compression = as_written({}, "what the clients' vectors are compressed by")
-    down: Compression = as_written({}, "what the server's vectors are compressed by")
+    up: Given[Compression, Compression | Keys] = as_written(
+        {}, "what the clients' vectors are compressed by"
+    )
+    down: Given[Compression, Compression | Keys] = as_written(
+        {}, "what the server's vectors are compressed by"
+    )
 
 
 class Models(Spec):
@@ -136,22 +143,24 @@ class ScenarioKeys(Spec):
 
     name: str = Field(default="", description="for titles; the file's name where it is empty")
     seed: int = Field(default=1, ge=0, description="the seed of all that is random")
-    problem: ProblemSpec = Field(description="what is minimised: loss, data and split")
-    algorithm: Annotated[Algorithm, OneOf(ALGORITHMS)] = Field(
+    problem: Given[ProblemSpec, ProblemSpec | Keys] = Field(
+        description="what is minimised: loss, data and split"
+    )
+    algorithm: Given[Annotated[Algorithm, OneOf(ALGORITHMS)], Algorithm | Block] = Field(
         description="the method and its parameters"
     )
-    wire: Wire = as_written({}, "how vectors are encoded")
+    wire: Given[Wire, Wire | Keys] = as_written({}, "how vectors are encoded")
     silence: AnySilence = as_written(
         {"kind": "beacon"}, "how the server learns that a client is silent"
     )
-    fleet: tuple[Group, ...] = Field(
-        default=(), description="the clients; as many ideal ones as the split has, where empty"
+    fleet: Given[tuple[Group, ...], Sequence[Group | Keys]] = as_written(
+        (), "the clients; as many ideal ones as the split has, where empty"
     )
-    network: Annotated[Network, OneOf(NETWORKS, default=STAR)] = as_written(
+    network: Given[Annotated[Network, OneOf(NETWORKS, default=STAR)], Network | Block] = as_written(
         {}, "what lies between clients and server"
     )
     participation: AnyParticipation = as_written({"kind": "full"}, "who is asked in a round")
-    stop: Stop = as_written({}, "when the run ends")
+    stop: Given[Stop, Stop | Keys] = as_written({}, "when the run ends")
     precision: Literal["float64", "float32"] = Field(
         default="float64",
         description="of what numbers samples are held, and gradients and objectives computed; "
@@ -162,11 +171,11 @@ class ScenarioKeys(Spec):
         description="who computes: NumPy, one piece of work after the other; or kernels that Numba "
         "compiles (fedsim[compiled]), many clients at once, on threads; they differ in last bits",
     )
-    measures: tuple[AnyMeasure, ...] = Field(
-        default=(), description="what the observer evaluates beside the objective"
+    measures: AnyMeasures = as_written((), "what the observer evaluates beside the objective")
+    observe: Given[Observe, Observe | Keys] = as_written({}, "which rounds the observer looks at")
+    models: Given[Models, Models | Keys] = as_written(
+        {}, "which models are kept beside the last one"
     )
-    observe: Observe = as_written({}, "which rounds the observer looks at")
-    models: Models = as_written({}, "which models are kept beside the last one")
     variants: Mapping[str, Mapping[str, Any]] = as_written(
         {},
         "name -> the keys in which a variant differs from the rest; `{}` names the scenario as "

@@ -99,7 +99,7 @@ def test_the_callers_decimal_context_makes_no_difference() -> None:
     with decimal.localcontext() as context:
         context.prec = 2
         assert read(Rate, "12.345 MiB/s") == 12.345 * 8 * 2**20
-        assert TypeAdapter(Rate).dump_python(12345678.0, mode="json") == "12.345678 Mbit/s"
+        assert TypeAdapter[object](Rate).dump_python(12345678.0, mode="json") == "12.345678 Mbit/s"
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,10 @@ QUICKSTART = Scenario(
         split=Contiguous(remainder="spread"),
     ),
     algorithm=CensoredHeavyBall(step_size="1/L", momentum=0.4, censor=0.1),
-    wire=Wire(values="float64"),  # type: ignore[arg-type]  # as in a file
+    wire=Wire(values="float64"),
     fleet=(
-        Group(count=6, device="phone-mid", radio="lte"),  # type: ignore[arg-type]
-        Group(count=4, device="pi-4", radio="wifi"),  # type: ignore[arg-type]
+        Group(count=6, device="phone-mid", radio="lte"),
+        Group(count=4, device="pi-4", radio="wifi"),
     ),
     network=StarNetwork(
         server=ServerLink.in_si(uplink=100e6, downlink="100 Mbit/s", latency="5 ms")

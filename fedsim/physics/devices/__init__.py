@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fedsim.blocks.choice import OneOf
+from fedsim.blocks.given import Block, Given
 from fedsim.blocks.presets import names_of
 from fedsim.blocks.registry import Registry
 from fedsim.physics.devices.base import DeviceLaw
@@ -14,7 +15,7 @@ DEVICE_KINDS: Registry[DeviceLaw] = Registry(
 )
 """The classes that read a device's block."""
 
-AnyDevice = Annotated[DeviceLaw, OneOf(DEVICE_KINDS)]
+AnyDevice = Given[Annotated[DeviceLaw, OneOf(DEVICE_KINDS)], DeviceLaw | Block]
 """A field that takes one of them, or the name of a preset."""
 
 __all__ = ["DEVICES", "DEVICE_KINDS", "AnyDevice", "Device", "DeviceLaw"]

@@ -6,8 +6,9 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from fedsim.blocks.fields import as_written
 from fedsim.blocks.presets import Preset, Presettable
-from fedsim.blocks.quantities import Hertz, Speed, Watts
+from fedsim.blocks.quantities import HertzOrNone, SpeedOrNone, Watts, WattsOrNone
 from fedsim.physics.devices.base import DeviceLaw
 from fedsim.physics.devices.presets import DEVICES
 
@@ -28,10 +29,10 @@ class Device(Presettable, DeviceLaw):
 
     presets: ClassVar[Mapping[str, Preset]] = DEVICES
 
-    speed: Speed | None = Field(
-        default=None, description="floating-point operations per second that training reaches"
+    speed: SpeedOrNone = as_written(
+        None, "floating-point operations per second that training reaches"
     )
-    active: Watts | None = Field(default=None, description="power while it computes, idle or more")
+    active: WattsOrNone = as_written(None, "power while it computes, idle or more")
     idle: Watts = Field(description="power while it does not")
     kappa: float | None = Field(
         default=None, gt=0, le=1, description="effective switched capacitance, W/Hz^3"
@@ -39,7 +40,7 @@ class Device(Presettable, DeviceLaw):
     cycles_per_sample: float | None = Field(
         default=None, gt=0, le=1e24, description="processor cycles for every sample of a task"
     )
-    frequency: Hertz | None = Field(default=None, description="processor cycles per second")
+    frequency: HertzOrNone = as_written(None, "processor cycles per second")
 
     @property
     def constant(self) -> float | None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from pydantic import Field
 
 from fedsim.blocks.choice import OneOf
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.given import Block, Given
 from fedsim.blocks.listed import KindFirst
 from fedsim.physics.overlay import OVERLAYS, Neighbours
 from fedsim.physics.topology import Discipline, Topology
@@ -26,7 +28,7 @@ _MODEL = "how bits flow: fluid (max-min fair), or lv08 (SimGrid's model of TCP)"
 _BROADCAST = "a copy for each client, or one transmission that all clients of a group hear"
 _PEERS = "who speaks to whom, for a method of peers, which has no server"
 
-AnyOverlay = Annotated[Neighbours, OneOf(OVERLAYS)]
+AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
 """A field that takes a way to say who is whose neighbour."""
 
 ReadGraph = Callable[[Path], "nx.Graph[str]"]
@@ -56,7 +58,7 @@ class Network(KindFirst):
     topology: str
     model: Model = Field(default="fluid", description=_MODEL)
     broadcast: Broadcast = Field(default="unicast", description=_BROADCAST)
-    peers: AnyOverlay | None = Field(default=None, description=_PEERS)
+    peers: AnyOverlay = as_written(None, _PEERS)
 
     @abstractmethod
     def links(self, clients: int, read: ReadGraph) -> Topology:

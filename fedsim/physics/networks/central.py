@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
+from fedsim.blocks.given import Given, Keys
 from fedsim.blocks.quantities import Rate, Seconds
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import shown
@@ -62,7 +63,7 @@ class StarNetwork(Network):
     """Every client by its own radio straight to the server."""
 
     topology: Literal["star"] = Field(default="star", description="star, tree or graph")
-    server: ServerLink = as_written({}, "the server's own link")
+    server: Given[ServerLink, ServerLink | Keys] = as_written({}, "the server's own link")
 
     def links(self, clients: int, read: ReadGraph) -> Topology:
         """Return the server's link, which all share."""
@@ -83,7 +84,7 @@ class TreeNetwork(Network):
     topology: Literal["tree"] = Field(description="star, tree or graph")
     gateways: int = Field(ge=1, description="how many gateways")
     gateway: Gateway = as_written({}, "the link between each gateway and the server")
-    server: ServerLink = as_written({}, "the server's own link")
+    server: Given[ServerLink, ServerLink | Keys] = as_written({}, "the server's own link")
 
     def links(self, clients: int, read: ReadGraph) -> Topology:
         """Return the server's link and those of the gateways."""

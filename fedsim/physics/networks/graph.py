@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
+from fedsim.blocks.given import Given
 from fedsim.blocks.quantities import Rate, Seconds
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
@@ -68,7 +69,7 @@ class GraphNetwork(Network):
     """
 
     topology: Literal["graph"] = Field(description="star, tree or graph")
-    path: Path | None = as_written(
+    path: Given[Path | None, Path | str | None] = as_written(
         None, "a .graphml file, or a .csv list with the columns of an edge"
     )
     edges: tuple[Edge, ...] = as_written((), "the links, in place of a file")

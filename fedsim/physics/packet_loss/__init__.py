@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fedsim.blocks.choice import OneOf
+from fedsim.blocks.given import Block, Given
 from fedsim.blocks.registry import Registry
 from fedsim.physics.packet_loss.base import LossProcess, Outcome, PacketLoss, repeat
 from fedsim.physics.packet_loss.gilbert_elliott import BurstLosses, GilbertElliottLoss
@@ -16,7 +17,7 @@ PACKET_LOSSES: Registry[PacketLoss] = Registry(
 )
 """The kinds of packet loss."""
 
-AnyPacketLoss = Annotated[PacketLoss, OneOf(PACKET_LOSSES)]
+AnyPacketLoss = Given[Annotated[PacketLoss, OneOf(PACKET_LOSSES)], PacketLoss | Block]
 """A field that takes one of them."""
 
 __all__ = [

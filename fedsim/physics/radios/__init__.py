@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fedsim.blocks.choice import OneOf
+from fedsim.blocks.given import Block, Given
 from fedsim.blocks.presets import Preset, names_of
 from fedsim.blocks.registry import Registry
 from fedsim.physics.radios.base import Connection, Draw, PacketRadio, RadioLaw
@@ -22,7 +23,7 @@ RADIO_KINDS: Registry[RadioLaw] = Registry(
 )
 """The classes that read a radio's block."""
 
-AnyRadio = Annotated[RadioLaw, OneOf(RADIO_KINDS)]
+AnyRadio = Given[Annotated[RadioLaw, OneOf(RADIO_KINDS)], RadioLaw | Block]
 """A field that takes one of them, or the name of a preset."""
 
 __all__ = [

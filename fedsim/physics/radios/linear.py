@@ -30,8 +30,8 @@ class Radio(Draw, Connection, Presettable, PacketRadio):
     energy_up: JoulesPerBit = Field(description="energy of a bit that is sent")
     energy_down: JoulesPerBit = Field(description="energy of a bit that is received")
     base: Watts = Field(description="power while it transfers, whatever the rate")
-    up_trace: AnyTrace | None = as_written(None, "the rate follows a file, in place of up")
-    down_trace: AnyTrace | None = as_written(None, "the rate follows a file, in place of down")
+    up_trace: AnyTrace = as_written(None, "the rate follows a file, in place of up")
+    down_trace: AnyTrace = as_written(None, "the rate follows a file, in place of down")
 
     @property
     def traces(self) -> Mapping[str, Trace]:

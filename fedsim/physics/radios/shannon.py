@@ -19,6 +19,7 @@ from fedsim.blocks.quantities import (
     Seconds,
     Share,
     Watts,
+    WattsOrNone,
 )
 from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, PacketRadio
 from fedsim.physics.radios.rates import RateLaw, Rates, Terms, over
@@ -163,7 +164,7 @@ class ShannonRadio(PacketRadio):
     attenuation: Share = as_written("100 %", "what a real modem reaches of the limit")
     most: Efficiency = as_written("4.4 bit/s/Hz", "what modulation and coding reach at best")
     latency: Seconds = as_written("0 s", LATENCY)
-    send: Watts | None = as_written(None, "power while it sends; what it radiates, where null")
+    send: WattsOrNone = as_written(None, "power while it sends; what it radiates, where null")
     receive: Watts = as_written("0 W", "power while it receives")
 
     @property

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Protocol, Self
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.given import AnyPath, Block, Given
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.physics.signals import Steps
@@ -67,7 +68,7 @@ class MahimahiTrace(Trace):
     """
 
     kind: Literal["mahimahi"] = Field(default="mahimahi", description="Mahimahi's format")
-    path: Path = Field(description="the file, relative to that of the scenario")
+    path: AnyPath = Field(description="the file, relative to that of the scenario")
     shift: Shift = Field(default="none", description=_SHIFT)
 
     @property
@@ -84,7 +85,7 @@ class CsvTrace(Trace):
     """A trace of two columns: seconds, and Mbit/s from then on."""
 
     kind: Literal["csv"] = Field(default="csv", description="seconds, Mbit/s")
-    path: Path = Field(description="the file, relative to that of the scenario")
+    path: AnyPath = Field(description="the file, relative to that of the scenario")
     repeat: bool = Field(
         default=True, description="whether it starts again at its end; else the last rate stays"
     )
@@ -108,5 +109,5 @@ class CsvTrace(Trace):
 TRACES: Registry[Trace] = Registry("trace", (MahimahiTrace, CsvTrace), Trace)
 """The formats of rate traces."""
 
-AnyTrace = Annotated[Trace, OneOf(TRACES)]
+AnyTrace = Given[Annotated[Trace, OneOf(TRACES)] | None, Trace | Block | None]
 """A field that takes one of them."""

@@ -1,12 +1,14 @@
 """What every data source is: a frozen block that reads or draws samples."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.given import Given, Keys
 from fedsim.blocks.spec import Spec
 from fedsim.problems.data.preprocess import Step, fit
 from fedsim.problems.samples import Samples, check
@@ -27,9 +29,9 @@ class Source(Spec):
     """Whether its rows come with the numbers of their clients; or what in it says these."""
 
     kind: str
-    preprocess: tuple[Step, ...] = Field(
-        default=(),
-        description="steps applied to the features in this order: standardise, unit-range, "
+    preprocess: Given[tuple[Step, ...], Sequence[Step | Keys]] = as_written(
+        (),
+        "steps applied to the features in this order: standardise, unit-range, "
         "max-abs, unit-rows, intercept, {first: k}, or {divide: c}",
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedsim.blocks.given import AnyPath
 from fedsim.errors import DataError
 from fedsim.files import decompressed, read_bytes
 from fedsim.problems.data.base import Source
@@ -38,7 +39,7 @@ class Csv(Source):
     numbers_clients: ClassVar[bool | str] = "with client: a column"
 
     kind: Literal["csv"] = "csv"
-    path: Path = Field(description="the file, relative to the scenario file's folder")
+    path: AnyPath = Field(description="the file, relative to the scenario file's folder")
     label: Column = Field(description="the column of labels: its name, or its number from 1")
     client: Column | None = Field(
         default=None,

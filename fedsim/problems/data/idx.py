@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedsim.blocks.given import AnyPath
 from fedsim.errors import DataError
 from fedsim.files import decompressed, read_bytes
 from fedsim.limits import afford
@@ -31,8 +32,8 @@ class Idx(Source):
     source: ClassVar[str] = "LeCun, Cortes, Burges: the MNIST database"
 
     kind: Literal["idx"] = "idx"
-    images: Path = Field(description="the file of images, relative to the scenario's folder")
-    labels: Path = Field(description="the file of labels, relative to the scenario's folder")
+    images: AnyPath = Field(description="the file of images, relative to the scenario's folder")
+    labels: AnyPath = Field(description="the file of labels, relative to the scenario's folder")
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Read both files."""

@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field
 from scipy.sparse import csr_array, csr_matrix
 
+from fedsim.blocks.given import AnyPath
 from fedsim.errors import DataError
 from fedsim.files import decompressed, read_bytes
 from fedsim.limits import afford, shown
@@ -45,7 +46,7 @@ class LibSVM(Source):
     source: ClassVar[str] = "LIBSVM: Chang, Lin, ACM Trans. Intell. Syst. Technol. 2011"
 
     kind: Literal["libsvm"] = "libsvm"
-    path: Path = Field(description="the file, relative to the scenario file's folder")
+    path: AnyPath = Field(description="the file, relative to the scenario file's folder")
     features: int | None = Field(
         default=None, ge=1, description="number of features; the largest index when not given"
     )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedsim.blocks.given import AnyPath
 from fedsim.errors import DataError
 from fedsim.files import read_arrays
 from fedsim.ports import Array
@@ -23,7 +24,7 @@ class NpzArchive(Source):
     numbers_clients: ClassVar[bool | str] = "with an array client"
 
     kind: Literal["npz"] = "npz"
-    path: Path = Field(description="the file, relative to the scenario file's folder")
+    path: AnyPath = Field(description="the file, relative to the scenario file's folder")
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Read the file."""

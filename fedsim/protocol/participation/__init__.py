@@ -7,6 +7,7 @@ many samples each client has.
 from typing import Annotated
 
 from fedsim.blocks.choice import OneOf
+from fedsim.blocks.given import Block, Given
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.protocol.participation.asynchronous import AsynchronousParticipation
@@ -47,5 +48,5 @@ PARTICIPATION: Registry[Spec] = Registry(
 )
 """The kinds of participation."""
 
-AnyParticipation = Annotated[Participation, OneOf(PARTICIPATION)]
+AnyParticipation = Given[Annotated[Participation, OneOf(PARTICIPATION)], Participation | Block]
 """A field that takes one of them."""

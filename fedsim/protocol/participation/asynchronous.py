@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
-from fedsim.blocks.quantities import Duration, Fraction
+from fedsim.blocks.quantities import DurationOrNone, Fraction
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Array
 from fedsim.protocol.participation.orders import permutation
@@ -36,7 +36,7 @@ class AsynchronousParticipation(Spec):
     concurrency: int | None = Field(
         default=None, ge=1, description="clients at work at a time; all, where null"
     )
-    give_up: Duration | None = as_written(
+    give_up: DurationOrNone = as_written(
         None,
         "when those at work are not waited for any more, from the last update on: the model stays,"
         " and they are asked anew",

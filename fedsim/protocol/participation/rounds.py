@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.blocks.fields import as_written
-from fedsim.blocks.quantities import Duration, Fraction, Share
+from fedsim.blocks.quantities import DurationOrNone, Fraction, ShareOrNone
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Array
 
@@ -51,11 +51,9 @@ class Rounds(Spec):
     asynchronous: ClassVar[bool] = False
 
     kind: str
-    deadline: Duration | None = as_written(None, "from the broadcast to the end of the round")
-    quorum: Share | None = as_written(
-        None, "share of those asked whose reports let the round close"
-    )
-    give_up: Duration | None = as_written(None, _GIVE_UP)
+    deadline: DurationOrNone = as_written(None, "from the broadcast to the end of the round")
+    quorum: ShareOrNone = as_written(None, "share of those asked whose reports let the round close")
+    give_up: DurationOrNone = as_written(None, _GIVE_UP)
     late: Literal["keep", "drop"] = Field(
         default="keep",
         description="what misses its round: kept for a later one, or dropped; where silence is"

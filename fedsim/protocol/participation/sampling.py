@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
-from fedsim.blocks.quantities import Share
+from fedsim.blocks.quantities import ShareOrNone
 from fedsim.ports import Array
 from fedsim.protocol.participation.orders import ascending, permutation
 from fedsim.protocol.participation.rounds import FIRST, Early, Rounds, at_least
@@ -26,7 +26,7 @@ class Sample(Rounds):
     """
 
     count: int | None = Field(default=None, ge=1, description="how many clients a round")
-    share: Share | None = as_written(None, "how many, as a share of all, in place of count")
+    share: ShareOrNone = as_written(None, "how many, as a share of all, in place of count")
     over: float = Field(
         default=1.0, ge=1, description="so many times as many are asked, the first ones count"
     )

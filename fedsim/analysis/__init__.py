@@ -4,6 +4,7 @@ from fedsim.analysis.comparing.comparison import Comparison
 from fedsim.analysis.comparing.gathering import Runs, gather, labels_of
 from fedsim.analysis.comparing.pairs import COMPARED, paired, summarised
 from fedsim.analysis.comparing.pareto import pareto
+from fedsim.analysis.comparing.so_far import so_far
 from fedsim.analysis.comparing.targets import Target
 from fedsim.analysis.comparing.trade_offs import cost_bars, pareto_scatter
 from fedsim.analysis.costs import cost_to_target, cumulative, final_cost, mean_cost
@@ -55,6 +56,7 @@ __all__ = [
     "ranking",
     "run_parts",
     "save",
+    "so_far",
     "spans",
     "stacked_bars",
     "state_of_charge",

@@ -50,12 +50,13 @@ def outcome_table(
     table.add_column("ended by")
     for variant, label in labels.items():
         figures = [means[name].get(variant, np.nan) for name in names]
-        cells = [_figure(float(value)) for value in figures]
+        cells = [figure(float(value)) for value in figures]
         table.add_row(escape(label), *cells, escape(_ended(summary, variant)))
     return table
 
 
-def _figure(value: float) -> str:
+def figure(value: float) -> str:
+    """Return a figure of a round for reading."""
     return "-" if np.isnan(value) else f"{value:.4g}"
 
 

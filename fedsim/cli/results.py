@@ -28,11 +28,17 @@ def compare(
 ) -> None:
     """Compare what variants have cost to reach a target, and say how sure that is."""
     from fedsim import analysis
+    from fedsim.errors import DataError
 
     with _errors():
         if out is not None:
             check_out(out)
-        comparison = analysis.Comparison.of(places, targets or (), against, confidence)
+        try:
+            comparison = analysis.Comparison.of(places, targets or (), against, confidence)
+        except DataError:
+            if (table := analysis.so_far(places)) is not None:
+                _out.print(table)  # nothing more can be said, where no run has ended
+            raise
         for table in comparison.tables():
             _out.print(table)
         for text in comparison.notes:

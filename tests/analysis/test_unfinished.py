@@ -134,3 +134,22 @@ def test_a_pricing_that_is_refused_announces_nothing(
     with pytest.raises(RepricingError):
         fedsim.reprice(run, ["fleet.0.radio=wifi"], priced)
     assert not priced.exists()
+
+
+def test_where_no_run_has_ended_the_command_shows_how_far_each_has_come(tmp_path: Path) -> None:
+    def watch(progress: RunProgress) -> None:
+        if progress.round == 100:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fedsim.run(STUDY, out=tmp_path, watch=watch)
+    result = CliRunner().invoke(app, ["compare", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "so far; unfinished: 0 of 4 runs have ended" in result.stdout
+    (row,) = (line for line in result.stdout.splitlines() if line.startswith(" base "))
+    rounds = fedsim.open(tmp_path).rounds
+    assert row.split()[:4] == ["base", "1", "100", f"{rounds['transmissions'].sum():,}"]
+    assert f"{rounds['gap'].iloc[-1]:.4g}" in row.split()
+    assert "gd" not in result.stdout
+    assert "0 of 4 runs of the scenario phones" in " ".join(result.stderr.split())
+    assert not (tmp_path / "comparison").exists()

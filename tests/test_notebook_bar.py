@@ -1,6 +1,7 @@
 """The bar of a notebook counts the shares of runs, and is shown in a notebook alone."""
 
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ from tqdm import tqdm
 import fedsim
 from fedsim.running import notebook
 from fedsim.running.execution import RunProgress
+from fedsim.under_way import doing
 from tests.runs import small
 
 
@@ -44,6 +46,24 @@ def test_a_run_that_stops_early_fills_its_share(drawn: list[tuple[float, str]]) 
         watch(RunProgress("base", 1, "gd", 1000, round=10))
         watch(RunProgress("base", 1, "gd", 1000, round=12, ended=True))
     assert [place for place, _ in drawn] == pytest.approx([0.01, 1.0])
+
+
+def test_within_a_long_round_it_says_what_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, seen = list[str](), threading.Event()
+
+    class Bar(tqdm):  # type: ignore[misc]  # it has no types
+        def set_postfix_str(self, s: str = "", refresh: bool = True) -> None:
+            shown.append(s)
+            seen.set()
+
+    monkeypatch.setattr(notebook, "in_notebook", lambda: True)
+    monkeypatch.setattr(notebook, "_bar", lambda: Bar)
+    monkeypatch.setattr(notebook, "_LONG", 0.001)
+    with notebook.notebook_bar("study", 1) as watch, doing("making the world"):
+        assert seen.wait(60)
+        assert shown[0] == "making the world"
+        watch(RunProgress("base", 1, "gd", 9, round=4, doing="52 of 100 answered"))
+        assert "base, seed 1, round 4, 52 of 100 answered" in shown
 
 
 def test_who_watches_gets_no_bar(

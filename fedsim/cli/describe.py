@@ -59,6 +59,15 @@ def overview(known: Catalogue, width: int) -> Table:
     return listing("what a scenario can name", ("table", "kinds and presets"), rows)
 
 
+def held_by(name: str, known: Catalogue) -> str:
+    """Return the command that shows a block, where a name is that of one; else nothing."""
+    titles = {registry.title or registry.several: registry for registry in REGISTRIES}
+    for title, registry in titles.items():
+        if name in known.names(registry):
+            return f"; did you mean `fedsim list {title.replace(' ', '-')} {name}`?"
+    return ""
+
+
 def _some(names: Sequence[str], width: int) -> str:
     """Return as many names as a line takes, and how many more there are."""
     for count in range(len(names), 0, -1):

@@ -44,7 +44,9 @@ def list_command(
         listed = describe.listings(known, _remark)
         tables = {title.replace(" ", "-"): each for title, each in listed}
         if table not in (*tables, _ALL):
-            raise DataError("list", f"there is no such table: {unknown(table, [*tables, _ALL])}")
+            hint = describe.held_by(table, known)
+            text = f"there is no such table: {unknown(table, [*tables, _ALL], hint)}"
+            raise DataError("list", text)
         if name is not None:
             for part in block_lines(table, name, known):
                 _out.print(part)

@@ -85,5 +85,7 @@ def trace(
     from fedsim import analysis
 
     with _errors():
+        if out is not None:
+            check_out(out, file=out.name.endswith((".json", ".json.gz")))
         for file, count in analysis.write_traces(place, out, rounds, clients, gzip=gzip):
             _out.print(f"{count:,} events in {escape(str(file))}")

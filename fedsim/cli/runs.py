@@ -122,9 +122,10 @@ def reprice_command(
     from fedsim.repricing.table import price_table
     from fedsim.scenario.registries import blocks_in
 
-    out = out or place / "repriced"
     with _errors():
-        check_out(out)
+        if out is not None:
+            check_out(out)
+        out = out or place / "repriced"
         blocks = blocks_in(plugins or ())
         result = reprice(place, overrides or (), out, base=base, blocks=blocks, tell=_remark)
         _out.print(price_table(place, result.runs))

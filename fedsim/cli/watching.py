@@ -16,7 +16,9 @@ _REDRAW = 0.1  # seconds of real time; a redraw costs as much as a hundred round
 
 _LONG = 1.0  # seconds of real time without a word, after which it is shown what goes on
 
-_BUILDING = "reading data, building and solving the problem"
+_BUILDING, _READING = "reading data, building and solving the problem", "reading data"
+
+_WIDE = 80  # columns of a terminal in which there is room for the longer one of these
 
 _FEW = 20
 """Up to so many runs keep their line when they have ended."""
@@ -63,7 +65,8 @@ class _Table:
         self._progress, self._runs, self._labels = progress, runs, labels
         self._lines: dict[tuple[str, int], TaskID] = {}
         # Until a first run tells of itself, everything is checked, for which it has to be built.
-        state = f"0 of {runs}, {_BUILDING}"
+        doing = _BUILDING if progress.console.width >= _WIDE else _READING
+        state = f"0 of {runs}, {doing}"
         self._whole = progress.add_task("all runs", total=runs, state=state)
         self._ended = 0
         self._drawn = 0.0

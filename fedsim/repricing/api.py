@@ -15,6 +15,7 @@ from fedsim.record.folder import STUDY, RunFolder, read_json
 from fedsim.record.lock import held
 from fedsim.record.manifest import PRICED_FROM
 from fedsim.record.notes import RUNS, Note, Tell, untold
+from fedsim.record.read import missing
 from fedsim.record.studies import Study, study_in
 from fedsim.record.variants import BASE
 from fedsim.record.writing import write_whole
@@ -65,6 +66,8 @@ def reprice(
         OccupiedError: somebody else is writing into `out`.
         OutputError: something cannot be written.
     """
+    if not Path(folder).is_dir():
+        raise missing("folder", Path(folder))
     (folders, others), out = parted(Path(folder)), Path(out)
     if not folders:
         raise DataError("folder", f"{folder} holds no runs, as fedsim run writes them")

@@ -5,6 +5,7 @@ text where they are not. Rich, which draws the table in a terminal, needs ipywid
 """
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +14,11 @@ from math import isnan
 from typing import Any
 
 from fedsim.running.execution import RunProgress, Watch, unwatched
+from fedsim.under_way import now
 
 _REDRAW = 0.1  # seconds of real time
+
+_LONG = 1.0  # seconds of real time without a word, after which it is shown what goes on
 
 _FORMAT = "{desc} {percentage:3.0f}% |{bar}| {elapsed}{postfix}"
 
@@ -26,7 +30,9 @@ def notebook_bar(name: str, runs: int) -> Iterator[Watch]:
         yield unwatched
         return
     with _bar()(total=runs, desc=name, bar_format=_FORMAT, leave=False) as bar:
-        yield _Bar(bar)
+        kept = _Bar(bar)
+        with kept.looking():
+            yield kept
 
 
 def in_notebook() -> bool:
@@ -53,18 +59,42 @@ class _Bar:
         self._bar = bar
         self._shares: dict[tuple[str, int], float] = {}
         self._drawn = 0.0
+        self._heard = time.monotonic()
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Show within the block what goes on, whenever nobody has said a word for long."""
+        over = threading.Event()
+        looker = threading.Thread(target=self._look_until, args=(over,), daemon=True)
+        looker.start()
+        try:
+            yield
+        finally:
+            over.set()
+            looker.join()
+
+    def _look_until(self, over: threading.Event) -> None:
+        while not over.wait(_LONG):
+            if time.monotonic() - self._heard >= _LONG and (words := now()):
+                self._bar.set_postfix_str(words)
 
     def __call__(self, reached: RunProgress) -> None:
+        self._heard = time.monotonic()
+        if reached.doing:
+            self._bar.set_postfix_str(f"{_run(reached)}, {reached.doing}")
+            return
         key = reached.variant, reached.seed
         self._shares[key] = 1.0 if reached.ended else reached.round / max(reached.rounds, 1)
-        now = time.monotonic()
-        if reached.ended or now - self._drawn >= _REDRAW:
-            self._drawn = now
+        if reached.ended or self._heard - self._drawn >= _REDRAW:
+            self._drawn = self._heard
             self._bar.set_postfix_str(_state(reached), refresh=False)
             self._bar.update(sum(self._shares.values()) - self._bar.n)
 
 
 def _state(reached: RunProgress) -> str:
     figure = "objective" if isnan(reached.gap) else "gap"
-    run = f"{reached.variant}, seed {reached.seed}, round {reached.round}"
-    return f"{run}, {figure} {getattr(reached, figure):.3g}"
+    return f"{_run(reached)}, {figure} {getattr(reached, figure):.3g}"
+
+
+def _run(reached: RunProgress) -> str:
+    return f"{reached.variant}, seed {reached.seed}, round {reached.round}"

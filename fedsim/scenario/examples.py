@@ -62,6 +62,19 @@ def found(source: str | File) -> File:
     return known.get(name, file)
 
 
+def meant(file: File) -> str:
+    """Return "; did you mean 'mine.yaml'?" for a file that is not there, or nothing.
+
+    It is a scenario beside it, or an example.
+    """
+    folder = file.parent
+    beside = [each.name for each in folder.glob("*.y*ml")] if folder.is_dir() else []
+    if hint := nearest(file.name, beside):
+        return hint
+    hint = nearest(file.stem, examples())
+    return f"{hint} `fedsim examples` lists them" if hint else ""
+
+
 def _unknown(text: str, name: str, known: Mapping[str, File]) -> ScenarioError:
     hint = nearest(name, known) or "."
     return ScenarioError([Fault(printable(name), "", f"{text}{hint} {_LISTED}")])

@@ -79,6 +79,10 @@ def _path(error: ErrorDetails, tree: Located) -> Path:
 
 
 def _message(error: ErrorDetails, path: Path, reader: Reading) -> str:
+    key = str(path[-1]) if path else ""
+    if error["input"] is None and ":" in key:  # in braces, YAML takes all of it for a key
+        text = "a blank is missing after the colon between a key and its value; write"
+        return f"{text} {printable(key.replace(':', ': ', 1))}"
     match error["type"]:
         case "stated" | "quantity":  # fedsim's own, which say all that is to be said
             return error["msg"]

@@ -12,6 +12,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from fedsim.blocks.wording import dotted, printable
 from fedsim.errors import Fault, ScenarioError
 from fedsim.files import check_is_file
+from fedsim.scenario.examples import meant
 from fedsim.scenario.located import DEEPEST, Content, Located, Origin, Path, number, text
 from fedsim.scenario.scanning import Scanner12
 from fedsim.scenario.syntax import syntax_fault
@@ -47,7 +48,8 @@ def read_file(path: File) -> tuple[Located, list[Fault]]:
             content = stream.read(LARGEST + 1)
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         reason = getattr(error, "strerror", None) or str(error)
-        raise ScenarioError([Fault(name, "", f"cannot be read: {reason}")]) from error
+        hint = meant(path) if isinstance(error, FileNotFoundError) else ""
+        raise ScenarioError([Fault(name, "", f"cannot be read: {reason}{hint}")]) from error
     if len(content) > LARGEST:
         raise ScenarioError([Fault(name, "", f"longer than {LARGEST} bytes: no scenario")])
     try:

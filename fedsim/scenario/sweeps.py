@@ -27,7 +27,10 @@ _NO_PARAMETERS = ("name", "seed", "seeds", "variants", "sweep")
 
 _LONGEST = 100  # of the name of a variant, which names a folder
 
-_WANTED = "give a list of values, or {log: [from, to, how many]} or {linear: [from, to, how many]}"
+_WANTED = (
+    "give a list of values, or {log: [from, to, how many]} or {linear: [from, to, how many]}: "
+    "one value at the least"
+)
 
 
 class Point(NamedTuple):

@@ -17,6 +17,7 @@ _REMEDIES = {
     "parsing a flow": "a brace or a bracket is not closed, or a comma is missing",
     "could not find expected ':'": "a key is followed by a colon and a space",
     "expected <block end>": "keys of one block begin in the same column",
+    "expected a single document": "a file is one scenario; leave out the line ---",
     "quoted scalar": "the quotes are not closed",
 }
 """What helps against what the library says, by words of it."""

@@ -19,7 +19,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 import fedsim
-from fedsim.analysis import save, spans, stacked_bars, time_in_states
+from fedsim.analysis import (
+    PART_COLOURS,
+    entitle,
+    measured,
+    name_variants,
+    panels,
+    save,
+    spans,
+    stacked_bars,
+    time_in_states,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIO = ROOT / "scenarios/walkthrough.yaml"
@@ -28,17 +38,17 @@ FIGURE = ROOT / "analysis/figures/walkthrough.png"
 BITS = ["payload_bits", "header_bits", "transport_bits"]
 RADIOS = ("lte", "wifi")  # of phones, of boards
 COLOURS = {
-    "compute": "#0072B2",
-    "upload": "#D55E00",
-    "retransmit": "#CC79A7",
-    "download": "#56B4E9",
-    "promotion": "#F0E442",
-    "tail": "#E69F00",
+    "compute": PART_COLOURS["computing"],
+    "upload": PART_COLOURS["sending"],
+    "retransmit": PART_COLOURS["sending again"],
+    "download": PART_COLOURS["receiving"],
+    "promotion": PART_COLOURS["promotion"],
+    "tail": PART_COLOURS["tail"],
     "idle": "#DDDDDD",
     "offline": "#777777",
     "empty": "#000000",
 }
-"""Okabe and Ito's colours, and greys for who does nothing."""
+"""The colours of the energy's parts, and greys for who does nothing."""
 
 
 def bits(log: pd.DataFrame) -> pd.DataFrame:
@@ -120,20 +130,20 @@ def finding(result: fedsim.Result) -> str:
     )
 
 
-def draw(log: pd.DataFrame, seconds: float = 8.0) -> Figure:
+def draw(log: pd.DataFrame, setting: str = "", seconds: float = 8.0) -> Figure:
     """Draw the time in each state, and the moment at which a battery first runs empty."""
-    figure = Figure(figsize=(13, 5), layout="constrained")
-    shares, timeline = figure.subplots(1, 2)
+    figure, (shares, timeline) = panels(2, 2, 3.6)
     stacked_bars(shares, states(log), COLOURS)
     shares.xaxis.set_major_formatter(PercentFormatter(1))
-    shares.set(xlim=(0, 1), xlabel="of the run", title="share of the time in each state")
+    shares.set(xlim=(0, 1), xlabel="of the run")
+    shares.set_title("time in each state", fontsize=10)
     first = outages(log)["first, s"].min()
     end = log["t"].max() if np.isnan(first) else first + seconds / 2
     _timeline(timeline, spans(log), (max(end - seconds, 0.0), end), list(states(log).index))
-    handles, names = shares.get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=len(names), frameon=False)
+    name_variants(figure)
     for axis in (shares, timeline):
-        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(visible=False)
+    entitle(figure, f"A walk through the event log\n{setting}", apart=True)
     return figure
 
 
@@ -157,8 +167,9 @@ def _timeline(
             zorder=2 if state == "tail" else 3,
         )
     axis.set_yticks(range(len(clients)), clients)
-    axis.set(xlim=window, ylim=(len(clients) - 0.5, -0.5), xlabel="simulated time, s")
-    axis.set_title("what each client was doing as the first battery ran empty")
+    axis.set(xlim=window, ylim=(len(clients) - 0.5, -0.5))
+    measured(axis.xaxis, "simulated time", "s")
+    axis.set_title("as the first battery ran empty", fontsize=10)
 
 
 def main() -> None:
@@ -171,7 +182,7 @@ def main() -> None:
         print((question.__doc__ or "").splitlines()[0])
         print(question(log).round(4).to_string(), end="\n\n")
     print(finding(result))
-    save(draw(log), FIGURE)
+    save(draw(log, result.setting), FIGURE)
 
 
 if __name__ == "__main__":

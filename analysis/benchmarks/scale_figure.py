@@ -8,13 +8,10 @@ It reads `scale.csv` beside this file, which `scale.py --csv` writes.
 from math import isnan
 from pathlib import Path
 
-from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, NullFormatter
 from scale import ROWS, kept
 
-from fedsim.analysis.figures import COLOURS, save
+from fedsim.analysis import COLOURS, entitle, measured, name_variants, panels, save
 
 TABLE = Path(__file__).with_name("scale.csv")
 FIGURE = Path(__file__).resolve().parents[1] / "figures" / "scale.png"
@@ -34,30 +31,22 @@ def by_form(file: Path) -> dict[str, Sizes]:
 
 def draw(forms: dict[str, Sizes]) -> Figure:
     """Return the figure: seconds and memory against clients."""
-    with rc_context({"font.size": 9}):
-        figure = Figure(figsize=(9, 3.6), layout="constrained")
-        seconds, memory = figure.subplots(1, 2)
-        for (form, sizes), colour in zip(forms.items(), COLOURS, strict=False):
-            for name, (called, dashes) in STAGES.items():
-                line = [row[name] for row in sizes.values()]
-                label = f"{form}: {called}"
-                seconds.plot([*sizes], line, dashes, marker=".", color=colour, label=label)
-            line = [1e6 * row["peak"] for row in sizes.values()]
-            memory.plot([*sizes], line, marker=".", color=colour, label=form)
-        _finish(seconds, "processor time", "s")
-        seconds.set_ylim(1e-4, 1e2)  # with room for the legend
-        seconds.legend(frameon=False, ncols=2, loc="lower right")
-        _finish(memory, "peak of memory", "B")
-        memory.set_ylim(1e8, 1e10)
+    figure, (seconds, memory) = panels(2, 2, 3.2)
+    for (form, sizes), colour in zip(forms.items(), COLOURS, strict=False):
+        for name, (called, dashes) in STAGES.items():
+            line = [row[name] for row in sizes.values()]
+            label = f"{form}: {called}"
+            seconds.plot([*sizes], line, dashes, marker=".", color=colour, label=label)
+        line = [1e6 * row["peak"] for row in sizes.values()]
+        memory.plot([*sizes], line, "-", marker=".", color=colour)
+    seconds.set_ylim(1e-3, 1e2)
+    memory.set_ylim(1e8, 1e10)
+    for axis, label, unit in ((seconds, "processor time", "s"), (memory, "peak of memory", "B")):
+        measured(axis.xaxis, "clients", log=True)
+        measured(axis.yaxis, label, unit, log=True)
+    name_variants(figure)
+    entitle(figure, "What a large fleet costs")
     return figure
-
-
-def _finish(axis: Axes, label: str, unit: str) -> None:
-    axis.set(xscale="log", yscale="log", xlabel="clients", ylabel=label)
-    axis.yaxis.set_major_formatter(EngFormatter(unit))
-    axis.yaxis.set_minor_formatter(NullFormatter())
-    axis.grid(color="0.9", lw=0.6)
-    axis.legend(frameon=False)
 
 
 def row(form: str, clients: int, of: dict[str, float]) -> str:

@@ -149,8 +149,8 @@ def _order(cost: pd.Series) -> str:
 def draw(task: str, result: fedsim.Result) -> Figure:
     """Draw the gap, or the gradient norm, against iterations, bits, seconds and joules."""
     column = "gradient_norm" if task == "network" else "gap"
-    label = "norm of the gradient" if task == "network" else "f - f*"
-    title = f"CHB on ijcnn1, {task}: nine phones over LTE"
+    label = r"gradient norm $\|\nabla f\|$" if task == "network" else ""
+    title = f"Table I of CHB: {task} on ijcnn1\n{result.setting}"
     return progress(result.rounds, LABELS, column, ylabel=label, title=title)
 
 

@@ -24,7 +24,21 @@ from rich.progress import track
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import COLOURS, cost_to_target, listing, progress, quantity, save
+from fedsim.analysis import (
+    GREY,
+    cost_to_target,
+    entitle,
+    listing,
+    look,
+    measured,
+    name_variants,
+    panels,
+    progress,
+    quantity,
+    save,
+    typeset_labels,
+)
+from fedsim.analysis.typesetting import Maths
 from fedsim.ports import Array
 from fedsim.problems.data import PlantedSmoothness
 
@@ -45,6 +59,11 @@ LABELS = {
 
 WHOLE, ADDED = "1/L", "1/(L_1 + ... + L_M)"
 """The readings of the step size."""
+
+STEPS = {WHOLE: r"$\alpha = 1/L$", ADDED: r"$\alpha = 1/(L_1 + \dots + L_M)$"}
+"""The readings as figures have them."""
+
+EDGE = r"$\sqrt{\varepsilon_1}$ of CHB, $c = 0.1$"
 
 FIRST = 24  # so many iterations the paper looks at
 
@@ -197,23 +216,25 @@ def finding(task: str, results: Mapping[str, fedsim.Result]) -> str:
 
 def draw_workers(results: Mapping[str, fedsim.Result]) -> Figure:
     """Draw each worker's transmissions in the first iterations, a panel a reading."""
-    figure = Figure(figsize=(11, 4.2), layout="constrained")
-    panels = figure.subplots(1, len(results), sharey=True, squeeze=False)[0]
-    for axis, (reading, result) in zip(panels, results.items(), strict=True):
+    figure, every = panels(len(results), height=3.0, sharey=True)
+    names, ways = typeset_labels(LABELS), ("chb-mild", "base", "chb-harsh", "lag")
+    for axis, (reading, result) in zip(every, results.items(), strict=True):
         runs = seeds("linear", result)
         steepness = runs[0].constants
-        for colour, name in zip(COLOURS, ("chb-mild", "base", "chb-harsh", "lag"), strict=False):
-            sent = np.array([run.first(name) for run in runs])
-            axis.plot(steepness, sent.mean(axis=0), "o-", color=colour, label=LABELS[name])
-            axis.fill_between(steepness, sent.min(0), sent.max(0), color=colour, alpha=0.2)
+        for name in ways:
+            own, sent = look(list(LABELS).index(name)), np.array([run.first(name) for run in runs])
+            axis.plot(steepness, sent.mean(axis=0), marker="o", ms=4, label=names[name], **own)
+            ends = sent.min(0), sent.max(0)
+            axis.fill_between(steepness, *ends, color=own["color"], alpha=0.2, linewidth=0)
         edge = np.sqrt([run.eps1 for run in runs]).mean()
-        axis.axvline(edge, color="grey", linestyle="--", label="sqrt(eps1) of CHB, c = 0.1")
-        axis.axhline(FIRST / 2, color="grey", linestyle=":", label="half of the iterations")
-        axis.set(xscale="log", xlabel="smoothness constant of the worker, L_m")
-        axis.set_title(f"alpha = {reading}")
-        axis.grid(visible=True, alpha=0.3)
-    panels[0].set_ylabel(f"transmissions in the first {FIRST} iterations")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
+        axis.axvline(edge, color=GREY, linestyle="--", label=EDGE)
+        axis.axhline(FIRST / 2, color=GREY, linestyle=":", label="half of the iterations")
+        measured(axis.xaxis, "smoothness $L_m$ of the worker", log=True)
+        axis.set_title(STEPS[reading], fontsize=10)
+    every[0].set_ylabel(f"transmissions in the\nfirst {FIRST} iterations")
+    name_variants(figure)
+    setting = results[WHOLE].setting
+    entitle(figure, f"CHB: who transmits, synthetic linear regression\n{setting}", apart=True)
     return figure
 
 
@@ -223,8 +244,9 @@ def report(task: str, results: Mapping[str, fedsim.Result], console: Console) ->
     console.print(claim_table(task, results))
     console.print(finding(task, results), end="\n\n")
     for reading, part in {WHOLE: "whole", ADDED: "added"}.items():
-        rounds, title = results[reading].rounds, f"synthetic {task} regression, alpha = {reading}"
-        figure = progress(rounds, LABELS, ylabel="f - f*", title=f"{title}: nine phones over LTE")
+        own, names = results[reading], typeset_labels(LABELS)
+        title = Maths(f"CHB, synthetic {task} regression, {STEPS[reading]}\n{own.setting}")
+        figure = progress(own.rounds, names, title=title)
         save(figure, FIGURES / f"chb-synthetic-{task}-{part}.png")
     if task == "linear":
         save(draw_workers(results), FIGURES / "chb-synthetic-workers.png")

@@ -170,9 +170,10 @@ def run(
     Returns:
         The tables of results and of costs, and the finding.
     """
-    rounds = fedsim.run(scenario(part), out=out / part, overrides=overrides).rounds
+    result = fedsim.run(scenario(part), out=out / part, overrides=overrides)
+    rounds = result.rounds
     if figures:
-        title = f"Fast-FedDA, {part} regression"
+        title = f"Fast-FedDA: {part} regression\n{result.setting}"
         names = labels(rounds)
         figure = progress(rounds, names, "distance", ylabel="distance to the truth", title=title)
         save(figure, figures / f"fast-fedda-{part}.png")

@@ -30,6 +30,7 @@ from fedsim.analysis import (
     run_parts,
     save,
     summarised,
+    typeset_labels,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,12 +116,13 @@ def run(
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fedsim.TheoryWarning)  # that the batch does not grow
-        rounds = fedsim.run(scenario(part), out=out / part, overrides=overrides).rounds
+        result = fedsim.run(scenario(part), out=out / part, overrides=overrides)
+    rounds = result.rounds
     if figures:
-        log, ylabel = column(part) == "objective", column(part).replace("_", " ")
-        title = f"{TITLES[part]}, phones over LTE"
-        labels = {name: LABELS[name] for name in _names(rounds)}
-        figure = progress(rounds, labels, column(part), ylabel=ylabel, title=title, log=log)
+        log = column(part) == "objective"
+        title = f"FedIter-HT: {TITLES[part]}\n{result.setting}"
+        labels = typeset_labels({name: LABELS[name] for name in _names(rounds)})
+        figure = progress(rounds, labels, column(part), title=title, log=log)
         save(figure, figures / f"fed-ht-{part}.png")
     costs = cost_to_end(rounds, "base", column(part))
     spent = mean_cost(costs, _names(rounds))

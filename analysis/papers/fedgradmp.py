@@ -19,20 +19,22 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
 from rich.table import Table
 
 import fedsim
 from fedsim.analysis import (
+    AXES,
     cost_table,
     cost_to_target,
     listing,
     mean_cost,
+    measured,
     progress,
     ranking,
     run_parts,
     save,
     summarised,
+    typeset_labels,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -151,16 +153,15 @@ def reached(costs: pd.DataFrame, variant: str) -> str:
     return f"{low:.0f}" if low == high else f"{own['round'].mean():.1f} ({low:.0f}-{high:.0f})"
 
 
-def draw(part: Part, rounds: pd.DataFrame) -> Figure:
+def draw(part: Part, result: fedsim.Result) -> Figure:
     """Draw errors against rounds, bits, seconds and joules."""
-    labels = {name: part.labels[name] for name in part.drawn or part.labels}
-    title = f"FedGradMP: {part.title}, phones over LTE"
-    figure = progress(rounds, labels, ERROR, ylabel="relative error", title=title)
+    labels = typeset_labels({name: part.labels[name] for name in part.drawn or part.labels})
+    title = f"FedGradMP: {part.title}\n{result.setting}"
+    figure = progress(result.rounds, labels, ERROR, ylabel="relative error", title=title)
     # What methods send differs by a factor of a hundred.
     bits = figure.axes[1]
     bits.autoscale(axis="x")
-    bits.set_xscale("log")
-    bits.xaxis.set_major_formatter(EngFormatter("bit"))
+    measured(bits.xaxis, *AXES["bits"], log=True)
     return figure
 
 
@@ -181,13 +182,14 @@ def run(
     own = PARTS[part]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fedsim.TheoryWarning)  # that FedIter-HT's batch is constant
-        rounds = fedsim.run(
+        result = fedsim.run(
             SCENARIOS / f"{own.scenario}.yaml",
             out=out / part,
             overrides=[*own.overrides, *overrides],
-        ).rounds
+        )
+    rounds = result.rounds
     if figures:
-        save(draw(own, rounds), figures / f"fedgradmp-{part}.png")
+        save(draw(own, result), figures / f"fedgradmp-{part}.png")
     costs = cost_to_target(rounds, own.target, ERROR)
     sure = summarised(costs)
     there = sure[sure["reached"] == sure["runs"]]

@@ -20,7 +20,20 @@ from rich.progress import track
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import COLOURS, listing, progress, quantity, run_parts, save
+from fedsim.analysis import (
+    GREY,
+    entitle,
+    listing,
+    look,
+    measured,
+    name_variants,
+    panels,
+    progress,
+    quantity,
+    run_parts,
+    save,
+    typeset_labels,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/papers/fedsgm-breast-cancer.yaml"
@@ -152,35 +165,38 @@ def finding(table: pd.DataFrame) -> str:
     return fill(text, 88)
 
 
-def draw_steps(tables: Mapping[float, pd.DataFrame]) -> Figure:
+def draw_steps(tables: Mapping[float, pd.DataFrame], setting: str = "") -> Figure:
     """Draw rounds that broke the constraint, and the last f, against the step size."""
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    panels = figure.subplots(1, 2)
+    figure, every = panels(2, height=3.0)
     table = pd.concat([ends(rounds).assign(step=step) for step, rounds in tables.items()])
-    for number, (variant, label) in enumerate(LABELS.items()):
-        runs = table[table["variant"] == variant].groupby("step")
-        for axis, column in zip(panels, ("broken", "objective"), strict=True):
+    for number, (variant, label) in enumerate(typeset_labels(LABELS).items()):
+        runs, own = table[table["variant"] == variant].groupby("step"), look(number)
+        for axis, column in zip(every, ("broken", "objective"), strict=True):
             values = runs[column]
-            axis.plot(values.mean(), "o-", color=COLOURS[number], label=label)
-            axis.fill_between(
-                list(tables), values.min(), values.max(), color=COLOURS[number], alpha=0.2
-            )
-    for axis, label in zip(panels, ("rounds with g > 0.1", "f after the last round"), strict=True):
-        axis.set(xscale="log", xlabel="step size eta", ylabel=label)
+            axis.plot(values.mean(), marker="o", ms=4, label=label, **own)
+            edges = values.min(), values.max()
+            axis.fill_between(list(tables), *edges, color=own["color"], alpha=0.2, linewidth=0)
+    for axis, label in zip(
+        every, ("rounds with $g > 0.1$", "$f$ after the last round"), strict=True
+    ):
+        measured(axis.xaxis, r"step size $\eta$", log=True)
+        axis.set_ylabel(label)
         axis.set_xticks(list(tables), [f"{step:g}" for step in tables])
         axis.minorticks_off()
-        axis.grid(visible=True, alpha=0.3)
-    panels[1].legend(frameon=False)
+    name_variants(figure)
+    entitle(figure, f"FedSGM: what the step size does\n{setting}")
     return figure
 
 
-def draw(rounds: pd.DataFrame, figures: Path) -> None:
+def draw(result: fedsim.Result, figures: Path) -> None:
     """Draw f and g against what they cost."""
-    title = "FedSGM on breast cancer: ten phones over LTE"
-    save(progress(rounds, LABELS, "objective", ylabel="f", title=title), figures / "fedsgm-f.png")
-    figure = progress(rounds, LABELS, "constraint", ylabel="g", title=title, log=False)
+    rounds, names = result.rounds, typeset_labels(LABELS)
+    title = f"FedSGM: hard and soft switching\n{result.setting}"
+    figure = progress(rounds, names, "objective", ylabel="objective $f$", title=title)
+    save(figure, figures / "fedsgm-f.png")
+    figure = progress(rounds, names, "constraint", ylabel="constraint $g$", title=title, log=False)
     for axis in figure.axes:
-        axis.axhline(0.1, color="grey", linestyle=":")
+        axis.axhline(0.1, color=GREY, linestyle=":")
     figure.axes[0].set_ylim(0.05, 0.2)
     save(figure, figures / "fedsgm-g.png")
 
@@ -200,21 +216,23 @@ def run(
         The tables, and the finding; no finding from the step sizes.
     """
     if part == "steps":
-        tables = {
+        runs = {
             step: fedsim.run(
                 SCENARIO,
                 out=out / f"step-{step:g}",
                 overrides=[f"algorithm.step_size={step}", *overrides],
-            ).rounds
+            )
             for step in track(STEPS, console=Console(stderr=True))
         }
+        tables = {step: result.rounds for step, result in runs.items()}
         if figures:
-            save(draw_steps(tables), figures / "fedsgm-steps.png")
+            setting = runs[STEPS[0]].setting
+            save(draw_steps(tables, setting), figures / "fedsgm-steps.png")
         return [results(tables)], ""
     result = fedsim.run(SCENARIO, out=out / part, overrides=overrides)
     step = float(result.summary["parameters.step_size"].iloc[0])
     if figures:
-        draw(result.rounds, figures)
+        draw(result, figures)
     table = costs(result.rounds)
     return [results({step: result.rounds}), cost_table(table)], finding(table)
 

@@ -24,7 +24,7 @@ from rich.progress import track
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import cost_to_target, listing, save
+from fedsim.analysis import cost_to_target, entitle, listing, panels, save, typeset
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/honest-bits.yaml"
@@ -135,11 +135,14 @@ def _winners(winners: dict[str, str]) -> str:
 
 def draw(costs: pd.DataFrame) -> Figure:
     """Draw the shares: a row a method, a column a radio, the best one in bold."""
-    figure = Figure(figsize=(13, 4.8), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
-    for axis, column in zip(panels, COSTS, strict=True):
+    figure, every = panels(len(COSTS), 1, 3.6, width=6.8, sharex=True)
+    for axis, column in zip(every, COSTS, strict=True):
         _fill_in(axis, shares(costs, column))
-        axis.set_title(f"{COSTS[column]} to the gap, over that of the best method", loc="left")
+        axis.set_title(f"{COSTS[column]} to the gap, over that of the best method", fontsize=10)
+    every[1].set_xticks(range(len(RADIOS)), list(RADIOS.values()), rotation=45, ha="right")
+    setting = f"smoothness; 10 cortex-m7; means over {costs['seed'].nunique()} seeds"
+    title = "What is best on which radio; in bold the best method"
+    entitle(figure, f"{title}\n{setting}", apart=True)
     return figure
 
 
@@ -160,8 +163,8 @@ def _fill_in(axis: Axes, ratios: pd.DataFrame) -> None:
             color="white" if dark else "black",
             fontweight="bold" if best_rows[column] == row else "normal",
         )
-    axis.set_xticks(range(len(RADIOS)), list(RADIOS.values()), rotation=45, ha="right")
-    axis.set_yticks(range(len(METHODS)), list(METHODS.values()))
+    axis.set_yticks(range(len(METHODS)), [typeset(name) for name in METHODS.values()])
+    axis.grid(visible=False)
 
 
 def main() -> None:

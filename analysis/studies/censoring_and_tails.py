@@ -18,13 +18,23 @@ from typing import NamedTuple
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, MaxNLocator
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import COLOURS, energy_parts, listing, quantity, save, stacked_bars
+from fedsim.analysis import (
+    PART_COLOURS,
+    energy_parts,
+    entitle,
+    listing,
+    measured,
+    name_variants,
+    panels,
+    quantity,
+    save,
+    stacked_bars,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/censoring-and-tails.yaml"
@@ -46,8 +56,7 @@ METHODS = {
 }
 
 RADIO_PARTS = {
-    **dict(zip(("promotion", "tail", "receiving", "sending"), COLOURS, strict=False)),
-    "at rest": "#999999",
+    part: PART_COLOURS[part] for part in ("promotion", "tail", "receiving", "sending", "at rest")
 }
 """What of the energy the figure shows, and in which colours: all but the computing."""
 
@@ -155,21 +164,18 @@ def draw(costs: Costs) -> Figure:
     """Draw what an average client spent: a panel a case, a bar a method."""
     paces = list(dict.fromkeys(pace for pace, _ in costs))
     radios = list(dict.fromkeys(radio for _, radio in costs))
-    figure = Figure(figsize=(12, 3.2 * len(paces) + 0.6), layout="constrained")
-    panels = figure.subplots(len(paces), len(radios), squeeze=False)
+    figure, every = panels(len(paces) * len(radios), len(paces), 1.9)
     for (pace, radio), spent in costs.items():
-        row, column = paces.index(pace), radios.index(radio)
-        axis = panels[row, column]
+        row, column = radios.index(radio), paces.index(pace)
+        axis = every[row * len(paces) + column]
         _panel(axis, spent.loc[[name for name in METHODS if name in spent.index]])
         axis.set_title(f"{RADIOS[radio]}, {pace}", fontsize=10)
         if column:
-            axis.set_yticklabels([])
-    figure.supxlabel(
-        "energy of a client until the gap is reached, computing left out; beside it, the time",
-        fontsize=11,
-    )
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+            axis.tick_params(labelleft=False)
+    name_variants(figure)
+    said = "energy of a client to the gap, without computing; beside it, the time"
+    setting = "breast-cancer; ten cortex-m7; seed 1"
+    entitle(figure, f"Censoring and radio tails: {said}\n{setting}", apart=True)
     return figure
 
 
@@ -180,11 +186,10 @@ def _panel(axis: Axes, spent: pd.DataFrame) -> None:
     most = float(ends.max())
     for bar, (end, seconds) in enumerate(zip(ends, spent["t"], strict=True)):
         axis.text(end + 0.02 * most, bar, duration(seconds), va="center", fontsize=9)
-    axis.set_xlim(0, 1.25 * most)
-    axis.xaxis.set_major_locator(MaxNLocator(5))
-    axis.xaxis.set_major_formatter(EngFormatter("J"))
+    axis.set_xlim(0, 1.3 * most)
+    measured(axis.xaxis, "", "J")
+    axis.grid(visible=False, axis="y")
     axis.tick_params(axis="y", length=0)
-    axis.spines[["top", "right"]].set_visible(False)
 
 
 def duration(seconds: float) -> str:

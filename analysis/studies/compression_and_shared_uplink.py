@@ -20,13 +20,23 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import COLOURS, cost_to_target, listing, quantity, save
+from fedsim.analysis import (
+    COLOURS,
+    cost_to_target,
+    entitle,
+    listing,
+    measured,
+    name_variants,
+    panels,
+    quantity,
+    save,
+)
+from fedsim.analysis.typesetting import words
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/compression-and-shared-uplink.yaml"
@@ -150,20 +160,20 @@ def finding(costs: pd.DataFrame, rounds: pd.DataFrame) -> str:
 
 def draw(costs: pd.DataFrame, rounds: pd.DataFrame) -> Figure:
     """Draw the floors, the time to the gap, and the energy of the radios until then."""
-    figure = Figure(figsize=(13, 4.8), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
+    figure, every = panels(3, 2, 2.8)
+    left, right, below = every
     for (method, form), run in rounds.groupby(["method", "format"], sort=False):
         left.plot(run["round"], run["gap"].where(run["gap"] > 0), **_style(str(method), str(form)))
-    left.set(yscale="log", ylim=(1e-7, None), xlabel="rounds", ylabel="objective less the optimum")
-    _against_capacity(middle, costs[costs["discipline"] == "fair"], "t", "s")
-    middle.set_ylabel("time to the gap, link shared fairly")
+    left.set(ylim=(1e-7, None), xlabel="rounds")
+    measured(left.yaxis, words("gap"), log=True)
+    _against_capacity(right, costs[costs["discipline"] == "fair"], "t")
+    measured(right.yaxis, "time to the gap,\nlink shared fairly", "s", log=True)
     few = costs[(costs["format"] == "float32") | (costs["format"] == "float16")]
-    _against_capacity(right, few, "radio_joules", "J")
-    right.set_ylabel("energy of all radios to the gap")
-    for axis in (left, middle, right):
-        axis.grid(visible=True, alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
-    figure.legend(handles=_keys(), loc="outside upper center", ncols=8, frameon=False)
+    _against_capacity(below, few, "radio_joules")
+    measured(below.yaxis, "energy of all radios\nto the gap", "J", log=True)
+    name_variants(figure, handles=_keys())
+    setting = f"smoothness; 50 phone-mid over wifi; seed {costs['seed'].min()}"
+    entitle(figure, f"Compression and a shared uplink\n{setting}")
     return figure
 
 
@@ -171,13 +181,11 @@ def _style(method: str, form: str) -> dict[str, Any]:
     return {"color": FORMATS[form], "linestyle": METHODS[method], "linewidth": 1.3}
 
 
-def _against_capacity(axis: Axes, costs: pd.DataFrame, column: str, unit: str) -> None:
+def _against_capacity(axis: Axes, costs: pd.DataFrame, column: str) -> None:
     for (method, form, way), line in costs.groupby(["method", "format", "discipline"], sort=False):
         style = _style(str(method), str(form))
         axis.plot(line["capacity"], line[column], marker=DISCIPLINES[str(way)], ms=5, **style)
-    axis.set(xscale="log", yscale="log", xlabel="what the server can receive")
-    axis.xaxis.set_major_formatter(EngFormatter("bit/s"))
-    axis.yaxis.set_major_formatter(EngFormatter(unit))
+    measured(axis.xaxis, "server's uplink", "bit/s", log=True)
 
 
 def _keys() -> list[Line2D]:

@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -27,7 +26,19 @@ from rich.table import Table
 import fedsim
 from fedsim.algorithms.compressed import CompressedDescent, Gradient
 from fedsim.algorithms.shared_messages import Model
-from fedsim.analysis import COLOURS, cost_to_target, energy_parts, listing, quantity, save
+from fedsim.analysis import (
+    COLOURS,
+    cost_to_target,
+    energy_parts,
+    entitle,
+    listing,
+    measured,
+    name_variants,
+    panels,
+    quantity,
+    save,
+    typeset,
+)
 from fedsim.ports import Array, Client
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -211,27 +222,24 @@ def _shares(shares: pd.DataFrame, column: str, *names: str) -> str:
 
 def draw(costs: pd.DataFrame) -> Figure:
     """Draw bits up, seconds and joules to the gap: a row a method, a mark a radio."""
-    figure = Figure(figsize=(13, 4.6), layout="constrained")
-    panels = figure.subplots(1, 3, sharey=True)
-    figures = means(costs)
-    columns = {"bits_up": "bit", "t": "s", "radio_joules": "J"}
-    labels = (
-        "bits up to the gap; crosses: payloads alone",
-        "time to the gap",
-        "energy of all radios to the gap",
-    )
-    for axis, (column, unit), label in zip(panels, columns.items(), labels, strict=True):
+    figure, every = panels(3, 2, 3.2, sharey=True)
+    figures, names = means(costs), [typeset(name) for name in METHODS.values()]
+    columns = {
+        "bits_up": ("bits up to the gap", "bit"),
+        "t": ("time to the gap", "s"),
+        "radio_joules": ("energy of all radios to the gap", "J"),
+    }
+    for axis, (column, (label, unit)) in zip(every, columns.items(), strict=True):
         for (radio, name), colour, mark in zip(RADIOS.items(), COLOURS, "osD", strict=False):
-            axis.plot(figures.loc[radio][column], METHODS.values(), mark, color=colour, label=name)
-        axis.set(xscale="log", xlabel=label)
-        axis.xaxis.set_major_formatter(EngFormatter(unit))
-        axis.grid(visible=True, alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
+            own = figures.loc[radio][column]
+            axis.plot(own, names, mark, color=colour, ms=5, label=name)
+        measured(axis.xaxis, label, unit, log=True)
     payloads = figures.loc["nb-iot"]["payload_bits"]
-    panels[0].plot(payloads, METHODS.values(), "x", color="black")
-    panels[0].invert_yaxis()
-    handles, names = panels[1].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=len(names), frameon=False)
+    every[0].plot(payloads, names, "x", color="black", ms=5, label="payloads alone")
+    every[0].invert_yaxis()
+    name_variants(figure)
+    setting = f"smoothness; 10 cortex-m7; means over {costs['seed'].nunique()} seeds"
+    entitle(figure, f"Honest bits: what compressors save\n{setting}")
     return figure
 
 

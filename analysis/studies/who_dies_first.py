@@ -28,7 +28,11 @@ from fedsim.analysis import (
     ENERGY_PARTS,
     cost_to_target,
     energy_parts,
+    entitle,
     listing,
+    measured,
+    name_variants,
+    panels,
     quantity,
     save,
     state_of_charge,
@@ -161,28 +165,30 @@ def finding(run: fedsim.Result, mains: fedsim.Result) -> str:
 
 def draw(run: fedsim.Result, mains: fedsim.Result) -> Figure:
     """Draw charges under HB and CHB, who takes part, and the gap, over the days."""
-    figure = Figure(figsize=(12, 8), layout="constrained")
-    (hb, chb), (part, gap) = figure.subplots(2, 2, sharex=True)
+    figure, every = panels(4, 2, 2.6, sharex=True)
+    hb, chb, part, gap = every
     seed = run.summary["seed"].min()
     for axis, variant in ((hb, "base"), (chb, "chb")):
         _charges(axis, run, variant, seed)
-        axis.set_title(f"{METHODS[variant]}: state of charge; crosses: empty", fontsize=10)
-    keys = chb.get_legend_handles_labels()
-    figure.legend(*keys, loc="outside upper center", ncols=6, frameon=False)
+        axis.set_title(f"{METHODS[variant]}: charge; crosses: empty", fontsize=10)
     _taking_part(part, run.rounds)
     part.set_title("clients asked in a round, of 15", fontsize=10)
     _gaps(gap, run.rounds, "-")
     _gaps(gap, mains.rounds, ":")
-    gap.set_title("objective less the optimum; dotted: all on mains", fontsize=10)
+    gap.set_title("learning; dotted: all on mains", fontsize=10)
+    measured(gap.yaxis, "gap $f - f^\\star$", log=True)
+    gap.legend(loc="upper right", fontsize=7, frameon=False, labelspacing=0.2)
     days = run.rounds["t"].max() / DAY
-    for axis in (hb, chb, part, gap):
+    for axis in every:
         for night in np.arange(0, days + 1):
             axis.axvspan(night - 0.25, night + 0.25, color="0.92", zorder=0)
         axis.set(xlim=(0, days), xticks=np.arange(0, days + 0.01, 0.5))
-        axis.spines[["top", "right"]].set_visible(False)
-    figure.supxlabel(
-        "days; nights are grey; below the dotted line a client takes no part", fontsize=11
-    )
+    for axis in (part, gap):
+        axis.set_xlabel("days")
+    name_variants(figure, chb)
+    setting = f"breast-cancer; 15 sensors, phones and Pis; seed {seed}"
+    said = "nights are grey; below the dotted line a client takes no part"
+    entitle(figure, f"Who dies first, on harvested energy\n{setting}; {said}", apart=True)
     return figure
 
 
@@ -207,11 +213,11 @@ def _charges(axis: Axes, run: fedsim.Result, variant: str, seed: int) -> None:
 
 
 def _taking_part(axis: Axes, rounds: pd.DataFrame) -> None:
-    for number, variant in enumerate(("base", "chb")):
+    for variant in ("base", "chb"):
+        number = list(METHODS).index(variant)
         own = rounds[(rounds["variant"] == variant) & (rounds["seed"] == rounds["seed"].min())]
         axis.step(own["t"] / DAY, own["cohort"], color=COLOURS[number], label=METHODS[variant])
     axis.set_ylim(0, None)
-    axis.legend(loc="lower right", fontsize=8)
 
 
 def _gaps(axis: Axes, rounds: pd.DataFrame, dash: Literal["-", ":"]) -> None:
@@ -227,8 +233,7 @@ def _gaps(axis: Axes, rounds: pd.DataFrame, dash: Literal["-", ":"]) -> None:
             linewidth=1.2,
             label=label if dash == "-" else "_nolegend_",
         )
-    axis.set(yscale="log", ylim=(1e-10, None))
-    axis.legend(loc="upper right", fontsize=8)
+    axis.set_ylim(1e-10, None)
 
 
 def main() -> None:

@@ -9,16 +9,28 @@ from fedsim.analysis.comparing.targets import Target
 from fedsim.analysis.comparing.trade_offs import cost_bars, pareto_scatter
 from fedsim.analysis.costs import cost_to_target, cumulative, final_cost, mean_cost
 from fedsim.analysis.energy import ENERGY_PARTS, energy_parts, state_of_charge
-from fedsim.analysis.figures import AXES, COLOURS, convergence, save, stacked_bars
+from fedsim.analysis.figures import convergence, save, stacked_bars
 from fedsim.analysis.outcomes import measures_in, outcome_table, outcomes
 from fedsim.analysis.progress import over_seeds, progress
 from fedsim.analysis.ranking import cost_to_end, ranking
 from fedsim.analysis.scripts import run_parts
+from fedsim.analysis.style import (
+    AXES,
+    COLOURS,
+    GREY,
+    PART_COLOURS,
+    entitle,
+    look,
+    measured,
+    name_variants,
+    panels,
+)
 from fedsim.analysis.tables import cost_table
 from fedsim.analysis.timelines.files import write_traces
 from fedsim.analysis.timelines.loads import link_load
 from fedsim.analysis.timelines.spans import STATES, spans, time_in_states
 from fedsim.analysis.timelines.trace import Log, write_trace
+from fedsim.analysis.typesetting import typeset, typeset_labels
 from fedsim.tables import listing, quantity
 
 __all__ = [
@@ -26,6 +38,8 @@ __all__ = [
     "COLOURS",
     "COMPARED",
     "ENERGY_PARTS",
+    "GREY",
+    "PART_COLOURS",
     "STATES",
     "Comparison",
     "Log",
@@ -38,17 +52,22 @@ __all__ = [
     "cost_to_target",
     "cumulative",
     "energy_parts",
+    "entitle",
     "final_cost",
     "gather",
     "labels_of",
     "link_load",
     "listing",
+    "look",
     "mean_cost",
+    "measured",
     "measures_in",
+    "name_variants",
     "outcome_table",
     "outcomes",
     "over_seeds",
     "paired",
+    "panels",
     "pareto",
     "pareto_scatter",
     "progress",
@@ -62,6 +81,8 @@ __all__ = [
     "state_of_charge",
     "summarised",
     "time_in_states",
+    "typeset",
+    "typeset_labels",
     "write_trace",
     "write_traces",
 ]

@@ -6,26 +6,25 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from fedsim.analysis.costs import cumulative
-from fedsim.analysis.figures import COLOURS, DASHES, Drawing, drawn, spread
+from fedsim.analysis.figures import spread
+from fedsim.analysis.style import (
+    AXES,
+    GREY,
+    against_cost,
+    entitle,
+    look,
+    name_variants,
+    panels,
+    shared_upwards,
+)
+from fedsim.analysis.typesetting import drawn, words
 
-AXES = {
-    "round": ("rounds", ""),
-    "bits": ("bits, up and down", "bit"),
-    "bits_up": ("bits up", "bit"),
-    "bits_down": ("bits down", "bit"),
-    "t": ("simulated time", "s"),
-    "joules": ("energy of the fleet", "J"),
-}
-"""Costs that progress can be drawn against: their labels and units."""
+COSTS = ("bits", "bits_up", "bits_down", "t", "joules")
+"""What is added up round by round."""
 
 _FEW = 4  # bands that can lie upon each other and be told apart
-
-SPACED = ConstrainedLayoutEngine(wspace=0.06)
-"""A layout of panels side by side: the labels of their outermost ticks keep clear."""
 
 
 def over_seeds(rounds: pd.DataFrame, column: str, *, log: bool = False) -> pd.DataFrame:
@@ -38,7 +37,7 @@ def over_seeds(rounds: pd.DataFrame, column: str, *, log: bool = False) -> pd.Da
 
     Returns:
         A row a variant and round that all of its seeds have and somebody looked at: variant, the
-        costs of `AXES` so far (means), and mean, least and largest of the column.
+        costs of `COSTS` so far (means), and mean, least and largest of the column.
     """
     totals = cumulative(rounds)
     totals = totals[totals["objective"].notna() | totals[column].notna()]  # else nobody looked
@@ -46,9 +45,8 @@ def over_seeds(rounds: pd.DataFrame, column: str, *, log: bool = False) -> pd.Da
     totals["value"] = totals[column].where(totals[column] > 0) if log else totals[column]
     totals["averaged"] = np.log(totals["value"]) if log else totals["value"]
     runs = totals.groupby("variant", sort=False, observed=True)["seed"].nunique()
-    costs = [cost for cost in AXES if cost != "round"]
     grouped = totals.groupby(["variant", "round"], sort=False, observed=True)
-    table = grouped[costs].mean()
+    table = grouped[list(COSTS)].mean()
     means = grouped["averaged"].mean()
     table["mean"] = np.exp(means) if log else means
     table["least"], table["largest"] = grouped["value"].min(), grouped["value"].max()
@@ -62,7 +60,7 @@ def progress(
     labels: Mapping[str, str],
     column: str = "gap",
     *,
-    axes: Sequence[str] = ("round", "bits", "t", "joules"),
+    axes: Sequence[str] = tuple(AXES),
     ylabel: str = "",
     title: str = "",
     log: bool = True,
@@ -76,52 +74,32 @@ def progress(
         column: of the round table.
         axes: which costs, of `AXES`.
         ylabel: what the column is; its name where not given.
-        title: above the figure.
+        title: above the figure; what follows its first line is in smaller letters.
         log: whether the column is drawn on a logarithmic axis, and averaged so.
         target: where a line is to be.
     """
-    figure = Drawing(figsize=(3.6 * len(axes), 4.4), layout=SPACED)
-    panels = figure.subplots(1, len(axes), sharey=True, squeeze=False)[0]
+    figure, every = panels(len(axes), 2, sharey=True)
     table = over_seeds(rounds[rounds["variant"].isin(list(labels))], column, log=log)
-    for axis, cost in zip(panels, axes, strict=True):
+    for axis, cost in zip(every, axes, strict=True):
         for number, (variant, name) in enumerate(labels.items()):
             own = table[table["variant"] == variant]
             _curve(
                 axis, own, cost, (number, drawn(name)), alpha=0.2 if len(labels) <= _FEW else 0.1
             )
         if target is not None:
-            axis.axhline(target, color="#777777", linewidth=1, linestyle=":")
-        label, unit = AXES[cost]
-        axis.set(xlabel=label, yscale="log" if log else "linear")
-        axis.set_xlim(left=0)
-        axis.xaxis.set_major_formatter(EngFormatter(unit))
-        axis.xaxis.set_major_locator(MaxNLocator(4))
-        axis.grid(visible=True, alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel(ylabel or column)
-    handles, names = panels[0].get_legend_handles_labels()
-    figure.legend(
-        handles, names, loc="outside lower center", ncols=_columns(len(names)), frameon=False
-    )
-    if title:
-        figure.suptitle(drawn(title))
+            axis.axhline(target, color=GREY, linewidth=1, linestyle=":")
+        against_cost(axis, cost)
+    shared_upwards(every, 2, ylabel or words(column), log=log)
+    name_variants(figure)
+    entitle(figure, title)
     return figure
-
-
-def _columns(names: int) -> int:
-    """Return the columns of a legend whose rows are as full as each other, of five at most."""
-    rows = -(-names // 5)
-    return -(-names // max(rows, 1))
 
 
 def _curve(
     axis: Axes, table: pd.DataFrame, cost: str, called: tuple[int, str], *, alpha: float
 ) -> None:
     number, name = called
-    colour = COLOURS[number % len(COLOURS)]
-    dash = DASHES[number // len(COLOURS) % len(DASHES)]
-    table = table.iloc[spread(len(table))]
-    axis.plot(table[cost], table["mean"], color=colour, linestyle=dash, linewidth=1.5, label=name)
-    axis.fill_between(
-        table[cost], table["least"], table["largest"], color=colour, alpha=alpha, linewidth=0
-    )
+    table, own = table.iloc[spread(len(table))], look(number)
+    axis.plot(table[cost], table["mean"], label=name, **own)
+    ends = table["least"], table["largest"]
+    axis.fill_between(table[cost], *ends, color=own["color"], alpha=alpha, linewidth=0)

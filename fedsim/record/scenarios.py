@@ -1,6 +1,6 @@
 """Scenarios as runs have left them, and in which values two of them differ."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,12 @@ def fleet_of(scenario: Mapping[str, Any]) -> str:
     ]
     more = [f"{len(groups) - _MOST} more groups"] if len(groups) > _MOST else []
     return ", ".join([*groups[:_MOST], *more]) or "ideal clients"
+
+
+def setting_of(scenario: Mapping[str, Any], seeds: Sequence[int]) -> str:
+    """Return data, fleet and seeds in a few words, for below the title of a figure."""
+    counted = f"{len(seeds)} seeds" if len(seeds) != 1 else f"seed {seeds[0]}"
+    return f"{data_of(scenario)}; {fleet_of(scenario)}; {counted}"
 
 
 def flat(content: object, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -5,18 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from fedsim.analysis import over_seeds
+from fedsim.analysis import AXES, over_seeds
 from fedsim.report.drawing import Area, Curve, Scale, curves, linear, logarithmic
 from fedsim.report.parts import Figure, spread, style
 from fedsim.report.study import Study
-
-AXES = {
-    "round": ("rounds", ""),
-    "bits": ("bits, up and down", "bit"),
-    "t": ("simulated time", "s"),
-    "joules": ("energy of the fleet", "J"),
-}
-"""The four axes: their labels and units."""
 
 _NAMES = {"gap": "objective less the optimum"}
 

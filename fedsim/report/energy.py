@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from fedsim.analysis import COLOURS, ENERGY_PARTS, energy_parts, state_of_charge
+from fedsim.analysis import COLOURS, ENERGY_PARTS, PART_COLOURS, energy_parts, state_of_charge
 from fedsim.report.amounts import each_or_spread, stacked
 from fedsim.report.drawing import Area, Curve, curves, line_icon, linear
-from fedsim.report.parts import PARTS, Figure, Key, Table, digits, number, spread, words
+from fedsim.report.parts import Figure, Key, Table, digits, number, spread, words
 from fedsim.report.study import Run, Study
 
 _CURVES, _TIMES = 40, 300  # batteries that are drawn one by one, and points of each
@@ -16,7 +16,7 @@ _LOOKED_AT = 1000  # of more batteries
 
 _WHOLE = "in all"
 
-_ORDER = [name for name in PARTS if name in ENERGY_PARTS.values()]
+_ORDER = [name for name in PART_COLOURS if name in ENERGY_PARTS.values()]
 
 
 def by_kind(study: Study) -> pd.DataFrame:
@@ -33,7 +33,9 @@ def whole(study: Study) -> Figure:
     """Return the energy of each variant, by its parts."""
     parts = by_kind(study).groupby(level="variant", sort=False).sum()
     parts = parts.set_axis([study.labels[str(name)] for name in parts.index])
-    return stacked(parts, PARTS, "J", "energy of the fleet, mean over seeds", "Energy by variant")
+    return stacked(
+        parts, PART_COLOURS, "J", "energy of the fleet, mean over seeds", "Energy by variant"
+    )
 
 
 def kinds(study: Study, variant: str) -> Figure:
@@ -41,7 +43,7 @@ def kinds(study: Study, variant: str) -> Figure:
     every = by_kind(study)
     parts = every[every.index.get_level_values("variant") == variant].droplevel("variant")
     title = "energy of the kind, mean over seeds"
-    return stacked(parts, PARTS, "J", title, "Energy by kind of client")
+    return stacked(parts, PART_COLOURS, "J", title, "Energy by kind of client")
 
 
 def clients(study: Study, variant: str) -> Figure:
@@ -49,7 +51,7 @@ def clients(study: Study, variant: str) -> Figure:
     own = study.clients[study.clients["variant"] == variant]
     parts = energy_parts(own, ["client", "kind"])[_ORDER] / study.seeds[variant]
     title = "energy of a client, mean over seeds"
-    return each_or_spread(parts, PARTS | {_WHOLE: "#000000"}, "J", title, _WHOLE)
+    return each_or_spread(parts, PART_COLOURS | {_WHOLE: "#000000"}, "J", title, _WHOLE)
 
 
 def table(study: Study) -> Table:

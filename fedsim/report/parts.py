@@ -10,17 +10,6 @@ from numpy.typing import NDArray
 from fedsim.analysis import COLOURS, quantity
 from fedsim.report.drawing import DASHES
 
-PARTS = {
-    "promotion": "#F0E442",
-    "tail": "#E69F00",
-    "receiving": "#56B4E9",
-    "sending": "#D55E00",
-    "sending again": "#CC79A7",
-    "at rest": "#BBBBBB",
-    "computing": "#0072B2",
-}
-"""The colour of each part of the energy, by what `energy_parts` calls it."""
-
 NOT_REACHED = "not reached"
 """What a cell says of a run that never got there."""
 

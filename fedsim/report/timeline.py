@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from fedsim.analysis import quantity, spans
+from fedsim.analysis import PART_COLOURS, quantity, spans
 from fedsim.report.drawing import Moments, Spans, bar_icon, linear, symbol_icon
 from fedsim.report.drawing import lanes as draw_lanes
-from fedsim.report.parts import PARTS, Figure, Key, spread
+from fedsim.report.parts import Figure, Key, spread
 from fedsim.report.study import Run, Study
 
 ROUNDS = ("first", "slowest", "median", "last")
@@ -21,12 +21,12 @@ RUNS = 24
 _LANES, _LATEST = 40, 20  # clients that are drawn; of them, those that were done last
 
 _SPANS = {
-    "tail": ("radio connected, no bits", PARTS["tail"]),
-    "promotion": ("radio wakes", PARTS["promotion"]),
-    "download": ("download", PARTS["receiving"]),
-    "compute": ("compute", PARTS["computing"]),
-    "upload": ("upload", PARTS["sending"]),
-    "retransmit": ("sending again", PARTS["sending again"]),
+    "tail": ("radio connected, no bits", PART_COLOURS["tail"]),
+    "promotion": ("radio wakes", PART_COLOURS["promotion"]),
+    "download": ("download", PART_COLOURS["receiving"]),
+    "compute": ("compute", PART_COLOURS["computing"]),
+    "upload": ("upload", PART_COLOURS["sending"]),
+    "retransmit": ("sending again", PART_COLOURS["sending again"]),
     "offline": ("offline", "#666666"),
     "empty": ("battery empty", "#000000"),
 }

@@ -14,7 +14,7 @@ from fedsim.record import read
 from fedsim.record.folder import SCENARIO
 from fedsim.record.notes import Note
 from fedsim.record.read_models import model_of, read_models
-from fedsim.record.scenarios import data_of, fleet_of, parsed, read_text
+from fedsim.record.scenarios import parsed, read_text, setting_of
 from fedsim.record.studies import read_study
 
 if TYPE_CHECKING:
@@ -176,13 +176,13 @@ class Result:
 
         study = read_study(self.folder)
         name = "" if study is None else study.name
-        return Shown(name, self.summary, self.rounds, self.notes, self.place, self._setting())
+        return Shown(name, self.summary, self.rounds, self.notes, self.place, self.setting)
 
-    def _setting(self) -> str:
+    @property
+    def setting(self) -> str:
         """Return data, fleet and seeds in a few words, of the first run."""
         if not self.runs:
             return ""
         scenario = parsed(read_text(self.runs[0]), self.runs[0] / SCENARIO)
         seeds = [] if self.summary.empty else self.summary["seed"].unique().tolist()
-        counted = f"{len(seeds)} seeds" if len(seeds) != 1 else f"seed {seeds[0]}"
-        return f"{data_of(scenario)}; {fleet_of(scenario)}; {counted}"
+        return setting_of(scenario, seeds)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from fedsim import analysis, tables
-from fedsim.analysis.figures import as_png
+from fedsim.analysis.style import as_png
 from fedsim.errors import DataError
 from fedsim.record.notes import Note, marked, once
 from fedsim.record.rounds import COLUMNS

@@ -185,8 +185,7 @@ def test_the_figure_draws_every_run_against_every_cost() -> None:
         assert axis.get_yscale() == "log"
     bits = figure.axes[1].lines[0].get_xdata()
     assert np.asarray(bits).tolist() == [110, 320, 630]
-    legend = figure.axes[0].get_legend()
-    assert legend is not None
+    (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["gd", "chb"]
 
 

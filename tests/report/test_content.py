@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 
 from fedsim.analysis import (
+    AXES,
     ENERGY_PARTS,
+    PART_COLOURS,
     Comparison,
     cost_to_target,
     energy_parts,
@@ -23,7 +25,7 @@ from fedsim.record.read import read_all
 from fedsim.report import amounts, audit, convergence, energy, overview, participation, timeline
 from fedsim.report.amounts import each_or_spread
 from fedsim.report.drawing.svg import HIGH
-from fedsim.report.parts import PARTS, Figure, spread
+from fedsim.report.parts import Figure, spread
 from fedsim.report.study import Study
 from tests.report.drawings import RESOLUTION, Drawing
 from tests.report.pages import Page
@@ -153,7 +155,7 @@ def test_every_choice_of_a_menu_has_its_figure(page: Page, study: Study) -> None
     assert set(figures["timeline"]) == wanted
     assert page.options["which-run"] == runs
     assert page.options["which-round"] == list(timeline.ROUNDS)
-    for cost in convergence.AXES:
+    for cost in AXES:
         assert list(figures[f"convergence-{cost}"]) == page.options["which-measure"]
     for name, own in figures.items():
         assert own, name
@@ -350,7 +352,9 @@ def test_the_energy_of_clients_is_that_of_the_client_tables(study: Study) -> Non
     for (name, _), width in drawn.bars().items():
         client = name.partition(" ")[0]
         found[client] = found.get(client, 0.0) + width
-    assert found == pytest.approx(wanted.to_dict(), abs=len(PARTS) * RESOLUTION * drawn.x.high)
+    assert found == pytest.approx(
+        wanted.to_dict(), abs=len(PART_COLOURS) * RESOLUTION * drawn.x.high
+    )
 
 
 def test_thinned_rows_keep_both_ends() -> None:

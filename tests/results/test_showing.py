@@ -107,9 +107,8 @@ def test_of_many_variants_the_first_are_shown() -> None:
     assert len(rows) == 40
     assert "the first 40 of 50 variants" in repr(result)
     assert result._repr_html_().count("<tr>") == 2 * (1 + 40)  # costs, and outcomes
-    legends = result.shown._strip().axes[0].get_legend()
-    assert legends is not None
-    assert len(legends.get_texts()) == 12
+    (legend,) = result.shown._strip().legends
+    assert len(legend.get_texts()) == 12
 
 
 def test_what_has_not_ended_is_drawn_all_the_same(tmp_path: Path) -> None:

@@ -158,8 +158,8 @@ class Comparison:
         figures = {}
         for case in self.cases:
             labels, name = self._chosen(case, _MOST_DRAWN), f"{case.target}".replace("=", "-")
-            title = self._marked(case.target.words)
-            figures[f"convergence-{name}"] = self._convergence(case.target, labels)
+            title = f"{self._marked(case.target.words)}\n{self.runs.setting}"
+            figures[f"convergence-{name}"] = self._convergence(case.target, labels, title)
             figures[f"costs-{name}"] = cost_bars(case.table, labels, title)
             figures[f"trade-offs-{name}"] = pareto_scatter(
                 case.table, labels, title, case.costs, self.confidence
@@ -180,16 +180,16 @@ class Comparison:
                 for ending in ("png", "svg"):
                     save(figure, folder / f"{name}.{ending}")
 
-    def _convergence(self, target: Target, labels: Mapping[str, str]) -> Figure:
+    def _convergence(self, target: Target, labels: Mapping[str, str], title: str) -> Figure:
         rounds, known = self.runs.rounds, bool(self.runs.rounds["gap"].notna().any())
         several = len(self.runs.folders) > len(self.runs.labels)
         measure = target.measure or ("gap" if known else "objective")
+        bands = "means over seeds, and bands from the least to the largest"
         return progress(
             rounds,
             labels,
             measure,
-            ylabel="objective less the optimum" if measure == "gap" else measure,
-            title=self._marked("mean over seeds, from the least to the largest" * several),
+            title=f"{title}\n{bands * several}",
             log=measure == "gap",
             target=target.value if target.measure else None,
         )

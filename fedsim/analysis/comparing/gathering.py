@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,9 +12,11 @@ import pyarrow as pa
 from fedsim.analysis.comparing.belonging import Made, apart
 from fedsim.analysis.comparing.unfinished import Unfinished, unfinished
 from fedsim.errors import DataError, VersionError
+from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import MADE_FROM, read_manifest
 from fedsim.record.parts import read_table
 from fedsim.record.read import joined, missing, run_folders
+from fedsim.record.scenarios import parsed, read_text, setting_of
 from fedsim.record.soundness import check_run
 from fedsim.record.studies import Study, read_study
 from fedsim.record.variants import labels
@@ -40,6 +43,14 @@ class Runs:
     labels: Mapping[str, str]
     left_out: tuple[str, ...] = field(default=())
     extent: str = ""
+
+    @cached_property
+    def setting(self) -> str:
+        """Data, fleet and seeds in a few words; of several folders, the settings of all."""
+        firsts = {path.parent.parent: path for path in reversed(self.folders)}
+        seeds = self.summary["seed"].unique().tolist()
+        scenarios = [parsed(read_text(path), path / SCENARIO) for path in firsts.values()]
+        return "\n".join(dict.fromkeys(setting_of(each, seeds) for each in reversed(scenarios)))
 
 
 class _Run(NamedTuple):

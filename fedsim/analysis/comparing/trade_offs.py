@@ -7,25 +7,28 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter
 
 from fedsim.analysis.comparing.pairs import with_bits
 from fedsim.analysis.comparing.pareto import pareto
 from fedsim.analysis.comparing.standings import standings
-from fedsim.analysis.figures import COLOURS, Drawing, drawn
+from fedsim.analysis.style import (
+    AXES,
+    COLOURS,
+    GREY,
+    counted,
+    entitle,
+    measured,
+    name_variants,
+    panels,
+)
+from fedsim.analysis.typesetting import drawn
 from fedsim.tables import quantity
 
 TRADED = ("bits", "t", "joules")
 """The costs between which variants trade."""
 
-_AXES = {
-    "transmissions": ("transmissions", ""),
-    "bits": ("bits, up and down", "bit"),
-    "t": ("simulated time", "s"),
-    "joules": ("energy of the fleet", "J"),
-}
+_AXES = {"transmissions": ("transmissions", ""), **{cost: AXES[cost] for cost in TRADED}}
 _MARKERS = "os^DvPX*"
-_GREY = "#777777"
 _WIDE = 20  # costs that differ by more are drawn on logarithmic axes
 
 
@@ -39,18 +42,15 @@ def cost_bars(table: pd.DataFrame, labels: Mapping[str, str], title: str = "") -
         labels: variant -> what the axis calls it; the others are left out.
         title: above the figure.
     """
-    figure = Drawing(figsize=(13, 1.6 + 0.42 * len(labels)), layout="constrained")
-    panels = figure.subplots(1, len(_AXES), sharey=True, squeeze=False)[0]
+    figure, every = panels(len(_AXES), 2, 0.9 + 0.28 * len(labels), sharey=True)
     rows = table.set_index("variant").reindex(list(labels))
-    for axis, (cost, (label, unit)) in zip(panels, _AXES.items(), strict=True):
+    for axis, (cost, (label, unit)) in zip(every, _AXES.items(), strict=True):
         _bars(axis, rows, cost, unit)
-        axis.set_xlabel(label)
-        axis.xaxis.set_major_formatter(EngFormatter(unit))
-        axis.xaxis.set_major_locator(MaxNLocator(3))
-        axis.spines[["top", "right"]].set_visible(False)
-    panels[0].set_yticks(range(len(labels)), [drawn(label) for label in labels.values()])
-    panels[0].set_ylim(len(labels) - 0.5, -0.5)
-    figure.suptitle(drawn(title))
+        (measured if unit else counted)(axis.xaxis, label, *filter(None, [unit]))
+        axis.grid(visible=False, axis="y")
+    every[0].set_yticks(range(len(labels)), [drawn(label) for label in labels.values()])
+    every[0].set_ylim(len(labels) - 0.5, -0.5)
+    entitle(figure, title)
     return figure
 
 
@@ -74,10 +74,9 @@ def pareto_scatter(
         costs: a row a run, which say what is sure; the means alone where not given.
         confidence: of the intervals of paired differences.
     """
-    figure = Drawing(figsize=(13, 4.8), layout="constrained")
-    panels = figure.subplots(1, 3, squeeze=False)[0]
+    figure, every = panels(3, 2, 2.7)
     rows = table[table["reached"] == table["runs"]].set_index("variant")
-    for axis, (across, up) in zip(panels, combinations(TRADED, 2), strict=True):
+    for axis, (across, up) in zip(every, combinations(TRADED, 2), strict=True):
         _front(axis, rows, across, up)
         fill = _fills(rows, costs, (across, up), confidence)
         numbers = {variant: number for number, variant in enumerate(labels)}
@@ -86,16 +85,13 @@ def pareto_scatter(
                 name = numbers[str(variant)], drawn(labels[str(variant)])
                 _point(axis, row, (across, up), name, fill[str(variant)])
         others = rows.drop(index=[name for name in labels if name in rows.index])
-        axis.scatter(others[across], others[up], s=12, color=_GREY, alpha=0.5, linewidth=0)
+        axis.scatter(others[across], others[up], s=12, color=GREY, alpha=0.5, linewidth=0)
         _scale(axis, rows, across, up)
-    handles, names = panels[0].get_legend_handles_labels()
-    if names:
-        columns = min(len(names), 5)
-        figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
-    else:
-        panels[1].set_title("no variant got there in all of its runs", color=_GREY)
+    name_variants(figure)
+    if not figure.legends:
+        every[1].set_title("no variant got there in all of its runs", color=GREY, fontsize=10)
     told = "full marks are Pareto-optimal in the two costs of a panel, half ones may be"
-    figure.suptitle(f"{drawn(title)}; {told}")
+    entitle(figure, f"{title}\n{told}")
     return figure
 
 
@@ -120,7 +116,7 @@ def _bars(axis: Axes, rows: pd.DataFrame, cost: str, unit: str) -> None:
     for number, row in enumerate(rows.to_dict("records")):
         mean, margin, runs, reached = row[cost], margins[number], row["runs"], row["reached"]
         if not reached:
-            _write(axis, "not reached", (0, number), _GREY)
+            _write(axis, "not reached", (0, number), GREY)
             continue
         some = reached < runs
         colour = COLOURS[number % len(COLOURS)]
@@ -142,7 +138,7 @@ def _front(axis: Axes, rows: pd.DataFrame, across: str, up: str) -> None:
     """Draw the line below and left of which there is nobody."""
     best = rows[pareto(rows, [across, up])].sort_values([across, up])
     axis.plot(
-        best[across], best[up], drawstyle="steps-post", color=_GREY, linewidth=1, linestyle=":"
+        best[across], best[up], drawstyle="steps-post", color=GREY, linewidth=1, linestyle=":"
     )
 
 
@@ -181,16 +177,9 @@ def _scale(axis: Axes, rows: pd.DataFrame, across: str, up: str) -> None:
         label, unit = _AXES[cost]
         least, largest = rows[cost].min(), rows[cost].max()
         wide = 0 < _WIDE * least < largest
-        (axis.set_xscale if which is axis.xaxis else axis.set_yscale)("log" if wide else "linear")
-        which.set_label_text(label)
-        which.set_major_formatter(EngFormatter(unit))
+        measured(which, label, unit, log=bool(wide))
         if rows.empty:
             which.set_ticks([])
-        elif wide:
-            which.set_minor_formatter(NullFormatter())
-        else:
+        elif not wide:
             top = 1.08 * float(np.nanmax(rows[[cost, f"{cost}_high"]].to_numpy(np.float64)))
             (axis.set_xlim if which is axis.xaxis else axis.set_ylim)(0, top or 1.0)
-            which.set_major_locator(MaxNLocator(5))
-    axis.grid(visible=True, alpha=0.3)
-    axis.spines[["top", "right"]].set_visible(False)

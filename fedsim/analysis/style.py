@@ -1,0 +1,233 @@
+"""How every figure looks: its palette, its size, its titles, its axes and its legend."""
+
+import re
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import (
+    EngFormatter,
+    Formatter,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+    StrMethodFormatter,
+)
+
+from fedsim.analysis.typesetting import drawn
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+"""Okabe and Ito, Color Universal Design, 2008: told apart by colour-blind readers too."""
+
+DASHES = ("-", "--", "-.", ":")
+
+PART_COLOURS = {
+    "promotion": "#F0E442",
+    "tail": "#E69F00",
+    "receiving": "#56B4E9",
+    "sending": "#D55E00",
+    "sending again": "#CC79A7",
+    "at rest": "#BBBBBB",
+    "computing": "#0072B2",
+}
+"""The colour of each part of the energy, by what `energy_parts` calls it."""
+
+GREY = "#666666"
+"""Of what is said or drawn beside the runs: thresholds, what was not reached, the setting."""
+
+AXES = {
+    "round": ("rounds", ""),
+    "bits": ("bits, up and down", "bit"),
+    "t": ("simulated time", "s"),
+    "joules": ("energy", "J"),
+}
+"""What figures are drawn against: a cost, what its axis is called, its unit."""
+
+_WIDTHS = {1: 5.4, 2: 3.4, 3: 3.0}
+"""Inches of a panel by how many stand side by side: two, on a page 800 pixels wide, have letters
+of 16 pixels, and on a telephone of 8."""
+_NARROW = 2.6
+
+_SHORT = 18  # letters that have room, beside "log scale", along a panel's height
+
+_FEW_DECADES, _NO_DECADE = 2.0, 0.7  # of a logarithmic axis: it has ticks between powers of ten
+
+
+class Drawing(Figure):
+    """A figure that a notebook shows by itself, without pyplot."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """Return the figure as PNG, and how large it is to be shown."""
+        width, height = (round(self.dpi * inches) for inches in self.get_size_inches())
+        return as_png(self), {"width": width, "height": height}
+
+
+def as_png(figure: Figure, dpi: float = 120) -> bytes:
+    """Return a figure as the bytes of a PNG file, the same ones for the same figure."""
+    image = BytesIO()
+    figure.savefig(image, format="png", dpi=dpi, metadata={"Software": None})
+    return image.getvalue()
+
+
+def panels(
+    count: int, columns: int = 2, height: float = 2.4, width: float = 0.0, **shared: Any
+) -> tuple[Drawing, list[Axes]]:
+    """Return a figure and its panels, row by row.
+
+    Args:
+        count: of the panels.
+        columns: how many stand side by side, at most.
+        height: of a panel with its labels, inches.
+        width: of a panel with its labels, inches; as the columns have it if 0.
+        shared: sharex and sharey, as `Figure.subplots` takes them.
+    """
+    columns = min(count, columns)
+    rows = -(-count // columns)
+    size = (width or _WIDTHS.get(columns, _NARROW)) * columns, height * rows + 0.5
+    layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06, wspace=0.03)
+    figure = Drawing(figsize=size, layout=layout)
+    every = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
+    for spare in every[count:]:
+        spare.remove()
+    for axis in every[:count]:
+        axis.grid(visible=True, alpha=0.3)
+        axis.set_axisbelow(True)
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure, every[:count]
+
+
+def look(number: int) -> dict[str, Any]:
+    """Return how the curve of the variant of that number looks, for `Axes.plot`."""
+    dash = DASHES[number // len(COLOURS) % len(DASHES)]
+    return {"color": COLOURS[number % len(COLOURS)], "linestyle": dash, "linewidth": 1.5}
+
+
+def entitle(figure: Figure, title: str, *, apart: bool = False) -> None:
+    """Write a title over a figure, and below it, in small letters, what follows its first line.
+
+    Args:
+        figure: which one; its panels are there.
+        title: what it shows; then its data, fleet and seeds.
+        apart: whether the panels have titles of their own, which need the place of small letters.
+    """
+    kind = type(title)  # mathematics stays mathematics
+    first, _, rest = map(kind, title.partition("\n"))
+    width = figure.get_figwidth()
+    letters = int((13 if apart else 16) * width)
+    lines = [kind(fill(line, letters)) for line in rest.splitlines()]
+    if apart:
+        figure.suptitle("\n".join(map(drawn, [first, *lines])), x=0.02, ha="left", fontsize=10)
+        return
+    if first:
+        figure.suptitle(drawn(first), x=0.02, ha="left", fontsize=11)
+    if rest:
+        said = drawn(kind("\n".join(lines)))
+        figure.axes[0].set_title(said, loc="left", fontsize=8, color=GREY)
+
+
+def name_variants(figure: Figure, axis: Axes | None = None, **keys: Any) -> None:
+    """Write the legend below a figure, in columns that its width has room for.
+
+    Args:
+        figure: which one.
+        axis: whose labels it names; those of the first panel if None.
+        keys: handles, of other marks in their place.
+    """
+    handles, names = (axis or figure.axes[0]).get_legend_handles_labels()
+    handles = keys.get("handles", handles)
+    names = [str(each.get_label()) for each in handles] if keys else names
+    if not names:
+        return
+    longest = max(len(re.sub(r"[$\\{}^_]", "", each)) for each in names)
+    columns = max(1, min(len(names), int(figure.get_figwidth() / (0.55 + 0.085 * longest))))
+    rows = -(-len(names) // columns)
+    figure.legend(
+        handles,
+        names,
+        loc="outside lower center",
+        ncols=-(-len(names) // rows),
+        frameon=False,
+        columnspacing=1.4,
+        handlelength=1.8,
+    )
+
+
+def measured(axis: Axis, label: str, unit: str = "", *, log: bool = False) -> None:
+    """Label an axis on which all is drawn; figures have a space before their unit.
+
+    Args:
+        axis: `Axes.xaxis` or `Axes.yaxis`.
+        label: what it is of.
+        unit: with prefixes; none for counts and figures without one.
+        log: whether it is logarithmic, which its label then says.
+    """
+    last = label.rpartition("\n")[2]
+    within = ", " if axis is axis.axes.xaxis or len(last) <= _SHORT else ",\n"
+    axis.set_label_text(f"{label}{within}log scale" if log else label)
+    if log:
+        _logarithmic(axis, EngFormatter(unit) if unit else None)
+        return
+    axis.set_major_locator(MaxNLocator(4))
+    if unit:
+        axis.set_major_formatter(EngFormatter(unit))
+
+
+def shared_upwards(axes: Sequence[Axes], columns: int, label: str, *, log: bool) -> None:
+    """Label the axis upwards that panels share: at the first one of each row.
+
+    Args:
+        axes: the panels, row by row, all is drawn on.
+        columns: how many stand side by side.
+        label: what it is of.
+        log: whether it is logarithmic.
+    """
+    for number, axis in enumerate(axes):
+        if number % columns:
+            axis.tick_params(labelleft=False)
+        else:
+            measured(axis.yaxis, label, log=log)
+
+
+def counted(axis: Axis, label: str) -> None:
+    """Label an axis of whole numbers."""
+    axis.set_label_text(label)
+    axis.set_major_locator(MaxNLocator(4, integer=True))
+    axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def against_cost(axis: Axes, cost: str, costs: Mapping[str, tuple[str, str]] = AXES) -> None:
+    """Label the horizontal axis of a cost, which begins at zero."""
+    label, unit = costs[cost]
+    axis.set_xlim(left=0)
+    if unit:
+        measured(axis.xaxis, label, unit)
+    else:
+        counted(axis.xaxis, label)
+
+
+def _logarithmic(axis: Axis, units: Formatter | None) -> None:
+    """Make an axis logarithmic; where it spans few decades, ticks stand between powers of ten."""
+    (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
+    low, high = axis.get_view_interval()
+    decades = float(np.log10(high / low)) if 0 < low < high else 0.0
+    axis.set_minor_formatter(NullFormatter())
+    if units is not None:
+        axis.set_major_formatter(units)
+    if decades >= _FEW_DECADES:
+        axis.set_major_locator(LogLocator(numticks=7))
+        return
+    if units is None:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    if decades >= _NO_DECADE:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    else:
+        axis.set_major_locator(MaxNLocator(5))
+        axis.set_minor_locator(NullLocator())

@@ -1,0 +1,70 @@
+"""The style that all figures share: axes that cannot be misread, legends with room, mathematics."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from fedsim.analysis.style import entitle, measured, name_variants, panels
+from fedsim.analysis.typesetting import Maths, drawn, typeset
+
+
+def labels(low: float, high: float, unit: str = "") -> tuple[str, list[str]]:
+    """Return what a logarithmic axis is called, and what is written at it between two values."""
+    figure, (axis,) = panels(1)
+    axis.plot([0, 1], [low, high])
+    measured(axis.yaxis, "error", unit, log=True)
+    FigureCanvasAgg(figure).draw()
+    least, largest = axis.get_ylim()
+    ticks = zip(axis.get_yticks(), axis.get_yticklabels(), strict=True)
+    seen = [text.get_text() for at, text in ticks if least <= at <= largest]
+    return axis.get_ylabel(), [text for text in seen if text]
+
+
+@pytest.mark.parametrize("span", [1.2, 3, 8, 40, 300, 1e5, 1e12, 1e60])
+@pytest.mark.parametrize("low", [1e-16, 0.07])
+def test_a_logarithmic_axis_says_so_and_has_two_labels_at_least(low: float, span: float) -> None:
+    called, seen = labels(low, low * span)
+    assert called.endswith("log scale")
+    assert 2 <= len(set(seen)) <= 9
+
+
+def test_units_have_a_space_before_them() -> None:
+    _, seen = labels(1e5, 3e9, "bit")
+    assert all(re.fullmatch(r"\d+ [kMG]?bit", text) for text in seen)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.text("abcxyz ", min_size=1, max_size=30), min_size=1, max_size=12, unique=True))
+def test_a_legend_is_as_wide_as_its_figure_at_most(names: list[str]) -> None:
+    figure, (axis, _) = panels(2)
+    for name in names:
+        axis.plot([0, 1], [0, 1], label=name)
+    name_variants(figure)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    (legend,) = figure.legends
+    box = legend.get_window_extent(canvas.get_renderer())
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.width
+
+
+def test_what_others_wrote_is_no_mathematics_and_what_we_wrote_is() -> None:
+    assert drawn("$x$ and \\alpha") == r"\$x\$ and \alpha"
+    assert drawn(typeset("c = 1e-4, sqrt(d)")) == r"$c = 10^{-4}$, $\sqrt{d}$"
+    figure, _ = panels(1)
+    entitle(figure, Maths("$\\alpha$\ndata; fleet; seed 1"))
+    assert figure.get_suptitle() == r"$\alpha$"
+    assert figure.axes[0].get_title(loc="left") == "data; fleet; seed 1"
+    entitle(figure, "of $5\ndata")
+    assert figure.get_suptitle() == r"of \$5"
+
+
+def test_panels_stand_in_rows_and_spare_places_stay_empty() -> None:
+    figure, every = panels(3, 2)
+    assert figure.axes == every
+    assert len({round(axis.get_position().y0, 3) for axis in every}) == 2
+    assert np.isclose(figure.get_figwidth(), 6.8)

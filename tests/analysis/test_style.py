@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from fedsim.analysis.style import entitle, measured, name_variants, panels
 from fedsim.analysis.typesetting import Maths, drawn, typeset
@@ -17,7 +16,7 @@ def labels(low: float, high: float, unit: str = "") -> tuple[str, list[str]]:
     figure, (axis,) = panels(1)
     axis.plot([0, 1], [low, high])
     measured(axis.yaxis, "error", unit, log=True)
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     least, largest = axis.get_ylim()
     ticks = zip(axis.get_yticks(), axis.get_yticklabels(), strict=True)
     seen = [text.get_text() for at, text in ticks if least <= at <= largest]
@@ -44,10 +43,9 @@ def test_a_legend_is_as_wide_as_its_figure_at_most(names: list[str]) -> None:
     for name in names:
         axis.plot([0, 1], [0, 1], label=name)
     name_variants(figure)
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
+    figure.draw_without_rendering()
     (legend,) = figure.legends
-    box = legend.get_window_extent(canvas.get_renderer())
+    box = legend.get_window_extent()
     assert box.x0 >= 0
     assert box.x1 <= figure.bbox.width
 

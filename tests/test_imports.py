@@ -40,6 +40,10 @@ def test_what_can_be_named_is_listed_without_what_runs_it() -> None:
     assert not found & {*HEAVY, "pint"}
 
 
+def test_networks_are_listed_without_what_trains_them() -> None:
+    assert "torch" not in loaded("list", "architectures")
+
+
 def test_what_is_checked_needs_nothing_that_draws_or_learns() -> None:
     found = loaded("check", "quickstart")
     assert "numpy" in found

@@ -3,7 +3,12 @@
 from fedsim.blocks.registry import Registry
 from fedsim.problems.architectures.base import Architecture
 from fedsim.problems.architectures.dense import DenseLayers, LogisticModel
-from fedsim.problems.architectures.images import Convolutional
+from fedsim.problems.architectures.images import (
+    Convolutional,
+    FemnistNetwork,
+    ResidualNetwork,
+)
+from fedsim.problems.architectures.text import CharacterLSTM, Transformer
 
 ARCHITECTURES: Registry[Architecture] = Registry(
     "architecture",
@@ -11,6 +16,10 @@ ARCHITECTURES: Registry[Architecture] = Registry(
         LogisticModel,
         DenseLayers,
         Convolutional,
+        FemnistNetwork,
+        ResidualNetwork,
+        CharacterLSTM,
+        Transformer,
     ),
     Architecture,
 )
@@ -19,7 +28,11 @@ ARCHITECTURES: Registry[Architecture] = Registry(
 __all__ = [
     "ARCHITECTURES",
     "Architecture",
+    "CharacterLSTM",
     "Convolutional",
     "DenseLayers",
+    "FemnistNetwork",
     "LogisticModel",
+    "ResidualNetwork",
+    "Transformer",
 ]

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from fedsim.blocks.spec import Spec
-from fedsim.errors import DataError
+from fedsim.problems.features import Features
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -51,6 +51,17 @@ class Architecture(Spec):
         """
         return (features,)
 
+    def check(self, X: Features, outputs: int) -> None:
+        """See to it that rows can be given to the module; here that is all that `shape` asks for.
+
+        Args:
+            X: features, shape (n, d), dense.
+            outputs: how many classes there are, or 1.
+
+        Raises:
+            DataError: they cannot.
+        """
+
     def row_losses(self, outputs: "Tensor", targets: "Tensor", criterion: str) -> "Tensor":
         """Return the loss of each row, shape (b,), or their mean, shape ().
 
@@ -64,19 +75,3 @@ class Architecture(Spec):
         if criterion == "squared":
             return 0.5 * (outputs.reshape(targets.shape) - targets).square()
         return functional.cross_entropy(outputs, targets, reduction="none")
-
-
-def square_image(features: int, channels: int = 1) -> tuple[int, int, int]:
-    """Return the shape (channels, side, side) of a square image of so many numbers.
-
-    Raises:
-        DataError: so many fill none.
-    """
-    side = round((features / channels) ** 0.5)
-    if channels * side * side != features:
-        raise DataError(
-            "loss.model",
-            f"{features} features are no square image of {channels} channel(s); say its shape: "
-            "image: [channels, height, width]",
-        )
-    return channels, side, side

@@ -82,10 +82,11 @@ class TorchLoss(Loss):
         """Return the rows as they are.
 
         Raises:
-            DataError: they are sparse.
+            DataError: they are sparse, or the network does not take them.
         """
         if not isinstance(X, np.ndarray):
             raise DataError("loss.kind", "torch takes dense rows; those of the data are sparse")
+        self.model.check(X, 1 if t.ndim == 1 else t.shape[1])
         return super().arrange(X, t, total)
 
     def dimension(self, features: int, outputs: int) -> int:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.architectures import Architecture
+from fedsim.problems.modules.counting import operations_of
 from fedsim.problems.modules.flat import Layer, layers_of, trained
 
 _TRIED = 2
@@ -79,7 +79,7 @@ def recipe(architecture: Architecture, criterion: str, features: int, outputs: i
     _check_unchanged(module, tried)
     _check_reached(tried, loss)
     return Recipe(
-        architecture, module, shape, layers_of(module), random, _operations(loss) / _TRIED
+        architecture, module, shape, layers_of(module), random, operations_of(loss) / _TRIED
     )
 
 
@@ -150,10 +150,3 @@ def _check_reached(tried: nn.Module, loss: Callable[[], Tensor]) -> None:
         text = "the loss does not depend on any trained parameter of the module"
         raise DataError("loss.model", text)
     tried.zero_grad()
-
-
-def _operations(loss: Callable[[], Tensor]) -> float:
-    """Count the operations of a loss and its gradient, matrix products and convolutions alone."""
-    with FlopCounterMode(display=False) as counter:
-        torch.autograd.backward(loss())
-    return float(counter.get_total_flops())

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode, flop_registry
+from torch.utils.flop_counter import FlopCounterMode
 
 Shape = torch.Size
 
@@ -55,13 +55,29 @@ def _recurrent_backward(rows: Shape, into: Shape, back: Shape, *_: Any, **__: An
     return 2 * _recurrent(rows, into, back)
 
 
+def _attention(queries: Shape, keys: Shape, values: Shape, *_: Any, **__: Any) -> int:
+    """Return those of attention: scores, and what they weigh."""
+    return 2 * _scores(queries, keys) * (queries[-1] + values[-1])
+
+
+def _attention_backward(
+    _gradient: Shape, queries: Shape, keys: Shape, values: Shape, *_: Any, **__: Any
+) -> int:
+    """Return those of its gradients: scores anew, theirs, and those of queries, keys and values."""
+    return 2 * _scores(queries, keys) * (3 * queries[-1] + 2 * values[-1])
+
+
+def _scores(queries: Shape, keys: Shape) -> int:
+    """Return how many scores there are for queries (b, heads, t, width)."""
+    return prod(queries[:-1]) * keys[-2]
+
+
 def _known(formulas: dict[str, Callable[..., int]]) -> dict[Any, Callable[..., int]]:
     """Return formulas by operations of PyTorch; one that a build has not is left out."""
     every = torch.ops.aten
     return {getattr(every, name): each for name, each in formulas.items() if hasattr(every, name)}
 
 
-_FLASH = "_scaled_dot_product_flash_attention"
 _FORMULAS = _known(
     {
         "mv": _product,
@@ -69,7 +85,7 @@ _FORMULAS = _known(
         "dot": _inner,
         "mkldnn_rnn_layer": _recurrent,
         "mkldnn_rnn_layer_backward": _recurrent_backward,
-        f"{_FLASH}_for_cpu": flop_registry[getattr(torch.ops.aten, _FLASH)],
-        f"{_FLASH}_for_cpu_backward": flop_registry[getattr(torch.ops.aten, f"{_FLASH}_backward")],
+        "_scaled_dot_product_flash_attention_for_cpu": _attention,
+        "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
     }
 )

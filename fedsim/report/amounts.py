@@ -13,15 +13,7 @@ _BARS = 40  # clients that are drawn one by one
 def stacked(
     frame: pd.DataFrame, colours: Mapping[str, str], unit: str, title: str, label: str
 ) -> Figure:
-    """Return a stacked bar a row, the first on top.
-
-    Args:
-        frame: amounts of at least 0; the index names the bars, the columns their parts.
-        colours: of the parts.
-        unit: of the amounts.
-        title: of the axis.
-        label: of the figure.
-    """
+    """Return `bars` with a legend of the parts that there are; its arguments are theirs."""
     shown = [str(part) for part in frame if (frame[part] > 0).any()]
     keys = tuple(Key(part, bar_icon(colours[part])) for part in shown)
     return Figure(bars(frame[shown], colours, unit, title, label), keys=keys)

@@ -12,8 +12,8 @@ from fedsim.report.study import Study
 
 _NAMES = {"gap": "objective less the optimum"}
 
-_VALUES = 60_000  # points of a figure
-_POINTS = 20, 1000  # of a curve: a screen does not tell more apart
+_VALUES = 6_000  # points of a figure
+_POINTS = 20, 400  # of a curve: a screen does not tell more apart
 
 _DRAWN = 12  # of many variants; a reader can draw the others
 

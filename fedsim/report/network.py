@@ -38,7 +38,7 @@ def _widths(graph: Graph, run: Run) -> str:
     if run.scenario["network"].get("broadcast", "unicast") != "unicast":
         text += ", with a copy of a broadcast for each that received it"
     if graph.links.number_of_edges() > len(graph.carried):
-        text += "; dashed ones are one of several ways, which are not told apart here"
+        text += "; dashed ones are one of several ways as good as each other, not told apart here"
     return text
 
 
@@ -54,7 +54,9 @@ def _links(graph: Graph) -> Iterator[Link]:
         yield Link((one, other), (there + back) / most if most else 0.0, told, word)
     for one, other in graph.links.edges():
         if (one, other) not in known:
-            yield Link((one, other), None, f"{one}, {other}: one of several ways")
+            yield Link(
+                (one, other), None, f"{one}, {other}: one of several ways as good as each other"
+            )
 
 
 def _kinds(

@@ -170,8 +170,9 @@ def _by_variant(own: Study, clients: pd.DataFrame) -> dict[str, dict[str, Figure
 
 
 def _timelines(own: Study, runs: Sequence[Run]) -> Iterator[tuple[str, Figure]]:
+    most = timeline.lanes_each(len(runs))
     for number, run in enumerate(runs):
-        for name, figure in timeline.figures(own, run).items():
+        for name, figure in timeline.figures(own, run, most).items():
             yield f"{number}/{name}", figure
 
 

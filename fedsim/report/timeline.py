@@ -15,10 +15,12 @@ from fedsim.report.study import Run, Study
 ROUNDS = ("first", "slowest", "median", "last")
 """The rounds of a run that can be looked at."""
 
-RUNS = 24
-"""So many runs can be looked at, the first seeds of all variants before the others."""
+RUNS = 12
+"""So many runs can be looked at at most, the first seeds of all variants before the others."""
 
-_LANES, _LATEST = 40, 20  # clients that are drawn; of them, those that were done last
+_LANES = 40  # clients that are drawn at most; half of them are those that were done last
+
+_PAGE, _FEWEST = 400, 8  # lanes of all timelines of a page, and of each at the least
 
 _SPANS = {
     "tail": ("radio connected, no bits", PART_COLOURS["tail"]),
@@ -59,10 +61,20 @@ class Window:
 
 
 def chosen(study: Study) -> list[Run]:
-    """Return the runs that can be looked at."""
+    """Return the runs that can be looked at: all, or as many as a page has room for.
+
+    Every variant has one, where there are no more of them than `RUNS`.
+    """
     ordered = sorted(study.runs, key=lambda run: run.seed)  # stable: variants keep their order
-    taken = set(ordered[:RUNS])
+    clients = min(_LANES, int(study.clients.groupby(["variant", "seed"]).size().max()))
+    room = max(_PAGE // (len(ROUNDS) * max(clients, 1)), len(study.labels))
+    taken = set(ordered[: min(room, RUNS)])
     return [run for run in study.runs if run in taken]
+
+
+def lanes_each(runs: int) -> int:
+    """Return how many clients each timeline draws at most, of so many runs on a page."""
+    return max(_FEWEST, min(_LANES, _PAGE // (len(ROUNDS) * max(runs, 1))))
 
 
 def windows(rounds: pd.DataFrame) -> Mapping[str, Window]:
@@ -79,29 +91,36 @@ def windows(rounds: pd.DataFrame) -> Mapping[str, Window]:
     }
 
 
-def figures(study: Study, run: Run) -> dict[str, Figure]:
-    """Return the timeline of each of `ROUNDS` of a run."""
+def figures(study: Study, run: Run, most: int = _LANES) -> dict[str, Figure]:
+    """Return the timeline of each of `ROUNDS` of a run.
+
+    Args:
+        study: which it is of.
+        run: which one.
+        most: clients that are drawn at most.
+    """
     events = run.events(_COLUMNS)
     doings, marks = spans(events), events[events["event"].isin(_MARKS)]
     marks = marks[marks["node"] != "server"]
     abandoned = events[events["event"] == "abandoned"]
     reasons = dict(zip(abandoned["round"], abandoned["detail"].astype(str), strict=True))
     return {
-        name: figure(doings, marks, replace(window, given_up=reasons.get(window.number, "")))
+        name: figure(doings, marks, replace(window, given_up=reasons.get(window.number, "")), most)
         for name, window in windows(run.rows(study.rounds)).items()
     }
 
 
-def figure(doings: pd.DataFrame, marks: pd.DataFrame, window: Window) -> Figure:
+def figure(doings: pd.DataFrame, marks: pd.DataFrame, window: Window, most: int = _LANES) -> Figure:
     """Return what clients were doing in a round: a lane a client, time from its begin.
 
     Args:
         doings: the spans of one run.
         marks: rows of its log that tell of a moment of a client.
         window: the round.
+        most: clients that are drawn at most.
     """
     doings, marks = _inside(doings, marks, window)
-    lanes, busy = _lanes(doings, marks)
+    lanes, busy = _lanes(doings, marks, most)
     states, events = _by("state", doings, lanes), _by("event", marks, lanes)
     kinds: list[Spans | Moments] = [
         _spans(states[state], window, *_SPANS[state]) for state in _SPANS if state in states
@@ -125,8 +144,8 @@ def _note(window: Window, lanes: int, busy: int) -> str:
     if busy == lanes:
         return note
     return (
-        f"{note}. Drawn are the {_LATEST} that were done last, and {lanes - _LATEST} spread over "
-        "the others"
+        f"{note}. Drawn are the {lanes // 2} that were done last, and {lanes - lanes // 2} spread "
+        "over the others"
     )
 
 
@@ -147,14 +166,16 @@ def _by(column: str, rows: pd.DataFrame, lanes: list[str]) -> dict[str, pd.DataF
     return {str(name): own for name, own in drawn.groupby(column, observed=True)}
 
 
-def _lanes(doings: pd.DataFrame, marks: pd.DataFrame) -> tuple[list[str], int]:
+def _lanes(doings: pd.DataFrame, marks: pd.DataFrame, most: int) -> tuple[list[str], int]:
     """Return the lanes that are drawn, by client number, and how many there could be."""
     last = doings[doings["state"].isin(_BUSY)].groupby("node")["end"].max()
     nodes = pd.concat([doings["node"], marks["node"]]).unique()
     every = last.reindex(nodes).fillna(-1.0).sort_values(kind="stable")
-    latest = list(every.index[-_LATEST:])
-    others = sorted(every.index[:-_LATEST], key=_number)
-    others = [others[place] for place in spread(len(others), _LANES - _LATEST)]
+    if len(every) <= most:
+        return sorted(every.index, key=_number), len(every)
+    latest = list(every.index[-(most // 2) :])
+    others = sorted(every.index[: -(most // 2)], key=_number)
+    others = [others[place] for place in spread(len(others), most - most // 2)]
     return sorted([*latest, *others], key=_number), len(every)
 
 

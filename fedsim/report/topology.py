@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
+from fedsim.report import ways
 from fedsim.report.study import Run
 
 SERVER = "server"
@@ -29,7 +30,7 @@ class Graph:
         links: the graph; its clients, or kinds of clients, have their `group`.
         note: what is to be said of it.
         carried: the bits that went from the first end of a link to the second, and back; a link
-            that is one of several ways is not in it.
+            that is one of several ways of which it is not sure which was taken is not in it.
     """
 
     links: "nx.Graph[str]"
@@ -64,7 +65,11 @@ def graph_of(run: Run, members: pd.DataFrame) -> Graph:
         graph.add_node(names[client], group=group)
     graph.add_edges_from(edges or [(name, SERVER) for name in names.values()])
     sums = members.assign(node=members["client"].astype(str).map(names)).groupby("node")
-    return Graph(graph, note, _to_the_server(graph, sums[["bits_up", "bits_down"]].sum()))
+    totals = sums[["bits_up", "bits_down"]].sum()
+    carried = _to_the_server(graph, totals)
+    if edges and network["topology"] == "graph" and not network.get("path"):
+        carried = ways.carried(network["edges"], SERVER, totals) | carried
+    return Graph(graph, note, carried)
 
 
 def _to_the_server(graph: "nx.Graph[str]", sums: pd.DataFrame) -> dict[Ends, tuple[float, float]]:

@@ -243,6 +243,23 @@ def test_rounds_of_the_timeline_are_what_they_are_called() -> None:
     assert timeline.windows(rounds[:0]) == {}
 
 
+@pytest.mark.parametrize("runs", [1, 3, timeline.RUNS])
+def test_timelines_of_many_runs_draw_fewer_clients_each(runs: int) -> None:
+    each = timeline.lanes_each(runs)
+    assert 8 <= each <= 40
+    assert each * runs * len(timeline.ROUNDS) <= 400
+    names = [f"client-{number}" for number in range(100)]
+    ends = np.linspace(0.1, 1.0, len(names))
+    doings = pd.DataFrame(
+        {"node": names, "state": "compute", "begin": 0.0, "end": ends, "bits": 0, "joules": 0.0}
+    )
+    marks = pd.DataFrame({"node": [], "t": [], "event": []})
+    figure = timeline.figure(doings, marks, timeline.Window(1, 0.0, 1.0), each)
+    assert figure.drawing.count("<rect") == each
+    assert "client-99: compute" in figure.drawing
+    assert f"the {each // 2} that were done last" in figure.note
+
+
 def test_a_timeline_shows_what_overlaps_its_round_and_nothing_else() -> None:
     doings = pd.DataFrame(
         [

@@ -70,19 +70,33 @@ def test_links_are_as_wide_as_their_bits_and_tell_them(study: Study) -> None:
         ]
 
 
-def test_links_that_are_one_of_several_ways_are_not_told_apart(tmp_path: Path) -> None:
-    pairs = [("server", "a"), ("server", "b"), ("a", "b")]
-    pairs += [("a" if number < 3 else "b", f"client-{number}") for number in range(5)]
-    edges = [{"source": one, "target": other} for one, other in pairs]
+def test_links_of_a_graph_carried_what_went_their_way(tmp_path: Path) -> None:
+    """The way by b is the faster one for who is at a, though it has a hop more."""
+    edges = [
+        {"source": "server", "target": "a", "latency": "9 ms"},
+        {"source": "server", "target": "b", "latency": "1 ms"},
+        {"source": "a", "target": "b", "latency": "1 ms"},
+        *({"source": "a" if n < 3 else "b", "target": f"client-{n}"} for n in range(5)),
+    ]
     study, run = reported(tmp_path, network={"topology": "graph", "edges": edges})
     found = carried(study, run)
-    assert set(found) == {(f"client-{n}", "a" if n < 3 else "b") for n in range(5)}
-    assert found["client-0", "a"] == (
-        sums(run, "send")["client-0"],
-        sums(run, "receive")["client-0"],
-    )
+    up, down = sums(run, "send"), sums(run, "receive")
+    near, every = [f"client-{n}" for n in range(3)], [f"client-{n}" for n in range(5)]
+    assert found["client-0", "a"] == (up["client-0"], down["client-0"])
+    assert found["a", "b"] == tuple(sum(bits[each] for each in near) for bits in (up, down))
+    assert found["b", SERVER] == tuple(sum(bits[each] for each in every) for bits in (up, down))
+    assert found["a", SERVER] == (0, 0)
+    assert "not told apart" not in drawing(study, run).note
+
+
+def test_links_of_ways_that_are_as_good_are_not_told_apart(tmp_path: Path) -> None:
+    pairs = [("server", "a"), ("server", "b"), ("a", "c"), ("b", "c")]
+    pairs += [("c", f"client-{number}") for number in range(5)]
+    edges = [{"source": one, "target": other} for one, other in pairs]
+    study, run = reported(tmp_path, network={"topology": "graph", "edges": edges})
+    assert set(carried(study, run)) == {(f"client-{n}", "c") for n in range(5)}
     figure = drawing(study, run)
-    assert len(Drawing(figure.drawing).root.findall(f"{LINKS}/line[@stroke-dasharray]")) == 3
+    assert len(Drawing(figure.drawing).root.findall(f"{LINKS}/line[@stroke-dasharray]")) == 4
     assert "not told apart" in figure.note
 
 

@@ -66,7 +66,8 @@ def figures(study: Study, measure: str, height: int) -> dict[str, Figure]:
     for cost, (title, unit) in AXES.items():
         across = linear(0.0, _largest(seen[cost]), unit)
         label = f"{named(measure)} against {title}"
-        area = Area(label, height, across, title, upwards, upwards=named(measure))
+        called = f"{named(measure)}, log scale" if measure == "gap" else named(measure)
+        area = Area(label, height, across, title, upwards, upwards=called)
         lines = [
             _curve(number, name, tables[variant], cost, hidden=variant not in shown)
             for number, (variant, name) in enumerate(study.labels.items())

@@ -61,7 +61,7 @@ class ClientLosses(Made[LocalLoss]):
         """
         ends = np.concatenate([[0], np.cumsum(sizes(samples))])
         make = partial(_own_loss, loss, samples, targets, ends)
-        kept = KEPT if samples[0].X.dtype == np.float64 else 0
+        kept = KEPT if loss.converts or samples[0].X.dtype == np.float64 else 0
         losses = cls(len(samples), make, stacks(loss, samples, targets), kept)
         known = type(loss).arrange in (Loss.arrange, LinearLoss.arrange)
         if len(samples) <= KEPT or not known:
@@ -80,7 +80,7 @@ class ClientLosses(Made[LocalLoss]):
 
     def rounded(self, precision: Precision) -> "ClientLosses":
         """Return the losses with samples of a precision, float64 being what they have."""
-        if precision == "float64":
+        if precision == "float64" or self[0].loss.converts:
             return self
         together = None if self._together is None else self._together.rounded(precision)
         return ClientLosses(len(self), partial(_rounded, self, precision), together)

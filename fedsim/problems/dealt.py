@@ -1,8 +1,9 @@
 """Rows dealt out to clients: those of each are cut out of all when they are looked up."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,14 @@ from fedsim.problems.features import Features
 from fedsim.problems.samples import Block, Samples
 
 Indices = NDArray[np.intp]
+
+Transform = Callable[[Features], Features]
+"""What treats rows of features, each by itself."""
+
+_DOUBLE = np.dtype(np.float64)
+
+_AT_ONCE = 2**20
+"""So many numbers are treated together."""
 
 
 class Dealt(Sequence[Samples]):
@@ -81,7 +90,12 @@ class Dealt(Sequence[Samples]):
             yield y[begin * size : end * size]
 
 
-def deal(samples: Samples, rows: Sequence[Indices]) -> Sequence[Samples]:
+def deal(
+    samples: Samples,
+    rows: Sequence[Indices],
+    treat: Transform | None = None,
+    kind: np.dtype[Any] = _DOUBLE,
+) -> Sequence[Samples]:
     """Return the samples of each client.
 
     Sparse rows are copied for each, as they cannot be cut out of others without that.
@@ -89,11 +103,41 @@ def deal(samples: Samples, rows: Sequence[Indices]) -> Sequence[Samples]:
     Args:
         samples: all there are.
         rows: which of them each client has, in its order.
+        treat: preprocessing that the features have still to go through, row by row.
+        kind: the type that features are held in then.
     """
     if not rows or not isinstance(samples.X, np.ndarray):
-        return [samples.take(own) for own in rows]
+        whole = finished(samples, treat, kind)
+        return [whole.take(own) for own in rows]
     ends = np.cumsum([len(own) for own in rows], dtype=np.int64)
-    return Dealt(samples.take(np.concatenate(rows)), ends)
+    order = np.concatenate(rows)
+    if treat is None and samples.X.dtype == kind:
+        return Dealt(samples.take(order), ends)
+    bare = Samples(np.empty((samples.rows, 0)), samples.y, samples.client, samples.truth)
+    dealt = bare.take(order)
+    held = _gathered(samples.X, order, treat, kind)
+    return Dealt(replace(dealt, X=held) if treat is None else dealt.with_features(held), ends)
+
+
+def finished(samples: Samples, treat: Transform | None, kind: np.dtype[Any] = _DOUBLE) -> Samples:
+    """Return samples whose features have gone through preprocessing and are of a type."""
+    if treat is None:
+        return replace(samples, X=samples.X.astype(kind, copy=False))
+    if isinstance(samples.X, np.ndarray):
+        order = np.arange(samples.rows)
+        return samples.with_features(_gathered(samples.X, order, treat, kind))
+    return samples.with_features(treat(samples.X).astype(kind, copy=False))
+
+
+def _gathered(X: Array, order: Indices, treat: Transform | None, kind: np.dtype[Any]) -> Array:
+    """Return rows in an order, treated and of a type; only some at a time are in float64."""
+    width = X.shape[1] if treat is None else treat(X[order[:1]]).shape[1]
+    held: Array = np.empty((len(order), width), kind)
+    step = max(_AT_ONCE // max(width, X.shape[1], 1), 1)
+    for at in range(0, len(order), step):
+        some = X[order[at : at + step]]
+        held[at : at + step] = some if treat is None else treat(some)
+    return held
 
 
 def sizes(parts: Sequence[Samples]) -> NDArray[np.int64]:

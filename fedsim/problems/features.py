@@ -6,6 +6,7 @@ A sparse matrix stays sparse: nothing here makes a dense array of its shape.
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from fedsim.ports import Array
@@ -20,8 +21,28 @@ else:
 Features: TypeAlias = Array | Sparse
 """Rows of features, shape (n, d): an array, or compressed sparse rows."""
 
+_FOUR = 4
+"""Up to so many bytes, a number is held as its file has it."""
+
 _NARROW = 64
 """Up to this many columns a tall matrix is stored column by column."""
+
+
+def as_read(numbers: NDArray[np.generic]) -> Array:
+    """Return the numbers of a file in the type that they are held in, C-contiguous.
+
+    That is their own, in this machine's order of bytes, where a number takes up to four bytes:
+    all of these are exact in float64. Truth values are bytes, and all else is float64.
+    """
+    kind = numbers.dtype.newbyteorder("=")
+    if kind.kind == "b":
+        kind = np.dtype(np.uint8)
+    return np.ascontiguousarray(numbers, kind if kind.itemsize <= _FOUR else np.float64)
+
+
+def wide(X: Features) -> Features:
+    """Return features in float64, which are not copied where they are that already."""
+    return X.astype(np.float64, copy=False)
 
 
 def product(X: Features, v: Array) -> Array:

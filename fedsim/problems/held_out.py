@@ -1,6 +1,7 @@
 """Test data: rows that no client has, prepared as the training rows are."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,7 @@ from pydantic import Field
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.problems.data import Source
-from fedsim.problems.data.preprocess import fit
+from fedsim.problems.data.preprocess import Transform, fitted
 from fedsim.problems.samples import Samples
 
 Indices = NDArray[np.intp]
@@ -48,16 +49,30 @@ class HeldOut(Spec):
         return np.flatnonzero(~held), np.flatnonzero(held)
 
 
+class Loaded(NamedTuple):
+    """Training rows, test rows if any, and what both have still to go through.
+
+    Attributes:
+        training: the rows to be dealt out.
+        test: rows that no client has.
+        treat: the preprocessing of the data, as it is fitted on the training rows.
+    """
+
+    training: Samples
+    test: Samples | None
+    treat: Transform | None
+
+
 def load_both(
     data: Source,
     test: HeldOut | Source | None,
     folder: Path,
     rng: np.random.Generator,
     test_rng: np.random.Generator,
-) -> tuple[Samples, Samples | None]:
-    """Return the training rows and the test rows, if any.
+) -> Loaded:
+    """Return the training rows and the test rows, if any, before preprocessing.
 
-    The test rows go through the preprocessing of `data` as it is fitted on the training rows.
+    They are in the type of their file until they are dealt out, which treats some at a time.
 
     Args:
         data: where the training rows are from.
@@ -69,25 +84,22 @@ def load_both(
     Raises:
         DataError: the data cannot be had, or the two do not go together.
     """
-    if test is None:
-        return data.load(folder, rng), None
-    raw = data.plain(folder, rng)
+    training, testing = data.plain(folder, rng), None
     if isinstance(test, HeldOut):
-        kept, held = test.divide(raw, test_rng)
-        training, testing = raw.take(kept), raw.take(held)
-    else:
-        training, testing = raw, _loaded(test, folder, test_rng)
-    _check(training, testing)
-    if not data.preprocess:
-        return training, testing
-    X, transform = fit(training.X, data.preprocess)
-    return training.with_features(X), testing.with_features(transform(testing.X))
+        kept, held = test.divide(training, test_rng)
+        training, testing = training.take(kept), training.take(held)
+    elif test is not None:
+        testing = _loaded(test, folder, test_rng)
+    if testing is not None:
+        _check(training, testing)
+    treat = fitted(training.X, data.preprocess) if data.preprocess else None
+    return Loaded(training, testing, treat)
 
 
 def _loaded(test: Source, folder: Path, rng: np.random.Generator) -> Samples:
     """Load rows that only serve to test; what is wrong with them is wrong with `test`."""
     try:
-        return test.load(folder, rng)
+        return test.load(folder, rng) if test.preprocess else test.plain(folder, rng)
     except DataError as error:
         raise DataError(f"test{error.key.removeprefix('data')}", str(error)) from error
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.ports import Array
-from fedsim.problems.features import Features, entries
+from fedsim.problems.features import Features, entries, wide
 from fedsim.problems.losses import Loss, Rows, State
 from fedsim.problems.memory import EvaluationCache
 from fedsim.problems.minibatches import Minibatches
@@ -58,17 +58,20 @@ class LocalLoss:
 
     @classmethod
     def of(cls, loss: Loss, X: Features, targets: Array, total: int) -> Self:
-        """Return a loss in float64 of features that may be held in another precision."""
-        wide = X.astype(np.float64, copy=False)
-        made = cls(loss, wide, targets, total)
-        if made.arranged.X is wide:
+        """Return a loss in float64 of features that may be held in another precision.
+
+        One that converts features itself takes them as they are held.
+        """
+        taken = X if loss.converts else wide(X)
+        made = cls(loss, taken, targets, total)
+        if made.arranged.X is taken:
             made._held = X
         return made
 
     def rounded(self, precision: Precision) -> Self:
         """Return the same loss with samples of a precision, and what is computed of them."""
         kind, same = np.dtype(precision), copy(self)
-        if kind != self.arranged.X.dtype:
+        if kind != self.arranged.X.dtype and not self.loss.converts:
             held = self._held
             X = self.arranged.X.astype(kind) if held is None or held.dtype != kind else held
             t = self.arranged.t.astype(kind)
@@ -103,6 +106,8 @@ class LocalLoss:
 
     def at(self, w: Array) -> Array:
         """Return `w` in the precision of the samples, which all that is computed of both has."""
+        if self.loss.converts:
+            return w
         return w.astype(self.arranged.X.dtype, copy=False)
 
     def forward(self, w: Array) -> State:

@@ -28,7 +28,8 @@ class Samples:
 
     Attributes:
         X: features, shape (n, d): an array, C-contiguous, or compressed sparse rows with
-            sorted indices and no zeros stored.
+            sorted indices and no zeros stored. As a source reads them they may be of another
+            type than float64, such as the bytes of pixels.
         y: labels, shape (n,).
         client: the number of the client that each row belongs to, shape (n,), where the
             source knows it; the split `groups` goes by it.
@@ -64,11 +65,6 @@ class Samples:
     def with_features(self, X: Features) -> "Samples":
         """Return the same rows with other features, which no planted truth goes with."""
         return replace(self, X=X, truth=None)
-
-    def rounded(self, precision: Precision) -> "Samples":
-        """Return the same samples with features of a precision; labels stay as they are."""
-        kind = np.dtype(precision)
-        return self if self.X.dtype == kind else replace(self, X=self.X.astype(kind))
 
     def blocks(self) -> Iterator[Block]:
         """Yield what makes these samples what they are, for a digest: shape, features, labels.

@@ -12,6 +12,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems import Bundled, HeldOut, NpzArchive, Samples, SparseLinear, load_both
+from fedsim.problems.dealt import finished
 from fedsim.streams import stream
 
 
@@ -70,7 +71,9 @@ def dense(samples: Samples | None) -> Array:
 def both(
     data: Any, test: Any, folder: Path = Path(), seed: int = 1
 ) -> tuple[Samples, Samples | None]:
-    return load_both(data, test, folder, stream(seed, "data"), stream(seed, "test"))
+    streams = stream(seed, "data"), stream(seed, "test")
+    training, testing, treat = load_both(data, test, folder, *streams)
+    return finished(training, treat), testing and finished(testing, treat)
 
 
 @pytest.mark.parametrize(

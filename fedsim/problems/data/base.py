@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from fedsim.blocks.fields import as_written
 from fedsim.blocks.given import Given, Keys
 from fedsim.blocks.spec import Spec
 from fedsim.problems.data.preprocess import Step, fit
+from fedsim.problems.features import wide
 from fedsim.problems.samples import Samples, check
 
 
@@ -39,6 +41,9 @@ class Source(Spec):
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Read or draw the samples as they are.
 
+        Features stay in the type of the file where a number takes up to four bytes, such as
+        bytes of pixels (see `fedsim.problems.features.as_read`); all others are float64.
+
         Args:
             folder: what relative paths are relative to: the folder of the scenario file.
             rng: the stream that generators draw from.
@@ -56,10 +61,11 @@ class Source(Spec):
     def load(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Return the samples, checked and preprocessed; arguments and errors as for `read`.
 
-        Preprocessed features no longer go with a planted truth, so it is dropped then.
+        Features are float64. Once preprocessed they no longer go with a planted truth, so it is
+        dropped then.
         """
         samples = self.plain(folder, rng)
         if not self.preprocess:
-            return samples
+            return replace(samples, X=wide(samples.X))
         X, _ = fit(samples.X, self.preprocess)
         return samples.with_features(X)

@@ -14,8 +14,8 @@ from fedsim.blocks.given import AnyPath
 from fedsim.errors import DataError
 from fedsim.files import decompressed, read_bytes
 from fedsim.limits import afford
-from fedsim.ports import Array
 from fedsim.problems.data.base import Source
+from fedsim.problems.features import as_read
 from fedsim.problems.samples import Samples
 
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -63,7 +63,8 @@ def pair(images: bytes, labels: bytes, paths: tuple[Path, Path]) -> Samples:
         raise DataError(
             "data.labels", f"{paths[1]} has {len(y)} labels, but {paths[0]} {len(X)} images"
         )
-    return Samples(_real(X.reshape(len(X), -1)) if X.size else np.empty((0, 0)), _real(y))
+    rows = as_read(X.reshape(len(X), -1)) if X.size else np.empty((0, 0))
+    return Samples(rows, np.ascontiguousarray(y, dtype=np.float64))
 
 
 def _array(content: bytes, path: Path, key: str, dimensions: str) -> NDArray[np.generic]:
@@ -86,11 +87,7 @@ def _array(content: bytes, path: Path, key: str, dimensions: str) -> NDArray[np.
             f"{path} has {len(content)} bytes, but its header of sizes {sizes or '(cut off)'} "
             f"means {wanted}",
         )
-    afford(key, f"{path}: an array of sizes {sizes}", 16 * prod(sizes))
+    afford(key, f"{path}: an array of sizes {sizes}", (kind.itemsize + 4) * prod(sizes))
     if not prod(sizes):  # beside a 0 there may be sizes beyond any array
         return np.empty((sizes[0], *[0] * (count - 1)), kind)
     return np.frombuffer(content, kind, offset=start).reshape(sizes)
-
-
-def _real(array: NDArray[np.generic]) -> Array:
-    return np.ascontiguousarray(array, dtype=np.float64)

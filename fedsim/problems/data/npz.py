@@ -12,8 +12,8 @@ from pydantic import Field
 from fedsim.blocks.given import AnyPath
 from fedsim.errors import DataError
 from fedsim.files import read_arrays
-from fedsim.ports import Array
 from fedsim.problems.data.base import Source
+from fedsim.problems.features import as_read
 from fedsim.problems.samples import Samples
 
 
@@ -51,18 +51,19 @@ def samples_of(found: dict[str, NDArray[np.generic]], path: Path) -> Samples:
         )
     client = found.get("client")
     return Samples(
-        _real(found["X"], "X", path),
-        _real(found["y"], "y", path),
+        as_read(_numbers(found, "X", path)),
+        np.ascontiguousarray(_numbers(found, "y", path), dtype=np.float64),
         None if client is None else _whole(client, path),
     )
 
 
-def _real(array: NDArray[np.generic], name: str, path: Path) -> Array:
+def _numbers(found: dict[str, NDArray[np.generic]], name: str, path: Path) -> NDArray[np.generic]:
+    array = found[name]
     if array.dtype.kind not in "biuf":
         raise DataError(
             "data.path", f"{path}: array {name} is of type {array.dtype}; numbers are needed"
         )
-    return np.ascontiguousarray(array, dtype=np.float64)
+    return array
 
 
 def _whole(array: NDArray[np.generic], path: Path) -> NDArray[np.int64]:

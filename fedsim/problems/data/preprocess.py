@@ -6,6 +6,7 @@ step that would fill in their zeros is refused.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal, NoReturn
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy.sparse import csr_array, diags_array, hstack
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.features import Features, Sparse, scaled_rows
+from fedsim.problems.features import Features, Sparse, scaled_rows, wide
 from fedsim.problems.samples import canonical
 
 
@@ -51,18 +52,32 @@ def fit(X: Features, steps: Sequence[Step]) -> tuple[Features, Transform]:
         DataError: more columns are to be kept than there are, or sparse features would not
             stay sparse.
     """
-    transforms = []
+    transform = fitted(X, steps)
+    return transform(X), transform
+
+
+def fitted(X: Features, steps: Sequence[Step]) -> Transform:
+    """Return the function that treats any rows in these steps, fitted on some, in float64.
+
+    It treats each row by itself, so rows may be treated some at a time. The rows that it is fitted
+    on are treated only as far as a step asks for that which learns from them.
+
+    Raises:
+        DataError: as for `fit`.
+    """
+    transforms: list[Transform] = []
+    seen, reached = X, 0
     for step in steps:
-        transform = _fitted(step, X)
-        transforms.append(transform)
-        X = transform(X)
-
-    def apply(other: Features) -> Features:
-        for transform in transforms:
-            other = transform(other)
-        return _tidy(other)
-
-    return _tidy(X), apply
+        if isinstance(step, First):
+            columns = _treated(transforms[reached:], seen[:1]).shape[1]
+            transforms.append(_first(step.first, columns))
+        elif isinstance(step, Divide):
+            transforms.append(_division(step.divide))
+        else:
+            if step in _LEARNING:
+                seen, reached = _treated(transforms[reached:], seen), len(transforms)
+            transforms.append(_STEPS[step](seen))
+    return partial(_treated, tuple(transforms))
 
 
 def preprocess(X: Features, steps: Sequence[Step]) -> Features:
@@ -70,16 +85,11 @@ def preprocess(X: Features, steps: Sequence[Step]) -> Features:
     return fit(X, steps)[0]
 
 
-def _tidy(X: Features) -> Features:
+def _treated(transforms: Sequence[Transform], X: Features) -> Features:
+    X = wide(X)
+    for transform in transforms:
+        X = transform(X)
     return np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X
-
-
-def _fitted(step: Step, X: Features) -> Transform:
-    if isinstance(step, First):
-        return _first(step.first, X.shape[1])
-    if isinstance(step, Divide):
-        return _division(step.divide)
-    return _STEPS[step](X)
 
 
 def _first(k: int, columns: int) -> Transform:
@@ -187,3 +197,6 @@ _STEPS: dict[str, Callable[[Features], Transform]] = {
     "unit-rows": _unit_rows,
     "intercept": _intercept,
 }
+
+_LEARNING = {"standardise", "unit-range", "max-abs"}
+"""The steps that depend on what is in the rows that they are fitted on."""

@@ -7,7 +7,7 @@ A loss does not hold data. `LocalLoss` joins a loss and the samples of one clien
 
 from abc import abstractmethod
 from math import inf
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from fedsim.blocks.wording import joined
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.features import Features
+from fedsim.problems.samples import Precision
 
 State = tuple[Array, ...]
 """What value and gradient at one model have in common, such as residuals."""
@@ -67,11 +68,23 @@ class Loss(Spec):
     threads: ClassVar[bool] = False
     """Whether most of its time is spent where other threads of Python can compute, too."""
 
+    converts: ClassVar[bool] = False
+    """Whether it takes features of any type, and itself converts those that it computes with."""
+
     kind: str
     scale: str
     l2: float = Field(
         default=0.0, ge=0, description="weight of the term l2/2 |w|^2, once per client"
     )
+
+    def held(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
+        """Return the type that features are held in.
+
+        Args:
+            found: their own.
+            precision: what the scenario asks for.
+        """
+        return np.dtype(precision)
 
     def encode(self, labels: Array) -> Array:
         """Return the targets, shape (n,) or (n, outputs), of the labels of all clients, (n,).

@@ -2,7 +2,7 @@
 
 # ruff: noqa: ARG002 - a kernel takes what any loss may need
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from fedsim.problems.losses.base import Loss, Rows, State
 from fedsim.problems.losses.labels import listed, whole_labels
 from fedsim.problems.losses.softmax import indicators
 from fedsim.problems.minibatches import Minibatches
+from fedsim.problems.samples import Precision
 
 if TYPE_CHECKING:
     from fedsim.problems.modules import Recipe, Terms, Trainer
@@ -37,6 +38,7 @@ class TorchLoss(Loss):
     source: ClassVar[str] = "Paszke et al., PyTorch, NeurIPS 2019"
     classifies: ClassVar[bool | str] = "with cross entropy"
     threads: ClassVar[bool] = True
+    converts: ClassVar[bool] = True
 
     kind: Literal["torch"] = "torch"
     model: Annotated[Architecture, OneOf(ARCHITECTURES)] = Field(description="the network")
@@ -60,6 +62,12 @@ class TorchLoss(Loss):
         description="what is computed with; bfloat16: in products and convolutions, by autocast",
     )
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="where it is computed")
+
+    def held(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
+        """Return their own type where it is exact in what is computed with, and else the latter."""
+        asked = np.dtype(precision) if self.numbers == "float64" else np.dtype(np.float32)
+        computed = np.dtype(np.int64) if self.model.tokens else asked
+        return found if np.can_cast(found, computed, "safe") else computed
 
     def encode(self, labels: Array) -> Array:
         """Return one column a class (cross entropy), or the labels.

@@ -21,6 +21,9 @@ class Split(Spec):
     source: ClassVar[str]
     """Where the split is from, for people to read."""
 
+    sees_features: ClassVar[bool] = True
+    """Whether it looks at features; where not, those it is given may not be preprocessed yet."""
+
     kind: str
 
     @abstractmethod

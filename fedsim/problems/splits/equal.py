@@ -39,6 +39,7 @@ class Contiguous(_EqualParts):
     """Equal blocks of consecutive rows, in the order of the data."""
 
     source: ClassVar[str] = "as in CHB and LAG"
+    sees_features: ClassVar[bool] = False
 
     kind: Literal["contiguous"] = "contiguous"
 
@@ -53,6 +54,7 @@ class IID(_EqualParts):
     """Equal blocks after a seeded shuffle, so that clients are alike."""
 
     source: ClassVar[str] = "McMahan et al., AISTATS 2017, Section 3"
+    sees_features: ClassVar[bool] = False
 
     kind: Literal["iid"] = "iid"
     stratify: bool = Field(

@@ -18,6 +18,7 @@ class Groups(Split):
     """Each client has the rows that carry its number, clients by rising number."""
 
     source: ClassVar[str] = "Caldas et al., LEAF, 2018: data that is divided by nature"
+    sees_features: ClassVar[bool] = False
 
     kind: Literal["groups"] = "groups"
 

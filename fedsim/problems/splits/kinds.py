@@ -26,6 +26,7 @@ class ByLabel(SizedSplit):
     """
 
     source: ClassVar[str] = "McMahan et al., AISTATS 2017, Section 3: the pathological split"
+    sees_features: ClassVar[bool] = False
 
     kind: Literal["labels"] = "labels"
     per_client: int = Field(default=2, ge=1, description="how many labels each client has")

@@ -21,6 +21,7 @@ class Dirichlet(SizedSplit):
     """
 
     source: ClassVar[str] = "Yurochkin et al., ICML 2019; Li et al., ICDE 2022"
+    sees_features: ClassVar[bool] = False
 
     kind: Literal["dirichlet"] = "dirichlet"
     alpha: float = Field(
@@ -52,6 +53,7 @@ class LogNormal(SizedSplit):
     """
 
     source: ClassVar[str] = "Li et al., FedProx, MLSys 2020: lognormal sizes of synthetic data"
+    sees_features: ClassVar[bool] = False
 
     kind: Literal["lognormal"] = "lognormal"
     sigma: float = Field(

@@ -70,8 +70,10 @@ class LocalLoss:
 
     def rounded(self, precision: Precision) -> Self:
         """Return the same loss with samples of a precision, and what is computed of them."""
+        if self.loss.converts:
+            return self
         kind, same = np.dtype(precision), copy(self)
-        if kind != self.arranged.X.dtype and not self.loss.converts:
+        if kind != self.arranged.X.dtype:
             held = self._held
             X = self.arranged.X.astype(kind) if held is None or held.dtype != kind else held
             t = self.arranged.t.astype(kind)

@@ -173,6 +173,10 @@ class Mistimed(RunError):
     """A device or a slowdown of one's own says that work never ends, or ends before it begins."""
 
 
+class Failed(RunError):
+    """Code of a user's own has failed, that a client or a strategy runs; says who, when and why."""
+
+
 class Deadlock(RunError):
     """Nothing is scheduled, yet somebody waits; the text names who waits where."""
 

@@ -45,6 +45,7 @@ class ProblemInfo:
         kinked: whether the losses have an l1 term, which no Hessian knows of.
         folder: that of the scenario file, which paths are relative to.
         weights: the clients' shares of all samples, shape (M,); equal ones when not given.
+        programs: the problem, where clients have programs of their own; else None.
     """
 
     clients: int
@@ -66,6 +67,7 @@ class ProblemInfo:
     kinked: bool = False
     folder: Path = Path()
     weights: Array | None = None
+    programs: Problem | None = None
 
     @property
     def largest_smoothness(self) -> float:

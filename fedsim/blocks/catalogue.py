@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
-from fedsim.blocks.installed import imported, installed
+from fedsim.blocks.installed import imported, installed, lacking
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.requirements import lacks
 from fedsim.blocks.spec import Spec
@@ -86,7 +86,7 @@ class Catalogue:
         models = [*registry, *self.given(registry)]
         taken = {name for model in models for name in registry.names_of(model)}
         for name, points in installed(registry).items():
-            if name in taken:
+            if name in taken or lacking(points):
                 continue
             try:
                 models.append(imported(points, registry))

@@ -9,11 +9,15 @@ import sys
 from collections.abc import Iterable
 from contextlib import redirect_stdout
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.requirements import lacks
 from fedsim.blocks.spec import Spec
 from fedsim.errors import BlockError
+
+EXTRAS = {EntryPoint("flower", "fedsim.flower:Flower", "fedsim.algorithms"): "flwr"}
+"""Blocks of fedsim's own that are there once something else is installed: an extra of fedsim's."""
 
 
 def installed(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
@@ -21,11 +25,16 @@ def installed(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
     if registry.base is None:
         return {}
     found: dict[str, tuple[EntryPoint, ...]] = {}
-    for point in sorted(
-        entry_points(group=registry.group), key=lambda each: (each.name, each.value)
-    ):
+    extras = (each for each in EXTRAS if each.group == registry.group)
+    points = (*entry_points(group=registry.group), *extras)
+    for point in sorted(points, key=lambda each: (each.name, each.value)):
         found[point.name] = (*found.get(point.name, ()), point)
     return found
+
+
+def lacking(points: Iterable[EntryPoint]) -> bool:
+    """Say whether what an extra of fedsim's needs is not installed."""
+    return any(point in EXTRAS and find_spec(EXTRAS[point]) is None for point in points)
 
 
 def imported(points: Iterable[EntryPoint], registry: Registry[Spec]) -> type[Spec]:
@@ -41,6 +50,10 @@ def imported(points: Iterable[EntryPoint], registry: Registry[Spec]) -> type[Spe
     try:
         with redirect_stdout(sys.stderr):  # standard output is the command's, to be piped
             model = point.load()
+    except ModuleNotFoundError as error:
+        if point in EXTRAS and error.name == EXTRAS[point]:  # which says how it is installed
+            raise BlockError(str(error)) from error
+        raise BlockError(f"{_said(point)} cannot be imported: {error!r}") from error
     except Exception as error:
         raise BlockError(f"{_said(point)} cannot be imported: {error!r}") from error
     if not (isinstance(model, type) and registry.admits(model)):

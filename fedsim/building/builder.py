@@ -28,7 +28,7 @@ from fedsim.building.problems import problem_of
 from fedsim.building.sizes import check_counts
 from fedsim.computing.one_thread import one_thread
 from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
-from fedsim.problems import Problem, Reference
+from fedsim.problems import Problem, ProgramProblem, Reference
 from fedsim.problems.curvature import convex
 from fedsim.problems.data import Catalogue
 from fedsim.problems.dealt import stacked_features
@@ -130,7 +130,7 @@ class Builder:
             problem = self._get_problem(scenario, seed)
             info = self._info(problem, scenario, seed)
             algorithm = scenario.algorithm.configured(info)
-            wanted = scenario.problem.optimum == "computed"
+            wanted = scenario.problem.optimum == "computed" and info.programs is None
             with doing("looking for the optimum"):
                 reference = algorithm.reference(problem) if wanted else None
         except ParameterError as error:
@@ -192,6 +192,7 @@ class Builder:
             kinked=isinstance(problem.loss, LinearLoss) and problem.loss.l1 > 0,
             folder=self.plan.folder,
             weights=problem.weights,
+            programs=problem if isinstance(problem, ProgramProblem) else None,
         )
 
 

@@ -5,7 +5,7 @@ on it, or says how good it is. What else a problem knows of its losses, the bloc
 to declare: how many samples each client has, and what it costs them to train.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.errors import DataError
-from fedsim.ports import Array, Oracle
+from fedsim.ports import Array, Basis, Oracle, Work
 from fedsim.problems.losses import Loss, Rows, State
 from fedsim.problems.measures import Observer
-from fedsim.problems.minibatches import Draw
+from fedsim.problems.minibatches import Draw, Minibatches
 from fedsim.problems.problem import Objective, Problem
 
 
@@ -81,6 +81,71 @@ class ProgramLoss(Loss):
         """Return the error that something would have to be known."""
         text = f"the clients of {self.kind} train by programs of their own: no {what} is known"
         return DataError("loss", text)
+
+
+class ProgramOracle(ABC):
+    """The port `Oracle` of a client with a program of its own: it can train, and nothing else.
+
+    Args:
+        loss: of the client.
+        rows: how many samples it has.
+    """
+
+    def __init__(self, loss: ProgramLoss, rows: int) -> None:
+        self.rows = rows
+        self._loss = loss
+
+    @abstractmethod
+    def sgd_steps(
+        self, w: Array, eta: float, drawn: Minibatches, pull: float | None = None
+    ) -> Work:
+        """Describe training from `w`, shape (d,), in the place of so many steps."""
+
+    def draws(self, count: int, batch: int | None, rng: np.random.Generator) -> Minibatches:  # noqa: ARG002
+        """Draw nothing: the program takes the samples that it likes."""
+        return (None,) * count
+
+    def gradient(self, w: Array) -> Never:  # noqa: ARG002
+        """Refuse: raise a DataError."""
+        raise self._loss.unknown("gradient")
+
+    def minibatch(self, w: Array, batch: int | None, rng: np.random.Generator) -> Never:  # noqa: ARG002
+        """Refuse: raise a DataError."""
+        raise self._loss.unknown("gradient")
+
+    def minibatch_change(
+        self,
+        w: Array,  # noqa: ARG002
+        old: Array,  # noqa: ARG002
+        batch: int | None,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> Never:
+        """Refuse: raise a DataError."""
+        raise self._loss.unknown("gradient")
+
+    def strong_convexity(self) -> Never:
+        """Refuse: raise a DataError."""
+        raise self._loss.unknown("strong convexity")
+
+    def value(self, w: Array) -> Never:  # noqa: ARG002
+        """Refuse: raise a DataError."""
+        raise self._loss.unknown("value")
+
+    def constraint(self, w: Array) -> Never:  # noqa: ARG002
+        """Refuse: raise a DataError."""
+        raise self._loss.unknown("constraint")
+
+    def constraint_gradient(self, w: Array) -> Never:  # noqa: ARG002
+        """Refuse: raise a DataError."""
+        raise self._loss.unknown("constraint")
+
+    def newton(self, w: Array) -> Never:  # noqa: ARG002
+        """Refuse: raise a DataError."""
+        raise self._loss.unknown("Hessian")
+
+    def restricted(self, basis: Basis) -> Never:  # noqa: ARG002
+        """Refuse: raise a DataError."""
+        raise self._loss.unknown("restriction to a subspace")
 
 
 def reports(loss: Loss) -> Mapping[str, bool]:

@@ -51,7 +51,9 @@ def parsed(text: str, path: Path) -> Mapping[str, Any]:
 
 def data_of(scenario: Mapping[str, Any]) -> str:
     """Return what the data of a scenario are called: their name, their file, or else their kind."""
-    facts: Mapping[str, Any] = scenario["problem"]["data"]
+    facts: Mapping[str, Any] = scenario["problem"]["data"] or {
+        "kind": scenario["problem"]["loss"]["kind"]  # whose clients have data of their own
+    }
     return str(facts.get("name") or Path(str(facts.get("path") or facts["kind"])).name)
 
 

@@ -1,0 +1,25 @@
+"""Flower apps as clients, and Flower's strategies as servers, in fedsim's priced world.
+
+from fedsim.flower import app
+
+problem = app(client_app, clients=10, initial=Net().state_dict(), cost={"operations": 2e9})
+scenario = {"problem": {"loss": problem}, "algorithm": method(FedMedian()), ...}
+result = fedsim.run(scenario)
+
+Importing it takes Flower, which `pip install 'fedsim[flower]'` brings.
+"""
+
+try:
+    import flwr as _  # noqa: F401 - whether it is there
+except ModuleNotFoundError as missing:
+    if missing.name != "flwr":
+        raise
+    text = "fedsim.flower takes Flower, which is not installed here: pip install 'fedsim[flower]'"
+    raise ModuleNotFoundError(text, name="flwr") from None
+
+from fedsim.flower.app import App
+from fedsim.flower.cost import Cost
+from fedsim.flower.making import app, method, seconds_of
+from fedsim.flower.method import Flower
+
+__all__ = ["App", "Cost", "Flower", "app", "method", "seconds_of"]

@@ -1,0 +1,158 @@
+"""Calls of code that a user has written: seeded, quiet, within a limit, and named where they fail.
+
+A client's program may draw from the global generators of Python, NumPy and PyTorch. Each call
+has them seeded from a stream of fedsim's own, and leaves them as it found them; so what one
+client draws depends on no other one, nor on what runs beside it. A program that seeds them itself,
+or draws from elsewhere (`os.urandom`, a clock), does as it likes: then the same bytes twice are
+its own affair.
+"""
+
+import logging
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from pathlib import Path
+from traceback import extract_tb
+from types import FrameType
+from typing import TypeVar
+
+import numpy as np
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedsim.errors import Failed
+
+T = TypeVar("T")
+
+RUN, TASK, SERVER_NODE = 1, 1, 1
+"""The numbers that Flower gives a run, its task and the node of its server."""
+
+
+def called(what: str, seed: int, call: Callable[[], T], limit: float | None = None) -> T:
+    """Call code of a user's own.
+
+    Args:
+        what: what is done, by whom and when: "train of client 3 in round 2".
+        seed: of the global generators meanwhile.
+        call: does it.
+        limit: the seconds of real time that it may take; None for as long as it likes.
+
+    Raises:
+        Failed: it raises anything, or takes longer.
+    """
+    try:
+        with _seeded(seed), _quiet(), _identity(), redirect_stdout(sys.stderr):
+            if limit is None:
+                return call()
+            return _within(limit, call)
+    except _Overdue:
+        text = f"{what} is not over after {limit:g} s of real time (problem.loss.limit)"
+        raise Failed(text) from None
+    except (Exception, SystemExit) as error:  # whatever the user's code may raise
+        raise Failed(f"{what} has failed: {_said(error)}") from error
+
+
+def _said(error: BaseException) -> str:
+    """Say what was raised, and where in the user's code."""
+    if isinstance(error, Failed):
+        return str(error)
+    lines = " ".join(str(error).split())
+    what = f"{type(error).__name__}: {lines}".strip(": ")
+    frames = [each for each in extract_tb(error.__traceback__) if _is_own(each.filename)]
+    if not frames:
+        return what
+    return f"{what} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
+
+
+def _is_own(file: str) -> bool:
+    """Say whether a file is a user's: not of an installed package, and not fedsim's."""
+    here = Path(__file__).parents[1]
+    path = Path(file)
+    installed = not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
+    return path.is_absolute() and not installed and here not in path.parents
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed the global generators, and put them back."""
+    torch = sys.modules.get("torch")
+    plain, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002 - a user's code draws from it
+    try:
+        with nullcontext() if torch is None else torch.random.fork_rng(devices=[]):
+            random.seed(seed)
+            np.random.seed(seed % 2**32)  # noqa: NPY002 - likewise
+            if torch is not None:
+                torch.manual_seed(seed)
+            yield
+    finally:
+        random.setstate(plain)
+        np.random.set_state(legacy)  # noqa: NPY002 - likewise
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Flower from telling what it does; errors are told."""
+    logger = logging.getLogger("flwr")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
+def _identity() -> Iterator[None]:
+    """Let messages be made as they are in a run of Flower's."""
+    TaskIdentity.run_id, TaskIdentity.task_id = RUN, TASK
+    TaskIdentity.node_id = SERVER_NODE
+    yield
+
+
+class _Overdue(BaseException):
+    """Code has taken too long; no `except Exception` of its own catches that."""
+
+
+def _within(limit: float, call: Callable[[], T]) -> T:
+    """Call something and break it off where it takes too long.
+
+    Raises:
+        _Overdue: it does.
+    """
+    timed = hasattr(signal, "setitimer")
+    if not timed or threading.current_thread() is not threading.main_thread():
+        return _within_thread(limit, call)
+
+    def ring(_number: int, _frame: FrameType | None) -> None:
+        raise _Overdue
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        return call()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _within_thread(limit: float, call: Callable[[], T]) -> T:
+    """Do the same where no signal comes; what takes too long is left to itself."""
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(limit)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise _Overdue
+    return results[0]

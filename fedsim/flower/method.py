@@ -1,0 +1,225 @@
+"""A strategy of Flower's as the server's method: it says who trains how, and what comes of that.
+
+In a round the strategy chooses clients and says what each is sent (`configure_train`, or
+`configure_fit`); fedsim carries that, the clients train, and the strategy is handed what has
+arrived in time (`aggregate_train`, `aggregate_fit`). Where it chooses all of them and sends all the
+same, the scenario's participation draws who is asked. Round t stands for the model after it.
+"""
+
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any, ClassVar, Literal, Self, cast
+
+import flwr.server.strategy as older
+import flwr.serverapp.strategy as newer
+import numpy as np
+from flwr.app import RecordDict
+from flwr.common import ndarrays_to_parameters
+from pydantic import Field, PrivateAttr
+
+from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.local import of_this_round
+from fedsim.algorithms.sending import SendsModels
+from fedsim.blocks.wording import unknown
+from fedsim.errors import Failed, ParameterError
+from fedsim.flower.calls import called
+from fedsim.flower.contents import Content, Misfit, read, written
+from fedsim.flower.hosts import Contents, Host, MessageHost, OlderHost
+from fedsim.flower.messages import Changed, Evaluate, Evaluated, Train, Trained
+from fedsim.flower.problem import FlowerProblem
+from fedsim.flower.program import Program, Question, Task
+from fedsim.ports import Array, Client, ClientId, Message, Payload, Reply, Server
+from fedsim.problems import Problem, Reference
+from fedsim.wire import Octets
+
+Scalar = bool | int | float | str
+
+
+class Flower(SendsModels):
+    """A strategy of Flower's: one of its own by name, or that of a subclass."""
+
+    kind: Literal["flower"] = "flower"
+    objective: ClassVar[Literal["sum", "mean"]] = "mean"
+    source: ClassVar[str] = "Beutel et al.: Flower: A Friendly Federated Learning Framework, 2020"
+    asks: ClassVar[Literal["loss", "steps", "program"]] = "program"
+    synchronous: ClassVar[str] = "its strategy aggregates what a round has brought"
+    messages: ClassVar[tuple[type[Message], ...]] = (Train, Trained, Changed, Evaluate, Evaluated)
+
+    strategy: str = Field(
+        default="FedAvg",
+        description="the name of one of Flower's strategies, of the interface of the app's clients",
+    )
+    options: Mapping[str, Scalar] = Field(
+        default={}, description="what that strategy is made with, such as {fraction_train: 0.5}"
+    )
+    train_config: Mapping[str, Scalar] = Field(
+        default={}, description="what clients are told when they train, such as {lr: 0.01}"
+    )
+    evaluate_config: Mapping[str, Scalar] = Field(
+        default={}, description="what they are told when they evaluate"
+    )
+    evaluation: bool = Field(
+        default=False,
+        description="whether the strategy has clients evaluate, round by round, as it has in"
+        " Flower: their messages and work are priced, and the figures those of who was asked",
+    )
+
+    _problem: FlowerProblem | None = PrivateAttr(default=None)
+    _all_asked: bool = PrivateAttr(default=True)
+
+    def make(self, problem: FlowerProblem) -> older.Strategy | newer.Strategy:
+        """Return the strategy, for one run."""
+        home = older if problem.legacy else newer
+        options = dict(self.options)
+        made: Any = getattr(home, self.strategy)
+        if "initial_parameters" in signature(made).parameters:
+            arrays = list(problem.start.values())
+            options = {"initial_parameters": cast("Any", ndarrays_to_parameters(arrays)), **options}
+        return cast("older.Strategy | newer.Strategy", made(**options))
+
+    def configured(self, info: ProblemInfo) -> Self:
+        """Return a copy that knows its problem.
+
+        Raises:
+            ParameterError: there is no such strategy, or it cannot be made so.
+        """
+        if not isinstance(info.programs, FlowerProblem):
+            raise ParameterError("kind", "flower is for the clients of a Flower app")
+        made = self.model_copy()
+        made.know(info.programs, all_asked=info.asked is None)
+        home = older if info.programs.legacy else newer
+        if type(self).make is Flower.make and not hasattr(home, self.strategy):
+            known = [name for name in vars(home) if name in home.__all__ and name != "Strategy"]
+            raise ParameterError("strategy", unknown(self.strategy, known))
+        try:
+            made.made()
+        except Failed as error:
+            raise ParameterError("options", str(error)) from None
+        return made
+
+    def know(self, problem: FlowerProblem, *, all_asked: bool) -> None:
+        """Take note of the problem, and whether nobody but the strategy chooses clients."""
+        self._problem, self._all_asked = problem, all_asked
+
+    def reference(self, problem: Problem) -> Reference | None:  # noqa: ARG002 - there is none
+        """Return None: nobody knows the least objective."""
+        return None
+
+    def made(self) -> older.Strategy | newer.Strategy:
+        """Return a strategy that no run has used.
+
+        Raises:
+            Failed: it cannot be made.
+        """
+        return called(f"making the strategy {self.strategy}", 0, lambda: self.make(self.problem))
+
+    @property
+    def problem(self) -> FlowerProblem:
+        """The app's clients, once `configured`."""
+        if self._problem is None:
+            raise Failed("flower runs once it is configured for its problem")
+        return self._problem
+
+    async def serve(self, server: Server) -> None:
+        """Run the server: the strategy's rounds."""
+        host = self._host(server)
+        while True:
+            await self._round(server, host, "train")
+            host.central(server.round)
+            if self.evaluation:
+                await self._round(server, host, "evaluate")
+            server.commit(self.problem.layout.flat(host.model), **host.figures)
+
+    def _host(self, server: Server) -> Host:
+        strategy = self.made()
+        start = self.problem.start
+        if isinstance(strategy, older.Strategy):
+            return OlderHost(strategy, server.clients, start, server.rng)
+        settings: dict[Task, Mapping[str, Scalar]] = {
+            "train": self.train_config,
+            "evaluate": self.evaluate_config,
+        }
+        return MessageHost(strategy, server.clients, start, settings, server.rng)
+
+    async def _round(self, server: Server, host: Host, task: Task) -> None:
+        """Ask clients something, and hand over what they answer in time."""
+        asked = host.asked(task, server.round)
+        if not asked:
+            return
+        sent = self._sent(server, task, asked)
+        one = next(iter(sent.values()))
+        same = all(each is one for each in sent.values())
+        to = None if len(sent) == len(server.clients) else sorted(sent)
+        replies = await server.exchange(one if same else sent, to=to)
+        counted = {each.client: each for each in of_this_round(server, replies)}
+        heard = {client: self._heard(counted[client], sent[client]) for client in sorted(counted)}
+        all_named = to is not None or self._all_asked
+        missing = [client for client in sorted(asked) if all_named and client not in heard]
+        host.told(task, server.round, heard, missing)
+
+    def _sent(self, server: Server, task: Task, asked: Contents) -> dict[ClientId, Message]:
+        """Return the message for each client: one and the same where they are told the same."""
+        kind = Train if task == "train" else Evaluate
+        contents: dict[int, Content] = {}
+        for record in asked.values():
+            if id(record) not in contents:
+                contents[id(record)] = self._written(record, task, server.round)
+        packed: dict[bytes, Payload] = {}
+        made: dict[tuple[bytes, bytes], Message] = {}
+        sent: dict[ClientId, Message] = {}
+        several = len({_key(each) for each in contents.values()}) > 1
+        for client, record in asked.items():
+            content = contents[id(record)]
+            model, rest = _key(content)
+            if model not in packed:
+                packed[model] = server.pack(_vector(content), to=client if several else None)
+            if (model, rest) not in made:
+                made[model, rest] = kind(packed[model], Octets(rest))
+            sent[client] = made[model, rest]
+        return sent
+
+    def _written(self, record: RecordDict, task: Task, number: int) -> Content:
+        try:
+            content = written(record, self.problem.layout, exact=False)
+        except Misfit as error:
+            text = f"the strategy {self.strategy} sends {error}"
+            raise Failed(f"{text} (configure_{task}, round {number})") from None
+        if content.flat is None:
+            raise Failed(f"the strategy {self.strategy} sends no model in round {number}")
+        return content
+
+    def _heard(self, reply: Reply, asked: Message) -> RecordDict:
+        """Return what a client has answered, as Flower has it."""
+        message, flat = reply.message, None
+        if isinstance(message, Changed):
+            flat = cast("Train", asked).w.values + message.change.values
+        elif isinstance(message, Trained):
+            flat = message.w.values
+        content = Content(flat, cast("Octets", message.records).data)
+        return read(content, self.problem.layout, legacy=self.problem.legacy)
+
+    async def handle(self, client: Client, message: Train | Evaluate) -> Message:
+        """Run a client: its program answers."""
+        task: Task = "train" if isinstance(message, Train) else "evaluate"
+        w, rest = message.w.values, cast("Octets", message.records).data
+        seed = int(client.rng.integers(2**63))
+        question = Question(task, Content(w, rest), client.round, seed)
+        program = cast("Program", client.oracle)
+        answer = cast("Content", cast("object", await client.compute(program.work(question))))
+        said = Octets(answer.rest)
+        if task == "evaluate":
+            return Evaluated(said)
+        flat = _vector(answer)
+        if self.sends == "differences":
+            return Changed(client.pack(flat - w), said)
+        return Trained(client.pack(flat), said)
+
+
+def _vector(content: Content) -> Array:
+    """Return the model of a content that has one."""
+    return np.zeros(0) if content.flat is None else content.flat
+
+
+def _key(content: Content) -> tuple[bytes, bytes]:
+    """Return what makes two contents the same."""
+    return _vector(content).tobytes(), content.rest

@@ -1,0 +1,212 @@
+"""A Flower app as a problem: its clients, its model, and how good that is."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from math import nan
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+from flwr.clientapp import ClientApp
+
+from fedsim.errors import DataError, Failed
+from fedsim.flower.calls import called
+from fedsim.flower.contents import Content, read, written
+from fedsim.flower.evaluations import NOTHING, Looked, Said, mean_of, numbers, said
+from fedsim.flower.layout import Arrays, Layout
+from fedsim.flower.program import Program, Question, Task, instruction
+from fedsim.flower.start import client_app_of, start_of
+from fedsim.ports import Array, Oracle
+from fedsim.problems.made import Made
+from fedsim.problems.measures import Observer
+from fedsim.problems.minibatches import Draw
+from fedsim.problems.problem import Objective
+from fedsim.problems.programs import ProgramProblem
+from fedsim.record.rounds import COLUMNS
+from fedsim.streams import stream
+
+if TYPE_CHECKING:
+    from fedsim.flower.app import App
+
+
+class Sizes(NamedTuple):
+    """What is known of the loss of a client with a program of its own.
+
+    Attributes:
+        rows: how many samples it has.
+        gradient_operations: what a pass over them costs.
+    """
+
+    rows: int
+    gradient_operations: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FlowerProblem(ProgramProblem):
+    """What the clients of a Flower app minimise.
+
+    Attributes:
+        loss: the block of the app.
+        client_app: the app.
+        legacy: whether its clients are of the older interface (`NumPyClient`).
+        layout: of its model.
+        start: the model to begin with.
+        seed: of all that is random.
+    """
+
+    loss: "App"
+    client_app: ClientApp
+    legacy: bool
+    layout: Layout
+    start: Arrays
+    seed: int
+
+    @property
+    def dimension(self) -> int:
+        """The length d of the model."""
+        return self.layout.dimension
+
+    def initial(self, rng: np.random.Generator) -> Array:  # noqa: ARG002 - the app's is not drawn
+        """Return the app's model."""
+        return self.layout.flat(self.start)
+
+    def asked(self, draw: Draw) -> Sequence[Oracle]:  # noqa: ARG002 - programs draw as they like
+        """Return the clients of a world that begins, their contexts empty."""
+        return Made(len(self.losses), lambda client: Program(self, client), len(self.losses))
+
+    def asking(self, task: Task, settings: Mapping[str, Any]) -> bytes:
+        """Return what is sent beside the model, to ask a client for something."""
+        content = instruction(task, settings, self.start, legacy=self.legacy)
+        return written(content, self.layout).rest
+
+    # -- how good a model is -----------------------------------------------------------
+
+    @property
+    def valued(self) -> bool:
+        """Whether an evaluation has said the objective."""
+        return not np.isnan(self._first.objective)
+
+    def looked_at(
+        self,
+        w: Array,
+        objective: Objective,  # noqa: ARG002 - clients say one thing
+        values: Callable[[Array], Sequence[float]],  # noqa: ARG002 - likewise
+    ) -> float:
+        """Return the objective at `w`, shape (d,); NaN where nobody says it."""
+        return self._look(w).objective
+
+    @property
+    def observers(self) -> Sequence[Observer]:
+        """What an evaluation says beside the objective, by the names of the first one."""
+
+        def observe(w: Array) -> Mapping[str, float]:
+            figures = self._look(w).figures
+            return {name: figures.get(name, nan) for name in self._first.figures}
+
+        return (observe,) if self._first.figures else ()
+
+    @property
+    def _first(self) -> Looked:
+        """What was said of the model to begin with."""
+        kept = self.__dict__.get("_first_look")
+        if kept is None:
+            kept = self.__dict__["_first_look"] = self._look(self.layout.flat(self.start))
+        return cast("Looked", kept)
+
+    def _look(self, w: Array) -> Looked:
+        """Return how good a model is; what was asked last is known."""
+        last = self.__dict__.get("_last_look")
+        key = w.tobytes()
+        if last is None or last[0] != key:
+            last = self.__dict__["_last_look"] = key, self._evaluate(w)
+        return cast("Looked", last[1])
+
+    def _evaluate(self, w: Array) -> Looked:
+        if self.loss.evaluated_by == "nobody":
+            return NOTHING
+        if self.loss.evaluated_by == "clients":
+            rest = self.asking("evaluate", {"server-round": 0})
+            every = range(len(self.losses))
+            return mean_of(
+                [self._evaluate_at(client, Content(w, rest)) for client in every],
+                self.loss.objective,
+            )
+        arrays = list(self.layout.arrays(w, self.layout.rest(self.start)).values())
+        seed = int(stream(self.seed, "flower", "server").integers(2**63))
+        loss, figures = called(
+            f"evaluate of {self.loss.kind}",
+            seed,
+            lambda: self.loss.evaluate(arrays),
+            self.loss.limit,
+        )
+        return Looked(float(loss), numbers(figures))
+
+    def _evaluate_at(self, client: int, content: Content) -> Said:
+        seed = int(stream(self.seed, "flower", "look", client).integers(2**63))
+        answer = Program(self, client).answer(Question("evaluate", content, 0, seed))
+        return said(read(answer, self.layout, legacy=self.legacy), legacy=self.legacy)
+
+
+def problem_of(app: "App", clients: int | None, seed: int) -> FlowerProblem:
+    """Return what the clients of an app minimise.
+
+    Raises:
+        DataError: their number is not said, or twice; there is no app, or no model; or somebody
+            who is asked how good that model is fails.
+    """
+    count = _count(app, clients)
+    rows = list(app.samples) if isinstance(app.samples, tuple) else [app.samples] * count
+    if len(rows) != count:
+        text = f"seen {len(rows)} numbers for {count} clients; give one for each, or one for all"
+        raise DataError("loss.samples", text)
+    sizes = [Sizes(each, app.cost.operations_of(each)) for each in rows]
+    client_app, legacy = client_app_of(app)
+    start = start_of(app, client_app, count, legacy=legacy)
+    problem = FlowerProblem(
+        loss=app,
+        losses=cast("Any", sizes),  # all that is known of them
+        fingerprint=_fingerprint(app, start),
+        client_app=client_app,
+        legacy=legacy,
+        layout=Layout.of(start),
+        start=start,
+        seed=seed,
+    )
+    if not problem.dimension:
+        raise DataError("loss.kind", f"the model of {app.kind} has no floating-point numbers")
+    _check_figures(problem)
+    return problem
+
+
+def _count(app: "App", clients: int | None) -> int:
+    """Return how many clients there are."""
+    if app.clients is None and clients is None:
+        raise DataError("loss.clients", "missing; give the number of clients, or a fleet of them")
+    if None not in (app.clients, clients) and app.clients != clients:
+        text = f"seen {app.clients}, but the counts of fleet add up to {clients}; leave one out"
+        raise DataError("loss.clients", text)
+    return cast("int", clients or app.clients)
+
+
+def _fingerprint(app: "App", start: Arrays) -> str:
+    digest = sha256(app.model_dump_json().encode())
+    for name, array in start.items():
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _check_figures(problem: FlowerProblem) -> None:
+    """Look at the model to begin with, which shows whether anybody can."""
+    try:
+        names = (
+            problem.observers[0](problem.initial(np.random.default_rng(0)))
+            if problem.observers
+            else ()
+        )
+    except Failed as error:
+        raise DataError("loss.evaluated_by", str(error)) from None
+    for name in names:
+        if name in COLUMNS:
+            text = f"an evaluation says a figure {name!r}, and every round table has such a column"
+            raise DataError("loss.kind", f"{text}; give it another name")

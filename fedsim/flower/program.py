@@ -1,0 +1,172 @@
+"""A client's program in a world: the app of Flower's that trains where fedsim would take steps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+
+from fedsim.errors import Failed
+from fedsim.flower.calls import RUN, called
+from fedsim.flower.contents import Content, Misfit, read, record_of, written
+from fedsim.flower.layout import Arrays
+from fedsim.ports import Array, ClientId, Work
+from fedsim.problems.minibatches import Minibatches
+from fedsim.problems.programs import ProgramOracle
+from fedsim.streams import stream
+
+if TYPE_CHECKING:
+    from fedsim.flower.app import App
+    from fedsim.flower.problem import FlowerProblem
+
+Task = Literal["train", "evaluate"]
+"""What a client is asked to do, as Flower calls it."""
+
+_FIRST_NODE = 2
+"""The number of client 0's node; 1 is the server's."""
+
+
+def node_of(client: ClientId) -> int:
+    """Return the number of a client's node."""
+    return client + _FIRST_NODE
+
+
+def client_of(node: int) -> ClientId:
+    """Return the client of a node."""
+    return node - _FIRST_NODE
+
+
+def context_of(app: "App", client: ClientId, clients: int) -> Context:
+    """Return what a client's code sees of its place: which of how many it is, and the settings."""
+    return Context(
+        run_id=RUN,
+        node_id=node_of(client),
+        node_config={"partition-id": client, "num-partitions": clients},
+        state=RecordDict(),
+        run_config=dict(app.run_config),
+    )
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a client is asked.
+
+    Attributes:
+        task: what to do.
+        content: with which model and settings.
+        round: the number of the round; 0 where the observer asks.
+        seed: of the global generators meanwhile.
+    """
+
+    task: Task
+    content: Content
+    round: int
+    seed: int
+
+
+class Program(ProgramOracle):
+    """The program of one client; what it keeps in its context is of one world.
+
+    Args:
+        problem: whose client it is.
+        client: its number.
+    """
+
+    def __init__(self, problem: "FlowerProblem", client: ClientId) -> None:
+        super().__init__(problem.loss, int(problem.rows[client]))
+        self._problem = problem
+        self._client = client
+        self._asked = 0
+        self._context = context_of(problem.loss, client, len(problem.losses))
+
+    def work(self, question: Question) -> Work:
+        """Describe what a question asks for; its result is a `Content`."""
+        cost = self._problem.loss.cost
+        share = 1.0 if question.task == "train" else cost.evaluation
+        operations = share * cost.operations_of(self.rows)
+        return Work(_answered, None, (self, question), operations, float(self.rows))
+
+    def sgd_steps(
+        self, w: Array, eta: float, drawn: Minibatches, pull: float | None = None
+    ) -> Work:
+        """Describe training from `w`, shape (d,), in the place of so many steps.
+
+        The program is told what a method of fedsim's own asks for, and may leave it aside.
+        """
+        self._asked += 1
+        settings = {"server-round": self._asked, "lr": eta, "local-steps": len(drawn)}
+        if pull is not None:
+            settings["proximal-mu"] = pull
+        seed = int(stream(self._problem.seed, "flower", self._client, self._asked).integers(2**63))
+        content = Content(w, self._problem.asking("train", settings))
+        work = self.work(Question("train", content, self._asked, seed))
+        return work._replace(kernel=_trained)
+
+    def answer(self, question: Question) -> Content:
+        """Let the program answer, here and now.
+
+        Raises:
+            Failed: it does not, or not with a model such as it was sent.
+        """
+        problem, task = self._problem, question.task
+        when = f"in round {question.round}" if question.round else "for the observer"
+        what = f"{task} of client {self._client} {when}"
+        asked = read(question.content, problem.layout, legacy=problem.legacy)
+        app, context = problem.client_app, self._context
+
+        def call() -> RecordDict:
+            message = Message(asked, dst_node_id=context.node_id, message_type=task)
+            return app(message, context).content
+
+        replied = called(what, question.seed, call, problem.loss.limit)
+        try:
+            content = written(replied, problem.layout)
+        except Misfit as error:
+            raise Failed(f"{what} has returned {error}") from None
+        if task == "train":
+            _check(content.flat, what)
+        return content
+
+
+def _check(flat: Array | None, what: str) -> None:
+    """Check that there is a model, and that it is one of numbers.
+
+    Raises:
+        Failed: there is none, or it has NaN or infinities.
+    """
+    if flat is None:
+        raise Failed(f"{what} has returned no arrays, where the model is due")
+    wrong = np.count_nonzero(~np.isfinite(flat))
+    if wrong:
+        raise Failed(f"{what} has returned NaN or infinity in {wrong:,} of {flat.size:,} numbers")
+
+
+def _answered(program: Program, question: Question) -> Any:  # noqa: ANN401 - more than an array
+    """Let a program answer: the kernel of a client's work."""
+    return program.answer(question)
+
+
+def _trained(program: Program, question: Question) -> Array:
+    """Let a program train, and return the model alone."""
+    flat = program.answer(question).flat
+    return cast("Array", flat)
+
+
+def instruction(
+    task: Task, settings: Mapping[str, Any], arrays: Arrays, *, legacy: bool
+) -> RecordDict:
+    """Return what a client of either interface is asked.
+
+    Args:
+        task: what to do.
+        settings: how.
+        arrays: the model, by name.
+        legacy: whether it is for a client of the older interface.
+    """
+    record = record_of(arrays, legacy=legacy)
+    config = ConfigRecord(dict(settings))
+    if not legacy:
+        return RecordDict({"arrays": record, "config": config})
+    front = "fitins" if task == "train" else "evaluateins"
+    return RecordDict({f"{front}.parameters": record, f"{front}.config": config})

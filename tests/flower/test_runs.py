@@ -1,0 +1,227 @@
+"""A run with Flower clients: messages with exact bits, work with a price, state, streams."""
+
+from collections import Counter
+from pathlib import Path
+from random import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import Context, Message, MetricRecord
+from flwr.serverapp.strategy import FedMedian
+
+import fedsim
+from fedsim.flower import method
+from fedsim.wire import HEADER_BITS
+from tests.flower.scenes import PI, run, scenario
+
+
+def plus_one(arrays: dict[str, Any], _: Message, __: Context) -> dict[str, Any]:
+    return {name: array + np.float32(1) for name, array in arrays.items()}
+
+
+def drawn(arrays: dict[str, Any], _: Message, __: Context) -> dict[str, Any]:
+    """Add what the three global generators say."""
+    said = np.float32(random() + np.random.rand() + float(torch.rand(())))  # noqa: NPY002, S311
+    return {name: array + said for name, array in arrays.items()}
+
+
+def test_the_strategy_makes_the_model_of_what_clients_return() -> None:
+    result = run(plus_one)
+    assert result.rounds["objective"].tolist() == [0.0, 8.0]  # 8 numbers: 0, 1, 2
+    assert result.models["model"].iloc[-1].tolist() == [2.0] * 8
+
+
+@pytest.mark.parametrize(("form", "bits"), [("float32", 32), ("float64", 64), ("float16", 16)])
+def test_a_number_takes_the_bits_of_its_format(form: str, bits: int) -> None:
+    """A vector is a byte for what it is, one for its rank, four for its length, and its numbers."""
+    one, two = (
+        run(wire={"values": each}).events.query("event == 'send'") for each in (form, "float64")
+    )
+    difference = two["payload_bits"].to_numpy() - one["payload_bits"].to_numpy()
+    assert (difference == 8 * (64 - bits)).all()
+    vectors = 8 * (2 + 4) + 8 * bits
+    assert (one["payload_bits"] > vectors).all()  # what is said beside the model comes on top
+    assert (one["header_bits"] == HEADER_BITS).all()
+
+
+def test_settings_and_figures_are_charged_byte_for_byte() -> None:
+    name = "a-setting-of-some-length"
+    plain, longer = (
+        run(algorithm={"kind": "flower", "train_config": config}).events.query("event == 'send'")
+        for config in ({}, {name: "x" * 100})
+    )
+    down, more = (each[each["node"] == "server"]["payload_bits"] for each in (plain, longer))
+    assert ((more.to_numpy() - down.to_numpy()) >= 8 * (100 + len(name))).all()
+    up, same = (each[each["node"] != "server"]["payload_bits"] for each in (plain, longer))
+    assert up.tolist() == same.tolist()
+
+
+def test_training_takes_the_time_of_its_declared_operations() -> None:
+    events = run(loss={"cost": {"operations": 3e9}}).events.query("event == 'compute'")
+    speed = fedsim.Scenario.model_validate(scenario()).fleet[0].device.constant
+    assert speed
+    assert events["duration"].to_numpy() == pytest.approx(3e9 / speed)
+    assert (events["operations"] == 3e9).all()
+
+
+@pytest.mark.parametrize("per", ["fit", "sample"])
+def test_seconds_on_a_device_are_scaled_by_the_device(per: str) -> None:
+    cost = {"seconds": "2 s", "on": "pi-4", "per": per}
+    loss = {"cost": cost, "samples": 5}
+    events = run(loss=loss).events.query("event == 'compute'")
+    assert events["duration"].to_numpy() == pytest.approx(2.0 * (5 if per == "sample" else 1))
+
+
+def test_the_same_scenario_gives_the_same_bytes_twice(tmp_path: Path) -> None:
+    """Whatever the generators' states are, and these are what they were afterwards."""
+    hashes = []
+    for turn in ("one", "two"):
+        torch.manual_seed(len(hashes))
+        np.random.seed(len(hashes))  # noqa: NPY002
+        before = random(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # noqa: NPY002, S311
+        fedsim.run(scenario(drawn), out=tmp_path / turn)
+        assert before[1:] == (np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())  # noqa: NPY002
+        run_folder = tmp_path / turn / "base" / "seed-1"
+        hashes.append(
+            [
+                (run_folder / name).read_bytes()
+                for name in ("events.parquet", "rounds.parquet", "models.parquet")
+            ]
+        )
+    assert hashes[0] == hashes[1]
+
+
+def test_seeds_clients_and_rounds_draw_differently() -> None:
+    seen: list[float] = []
+
+    def noting(arrays: dict[str, Any], _: Message, __: Context) -> dict[str, Any]:
+        seen.append(random())  # noqa: S311
+        return arrays
+
+    run(noting, seeds=2)
+    assert len(set(seen)) == len(seen) == 2 * 2 * 3
+
+
+def test_what_a_client_keeps_in_its_context_stays_with_it() -> None:
+    seen: list[tuple[int, int]] = []
+
+    def counting(arrays: dict[str, Any], _: Message, context: Context) -> dict[str, Any]:
+        own = context.state.setdefault("own", MetricRecord({"turns": 0}))
+        assert isinstance(own, MetricRecord)
+        own["turns"] = own["turns"] + 1
+        seen.append((context.node_config["partition-id"], own["turns"]))
+        assert context.node_config["num-partitions"] == 3
+        assert context.run_config == {"lr": 0.5}
+        return arrays
+
+    run(counting, loss={"run_config": {"lr": 0.5}}, seeds=2)
+    every = [(client, turn) for client in range(3) for turn in (1, 2)]
+    assert Counter(seen) == Counter(2 * every)  # each run has contexts of its own
+
+
+def test_a_strategy_of_each_run_is_a_copy() -> None:
+    """FedMedian of three: the client in the middle; the strategy that was given is as it was."""
+
+    def by_client(arrays: dict[str, Any], _: Message, context: Context) -> dict[str, Any]:
+        return {
+            n: a + np.float32(context.node_config["partition-id"] ** 2) for n, a in arrays.items()
+        }
+
+    strategy = FedMedian()
+    result = run(by_client, algorithm=method(strategy))
+    assert result.models["model"].iloc[-1].tolist() == [2.0] * 8
+    assert result.summary["algorithm"].tolist() == ["flower-fedmedian"]
+
+
+def test_a_strategy_may_choose_some_clients() -> None:
+    options = {"fraction_train": 0.5, "min_train_nodes": 1}
+    result = run(clients=6, algorithm={"kind": "flower", "options": options})
+    assert result.rounds["cohort"].tolist() == [3, 3]
+
+
+def test_the_scenario_may_choose_where_the_strategy_takes_all() -> None:
+    result = run(clients=6, participation={"kind": "uniform", "count": 2})
+    assert result.rounds["cohort"].tolist() == [2, 2]
+
+
+def test_a_round_of_evaluation_is_priced() -> None:
+    free, priced = run(plus_one), run(plus_one, algorithm={"kind": "flower", "evaluation": True})
+    assert priced.rounds["evaluate_loss"].tolist() == free.rounds["objective"].tolist()
+    compute = priced.events.query("event == 'compute'")["operations"]
+    assert sorted(set(compute)) == pytest.approx([0.3e9, 1e9])
+    assert (priced.rounds["bits_down"] > 1.9 * free.rounds["bits_down"]).all()
+
+
+def test_differences_can_be_compressed_with_feedback() -> None:
+    up = {"compressor": {"kind": "top-k", "count": 2}, "error_feedback": "ef"}
+    algorithm = {"kind": "flower", "sends": "differences"}
+    result = run(plus_one, algorithm=algorithm, wire={"up": up}, stop={"rounds": 4})
+    assert sum(result.models["model"].iloc[-1]) == pytest.approx(2 * (1 + 2 + 3 + 4), abs=1e-5)
+
+
+def test_models_are_not_compressed_with_feedback() -> None:
+    up = {"compressor": {"kind": "top-k", "count": 2}, "error_feedback": "ef"}
+    with pytest.raises(fedsim.ScenarioError, match="sends: differences"):
+        fedsim.check(scenario(wire={"up": up}))
+
+
+def test_messages_go_as_bytes_too(tmp_path: Path) -> None:
+    for carry in ("values", "bytes"):
+        fedsim.run(scenario(plus_one), out=tmp_path / carry, carry=carry)  # type: ignore[arg-type]
+    logs = [tmp_path / carry / "base/seed-1/events.parquet" for carry in ("values", "bytes")]
+    assert logs[0].read_bytes() == logs[1].read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["fedavg", "fedprox", "fedadam"])
+def test_methods_of_local_steps_drive_a_client(kind: str) -> None:
+    """Its training takes the place of the steps, of whose length it is told."""
+    told: list[Any] = []
+
+    def noting(arrays: dict[str, Any], msg: Message, _: Context) -> dict[str, Any]:
+        told.append(dict(msg.content["config"]))  # type: ignore[arg-type]
+        return {name: array + np.float32(1) for name, array in arrays.items()}
+
+    result = run(noting, algorithm={"kind": kind, "step_size": 0.25, "local_steps": 3})
+    assert told[0]["lr"] == 0.25
+    assert told[0]["local-steps"] == 3
+    assert ("proximal-mu" in told[0]) == (kind == "fedprox")
+    if kind != "fedadam":
+        assert result.models["model"].iloc[-1].tolist() == [2.0] * 8
+
+
+def test_a_client_that_dies_as_it_trains_keeps_what_it_had(tmp_path: Path) -> None:
+    """Its battery lasts for less than a fit: nothing is computed, and nothing is remembered."""
+    seen: list[int] = []
+
+    def noting(arrays: dict[str, Any], _: Message, context: Context) -> dict[str, Any]:
+        seen.append(context.node_config["partition-id"])
+        return arrays
+
+    fleet = [{"count": 2, **PI}, {"count": 1, **PI, "battery": {"capacity": "0.001 Wh"}}]
+    loss = {"cost": {"operations": 1e11}}
+    result = run(noting, fleet=fleet, loss=loss, participation={"kind": "full", "deadline": "60 s"})
+    assert 2 not in seen
+    assert result.events.query("event == 'depleted'")["node"].tolist() == ["client-2"]
+
+
+def test_accuracy_is_something_to_stop_at() -> None:
+    loss = {"figures": {"closeness": "higher"}, "evaluated_by": "server"}
+    block = scenario(
+        plus_one, stop={"closeness": 2.0, "rounds": 9}, loss={**loss, "evaluate": closeness}
+    )
+    result = fedsim.run(block)
+    assert result.rounds["closeness"].tolist() == [1.0, 2.0]
+
+
+def closeness(arrays: list[Any]) -> tuple[float, dict[str, float]]:
+    """Return 1 and the first number of a model."""
+    return 1.0, {"closeness": float(arrays[0].flat[0])}
+
+
+def test_tables_cope_where_nobody_says_how_good_a_model_is() -> None:
+    result = run(loss={"evaluated_by": "nobody"})
+    assert result.summary["status"].tolist() == ["done"]
+    assert result.rounds["objective"].isna().all()
+    assert "flower" in repr(result)

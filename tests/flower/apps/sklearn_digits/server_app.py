@@ -9,7 +9,7 @@ from flwr.server.strategy import FedAvg
 
 from sklearn_digits.task import create, get_params
 
-ROUNDS = 3
+ROUNDS = 2
 
 
 def weighted(metrics: list[tuple[int, dict[str, Any]]]) -> dict[str, Any]:

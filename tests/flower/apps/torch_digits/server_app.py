@@ -8,7 +8,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from torch_digits.task import Net
 
-ROUNDS, LR = 3, 0.05
+ROUNDS, LR = 2, 0.1
 
 app = ServerApp()
 

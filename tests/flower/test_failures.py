@@ -1,0 +1,210 @@
+"""What goes wrong in a user's code: an error that names client and round, and the log is kept."""
+
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message
+from flwr.serverapp.strategy import FedAvg
+
+import fedsim
+from fedsim.flower import app, method
+from tests.flower.scenes import ZEROS, Step, client_app, nothing, run, scenario
+
+
+def in_round_two(step: Step) -> Step:
+    """Do something at client 1 in round 2, and nothing before and elsewhere."""
+
+    def made(arrays: dict[str, Any], msg: Message, context: Context) -> dict[str, Any] | None:
+        number = msg.content["config"]["server-round"]
+        if context.node_config["partition-id"] == 1 and number == 2:
+            return step(arrays, msg, context)
+        return arrays
+
+    return made
+
+
+def raising(*_: object) -> None:
+    """Divide by zero."""
+    _ = 1 / 0
+
+
+def hanging(arrays: dict[str, Any], *_: object) -> dict[str, Any]:
+    """Sleep on, whatever is raised."""
+    while True:
+        with suppress(Exception):  # as code that retries for ever
+            time.sleep(0.01)
+
+
+WRONG: dict[str, tuple[Step, str]] = {
+    "raises": (
+        raising,
+        r"has failed: ZeroDivisionError: division by zero \(test_failures.py, line",
+    ),
+    "exits": (lambda *_: sys.exit(3), "has failed: SystemExit: 3"),
+    "no arrays": (lambda *_: None, "has returned no arrays, where the model is due"),
+    "fewer arrays": (lambda a, *_: {"w": a["w"]}, "has returned 1 arrays, where the model has 2"),
+    "other names": (
+        lambda a, *_: {"w": a["w"], "c": a["b"]},
+        "an array 'c', where the model has w, b",
+    ),
+    "other shape": (
+        lambda a, *_: {**a, "b": np.zeros(3, np.float32)},
+        r"array 'b' of shape \(3,\), where the model has \(2,\)",
+    ),
+    "other type": (
+        lambda a, *_: {**a, "b": np.zeros(2)},
+        "array 'b' of float64, where the model has float32",
+    ),
+    "nan": (
+        lambda a, *_: {**a, "b": a["b"] * np.nan},
+        "has returned NaN or infinity in 2 of 8 numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_a_client_does_wrong_is_told_with_client_and_round(what: str) -> None:
+    step, said = WRONG[what]
+    result = run(in_round_two(step), stop={"rounds": 5})
+    row = result.summary.iloc[0]
+    assert row["status"] == "failed"
+    assert row["rounds"] == 1
+    assert "\n" not in row["reason"]
+    assert row["reason"].startswith("train of client 1 in round 2 ")
+    with pytest.raises(AssertionError, match=said):
+        raise AssertionError(row["reason"])
+    assert len(result.events) > 10  # the log up to there
+
+
+def test_a_client_that_hangs_is_broken_off_at_its_limit() -> None:
+    result = run(in_round_two(hanging), loss={"limit": "200 ms"})
+    assert result.summary["reason"].tolist() == [
+        "train of client 1 in round 2 is not over after 0.2 s of real time (problem.loss.limit)"
+    ]
+
+
+def test_a_hanging_client_is_left_where_no_signal_comes() -> None:
+    """Signals come to the main thread alone."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
+    over: list[bool] = []
+
+    def slow(arrays: dict[str, Any], *_: object) -> dict[str, Any]:
+        while not over:
+            time.sleep(0.01)
+        return arrays
+
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(run, in_round_two(slow), loss={"limit": "200 ms"}).result()
+        over.append(True)
+    assert "client 1 in round 2 is not over after 0.2 s" in result.summary["reason"].item()
+
+
+class Failing(FedAvg):
+    """A strategy that fails as it aggregates."""
+
+    def aggregate_train(self, server_round: int, replies: Any) -> Any:
+        raise KeyError(f"round {server_round}")
+
+
+def test_a_strategy_that_fails_is_named() -> None:
+    result = run(algorithm=method(Failing()))
+    reason = result.summary["reason"].item()
+    assert reason.startswith(
+        "aggregate_train of the strategy Failing in round 1 has failed: KeyError"
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"algorithm": {"kind": "flower", "strategy": "FedMedia"}}, "did you mean 'FedMedian'"),
+        ({"algorithm": {"kind": "flower", "options": {"fraction_fit": 1}}}, "fraction_fit"),
+        ({"algorithm": {"kind": "gd", "step_size": 1}}, "train by programs of their own"),
+        ({"algorithm": {"kind": "fednova", "step_size": 1}}, "train by programs of their own"),
+        ({"algorithm": {"kind": "fedavg", "step_size": "1/L"}}, "no smoothness constant is known"),
+        (
+            {"loss": {"clients": 4}},
+            "problem.loss.clients: seen 4, but the counts of fleet add up to 3",
+        ),
+        ({"loss": {"samples": (1, 2)}}, "problem.loss.samples: seen 2 numbers for 3 clients"),
+        ({"loss": {"initial": None}}, "does not say the model to start from"),
+        ({"evaluator": "compiled"}, "do so one-by-one"),
+        ({"stop": {"gap": 0.1}}, "no optimum is known"),
+        ({"stop": {"accuracy": 0.5}}, "unknown key 'accuracy'"),
+        ({"measures": ["accuracy"]}, "measures.0"),
+        ({"participation": {"kind": "asynchronous", "concurrency": 2}}, "needs rounds"),
+    ],
+)
+def test_what_does_not_go_together_is_said_before_anything_runs(keys: Any, said: str) -> None:
+    with pytest.raises(fedsim.ScenarioError) as raised:
+        fedsim.check(scenario(**keys))
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"clients": 2},
+        {"clients": 2, "cost": {}},
+        {"clients": 2, "cost": {"seconds": "1 s"}},
+        {"clients": 2, "cost": {"operations": 1, "seconds": "1 s", "on": "pi-4"}},
+        {"clients": 0, "cost": {"operations": 1}},
+        {"clients": 2, "cost": {"operations": 1}, "l2": 0.1},
+        {"clients": 2, "cost": {"operations": 1}, "limit": 3},
+    ],
+)
+def test_a_block_that_is_wrong_is_refused(fields: Any) -> None:
+    with pytest.raises(ValueError, match="validation error"):
+        app(client_app(nothing), initial=ZEROS, **fields)
+
+
+def test_data_belongs_to_the_clients() -> None:
+    block = scenario()
+    block["problem"]["data"] = {"kind": "sklearn", "name": "iris"}
+    with pytest.raises(fedsim.ScenarioError, match=r"problem\.data: .*data of their own"):
+        fedsim.check(block)
+
+
+def test_flower_is_for_clients_of_flower() -> None:
+    block = {
+        "problem": {"loss": "logistic", "data": {"kind": "sklearn", "name": "breast-cancer"}},
+        "algorithm": "flower",
+    }
+    with pytest.raises(fedsim.ScenarioError, match="clients with programs of their own"):
+        fedsim.check(block)
+
+
+def test_more_clients_than_there_are_are_not_waited_for() -> None:
+    result = run(algorithm={"kind": "flower", "options": {"min_available_nodes": 9}})
+    assert "waits for more clients than the 3 there are" in result.summary["reason"].item()
+
+
+WITHOUT = """
+import sys
+sys.modules["flwr"] = None
+import fedsim
+try:
+    import fedsim.flower
+except ModuleNotFoundError as error:
+    print(error)
+try:
+    fedsim.check({"problem": {"loss": "logistic", "data": {"kind": "sklearn", "name": "iris"}},
+                  "algorithm": "flower"})
+except fedsim.ScenarioError as error:
+    print(error)
+"""
+
+
+def test_without_flower_it_is_said_how_to_get_it() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True
+    )
+    one, two = ran.stdout.splitlines()
+    for line in (one, two):
+        assert "pip install 'fedsim[flower]'" in line

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from flwr.app import Array as FlowerArray
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from flwr.common import ndarray_to_bytes
 from numpy.typing import NDArray
 
+from fedsim.flower import npy
 from fedsim.flower.layout import Arrays, Layout
 from fedsim.ports import Array
 from fedsim.wire.bitstream import varint
@@ -94,18 +94,21 @@ def read(content: Content, layout: Layout, *, legacy: bool) -> RecordDict:
 
 def numpy_of(record: ArrayRecord) -> dict[str, NDArray[Any]]:
     """Return the arrays of a record by name."""
-    return {name: array.numpy() for name, array in record.items() if array.data}
+    return {name: npy.read(array) for name, array in record.items() if array.data}
 
 
 def record_of(arrays: Arrays, *, legacy: bool) -> ArrayRecord:
     """Return a record of arrays, as clients of either interface read them."""
     if legacy:
         made = {
-            name: FlowerArray(dtype="", shape=(), stype=_NUMPY, data=ndarray_to_bytes(array))
+            name: FlowerArray(dtype="", shape=(), stype=_NUMPY, data=npy.written(array))
             for name, array in arrays.items()
         }
     else:
-        made = {name: FlowerArray(array) for name, array in arrays.items()}
+        made = {
+            name: FlowerArray(str(array.dtype), array.shape, _NUMPY, npy.written(array))
+            for name, array in arrays.items()
+        }
     return ArrayRecord(made)
 
 

@@ -49,6 +49,11 @@ def client_app(step: Step) -> ClientApp:
     return made
 
 
+def partition(context: Context) -> int:
+    """Return the number of a client."""
+    return int(context.node_config["partition-id"])
+
+
 def _named(arrays: Mapping[str, Any]) -> ArrayRecord:
     return ArrayRecord({name: Array(np.asarray(value)) for name, value in arrays.items()})
 

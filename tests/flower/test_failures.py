@@ -30,7 +30,7 @@ def in_round_two(step: Step) -> Step:
 
 def raising(*_: object) -> None:
     """Divide by zero."""
-    _ = 1 / 0
+    divmod(1, 0)
 
 
 def hanging(arrays: dict[str, Any], *_: object) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def hanging(arrays: dict[str, Any], *_: object) -> dict[str, Any]:
 WRONG: dict[str, tuple[Step, str]] = {
     "raises": (
         raising,
-        r"has failed: ZeroDivisionError: division by zero \(test_failures.py, line",
+        r"has failed: ZeroDivisionError: [a-z ]+zero \(test_failures.py, line",
     ),
     "exits": (lambda *_: sys.exit(3), "has failed: SystemExit: 3"),
     "no arrays": (lambda *_: None, "has returned no arrays, where the model is due"),

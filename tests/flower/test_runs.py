@@ -13,8 +13,9 @@ from flwr.serverapp.strategy import FedMedian
 
 import fedsim
 from fedsim.flower import method
+from fedsim.protocol.carriage import Carry
 from fedsim.wire import HEADER_BITS
-from tests.flower.scenes import PI, run, scenario
+from tests.flower.scenes import PI, partition, run, scenario
 
 
 def plus_one(arrays: dict[str, Any], _: Message, __: Context) -> dict[str, Any]:
@@ -74,23 +75,27 @@ def test_seconds_on_a_device_are_scaled_by_the_device(per: str) -> None:
     assert events["duration"].to_numpy() == pytest.approx(2.0 * (5 if per == "sample" else 1))
 
 
+FILES = ("events.parquet", "rounds.parquet", "models.parquet")
+
+
+def states() -> tuple[object, ...]:
+    """Return the states of the global generators that fedsim itself leaves alone."""
+    legacy: Any = np.random.get_state()  # noqa: NPY002
+    return legacy[1].tolist(), torch.get_rng_state().tolist()
+
+
 def test_the_same_scenario_gives_the_same_bytes_twice(tmp_path: Path) -> None:
-    """Whatever the generators' states are, and these are what they were afterwards."""
-    hashes = []
-    for turn in ("one", "two"):
-        torch.manual_seed(len(hashes))
-        np.random.seed(len(hashes))  # noqa: NPY002
-        before = random(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # noqa: NPY002, S311
-        fedsim.run(scenario(drawn), out=tmp_path / turn)
-        assert before[1:] == (np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())  # noqa: NPY002
-        run_folder = tmp_path / turn / "base" / "seed-1"
-        hashes.append(
-            [
-                (run_folder / name).read_bytes()
-                for name in ("events.parquet", "rounds.parquet", "models.parquet")
-            ]
-        )
-    assert hashes[0] == hashes[1]
+    """Whatever states the global generators are in, and they are in them afterwards."""
+    found: list[list[bytes]] = []
+    for turn in range(2):
+        torch.manual_seed(turn)
+        np.random.seed(turn)  # noqa: NPY002
+        before = states()
+        fedsim.run(scenario(drawn), out=tmp_path / f"{turn}")
+        assert before == states()
+        folder = tmp_path / f"{turn}" / "base" / "seed-1"
+        found.append([(folder / name).read_bytes() for name in FILES])
+    assert found[0] == found[1]
 
 
 def test_seeds_clients_and_rounds_draw_differently() -> None:
@@ -110,8 +115,8 @@ def test_what_a_client_keeps_in_its_context_stays_with_it() -> None:
     def counting(arrays: dict[str, Any], _: Message, context: Context) -> dict[str, Any]:
         own = context.state.setdefault("own", MetricRecord({"turns": 0}))
         assert isinstance(own, MetricRecord)
-        own["turns"] = own["turns"] + 1
-        seen.append((context.node_config["partition-id"], own["turns"]))
+        own["turns"] = turn = int(str(own["turns"])) + 1
+        seen.append((partition(context), turn))
         assert context.node_config["num-partitions"] == 3
         assert context.run_config == {"lr": 0.5}
         return arrays
@@ -125,9 +130,7 @@ def test_a_strategy_of_each_run_is_a_copy() -> None:
     """FedMedian of three: the client in the middle; the strategy that was given is as it was."""
 
     def by_client(arrays: dict[str, Any], _: Message, context: Context) -> dict[str, Any]:
-        return {
-            n: a + np.float32(context.node_config["partition-id"] ** 2) for n, a in arrays.items()
-        }
+        return {n: a + np.float32(partition(context) ** 2) for n, a in arrays.items()}
 
     strategy = FedMedian()
     result = run(by_client, algorithm=method(strategy))
@@ -168,9 +171,10 @@ def test_models_are_not_compressed_with_feedback() -> None:
 
 
 def test_messages_go_as_bytes_too(tmp_path: Path) -> None:
-    for carry in ("values", "bytes"):
-        fedsim.run(scenario(plus_one), out=tmp_path / carry, carry=carry)  # type: ignore[arg-type]
-    logs = [tmp_path / carry / "base/seed-1/events.parquet" for carry in ("values", "bytes")]
+    ways: tuple[Carry, ...] = ("values", "bytes")
+    for carry in ways:
+        fedsim.run(scenario(plus_one), out=tmp_path / carry, carry=carry)
+    logs = [tmp_path / carry / "base/seed-1/events.parquet" for carry in ways]
     assert logs[0].read_bytes() == logs[1].read_bytes()
 
 
@@ -180,7 +184,7 @@ def test_methods_of_local_steps_drive_a_client(kind: str) -> None:
     told: list[Any] = []
 
     def noting(arrays: dict[str, Any], msg: Message, _: Context) -> dict[str, Any]:
-        told.append(dict(msg.content["config"]))  # type: ignore[arg-type]
+        told.append(dict(msg.content["config"]))
         return {name: array + np.float32(1) for name, array in arrays.items()}
 
     result = run(noting, algorithm={"kind": kind, "step_size": 0.25, "local_steps": 3})
@@ -196,7 +200,7 @@ def test_a_client_that_dies_as_it_trains_keeps_what_it_had(tmp_path: Path) -> No
     seen: list[int] = []
 
     def noting(arrays: dict[str, Any], _: Message, context: Context) -> dict[str, Any]:
-        seen.append(context.node_config["partition-id"])
+        seen.append(partition(context))
         return arrays
 
     fleet = [{"count": 2, **PI}, {"count": 1, **PI, "battery": {"capacity": "0.001 Wh"}}]

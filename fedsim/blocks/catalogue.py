@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
-from fedsim.blocks.installed import imported, installed, lacking
+from fedsim.blocks.installed import idle, imported, installed
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.requirements import lacks
 from fedsim.blocks.spec import Spec
@@ -74,7 +74,7 @@ class Catalogue:
         return imported(points, registry) if points else None
 
     def every(self, registry: AnyRegistry, failed: Failed | None = None) -> tuple[type[Spec], ...]:
-        """Return every class for a kind of block.
+        """Return every class for a kind of block; of fedsim's extras, those that are in use.
 
         Args:
             registry: of the kind.
@@ -86,7 +86,7 @@ class Catalogue:
         models = [*registry, *self.given(registry)]
         taken = {name for model in models for name in registry.names_of(model)}
         for name, points in installed(registry).items():
-            if name in taken or lacking(points):
+            if name in taken or idle(points):
                 continue
             try:
                 models.append(imported(points, registry))

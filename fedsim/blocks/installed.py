@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterable
 from contextlib import redirect_stdout
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
 
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.requirements import lacks
@@ -32,9 +31,12 @@ def installed(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
     return found
 
 
-def lacking(points: Iterable[EntryPoint]) -> bool:
-    """Say whether what an extra of fedsim's needs is not installed."""
-    return any(point in EXTRAS and find_spec(EXTRAS[point]) is None for point in points)
+def idle(points: Iterable[EntryPoint]) -> bool:
+    """Say whether a block is of an extra of fedsim's that is not in use.
+
+    To import it takes a second or more, and it may not be installed: a list does without it.
+    """
+    return any(point in EXTRAS and point.module not in sys.modules for point in points)
 
 
 def imported(points: Iterable[EntryPoint], registry: Registry[Spec]) -> type[Spec]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ScenarioError,
         TheoryWarning,
     )
+    from fedsim.problems.data.given import arrays
     from fedsim.repricing import reprice
     from fedsim.results import Result, open  # noqa: A004 - as a file is opened
     from fedsim.running.api import run
@@ -54,6 +55,7 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "TheoryWarning",
+    "arrays",
     "check",
     "load",
     "open",
@@ -62,6 +64,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "arrays": "fedsim.problems.data.given",
     "reprice": "fedsim.repricing",
     "Result": "fedsim.results",
     "open": "fedsim.results",

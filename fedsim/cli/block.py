@@ -152,7 +152,9 @@ def _sample(key: str, field: FieldInfo) -> object:
     if quantity is not None:
         return quantity.example
     if get_origin(of) is tuple:
-        return [_fields_of(get_args(of)[0])]
+        inner = get_args(of)[0]
+        block = isinstance(inner, type) and issubclass(inner, BaseModel)
+        return [_fields_of(inner) if block else _number(key, inner, field)]
     choices = [each for each in (of, *get_args(of)) if get_origin(each) is Literal]
     if choices:
         return get_args(choices[0])[0]

@@ -83,6 +83,7 @@ def test_what_is_written_is_read_back(spec: type[Spec]) -> None:
         problems.TorchLoss: {"model": {"kind": "mlp"}},
         Csv: {"path": "a.csv", "label": "y", "client": 3},
         Idx: {"images": "a", "labels": "b"},
+        problems.data.GivenRows: {"digest": "f", "rows": 3, "row": [2]},
     }
     value = spec.model_validate(needed.get(spec, {}))
     written = value.model_dump_json()

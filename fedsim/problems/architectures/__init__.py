@@ -3,6 +3,7 @@
 from fedsim.blocks.registry import Registry
 from fedsim.problems.architectures.base import Architecture
 from fedsim.problems.architectures.dense import DenseLayers, LogisticModel
+from fedsim.problems.architectures.given import GivenModule, Handed
 from fedsim.problems.architectures.images import (
     Convolutional,
     FemnistNetwork,
@@ -20,6 +21,7 @@ ARCHITECTURES: Registry[Architecture] = Registry(
         ResidualNetwork,
         CharacterLSTM,
         Transformer,
+        GivenModule,
     ),
     Architecture,
 )
@@ -32,6 +34,8 @@ __all__ = [
     "Convolutional",
     "DenseLayers",
     "FemnistNetwork",
+    "GivenModule",
+    "Handed",
     "LogisticModel",
     "ResidualNetwork",
     "Transformer",

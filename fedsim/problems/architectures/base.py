@@ -29,6 +29,11 @@ class Architecture(Spec):
 
     kind: str
 
+    @property
+    def whole_numbers(self) -> bool:
+        """Whether its features are whole numbers."""
+        return self.tokens
+
     @abstractmethod
     def module(self, features: int, outputs: int) -> "nn.Module":
         """Return the module, its parameters drawn from PyTorch's own stream, which is seeded.

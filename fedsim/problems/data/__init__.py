@@ -14,6 +14,7 @@ from fedsim.problems.data.generators import (
     SparseLinear,
     Tong,
 )
+from fedsim.problems.data.given import GivenRows, arrays
 from fedsim.problems.data.idx import Idx
 from fedsim.problems.data.libsvm import LibSVM
 from fedsim.problems.data.npz import NpzArchive
@@ -28,6 +29,7 @@ SOURCES: Registry[Source] = Registry(
         Idx,
         Bundled,
         Catalogue,
+        GivenRows,
         *GENERATORS,
     ),
     Source,
@@ -45,6 +47,7 @@ __all__ = [
     "Divide",
     "Entry",
     "First",
+    "GivenRows",
     "Idx",
     "LibSVM",
     "LowRank",
@@ -56,6 +59,7 @@ __all__ = [
     "Step",
     "Tong",
     "Transform",
+    "arrays",
     "fetch",
     "find",
     "fit",

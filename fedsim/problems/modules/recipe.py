@@ -69,7 +69,7 @@ def recipe(architecture: Architecture, criterion: str, features: int, outputs: i
     module = _made(architecture, features, outputs, 0)
     shape = architecture.shape(features)
     tried = deepcopy(module)
-    rows = torch.zeros(_TRIED, *shape, dtype=torch.int64 if architecture.tokens else None)
+    rows = torch.zeros(_TRIED, *shape, dtype=torch.int64 if architecture.whole_numbers else None)
     targets = torch.zeros(_TRIED, dtype=None if criterion == "squared" else torch.int64)
 
     def loss() -> Tensor:
@@ -89,7 +89,7 @@ def _made(architecture: Architecture, features: int, outputs: int, seed: int) ->
         torch.manual_seed(seed)
         module = architecture.module(features, outputs)
         if any(nn.parameter.is_lazy(each) for each in module.parameters()):
-            kind = torch.int64 if architecture.tokens else None
+            kind = torch.int64 if architecture.whole_numbers else None
             module(torch.zeros(_TRIED, *architecture.shape(features), dtype=kind))
     if not trained(module):
         text = f"the module {type(module).__name__} has no parameter that is trained"

@@ -137,7 +137,7 @@ class Trainer:
         return losses.sum() if losses.ndim else losses * len(targets)
 
     def _forward(self, X: Array) -> Tensor:
-        kind = np.dtype(np.int64) if self._recipe.architecture.tokens else self._numbers
+        kind = np.dtype(np.int64) if self._recipe.architecture.whole_numbers else self._numbers
         rows = _tensor(X, kind).to(self._device)
         with self._narrow():
             found: Tensor = self._flat.module(rows.view(len(X), *self._recipe.shape))

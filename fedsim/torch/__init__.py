@@ -1,0 +1,23 @@
+"""fedsim.torch: PyTorch modules and datasets of one's own in a scenario that is made in Python.
+
+    import fedsim, fedsim.torch
+
+    problem = fedsim.torch.problem(Net, data=train, test=test, split={"kind": "dirichlet"})
+    fedsim.run({"problem": problem, "algorithm": {"kind": "fedavg", ...}})
+
+It takes PyTorch: pip install 'fedsim[torch]'.
+"""
+
+try:
+    import torch as _torch  # noqa: F401 - whether it is there
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    text = "fedsim.torch takes PyTorch, which is not installed here: pip install 'fedsim[torch]'"
+    raise ModuleNotFoundError(text, name="torch") from None
+
+from fedsim.problems.architectures import Architecture
+from fedsim.torch.datasets import dataset
+from fedsim.torch.problems import problem
+
+__all__ = ["Architecture", "dataset", "problem"]

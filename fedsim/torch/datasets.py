@@ -1,0 +1,90 @@
+"""Datasets of PyTorch as rows of a scenario."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
+
+from fedsim.errors import DataError
+from fedsim.problems.data.given import GivenRows, arrays
+
+_AT_ONCE = 1024
+
+
+def dataset(
+    data: "Dataset[Any] | Sequence[Dataset[Any]]", clients: ArrayLike | None = None
+) -> GivenRows:
+    """Return a dataset of pairs (features, label) as a block, for `problem.data` or `problem.test`.
+
+    Every item is taken once, in order, now: transforms are applied once and for all, so those
+    that draw random numbers do not belong here.
+
+    Args:
+        data: a map-style dataset, whose items have features of one shape; or one a client.
+        clients: the number of the client that each row belongs to, shape (n,); not beside one
+            dataset a client.
+
+    Raises:
+        DataError: it has no items, no length, or items that are no such pairs.
+    """
+    if isinstance(data, Dataset):
+        X, y = _stacked(data)
+        return arrays(X, y, clients)
+    parts = [_stacked(each) for each in data]
+    if not parts or clients is not None:
+        text = "one dataset, or at least one for each client without `clients`"
+        raise DataError("data", f"take {text}; seen {len(parts)} datasets")
+    numbers = np.repeat(np.arange(len(parts)), [len(y) for _, y in parts])
+    X, y = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return arrays(X, y, numbers)
+
+
+def _stacked(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return all features, shape (n, ...), and all labels, shape (n,)."""
+    if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
+        text = f"seen {type(data).__name__}, which has no length; take one whose items have numbers"
+        raise DataError("data", text)
+    if len(data) == 0:
+        raise DataError("data", f"the {type(data).__name__} has no items")
+    if (tensors := _tensors(data)) is not None:
+        return tensors
+    loader = DataLoader(data, batch_size=_AT_ONCE, collate_fn=_collated)
+    batches = list(loader)
+    X, y = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    return X, y
+
+
+def _tensors(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Return what a dataset of tensors holds already, without taking items one by one."""
+    rows: Any = slice(None)
+    if isinstance(data, Subset):
+        rows, data = np.asarray(data.indices), data.dataset
+    if not isinstance(data, TensorDataset) or len(data.tensors) != 2:
+        return None
+    X, y = (each.detach().cpu().numpy()[rows] for each in data.tensors)
+    return X, y
+
+
+def _collated(items: list[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return some items as arrays.
+
+    Raises:
+        DataError: they are no pairs of features of one shape and a label.
+    """
+    try:
+        features, labels = zip(*items, strict=True)
+        return np.stack([_array(each) for each in features]), np.array([_label(y) for y in labels])
+    except (TypeError, ValueError) as error:
+        text = "items are pairs of features, all of one shape, and a label that is a number"
+        raise DataError("data", f"{text}; seen otherwise: {error}") from error
+
+
+def _array(value: Any) -> NDArray[Any]:  # noqa: ANN401 - a dataset yields anything
+    return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+
+
+def _label(value: Any) -> float:  # noqa: ANN401 - likewise
+    return float(value)

@@ -8,13 +8,21 @@ A problem is a loss x data x a split over clients, and the three vary independen
     reference = optimum(problem, "sum")
 """
 
-from fedsim.problems.architectures import ARCHITECTURES, Architecture
+from fedsim.problems.architectures import (
+    ARCHITECTURES,
+    Architecture,
+    Convolutional,
+    DenseLayers,
+    GivenModule,
+    LogisticModel,
+)
 from fedsim.problems.data import (
     ENTRIES,
     SOURCES,
     Bundled,
     Catalogue,
     Csv,
+    GivenRows,
     Idx,
     LibSVM,
     LowRank,
@@ -91,10 +99,14 @@ __all__ = [
     "Clusters",
     "Constraint",
     "Contiguous",
+    "Convolutional",
     "Csv",
+    "DenseLayers",
     "Dirichlet",
     "Distance",
     "ElasticNet",
+    "GivenModule",
+    "GivenRows",
     "GradientNorm",
     "GroupL2",
     "Groups",
@@ -107,6 +119,7 @@ __all__ = [
     "LocalLoss",
     "LogNormal",
     "Logistic",
+    "LogisticModel",
     "Loss",
     "LossOracle",
     "LowRank",

@@ -1,7 +1,7 @@
 """How fast is fedsim beside plain loops, the limit of the machine, and other simulators?
 
-    python analysis/benchmarks/peers/compare.py [--workloads w1 w2 w3 w4] [--turns 5]
-        [--folder DIR] [--with fedjax flwr]
+    python analysis/benchmarks/peers/compare.py [--workloads w1 w2 w3 w4 w5] [--turns 5]
+        [--folder DIR] [--with fedjax flwr pfl]
 
 Every contestant is a process that is ready before the first turn; then they take turns, so that
 what else the machine does falls on all of them alike. What is printed is the median over turns of
@@ -27,12 +27,16 @@ OTHERS = {
         *("fedjax==0.0.17", "jax==0.4.25", "jaxlib==0.4.25", "numpy<2", "scipy<1.13"),
         *("dm-haiku==0.0.12", "flax==0.8.2", "optax==0.2.2", "chex==0.1.86"),
     ),
-    "flwr": ("flwr[simulation]",),
+    "flwr": ("flwr[simulation]", "torch==2.13.0"),
+    "pfl": ("pfl==0.6.0", "torch==2.13.0"),
 }
 """Other simulators, and what is installed of them."""
 
-ABLE = {"fedjax": {"w1", "w2", "w3"}, "flwr": {"w1"}}
+ABLE = {"fedjax": {"w1", "w2", "w3"}, "flwr": {"w1", "w5"}, "pfl": {"w5"}}
 """Which workloads they have a program for; a round of a thousand clients takes Flower minutes."""
+
+NETWORKS = {"w5"}
+"""Those in which the first contestant is a plain loop in PyTorch, and no limit of the machine."""
 
 FEDSIM = {
     "fedsim": ("base",),
@@ -108,14 +112,25 @@ def begin(name: str, python: str, script: str, *arguments: str) -> Contestant:
 def contestants(workload: str, folder: Path, others: list[str]) -> list[Contestant]:
     """Return all who take part in a workload, the limit first."""
     place = str(folder)
+    if workload in NETWORKS:
+        own = [
+            begin("plain PyTorch loop", sys.executable, "torch", workload, place),
+            begin("the same, one thread", sys.executable, "torch", workload, place, "1"),
+            begin("fedsim", sys.executable, "fedsim", workload, place, "base"),
+        ]
+        return own + _able(workload, folder, others)
     own = [
         begin("limit, two threads", sys.executable, "limit", workload, place),
         begin("plain NumPy loop", sys.executable, "numpy", workload, place),
     ]
     for name, given in FEDSIM.items():
         own.append(begin(name, sys.executable, "fedsim", workload, place, *given))
+    return own + _able(workload, folder, others)
+
+
+def _able(workload: str, folder: Path, others: list[str]) -> list[Contestant]:
     able = [name for name in others if workload in ABLE[name]]
-    return own + [begin(name, environment(name, folder), name, workload, place) for name in able]
+    return [begin(name, environment(name, folder), name, workload, str(folder)) for name in able]
 
 
 def compare(workload: str, folder: Path, others: list[str], turns: int) -> None:
@@ -130,7 +145,8 @@ def compare(workload: str, folder: Path, others: list[str], turns: int) -> None:
         for contestant in taking_part:
             contestant.process.kill()
     limit = statistics.median(taking_part[0].rates)
-    print(f"\n{workload}: client-updates a second, and of the limit")
+    first = taking_part[0].name
+    print(f"\n{workload}: client-updates a second, and as a share of {first}")
     for name, _, rates in taking_part:
         rate = statistics.median(rates)
         print(f"  {name:24} {rate:10,.0f} {rate / limit:7.2f}", flush=True)
@@ -139,7 +155,7 @@ def compare(workload: str, folder: Path, others: list[str], turns: int) -> None:
 def main() -> None:
     """Compare at all workloads that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--workloads", nargs="+", default=["w1", "w2", "w3", "w4"])
+    parser.add_argument("--workloads", nargs="+", default=["w1", "w2", "w3", "w4", "w5"])
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="keeps data and environments")
     parser.add_argument("--with", nargs="*", default=[], choices=OTHERS, dest="others")

@@ -1,4 +1,4 @@
-"""Flower: its simulation on Ray, its FedAvg, clients that compute with NumPy; W1.
+"""Flower: its simulation on Ray, its FedAvg, clients that compute with NumPy (W1) or PyTorch (W5).
 
 python contestant_flwr.py WORKLOAD FOLDER
 """
@@ -18,10 +18,10 @@ from flwr.simulation import run_simulation
 from turns import Turn, take_turns
 from workloads import CLASSES, ROWS
 
-CLIENTS = {"w1": 500}
-ASKED = {"w1": 10}
+CLIENTS = {"w1": 500, "w5": 100}
+ASKED = {"w1": 10, "w5": 10}
 STEPS = {"w1": 40}
-ROUNDS = {"w1": 4}
+ROUNDS = {"w1": 4, "w5": 5}
 
 
 class Client(NumPyClient):  # type: ignore[misc]  # not installed here
@@ -46,6 +46,46 @@ class Client(NumPyClient):  # type: ignore[misc]  # not installed here
         return [w], ROWS, {}
 
 
+class NetworkClient(NumPyClient):  # type: ignore[misc]  # not installed here
+    """A client that trains the network of W5, on one thread of its process."""
+
+    def __init__(self, folder: str, number: int) -> None:
+        import networks  # noqa: PLC0415 - takes PyTorch
+        import torch  # noqa: PLC0415
+
+        torch.set_num_threads(1)
+        self._module, self._train = networks.network(), networks.train
+        rows = slice(number * ROWS, (number + 1) * ROWS)
+        X = np.load(Path(folder) / "w5-X.npy", mmap_mode="r")[rows].reshape(-1, 1, 28, 28)
+        y = np.load(Path(folder) / "w5-y.npy", mmap_mode="r")[rows]
+        self._X = torch.tensor(X, dtype=torch.float32)
+        self._t = torch.tensor(y, dtype=torch.int64)
+
+    def fit(self, parameters: Any, _: Any) -> Any:  # noqa: ANN401 - Flower has types of its own
+        """Take the local steps."""
+        import torch  # noqa: PLC0415 - as above
+
+        names = self._module.state_dict()
+        given = {name: torch.tensor(each) for name, each in zip(names, parameters, strict=True)}
+        self._module.load_state_dict(given)
+        self._train(self._module, self._X, self._t)
+        return [each.numpy() for each in self._module.state_dict().values()], ROWS, {}
+
+
+def client(name: str, folder: str, number: int) -> NumPyClient:
+    """Return the client of a number."""
+    return Client(name, folder, number) if name == "w1" else NetworkClient(folder, number)
+
+
+def start(name: str) -> Any:  # noqa: ANN401
+    """Return the arrays to begin with."""
+    if name == "w1":
+        return [np.zeros((784, CLASSES), np.float32)]
+    import networks  # noqa: PLC0415 - takes PyTorch
+
+    return [each.numpy() for each in networks.network().state_dict().values()]
+
+
 class Timed(FedAvg):  # type: ignore[misc]  # not installed here
     """Notes when each round ends."""
 
@@ -65,7 +105,7 @@ def main() -> None:
     with np.load(Path(folder) / f"{name}.npz") as archive:
         for part in ("X", "y"):
             np.save(Path(folder) / f"{name}-{part}.npy", archive[part])
-    start = ndarrays_to_parameters([np.zeros((784, CLASSES), np.float32)])
+    begin = ndarrays_to_parameters(start(name))
 
     def turn() -> Turn:
         strategy = Timed(
@@ -73,7 +113,7 @@ def main() -> None:
             fraction_evaluate=0.0,
             min_fit_clients=ASKED[name],
             min_available_clients=CLIENTS[name],
-            initial_parameters=start,
+            initial_parameters=begin,
         )
         strategy.ends = []
         config = ServerConfig(num_rounds=ROUNDS[name])
@@ -81,7 +121,7 @@ def main() -> None:
         run_simulation(
             server_app=ServerApp(server_fn=lambda _: components),
             client_app=ClientApp(
-                client_fn=lambda context: Client(
+                client_fn=lambda context: client(
                     name, folder, int(context.node_config["partition-id"])
                 ).to_client()
             ),

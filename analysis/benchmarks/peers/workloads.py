@@ -36,6 +36,7 @@ WORKLOADS = {
     "w1": Dense(500, 784, CLASSES),
     "w2": Dense(1000, 1000, 0),
     "w3": Dense(1000, 784, CLASSES),
+    "w5": Dense(100, 784, CLASSES),
 }
 
 

@@ -195,6 +195,42 @@ def test_a_module_that_cannot_be_trained_by_clients_is_refused(
     assert re.search(text, str(caught.value)), str(caught.value)
 
 
+class Viewing(nn.Module):
+    """Reads the outputs of a convolution by `view`, as many modules do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.last = nn.Conv2d(1, 4, 3), nn.Linear(4 * 6 * 6, CLASSES)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        images = rows.view(-1, 1, SIDE, SIDE) if rows.ndim == 2 else rows
+        found: torch.Tensor = self.last(self.conv(images).view(len(rows), -1))
+        return found
+
+
+class Images(Architecture):
+    """Takes images."""
+
+    source: ClassVar[str] = "nobody"
+    kind: Literal["images"] = "images"
+
+    def shape(self, features: int) -> tuple[int, ...]:
+        """Return it."""
+        return (1, SIDE, SIDE)
+
+    def module(self, features: int, outputs: int) -> nn.Module:
+        """Return it."""
+        return Viewing()
+
+
+def test_a_module_that_looks_at_images_by_view_is_taken_as_it_is(rng: np.random.Generator) -> None:
+    f = local(TorchLoss(model=Images()), rng)
+    w = f.initial(rng)
+    module = by_hand(Viewing(), w)
+    X, t = torch.tensor(f.arranged.X, dtype=torch.float32), torch.arange(ROWS) % CLASSES
+    assert f.value(w) == pytest.approx(functional.cross_entropy(module(X), t).item(), rel=1e-6)
+
+
 def test_frozen_parameters_are_no_part_of_the_model(rng: np.random.Generator) -> None:
     def half(features: int, outputs: int) -> nn.Module:
         frozen = nn.Linear(features, 4).requires_grad_(requires_grad=False)

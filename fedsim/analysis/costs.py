@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from fedsim.record.directions import HIGHER_IS_BETTER
+from fedsim.record.directions import higher_is_better
 
 Direction = Literal["below", "at-most", "at-least"]
 """On which side of a target a figure has reached it."""
@@ -82,7 +82,7 @@ def _by_run(reached: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _direction(measure: str) -> Direction:
-    if measure in HIGHER_IS_BETTER:
+    if higher_is_better(measure):
         return "at-least"
     return "below" if measure == "gap" else "at-most"
 

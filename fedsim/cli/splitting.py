@@ -9,6 +9,7 @@ from rich.table import Table
 
 from fedsim.building import Job
 from fedsim.ports import Array
+from fedsim.problems import ProgramLoss, ProgramProblem
 from fedsim.tables import listing
 
 _FEW_CLIENTS = 8
@@ -24,24 +25,32 @@ def split_table(job: Job) -> Table:
     Of many clients it says, for each group of the fleet, the smallest figure, the median and
     the largest.
     """
-    rows = np.array([part.rows for part in job.problem.samples])
+    rows = job.problem.rows
     if len(rows) <= _FEW_CLIENTS:
         columns = {f"client {m}": np.array([m]) for m in range(len(rows))}
     else:
         members = np.array(job.members)
         columns = {f"group {g}": np.flatnonzero(members == g) for g in range(len(job.groups))}
     lines = [("samples", *[_range(rows[mine]) for mine in columns.values()])]
-    for label, shares in _label_shares(job.problem.labels, rows):
+    own = isinstance(job.problem, ProgramProblem)  # whose labels nobody else knows
+    for label, shares in () if own else _label_shares(job.problem.labels, rows):
         cells = [_range(np.rint(100 * shares[mine]), " %") for mine in columns.values()]
         lines.append((f"label {label:g}", *cells))
     test = job.problem.test
     held = f", {test.rows:,} to test on" if test else ""
     return listing(
-        f"split {job.scenario.problem.split.kind}: {rows.sum():,} samples over "
-        f"{len(rows):,} clients{held}",
+        f"{_dealt(job)}: {rows.sum():,} samples over {len(rows):,} clients{held}",
         ("least / median / most" if len(rows) > _FEW_CLIENTS else "", *columns),
         lines,
     )
+
+
+def _dealt(job: Job) -> str:
+    """Say by what samples came to clients: by a split, or by the clients' own programs."""
+    problem = job.scenario.problem
+    if isinstance(problem.loss, ProgramLoss):
+        return f"clients of {problem.loss.kind}"
+    return f"split {problem.split.kind}"
 
 
 def _label_shares(labels: Array, rows: NDArray[np.int_]) -> Iterator[tuple[float, Array]]:

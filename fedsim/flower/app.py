@@ -12,6 +12,7 @@ from fedsim.blocks.quantities import Duration
 from fedsim.flower.cost import Cost
 from fedsim.flower.problem import FlowerProblem, problem_of
 from fedsim.problems.programs import ProgramLoss
+from fedsim.record.directions import higher_is_better
 
 Scalar = bool | int | float | str
 """What a setting of a run can be."""
@@ -59,9 +60,10 @@ class App(ProgramLoss):
         description="the figure of an evaluation that is the objective; if empty, the one that is"
         " named loss, or the first whose name ends so",
     )
-    figures: Mapping[str, Literal["higher", "lower"]] = Field(
-        default={},
-        description="figures of an evaluation that a run may stop at, and what is better of each",
+    figures: tuple[str, ...] = Field(
+        default=(),
+        description="figures of an evaluation that a run may stop at; more is better of those whose"
+        " name ends in accuracy, acc, score, auc and the like",
     )
     limit: Duration | None = Field(
         default=None,
@@ -82,7 +84,7 @@ class App(ProgramLoss):
     @property
     def reports(self) -> Mapping[str, bool]:
         """The figures that a run may stop at, and whether more of each is better."""
-        return {name: better == "higher" for name, better in self.figures.items()}
+        return {name: higher_is_better(name) for name in self.figures}
 
     def problem(self, clients: int | None, seed: int, folder: Path) -> FlowerProblem:  # noqa: ARG002
         """Return what the clients minimise.

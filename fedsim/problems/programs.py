@@ -55,31 +55,31 @@ class ProgramLoss(Loss):
 
     def dimension(self, features: int, outputs: int) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self.unknown("number of parameters")
+        raise self.unknown("how many parameters")
 
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self.unknown("initial model")
+        raise self.unknown("where to start")
 
     def operations(self, rows: int, features: float, outputs: int) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self.unknown("gradient")
+        raise self.unknown("its gradient")
 
     def forward(self, rows: Rows, w: Array) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self.unknown("value")
+        raise self.unknown("its value")
 
     def value(self, rows: Rows, w: Array, state: State) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self.unknown("value")
+        raise self.unknown("its value")
 
     def gradient(self, rows: Rows, w: Array, state: State) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self.unknown("gradient")
+        raise self.unknown("its gradient")
 
     def unknown(self, what: str) -> DataError:
         """Return the error that something would have to be known."""
-        text = f"the clients of {self.kind} train by programs of their own: no {what} is known"
+        text = f"the clients of {self.kind} train by programs of their own, which alone know {what}"
         return DataError("loss", text)
 
 
@@ -107,11 +107,11 @@ class ProgramOracle(ABC):
 
     def gradient(self, w: Array) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self._loss.unknown("gradient")
+        raise self._loss.unknown("its gradient")
 
     def minibatch(self, w: Array, batch: int | None, rng: np.random.Generator) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self._loss.unknown("gradient")
+        raise self._loss.unknown("its gradient")
 
     def minibatch_change(
         self,
@@ -121,31 +121,31 @@ class ProgramOracle(ABC):
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Never:
         """Refuse: raise a DataError."""
-        raise self._loss.unknown("gradient")
+        raise self._loss.unknown("its gradient")
 
     def strong_convexity(self) -> Never:
         """Refuse: raise a DataError."""
-        raise self._loss.unknown("strong convexity")
+        raise self._loss.unknown("how convex it is")
 
     def value(self, w: Array) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self._loss.unknown("value")
+        raise self._loss.unknown("its value")
 
     def constraint(self, w: Array) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self._loss.unknown("constraint")
+        raise self._loss.unknown("a constraint")
 
     def constraint_gradient(self, w: Array) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self._loss.unknown("constraint")
+        raise self._loss.unknown("a constraint")
 
     def newton(self, w: Array) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self._loss.unknown("Hessian")
+        raise self._loss.unknown("its Hessian")
 
     def restricted(self, basis: Basis) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self._loss.unknown("restriction to a subspace")
+        raise self._loss.unknown("it in a subspace")
 
 
 def reports(loss: Loss) -> Mapping[str, bool]:
@@ -217,15 +217,15 @@ class ProgramProblem(Problem):
 
     def gradient(self, w: Array, objective: Objective) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self.loss.unknown("gradient")
+        raise self.loss.unknown("its gradient")
 
     def hessian(self, w: Array, objective: Objective) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self.loss.unknown("Hessian")
+        raise self.loss.unknown("its Hessian")
 
     def smoothness(self, objective: Objective) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
-        raise self.loss.unknown("smoothness constant")
+        raise self.loss.unknown("its smoothness constant")
 
     @cached_property
     def client_smoothness(self) -> Array:
@@ -234,4 +234,4 @@ class ProgramProblem(Problem):
         Raises:
             DataError: always.
         """
-        raise self.loss.unknown("smoothness constant")
+        raise self.loss.unknown("its smoothness constant")

@@ -11,7 +11,7 @@ from fedsim.analysis.comparing.comparison import Case
 from fedsim.analysis.comparing.pairs import with_bits
 from fedsim.analysis.comparing.standings import tied_with
 from fedsim.analysis.tables import HEADS, UNITS
-from fedsim.record.directions import HIGHER_IS_BETTER
+from fedsim.record.directions import higher_is_better
 from fedsim.report.parts import NOT_REACHED, Cell, Table, digits, number, words
 from fedsim.report.study import Study
 from fedsim.report.verdicts import SAME, SEVERAL, TIE, verdict_of
@@ -110,7 +110,7 @@ def _furthest(study: Study) -> str:
     if ends.empty:
         return ""
     measure = str(ends.name)
-    highest = measure in HIGHER_IS_BETTER
+    highest = higher_is_better(measure)
     name, value = (ends.idxmax(), ends.max()) if highest else (ends.idxmin(), ends.min())
     most = "highest" if highest else "lowest"
     told = f"{most} {_words(ends)} is {value:.3g}"

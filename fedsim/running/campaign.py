@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fedsim.blocks.plugins import dumped
 from fedsim.building import Builder
+from fedsim.errors import BlockError
 from fedsim.protocol.carriage import Carry
 from fedsim.record.folder import RunFolder
 from fedsim.running.execution import Watch, beginning, ending, execute, is_finished
@@ -85,11 +86,12 @@ class Campaign:
 
         Raises:
             RunError: a process has died.
+            BlockError: a block is made of what another process cannot be sent.
             ValueError: there are fewer than 1 jobs.
         """
         if jobs < 1:
             raise ValueError(f"at least 1 job is needed; seen {jobs}")
-        pickled = dumped(self)
+        pickled = _pickled(self)
         pool: AbstractContextManager[Executor] = (
             workers(jobs, watch) if executor is None else nullcontext(executor)
         )
@@ -103,6 +105,22 @@ class Campaign:
                 for future in futures:
                     future.cancel()
         return self.folders
+
+
+def _pickled(campaign: Campaign) -> bytes:
+    """Return a campaign as it is sent to another process.
+
+    Raises:
+        BlockError: it cannot be sent.
+    """
+    try:
+        return dumped(campaign)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:  # as pickle tells it
+        text = (
+            f"a block of this scenario cannot be sent to another process ({error}): take jobs=1, or"
+            " put its class into a file of its own, a plugin"
+        )
+        raise BlockError(text) from error
 
 
 @lru_cache(maxsize=1)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from flwr.serverapp.strategy import FedAvg
 
 import fedsim
 from fedsim.flower import app, method
+from fedsim.scenario.registries import blocks_in
 from tests.flower.scenes import ZEROS, Step, client_app, nothing, run, scenario
 
 
@@ -127,7 +129,10 @@ def test_a_strategy_that_fails_is_named() -> None:
         ({"algorithm": {"kind": "flower", "options": {"fraction_fit": 1}}}, "fraction_fit"),
         ({"algorithm": {"kind": "gd", "step_size": 1}}, "train by programs of their own"),
         ({"algorithm": {"kind": "fednova", "step_size": 1}}, "train by programs of their own"),
-        ({"algorithm": {"kind": "fedavg", "step_size": "1/L"}}, "no smoothness constant is known"),
+        (
+            {"algorithm": {"kind": "fedavg", "step_size": "1/L"}},
+            "which alone know its smoothness constant",
+        ),
         (
             {"loss": {"clients": 4}},
             "problem.loss.clients: seen 4, but the counts of fleet add up to 3",
@@ -208,3 +213,43 @@ def test_without_flower_it_is_said_how_to_get_it() -> None:
     one, two = ran.stdout.splitlines()
     for line in (one, two):
         assert "pip install 'fedsim[flower]'" in line
+
+
+def test_blocks_made_of_objects_stay_in_their_process() -> None:
+    with pytest.raises(fedsim.BlockError, match=r"flower-app.* take jobs=1, or put its class into"):
+        fedsim.run(scenario(seeds=2), jobs=2)
+
+
+PLUGIN = """
+from typing import ClassVar, Literal
+from fedsim.flower import App, Flower
+from flwr.serverapp.strategy import FedMedian
+from fedsim.scenario.registries import blocks_in
+from tests.flower.scenes import ZEROS, client_app, nothing
+
+class Own(App):
+    kind: Literal["own"] = "own"
+    client_app: ClassVar = client_app(nothing)
+
+    def initial_arrays(self):
+        return ZEROS
+
+class Median(Flower):
+    kind: Literal["own-median"] = "own-median"
+
+    def make(self, problem):
+        return FedMedian()
+"""
+
+
+def test_blocks_of_a_plugin_go_to_other_processes(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(PLUGIN)
+    loss = {"kind": "own", "clients": 3, "cost": {"operations": 1}}
+    block = {
+        "problem": {"loss": loss},
+        "algorithm": "own-median",
+        "stop": {"rounds": 1},
+        "seeds": 2,
+    }
+    result = fedsim.run(block, blocks=blocks_in([tmp_path / "own.py"]), jobs=2)
+    assert result.summary["status"].tolist() == ["done", "done"]

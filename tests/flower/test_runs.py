@@ -211,17 +211,17 @@ def test_a_client_that_dies_as_it_trains_keeps_what_it_had(tmp_path: Path) -> No
 
 
 def test_accuracy_is_something_to_stop_at() -> None:
-    loss = {"figures": {"closeness": "higher"}, "evaluated_by": "server"}
+    loss = {"figures": ["hit_score"], "evaluated_by": "server"}
     block = scenario(
-        plus_one, stop={"closeness": 2.0, "rounds": 9}, loss={**loss, "evaluate": closeness}
+        plus_one, stop={"hit_score": 2.0, "rounds": 9}, loss={**loss, "evaluate": closeness}
     )
     result = fedsim.run(block)
-    assert result.rounds["closeness"].tolist() == [1.0, 2.0]
+    assert result.rounds["hit_score"].tolist() == [1.0, 2.0]
 
 
 def closeness(arrays: list[Any]) -> tuple[float, dict[str, float]]:
     """Return 1 and the first number of a model."""
-    return 1.0, {"closeness": float(arrays[0].flat[0])}
+    return 1.0, {"hit_score": float(arrays[0].flat[0])}
 
 
 def test_tables_cope_where_nobody_says_how_good_a_model_is() -> None:

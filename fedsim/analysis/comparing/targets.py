@@ -9,7 +9,7 @@ from pandas.api.types import is_numeric_dtype
 from fedsim.analysis.costs import COSTS, cost_to_target, final_cost
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
-from fedsim.record.directions import HIGHER_IS_BETTER
+from fedsim.record.directions import higher_is_better
 
 _NO_MEASURES = frozenset({"variant", "seed", "round", "t", "cohort", *COSTS})
 
@@ -77,7 +77,7 @@ class Target(NamedTuple):
         for name in first:
             bounds = summary[name].to_numpy(np.float64)
             if len(bounds) and np.isfinite(bounds).all():
-                loosest = bounds.min() if asked[name] in HIGHER_IS_BETTER else bounds.max()
+                loosest = bounds.min() if higher_is_better(asked[name]) else bounds.max()
                 return cls(asked[name], float(loosest))
         return cls()
 
@@ -91,7 +91,7 @@ class Target(NamedTuple):
             return "cost of the whole run"
         if self.measure == "gap":
             return f"cost to a gap below {self.value:g}"
-        side = "at least" if self.measure in HIGHER_IS_BETTER else "at most"
+        side = "at least" if higher_is_better(self.measure) else "at most"
         return f"cost to {self.measure} of {side} {self.value:g}"
 
     def costs(self, runs: Tables) -> pd.DataFrame:

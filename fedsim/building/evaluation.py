@@ -35,7 +35,8 @@ class Evaluation(NamedTuple):
     @property
     def choice(self) -> Mapping[str, Any]:
         """What was chosen of how numbers are computed, for the manifest."""
-        return {**self.evaluator.choice, "precision": self.precision}
+        chosen = {**self.evaluator.choice, **self.problem.loss.computed_with}
+        return {**chosen, "precision": self.precision}
 
     @property
     def oracles(self) -> Sequence[Oracle]:

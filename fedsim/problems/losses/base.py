@@ -6,6 +6,7 @@ A loss does not hold data. `LocalLoss` joins a loss and the samples of one clien
 # ruff: noqa: ARG002 - a loss may need less than its base hands over
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from math import inf
 from typing import Any, ClassVar, NamedTuple
 
@@ -85,6 +86,11 @@ class Loss(Spec):
             precision: what the scenario asks for.
         """
         return np.dtype(precision)
+
+    @property
+    def computed_with(self) -> Mapping[str, str]:
+        """What decides the last bits of what it computes, beside NumPy: for the manifest."""
+        return {}
 
     def encode(self, labels: Array) -> Array:
         """Return the targets, shape (n,) or (n, outputs), of the labels of all clients, (n,).

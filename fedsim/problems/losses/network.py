@@ -2,6 +2,7 @@
 
 # ruff: noqa: ARG002 - a kernel takes what any loss may need
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -68,6 +69,13 @@ class TorchLoss(Loss):
         asked = np.dtype(precision) if self.numbers == "float64" else np.dtype(np.float32)
         computed = np.dtype(np.int64) if self.model.tokens else asked
         return found if np.can_cast(found, computed, "safe") else computed
+
+    @property
+    def computed_with(self) -> Mapping[str, str]:
+        """PyTorch's version, the processor's kernels, and the numbers: a run has those of one."""
+        from fedsim.problems.modules import platform  # noqa: PLC0415 - loads PyTorch
+
+        return {**platform(self.device), "numbers": self.numbers}
 
     def encode(self, labels: Array) -> Array:
         """Return one column a class (cross entropy), or the labels.

@@ -1,6 +1,7 @@
 """Networks as PyTorch computes them. This package loads PyTorch; nothing outside does at import."""
 
 from fedsim.problems.modules.flat import FlatModule, Layer, layers_of
+from fedsim.problems.modules.platform import platform
 from fedsim.problems.modules.recipe import Recipe, recipe, start
 from fedsim.problems.modules.trainer import Numbers, Terms, Trainer, trainer
 
@@ -12,6 +13,7 @@ __all__ = [
     "Terms",
     "Trainer",
     "layers_of",
+    "platform",
     "recipe",
     "start",
     "trainer",

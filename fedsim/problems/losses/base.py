@@ -7,8 +7,7 @@ A loss does not hold data. `LocalLoss` joins a loss and the samples of one clien
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from math import inf
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,30 +19,8 @@ from fedsim.blocks.wording import joined
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.features import Features
+from fedsim.problems.losses.rows import Rows, State
 from fedsim.problems.samples import Precision
-
-State = tuple[Array, ...]
-"""What value and gradient at one model have in common, such as residuals."""
-
-
-class Rows(NamedTuple):
-    """The samples of one client as a loss has arranged them for its kernels.
-
-    Those of k clients with as many rows each may be stacked: then arrays have an axis more in
-    front, of length k, and so has `reach`.
-
-    Attributes:
-        X: features or what was made of them, shape (n, d), dense or compressed sparse rows.
-        t: targets, shape (n,) or (n, outputs).
-        factor: what the sum over the rows is multiplied with, as the scale says.
-        reach: the largest norm of a row of X, so that no product exceeds it times |w|;
-            infinite where it was not computed.
-    """
-
-    X: Features
-    t: Array
-    factor: float
-    reach: float | Array = inf
 
 
 class Loss(Spec):

@@ -16,7 +16,8 @@ from fedsim.problems.features import (
     laid_out,
     transposed_product,
 )
-from fedsim.problems.losses.base import Loss, Rows, State, half_square
+from fedsim.problems.losses.base import Loss, half_square
+from fedsim.problems.losses.rows import Rows, State
 
 LARGEST_HESSIAN = 5000
 """Up to this length of the model a Hessian is computed: 200 MB of numbers."""

@@ -10,9 +10,9 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.features import Features, longest_row, scaled_rows
 from fedsim.problems.losses import sigmoid
-from fedsim.problems.losses.base import Rows, State
 from fedsim.problems.losses.labels import distinct_pair, listed, two_labels
 from fedsim.problems.losses.linear import LinearLoss
+from fedsim.problems.losses.rows import Rows, State
 
 
 class Positive(Spec):

@@ -14,8 +14,9 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.architectures import ARCHITECTURES, Architecture
 from fedsim.problems.features import Features
-from fedsim.problems.losses.base import Loss, Rows, State
+from fedsim.problems.losses.base import Loss
 from fedsim.problems.losses.labels import listed, whole_labels
+from fedsim.problems.losses.rows import Rows, State
 from fedsim.problems.losses.softmax import indicators
 from fedsim.problems.minibatches import Minibatches
 from fedsim.problems.samples import Precision

@@ -9,9 +9,9 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.features import Features, longest_row, scaled_rows, transposed_product
 from fedsim.problems.losses import sigmoid
-from fedsim.problems.losses.base import Rows, State
 from fedsim.problems.losses.labels import distinct_pair
 from fedsim.problems.losses.linear import LinearLoss
+from fedsim.problems.losses.rows import Rows, State
 
 
 class NeymanPearson(LinearLoss):

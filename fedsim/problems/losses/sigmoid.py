@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fedsim.ports import Array
 from fedsim.problems.features import Features, product
-from fedsim.problems.losses.base import Rows, State
+from fedsim.problems.losses.rows import Rows, State
 
 STEEP = 40.0
 """Up to this u, exp(u) and a product of `_BLOCK` factors 1 + exp(u) stay below 1e278."""

@@ -11,8 +11,8 @@ from pydantic import Field
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.features import Features, product
-from fedsim.problems.losses.base import Rows, State
 from fedsim.problems.losses.linear import LinearLoss
+from fedsim.problems.losses.rows import Rows, State
 
 
 class LeastSquares(LinearLoss):

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.losses.base import Rows
+from fedsim.problems.losses.rows import Rows
 from fedsim.problems.minibatches import Minibatches
 from fedsim.problems.modules.flat import FlatModule
 from fedsim.problems.modules.recipe import Recipe

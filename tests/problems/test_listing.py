@@ -84,6 +84,10 @@ def test_what_is_written_is_read_back(spec: type[Spec]) -> None:
         Csv: {"path": "a.csv", "label": "y", "client": 3},
         Idx: {"images": "a", "labels": "b"},
         problems.data.GivenRows: {"digest": "f", "rows": 3, "row": [2]},
+        problems.ImageFolder: {"path": "a", "size": [28, 28]},
+        problems.HuggingFace: {"path": "a", "features": ["x"]},
+        problems.Leaf: {"path": "a"},
+        problems.FedScale: {"mapping": "a.csv", "samples": "a"},
     }
     value = spec.model_validate(needed.get(spec, {}))
     written = value.model_dump_json()

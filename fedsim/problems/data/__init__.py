@@ -6,6 +6,7 @@ from fedsim.problems.data.bundled import Bundled
 from fedsim.problems.data.catalogue import Catalogue, fetch, find
 from fedsim.problems.data.csv import Csv
 from fedsim.problems.data.entries import ENTRIES, Entry
+from fedsim.problems.data.fedscale import FedScale
 from fedsim.problems.data.generators import (
     GENERATORS,
     LowRank,
@@ -15,7 +16,10 @@ from fedsim.problems.data.generators import (
     Tong,
 )
 from fedsim.problems.data.given import GivenRows, arrays
+from fedsim.problems.data.hugging_face import HuggingFace
 from fedsim.problems.data.idx import Idx
+from fedsim.problems.data.image_folder import ImageFolder
+from fedsim.problems.data.leaf import Leaf
 from fedsim.problems.data.libsvm import LibSVM
 from fedsim.problems.data.npz import NpzArchive
 from fedsim.problems.data.preprocess import Divide, First, Step, Transform, fit
@@ -27,6 +31,10 @@ SOURCES: Registry[Source] = Registry(
         NpzArchive,
         Csv,
         Idx,
+        ImageFolder,
+        HuggingFace,
+        Leaf,
+        FedScale,
         Bundled,
         Catalogue,
         GivenRows,
@@ -46,9 +54,13 @@ __all__ = [
     "Csv",
     "Divide",
     "Entry",
+    "FedScale",
     "First",
     "GivenRows",
+    "HuggingFace",
     "Idx",
+    "ImageFolder",
+    "Leaf",
     "LibSVM",
     "LowRank",
     "NpzArchive",

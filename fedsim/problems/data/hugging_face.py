@@ -1,0 +1,205 @@
+"""Data sets of Hugging Face on disk: folders of `save_to_disk`, and Parquet.
+
+Their tables are Arrow's, so pyarrow reads them; the package `datasets` is not needed.
+"""
+
+# ruff: noqa: ANN401, ARG002 - pyarrow has no types, and files draw nothing
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.given import AnyPath, Given
+from fedsim.errors import DataError
+from fedsim.files import check_is_file, read_bytes
+from fedsim.limits import afford
+from fedsim.ports import Array
+from fedsim.problems.data.arrow import numbers, told_apart, whole_column
+from fedsim.problems.data.pictures import PictureSource
+from fedsim.problems.samples import Samples
+
+_KEY = "data.path"
+
+_TIMES = 5
+"""The bytes of memory that a byte of a table takes: as it is, and in float32."""
+
+
+class HuggingFace(PictureSource):
+    """A data set as Hugging Face's `datasets` saves it: a folder, or files of Parquet.
+
+    Columns of features are numbers, lists of as many numbers in each row, or images.
+    """
+
+    source: ClassVar[str] = "Lhoest et al., Datasets, EMNLP 2021: save_to_disk and to_parquet"
+    numbers_clients: ClassVar[bool | str] = "with client: a column"
+
+    kind: Literal["hugging-face"] = "hugging-face"
+    path: AnyPath = Field(
+        description="a folder that `save_to_disk` has written, a file of Parquet, or a folder of "
+        "these, relative to the scenario file's folder"
+    )
+    features: Given[tuple[str, ...], Sequence[str]] = as_written(
+        (), "the columns of features, one beside the other; all but label and client when empty"
+    )
+    label: str = Field(default="label", description="the column of labels: numbers or names")
+    client: str | None = Field(
+        default=None,
+        description="the column that says whose a row is, a number or a name; for the split "
+        "`groups`",
+    )
+
+    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Read the tables."""
+        path = folder / self.path
+        table = _table(path)
+        named = {self.label, self.client}
+        columns = self.features or tuple(name for name in table.column_names if name not in named)
+        if not columns or not table.num_rows:
+            text = f"{path} has {table.num_rows} rows, and {len(columns)} columns of features"
+            raise DataError(_KEY, f"{text}; at least one of each is needed")
+        y = self._labels(table, str(path))
+        parts = [self._features(table, name, path) for name in columns]
+        client = None
+        if self.client is not None:
+            client = told_apart(whole_column(table, self.client, "data.client", str(path)))
+        return Samples(parts[0] if len(parts) == 1 else np.hstack(parts), y, client)
+
+    def _labels(self, table: Any, where: str) -> Array:
+        key = "data.label"
+        column = whole_column(table, self.label, key, where)
+        if str(column.type) in ("string", "large_string"):
+            return told_apart(column).astype(np.float64)
+        y = numbers(column, self.label, key, where).astype(np.float64)
+        if y.shape[1] != 1:
+            text = f"{where}: the column {self.label!r} has {y.shape[1]} numbers a row"
+            raise DataError(key, f"{text}; a label is one")
+        unknown = np.flatnonzero(y[:, 0] < 0)
+        if len(unknown) and _is_class(table.schema, self.label):
+            text = f"{where}, row {unknown[0] + 1}: the label is {y[unknown[0], 0]:g}"
+            raise DataError(key, f"{text}, which is no class: it is a row without a label")
+        return y[:, 0]
+
+    def _features(self, table: Any, name: str, path: Path) -> Array:
+        from pyarrow import types  # noqa: PLC0415 - takes 0.1 s, and few commands need it
+
+        key, where = "data.features", str(path)
+        column = whole_column(table, name, key, where)
+        kind = column.type
+        named = {field.name for field in kind} if types.is_struct(kind) else set[str]()
+        if {"bytes", "path"} <= named:
+            contents, files = column.field("bytes"), column.field("path")
+        elif types.is_binary(kind) or types.is_large_binary(kind):
+            contents, files = column, None
+        else:
+            return numbers(column, name, key, where)
+        folder = path if path.is_dir() else path.parent
+        return self._images(contents, files, folder, f"{where}, column {name!r}")
+
+    def _images(self, contents: Any, files: Any, folder: Path, where: str) -> NDArray[Any]:
+        """Return images whose content is in the table, or in the file that is named there."""
+        rows = self.rows_of(len(contents), "data.features")
+        for place in range(len(contents)):
+            content = contents[place].as_py()
+            name = files[place].as_py() if files is not None else None
+            if content is not None:
+                rows.add(content, f"{where}, row {place + 1}")
+            elif name:
+                rows.read(folder / name)
+            else:
+                text = f"{where}, row {place + 1}: neither the bytes of an image nor its path"
+                raise DataError("data.features", text)
+        return rows.X
+
+
+def _is_class(schema: Any, name: str) -> bool:
+    """Say whether a column is announced as of classes, whose labels are from 0."""
+    try:
+        told = json.loads((schema.metadata or {})[b"huggingface"])
+        return bool(told["info"]["features"][name]["_type"] == "ClassLabel")
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def _table(path: Path) -> Any:
+    """Return all rows.
+
+    Raises:
+        DataError: it is no such data set, or damaged; the file at fault is named.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and few commands need it
+
+    files = _files(path)
+    try:
+        sizes = [file.stat().st_size for file in files]
+        afford(_KEY, f"{path}: its files", _TIMES * sum(sizes))
+        return pa.concat_tables([_opened(file) for file in files])
+    except OSError as error:
+        raise DataError(_KEY, f"cannot read {path}: {error.strerror or error}") from error
+    except pa.ArrowException as error:
+        text = f"the files of {path} do not go together: {' '.join(str(error).split())[:200]}"
+        raise DataError(_KEY, text) from error
+
+
+def _opened(file: Path) -> Any:
+    """Return the rows of a file; those of Arrow's own stay in it until they are asked for."""
+    import pyarrow as pa  # noqa: PLC0415 - see `_table`
+    from pyarrow import parquet  # noqa: PLC0415 - see `_table`
+
+    check_is_file(file)
+    try:
+        if file.suffix == ".parquet":
+            whole = parquet.ParquetFile(file)
+            sizes = [
+                whole.metadata.row_group(g).total_byte_size for g in range(whole.num_row_groups)
+            ]
+            afford(_KEY, f"{file}: what is in it", _TIMES * sum(sizes))
+            return whole.read()
+        with pa.memory_map(str(file)) as source:
+            return pa.ipc.open_stream(source).read_all()
+    except (pa.ArrowException, OSError) as error:
+        reason = " ".join(str(error).split())[:200]
+        text = f"{file} is damaged, or no table of Arrow or Parquet: {reason}"
+        raise DataError(_KEY, text) from error
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the files that a data set is in.
+
+    Raises:
+        DataError: there is none.
+    """
+    if not path.is_dir():
+        return [path]
+    if (path / "state.json").is_file():
+        return _saved(path)
+    found = sorted(each for each in path.iterdir() if each.suffix == ".parquet")
+    if found:
+        return found
+    parts = sorted(each.parent.name for each in path.glob("*/state.json"))
+    if parts:
+        text = f"{path} has the parts {', '.join(parts)}; name one, such as {path / parts[0]}"
+        raise DataError(_KEY, text)
+    text = f"{path} has neither a state.json, as `save_to_disk` writes, nor files of Parquet"
+    raise DataError(_KEY, text)
+
+
+def _saved(path: Path) -> list[Path]:
+    """Return the files that the state of a saved data set names."""
+    state = path / "state.json"
+    try:
+        told = json.loads(read_bytes(state, _KEY))
+        names = [str(each["filename"]) for each in told["_data_files"]]
+        indices = told.get("_indices_files") or told.get("_indices_data_files")
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        text = f"{state} does not say which files the rows are in ({error}); save the data again"
+        raise DataError(_KEY, text) from error
+    if indices:
+        text = f"{state} names rows to pick, as old versions of `datasets` wrote; call"
+        raise DataError(_KEY, f"{text} `flatten_indices()`, and save the data again")
+    return [path / name for name in names]

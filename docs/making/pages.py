@@ -29,6 +29,7 @@ from making.blocks import (
     slug,
     table,
 )
+from making.flower import flower_reference
 from making.gallery import gallery
 from making.said import command_line, failures, python
 from rich.text import Text
@@ -176,5 +177,6 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "command-line": command_line,
     "python": python,
     "errors": failures,
+    "flower": flower_reference,
 }
 """What can stand in a page."""

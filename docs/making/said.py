@@ -64,12 +64,12 @@ def python() -> str:
     parts: list[str] = []
     for name, each in shown.items():
         if inspect.isfunction(each):
-            parts += _function(f"fedsim.{name}", each, 2)
+            parts += function(f"fedsim.{name}", each, 2)
     for name, kind in _METHODS.items():
         parts += [heading(2, f"fedsim.{name}", slugged(name)), *_documented(_doc(kind))]
-        for method, function in inspect.getmembers(kind, inspect.isfunction):
+        for method, each in inspect.getmembers(kind, inspect.isfunction):
             if not method.startswith("_"):
-                parts += _function(f"{name}.{method}", function, 3)
+                parts += function(f"{name}.{method}", each, 3)
     return "\n\n".join(parts)
 
 
@@ -78,15 +78,18 @@ def slugged(name: str) -> str:
     return name.lower().replace(".", "-")
 
 
-def _function(name: str, function: Callable[..., object], level: int) -> list[str]:
-    parameters = inspect.signature(function).parameters
+def function(name: str, documented: Callable[..., object], level: int) -> list[str]:
+    """Return what a function takes, returns and raises, below a heading of its name."""
+    parameters = inspect.signature(documented).parameters
     words = ", ".join(_parameter(each) for each in parameters.values() if each.name != "self")
     call = f"<p><code>{escape(f'{name}({words})', quote=False)}</code></p>"
-    return [heading(level, name, slugged(name)), call, *_documented(_doc(function))]
+    return [heading(level, name, slugged(name)), call, *_documented(_doc(documented))]
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
     default = parameter.default
+    if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+        return f"**{parameter.name}"
     if default is inspect.Parameter.empty:
         return parameter.name
     return f"{parameter.name}={'...' if callable(default) else repr(default)}"

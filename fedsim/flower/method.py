@@ -45,6 +45,11 @@ class Flower(SendsModels):
     synchronous: ClassVar[str] = "its strategy aggregates what a round has brought"
     messages: ClassVar[tuple[type[Message], ...]] = (Train, Trained, Changed, Evaluate, Evaluated)
 
+    sends: Literal["models", "differences"] = Field(
+        default="models",
+        description="what clients send: the model that training has led to, as Flower's do, or the"
+        " difference to what they were sent, which may be compressed with feedback",
+    )
     strategy: str = Field(
         default="FedAvg",
         description="the name of one of Flower's strategies, of the interface of the app's clients",

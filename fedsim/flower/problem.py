@@ -66,6 +66,11 @@ class FlowerProblem(ProgramProblem):
         """The length d of the model."""
         return self.layout.dimension
 
+    @property
+    def number_bytes(self) -> int:
+        """How many bytes the widest of the model's numbers takes."""
+        return self.layout.widest.itemsize
+
     def initial(self, rng: np.random.Generator) -> Array:  # noqa: ARG002 - the app's is not drawn
         """Return the app's model."""
         return self.layout.flat(self.start)

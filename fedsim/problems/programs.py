@@ -187,6 +187,11 @@ class ProgramProblem(Problem):
         """How many samples each client is said to have, n_m, shape (M,)."""
         return np.array([loss.rows for loss in self.losses])
 
+    @property
+    @abstractmethod
+    def number_bytes(self) -> int:
+        """How many bytes the clients take for a number of the model."""
+
     @abstractmethod
     def initial(self, rng: np.random.Generator) -> Array:
         """Return the model to start from, shape (d,)."""

@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from fedsim.algorithms.local import GrowingBatch
 from fedsim.building import Job
+from fedsim.problems import ProgramProblem
 from fedsim.record.notes import Note
 from fedsim.running.probe import ROUNDS, Opening, opening
 
@@ -29,6 +30,7 @@ def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[N
     for job in jobs:
         yield from _unlimited(job)
         yield from _full_batches(job, job.algorithm, "algorithm")
+        yield from _narrow(job)
         yield from _alike(job, openings.get(job.variant.name))
 
 
@@ -53,6 +55,18 @@ def _unlimited(job: Job) -> Iterator[Note]:
     if "rounds" not in stop.model_fields_set:
         text = f"not given: a run ends after {stop.rounds:,} rounds at the latest, by default"
         yield Note(job.variant.name, "stop.rounds", text)
+
+
+def _narrow(job: Job) -> Iterator[Note]:
+    """Yield that numbers are rounded on the wire which clients' own programs compute with."""
+    form, problem = job.scenario.wire.values, job.problem
+    if isinstance(problem, ProgramProblem) and problem.number_bytes > form.size:
+        bits = 8 * problem.number_bytes
+        text = (
+            f"seen {form.value}, but the model of {problem.loss.kind} has numbers of {bits} bits,"
+            f" which are rounded on the way; float{bits} sends them as they are"
+        )
+        yield Note(job.variant.name, "wire.values", text)
 
 
 def _full_batches(job: Job, block: BaseModel, key: str) -> Iterator[Note]:

@@ -229,3 +229,10 @@ def test_tables_cope_where_nobody_says_how_good_a_model_is() -> None:
     assert result.summary["status"].tolist() == ["done"]
     assert result.rounds["objective"].isna().all()
     assert "flower" in repr(result)
+
+
+def test_numbers_that_are_rounded_on_the_way_are_told_of() -> None:
+    (note,) = (each for each in fedsim.check(scenario(wire={"values": "float16"})).notes)
+    assert note.key == "wire.values"
+    assert "numbers of 32 bits" in note.text
+    assert not fedsim.check(scenario()).notes

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from networks import ASKED, BATCH, CLIENTS, RATE, ROUNDS, network, rows
 from pfl.aggregate.simulate import SimulatedBackend
-from pfl.algorithm.federated_averaging import FederatedAveraging, NNAlgorithmParams
-from pfl.callback import TrainingProcessCallback
+from pfl.algorithm.base import NNAlgorithmParams
+from pfl.algorithm.federated_averaging import FederatedAveraging
+from pfl.callback.base import TrainingProcessCallback
 from pfl.data.dataset import Dataset
 from pfl.data.federated_dataset import FederatedDataset
 from pfl.data.sampling import get_user_sampler
@@ -32,7 +33,7 @@ class Network(nn.Module):
 
     def loss(self, x: Tensor, t: Tensor, eval: bool = False) -> Tensor:  # noqa: A002, ARG002, FBT001, FBT002
         """Return the mean over the rows."""
-        return nn.functional.cross_entropy(self.layers(x), t)
+        return nn.functional.cross_entropy(self.layers(x), t.long())
 
     def metrics(self, x: Tensor, t: Tensor, eval: bool = True) -> Any:  # noqa: A002, ANN401, FBT001, FBT002
         """Return the loss of the rows."""

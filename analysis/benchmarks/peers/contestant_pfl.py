@@ -18,7 +18,7 @@ from pfl.data.dataset import Dataset
 from pfl.data.federated_dataset import FederatedDataset
 from pfl.data.sampling import get_user_sampler
 from pfl.hyperparam import NNEvalHyperParams, NNTrainHyperParams
-from pfl.metrics import Weighted
+from pfl.metrics import Metrics, Weighted
 from pfl.model.pytorch import PyTorchModel
 from torch import Tensor, nn
 from turns import Turn, take_turns
@@ -49,7 +49,7 @@ class Clock(TrainingProcessCallback):  # type: ignore[misc]  # not installed her
     def after_central_iteration(self, *_: Any, **__: Any) -> Any:  # noqa: ANN401
         """Look at the clock, and go on."""
         self.ends.append(time.perf_counter())
-        return False, {}
+        return False, Metrics()
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """What `fedsim list` shows: an overview, a table, one block with an example that can be read."""
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -34,7 +35,7 @@ def test_without_an_argument_there_is_an_overview_of_one_screen() -> None:
     assert max(map(len, lines)) <= 100
     named = {line.split()[0] for line in lines if line.strip()}
     assert named >= set(TABLES)
-    assert "and 28 more" in result.stdout
+    assert "and 29 more" in result.stdout
     assert "fedsim list TABLE NAME" in result.stdout
 
 
@@ -83,3 +84,16 @@ def test_a_block_that_there_is_not_is_one_line_with_the_nearest() -> None:
     assert result.stdout == ""
     assert "did you mean 'scaffold'?" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_class_without_a_docstring_is_listed_with_that_of_its_base(tmp_path: Path) -> None:
+    lines = (
+        "from typing import Literal",
+        "from fedsim.problems import Squared",
+        "class Mine(Squared):",
+        "    kind: Literal['mine'] = 'mine'",
+    )
+    (tmp_path / "mine.py").write_text("\n".join(lines))
+    result = invoke("losses", "--plugin", str(tmp_path / "mine.py"))
+    assert result.exit_code == 0, result.output
+    assert "mine" in result.stdout

@@ -1,6 +1,7 @@
 """What there is to choose from, as tables for people."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import getdoc
 from typing import Any
 
 from rich.table import Table
@@ -127,4 +128,4 @@ def _values(preset: Preset) -> str:
 
 
 def _first_line(model: type) -> str:
-    return (model.__doc__ or "").strip().splitlines()[0]
+    return (getdoc(model) or "").partition("\n")[0]

@@ -158,7 +158,19 @@ class RunError(FedsimError):
 
 
 class Diverged(RunError):
-    """The model or its objective stopped being finite; the rounds before are kept."""
+    """What a client computes, the model or its objective is not finite; the rounds before are kept.
+
+    Attributes:
+        round: in which that was seen.
+        seen: what is not finite, as a clause.
+    """
+
+    def __init__(self, round: int, seen: str) -> None:  # noqa: A002 - as the log calls it
+        self.round, self.seen = round, seen
+        super().__init__(f"diverged in round {round}: {seen}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.round, self.seen)  # as it comes back from another process
 
 
 class Clash(RunError):

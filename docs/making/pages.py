@@ -31,6 +31,7 @@ from making.blocks import (
 )
 from making.flower import flower_reference
 from making.gallery import gallery
+from making.networks import networks
 from making.said import command_line, failures, python
 from rich.text import Text
 
@@ -171,6 +172,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "algorithms": _algorithms,
     "compressors": _compressors,
     "models": _models,
+    "networks": networks,
     "columns": _columns,
     "events": _events,
     "gallery": gallery,

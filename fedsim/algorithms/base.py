@@ -41,6 +41,8 @@ class ProblemInfo:
         asked: how many of the clients are asked in a round; None for all of them.
         quadratic: whether every client's loss is a quadratic, which one Newton step minimises.
         hessian: whether every client's loss provides its Hessian.
+        loss: what the scenario calls it.
+        convex: whether every client's loss is known to be.
         strongly_convex: whether an l2 term makes every client's loss so.
         kinked: whether the losses have an l1 term, which no Hessian knows of.
         folder: that of the scenario file, which paths are relative to.
@@ -63,6 +65,8 @@ class ProblemInfo:
     asked: int | None = None
     quadratic: bool = False
     hessian: bool = False
+    loss: str = "this loss"
+    convex: bool = True
     strongly_convex: bool = False
     kinked: bool = False
     folder: Path = Path()

@@ -117,6 +117,12 @@ class ServerRate(LocalSteps, Composite):
         """What a round weighs: eta_s eta_c K."""
         return self.server_rate * self.eta * self.local_steps
 
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
+        """Yield that the losses are not convex."""
+        if not info.convex:
+            text = "the theorems of Yuan, Zaheer, Reddi are on convex losses"
+            yield Concern("kind", f"{info.loss} is not convex; {text}")
+
 
 class FedMid(ServerRate):
     """FedMiD: federated mirror descent, a proximal gradient step on both sides.
@@ -158,7 +164,8 @@ class FedDualAvg(ServerRate):
     messages: ClassVar[tuple[type[Message], ...]] = (Dual, CountedDual, Step)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that a rate is another than the theorems of the paper take."""
+        """Yield that a rate is another than the theorems of the paper take, or the losses are."""
+        yield from super().concerns(info)
         if self.server_rate != 1.0:
             text = f"seen {self.server_rate:g}; the theorems of Yuan, Zaheer, Reddi take 1"
             yield concern("server_rate", text, "1")

@@ -76,7 +76,10 @@ class StronglyConvex(Composite[Array]):
     )
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that no loss of this smoothness is strongly convex of mu."""
+        """Yield that no loss of this kind, or of this smoothness, is strongly convex of mu."""
+        if not info.convex:
+            text = f"{info.loss} is not convex; the theorems of Bao et al. take losses that are"
+            yield Concern("mu", f"seen {self.mu:g}, but {text} strongly convex of mu")
         smoothness = info.largest_smoothness
         if self.mu > smoothness:
             text = (

@@ -75,7 +75,7 @@ class LagServer(LagWorker):
         except DataError:
             text = (
                 "lag-ps asks whom it must by the smoothness constants of the clients' losses, and"
-                " this loss has none; use lag-wk"
+                f" {info.loss} has none that is known; use lag-wk"
             )
             raise ParameterError("kind", text) from None
         return super().configured(info)

@@ -109,7 +109,7 @@ class Newton(Solver):
             seen = "has an l1 term" if info.kinked else "does not provide its Hessian"
             raise ParameterError(
                 "solver.kind",
-                f"newton takes a loss with a Hessian and without l1, but this one {seen}; give "
+                f"newton takes a loss with a Hessian and without l1, but {info.loss} {seen}; give "
                 "gradient-descent, svrg or sgd",
             )
         return super().configured(info, smoothness)

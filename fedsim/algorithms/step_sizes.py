@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from fedsim.errors import ParameterError
+from fedsim.errors import DataError, ParameterError
 
 _FACTOR = r"(?P<factor>([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
 _RELATIVE = re.compile(rf"^\s*{_FACTOR}\s*/\s*(?P<constant>L|L_max)\s*$")
@@ -56,15 +56,17 @@ def resolved(
         key: of the step size within the `algorithm` block.
 
     Raises:
-        DataError: there is no such constant.
-        ParameterError: it is zero, or so small that the step has no end.
+        ParameterError: there is no such constant, it is zero, or so small that the step has no end.
     """
     if not isinstance(step_size, str):
         return step_size
     match = _RELATIVE.match(step_size)
     assert match is not None, "validated by StepSize"  # noqa: S101
     factor, name = float(match["factor"]), match["constant"]
-    constant = constants[name]()
+    try:
+        constant = constants[name]()
+    except DataError as error:
+        raise ParameterError(key, f"seen {step_size}, but {error}") from None
     if constant and isfinite(factor / constant):
         return factor / constant
     flat = "features that are zero, and no l2, make a flat loss" if not constant else "too small"

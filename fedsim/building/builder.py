@@ -188,6 +188,8 @@ class Builder:
             asked=scenario.participation.among(clients).wanted,
             quadratic=isinstance(problem.loss, LeastSquares) and not problem.loss.l1,
             hessian=type(problem.loss).hessian is not Loss.hessian,
+            loss=problem.loss.kind,
+            convex=convex(problem.loss),
             strongly_convex=problem.loss.l2 > 0 and convex(problem.loss),
             kinked=isinstance(problem.loss, LinearLoss) and problem.loss.l1 > 0,
             folder=self.plan.folder,

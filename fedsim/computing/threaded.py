@@ -11,6 +11,8 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
 from fedsim.computing.one_by_one import OneByOne, evaluated
 from fedsim.ports import Array, Work
 from fedsim.problems.client_losses import ClientLosses
@@ -67,7 +69,7 @@ class Threaded:
     @cached_property
     def _helpers(self) -> ThreadPoolExecutor:
         """Threads beside the one that asks; they end with the evaluator."""
-        return ThreadPoolExecutor(self._others, "fedsim-compute")
+        return ThreadPoolExecutor(self._others, "fedsim-compute", _let_overflow)
 
     def submit(self, work: Work) -> Task:
         """See `Evaluator.submit`: a thread that is free begins with it."""
@@ -128,3 +130,8 @@ class Threaded:
                         return
                 continue
             task.evaluate(self.losses)
+
+
+def _let_overflow() -> None:
+    """Let what is too large be infinite without a warning, as in the thread of the run."""
+    np.seterr(over="ignore", invalid="ignore")

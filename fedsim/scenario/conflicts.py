@@ -82,9 +82,10 @@ def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
     method, problem = scenario.algorithm, scenario.problem
     if problem.penalty.kind != "none" and not method.proximal:
         proximal = ", ".join(ALGORITHMS.where(lambda each: each.proximal))
+        own = joined([key for key in ("l1", "l2") if key in type(problem.loss).model_fields], "and")
         text = (
             f"seen {problem.penalty.kind}, but {method.kind} does not handle a penalty beside the"
-            f" loss; take a proximal method ({proximal}), or put l1 and l2 into the loss"
+            f" loss; take a proximal method ({proximal}), or put {own} into the loss"
         )
         yield "problem.penalty.kind", text, problem.penalty.kind
     if method.constrained and not problem.loss.constrained:

@@ -38,7 +38,7 @@ class Observer:
         rest: RestMeter,
         on_round: OnRound,
     ) -> None:
-        self.last_round = 0, nan
+        self.last_round = self._last_seen = 0, nan
         self._setup = setup
         self._book, self._log = book, book.log
         self._calendar = calendar
@@ -71,7 +71,9 @@ class Observer:
         looked = self._setup.observe.looks(number) or number >= stop.rounds
         objective, seen = self._look(number, model) if looked else (nan, {})
         if not isfinite(model.sum()):
-            raise Diverged(self._divergence(number, objective if looked else None))
+            raise Diverged(number, "the model is not finite")
+        if looked:
+            self._last_seen = number, objective
         gap, figures = objective - self._setup.optimum, self._joined(seen or self._unseen, measures)
         self.rest(Event.ROUND, number)
         self._book.rounds.add(
@@ -102,7 +104,7 @@ class Observer:
         objective, figures = self._look(number, model)
         gap = objective - self._setup.optimum
         self._book.rounds.amend(objective=objective, gap=gap, measures=figures)
-        self.last_round = number, objective
+        self.last_round = self._last_seen = number, objective
 
     def _look(self, number: int, model: Array) -> tuple[float, dict[str, float]]:
         """Return the objective of a round's model, and what is measured beside it.
@@ -113,7 +115,7 @@ class Observer:
         with doing(f"looking at the model of round {number}"):
             objective = self._setup.evaluate(model)
         if self._setup.valued and not isfinite(objective):
-            raise Diverged(self._divergence(number, objective))
+            raise Diverged(number, f"the objective is {objective:g}")
         figures: dict[str, float] = {}
         for observe in self._setup.measures:
             figures |= observe(model)
@@ -139,13 +141,17 @@ class Observer:
             raise Clash(f"the method gives a figure {name!r} of its own, and {where}")
         return {**figures, **given}
 
-    def _divergence(self, number: int, objective: float | None) -> str:
-        last, value = self.last_round
-        seen = "the model is not finite" if objective is None else f"the objective is {objective:g}"
-        kept = f"round {last} was the last finite one" if last else "no round was finite"
-        if last and not isnan(value):
-            kept += f", with the objective {value:.6g}"
-        return f"diverged in round {number}: {seen}; {kept}"
+    @property
+    def kept(self) -> str:
+        """What a run that diverged keeps, as a clause."""
+        number, value = self._last_seen
+        if not self.last_round[0]:
+            return "no round was finite"
+        if not number:
+            return "no round was seen to be finite"
+        which = "last finite one" if number == self.last_round[0] else "last one seen to be finite"
+        known = "" if isnan(value) else f", with the objective {value:.6g}"
+        return f"round {number} was the {which}{known}"
 
     def rest(self, event: Event, number: int, detail: int = -1) -> None:
         """Write a row of the server with what the fleet drew at rest since the last one."""

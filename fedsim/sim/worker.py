@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedsim.computing import Evaluator
-from fedsim.errors import Mistimed
+from fedsim.computing.finite import finite
+from fedsim.errors import Diverged, Mistimed
 from fedsim.ports import Array, ClientId, Message, Oracle, Payload, Silence, Work
 from fedsim.protocol.envelope import BEACON
 from fedsim.protocol.packing import Packing
@@ -172,6 +173,9 @@ class Worker(Clocked):
         """See `fedsim.ports.Client.compute`.
 
         Work that is cancelled is charged up to that moment.
+
+        Raises:
+            Diverged: a vector that was computed is not finite.
         """
         if not 0.0 <= work.operations < inf:
             raise ValueError(f"work has a finite number of operations, not {work.operations}")
@@ -191,7 +195,10 @@ class Worker(Clocked):
                     self._charge(max(self._calendar.now - begin, 0.0))
                     raise
             self._charge(end - begin, work.operations, work.samples)
-        return self._evaluator.result(ticket)
+        result = self._evaluator.result(ticket)
+        if not finite(result):
+            raise Diverged(self._end.round, f"client {self.id} has computed what is not finite")
+        return result
 
     def _duration(self, work: Work) -> float:
         """Return how long work takes on this device, this time.

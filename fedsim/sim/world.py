@@ -106,11 +106,13 @@ class World:
             self.calendar.at(0.0, self._count_dead, self._fleet.presence.dead)
         try:
             reason = self._simulate()
-        except RunError:
+            self._observer.end()
+        except RunError as error:
             with suppress(Diverged):  # why the run has ended is told already
                 self._observer.end()
+            if isinstance(error, Diverged):
+                raise Diverged(error.round, f"{error.seen}; {self._observer.kept}") from None
             raise
-        self._observer.end()
         return reason
 
     def _simulate(self) -> str:

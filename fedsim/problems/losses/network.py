@@ -164,15 +164,17 @@ class TorchLoss(Loss):
         """Return what is known of the module for rows of so many features.
 
         Raises:
-            DataError: PyTorch is not installed, or the module cannot be used.
+            DataError: PyTorch is not installed, there is no such device, or the module cannot be
+                used.
         """
         try:
-            from fedsim.problems.modules import recipe  # noqa: PLC0415 - loads PyTorch
+            from fedsim.problems.modules import check_device, recipe  # noqa: PLC0415 - loads PyTorch
         except ModuleNotFoundError as error:
             if error.name != "torch":
                 raise
             text = "torch takes PyTorch, which is not installed here: pip install 'fedsim[torch]'"
             raise DataError("loss.kind", text) from None
+        check_device(self.device)
         return recipe(self.model, self.criterion, features, outputs)
 
     def _trainer(self, rows: Rows) -> "Trainer":

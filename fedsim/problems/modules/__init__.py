@@ -3,7 +3,7 @@
 from fedsim.problems.modules.flat import FlatModule, Layer, layers_of
 from fedsim.problems.modules.platform import platform
 from fedsim.problems.modules.recipe import Recipe, recipe, start
-from fedsim.problems.modules.trainer import Numbers, Terms, Trainer, trainer
+from fedsim.problems.modules.trainer import Numbers, Terms, Trainer, check_device, trainer
 
 __all__ = [
     "FlatModule",
@@ -12,6 +12,7 @@ __all__ = [
     "Recipe",
     "Terms",
     "Trainer",
+    "check_device",
     "layers_of",
     "platform",
     "recipe",

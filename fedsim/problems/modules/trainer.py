@@ -6,7 +6,7 @@ that results do not depend on how many there are.
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import lru_cache
+from functools import cache, lru_cache
 from threading import Lock, get_ident
 from typing import Any, Literal, NamedTuple
 from zlib import crc32
@@ -98,13 +98,13 @@ class Trainer:
         """Return where stochastic gradient steps lead from `w`; see `fedsim.ports.Oracle`."""
         self._load(w, training=drawn[0] is not None)
         model, gradient = self._flat.model, self._flat.gradient
-        start = model.clone()
+        start, eta = model.clone(), self._rounded(eta)
         for number, indices in enumerate(drawn):
             self._step_gradient(rows if indices is None else _drawn(rows, indices), terms, number)
             if terms.l2:
-                gradient.add_(model, alpha=terms.l2)
+                gradient.add_(model, alpha=self._rounded(terms.l2))
             if pull is not None:
-                gradient.add_(model - start, alpha=pull)
+                gradient.add_(model - start, alpha=self._rounded(pull))
             model.add_(gradient, alpha=-eta)
         return w + _array(model - start)
 
@@ -154,6 +154,11 @@ class Trainer:
             return shaped.to(memory_format=torch.channels_last)
         return shaped
 
+    def _rounded(self, number: float) -> float:
+        """Return a number as it is computed with: infinite where it does not fit."""
+        with np.errstate(over="ignore"):
+            return float(self._numbers.type(number))
+
     def _narrow(self) -> AbstractContextManager[object]:
         if self._autocast:
             return torch.autocast(self._device.type, dtype=torch.bfloat16)
@@ -181,14 +186,19 @@ def _trainer(_thread: int, recipe: Recipe, numbers: Numbers, device: str) -> Tra
 
 
 def trainer(recipe: Recipe, numbers: Numbers, device: str) -> Trainer:
-    """Return the trainer of this thread.
+    """Return the trainer of this thread."""
+    return _trainer(get_ident(), recipe, numbers, device)
+
+
+@cache
+def check_device(device: str) -> None:
+    """See to it that there is such a device.
 
     Raises:
-        DataError: there is no such device.
+        DataError: there is none.
     """
     if device != "cpu" and not torch.cuda.is_available():
         raise DataError("loss.device", f"seen {device}, but PyTorch finds no GPU here; take cpu")
-    return _trainer(get_ident(), recipe, numbers, device)
 
 
 def _drawn(rows: Rows, indices: NDArray[np.intp]) -> Rows:

@@ -22,11 +22,13 @@ PACKAGES = {
     "cli": Box(0, 0, 100, "the commands, and what they print"),
     "conformance": Box(1, 0, 100, "checks of blocks of one's own"),
     "repricing": Box(2, 0, 100, "a log in another world"),
-    "running": Box(3, 0, 100, "one run, a campaign of runs, processes"),
+    "running": Box(3, 0, 71, "one run, a campaign of runs, processes"),
+    "torch": Box(3, 75, 25, "PyTorch modules and data"),
     "building": Box(4, 0, 71, "the one place where specs become live objects"),
     "results": Box(4, 75, 25, "what runs have left"),
-    "scenario": Box(5, 0, 34, "reads what the user writes"),
-    "sim": Box(5, 37, 34, "the virtual world: clock, network, power"),
+    "scenario": Box(5, 0, 22, "reads what the user writes"),
+    "flower": Box(5, 24, 23, "Flower's clients, strategies"),
+    "sim": Box(5, 49, 22, "the virtual world"),
     "report": Box(5, 75, 25, "one HTML page"),
     "algorithms": Box(6, 0, 22, "one file a family"),
     "protocol": Box(6, 24, 23, "rounds, without a clock"),
@@ -45,8 +47,8 @@ TOP, MIDDLE, BOTTOM = 0.0, 0.5, 1.0
 """Heights within a box, as a share of it."""
 
 WAY = (
-    ((17, 5, TOP), (17, 4, BOTTOM)),  # scenario -> building
-    ((54, 4, BOTTOM), (54, 5, TOP)),  # building -> sim
+    ((11, 5, TOP), (11, 4, BOTTOM)),  # scenario -> building
+    ((60, 4, BOTTOM), (60, 5, TOP)),  # building -> sim
     ((71, 5, MIDDLE), (73, 5, MIDDLE), (73, 8, TOP)),  # sim -> record
     ((87, 8, TOP), (87, 7, BOTTOM)),  # record -> analysis
     ((87, 7, TOP), (87, 5, BOTTOM)),  # analysis -> report

@@ -13,7 +13,8 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 from pydantic import create_model
 
-from fedsim.flower.app import App, Said
+from fedsim.flower.app import App
+from fedsim.flower.block import Said
 from fedsim.flower.contents import Content
 from fedsim.flower.method import Flower
 from fedsim.flower.problem import FlowerProblem

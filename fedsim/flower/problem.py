@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from math import nan
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from flwr.clientapp import ClientApp
 
 from fedsim.errors import DataError, Failed
+from fedsim.flower.block import AppBlock
 from fedsim.flower.calls import called
 from fedsim.flower.contents import Content, read, written
 from fedsim.flower.evaluations import NOTHING, Looked, Said, mean_of, numbers, said
@@ -24,9 +25,6 @@ from fedsim.problems.problem import Objective
 from fedsim.problems.programs import ProgramProblem
 from fedsim.record.rounds import COLUMNS
 from fedsim.streams import stream
-
-if TYPE_CHECKING:
-    from fedsim.flower.app import App
 
 
 class Sizes(NamedTuple):
@@ -54,7 +52,7 @@ class FlowerProblem(ProgramProblem):
         seed: of all that is random.
     """
 
-    loss: "App"
+    loss: AppBlock
     client_app: ClientApp
     legacy: bool
     layout: Layout
@@ -152,7 +150,7 @@ class FlowerProblem(ProgramProblem):
         return said(read(answer, self.layout, legacy=self.legacy), legacy=self.legacy)
 
 
-def problem_of(app: "App", clients: int | None, seed: int) -> FlowerProblem:
+def problem_of(app: AppBlock, clients: int | None, seed: int) -> FlowerProblem:
     """Return what the clients of an app minimise.
 
     Raises:
@@ -183,7 +181,7 @@ def problem_of(app: "App", clients: int | None, seed: int) -> FlowerProblem:
     return problem
 
 
-def _count(app: "App", clients: int | None) -> int:
+def _count(app: AppBlock, clients: int | None) -> int:
     """Return how many clients there are."""
     if app.clients is None and clients is None:
         raise DataError("loss.clients", "missing; give the number of clients, or a fleet of them")
@@ -193,7 +191,7 @@ def _count(app: "App", clients: int | None) -> int:
     return cast("int", clients or app.clients)
 
 
-def _fingerprint(app: "App", start: Arrays) -> str:
+def _fingerprint(app: AppBlock, start: Arrays) -> str:
     digest = sha256(app.model_dump_json().encode())
     for name, array in start.items():
         digest.update(f"{name} {array.dtype} {array.shape}".encode())

@@ -2,23 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from numpy.typing import NDArray
 
 from fedsim.errors import Failed
+from fedsim.flower.block import AppBlock
 from fedsim.flower.calls import RUN, called
 from fedsim.flower.contents import Content, Misfit, read, record_of, written
-from fedsim.flower.layout import Arrays
+from fedsim.flower.layout import Arrays, Layout
 from fedsim.ports import Array, ClientId, Work
 from fedsim.problems.minibatches import Minibatches
 from fedsim.problems.programs import ProgramOracle
 from fedsim.streams import stream
-
-if TYPE_CHECKING:
-    from fedsim.flower.app import App
-    from fedsim.flower.problem import FlowerProblem
 
 Task = Literal["train", "evaluate"]
 """What a client is asked to do, as Flower calls it."""
@@ -37,7 +36,7 @@ def client_of(node: int) -> ClientId:
     return node - _FIRST_NODE
 
 
-def context_of(app: "App", client: ClientId, clients: int) -> Context:
+def context_of(app: AppBlock, client: ClientId, clients: int) -> Context:
     """Return what a client's code sees of its place: which of how many it is, and the settings."""
     return Context(
         run_id=RUN,
@@ -65,6 +64,44 @@ class Question:
     seed: int
 
 
+class Setting(Protocol):
+    """What a client's program needs of its problem: `FlowerProblem` has it."""
+
+    @property
+    def loss(self) -> AppBlock:
+        """The block of the app."""
+        ...
+
+    @property
+    def client_app(self) -> ClientApp:
+        """The app."""
+        ...
+
+    @property
+    def legacy(self) -> bool:
+        """Whether its clients are of the older interface."""
+        ...
+
+    @property
+    def layout(self) -> Layout:
+        """Of its model."""
+        ...
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """How many samples each client has, shape (M,)."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Of all that is random."""
+        ...
+
+    def asking(self, task: Task, settings: Mapping[str, Any]) -> bytes:
+        """Return what is sent beside the model, to ask a client for something."""
+        ...
+
+
 class Program(ProgramOracle):
     """The program of one client; what it keeps in its context is of one world.
 
@@ -73,12 +110,12 @@ class Program(ProgramOracle):
         client: its number.
     """
 
-    def __init__(self, problem: "FlowerProblem", client: ClientId) -> None:
+    def __init__(self, problem: Setting, client: ClientId) -> None:
         super().__init__(problem.loss, int(problem.rows[client]))
         self._problem = problem
         self._client = client
         self._asked = 0
-        self._context = context_of(problem.loss, client, len(problem.losses))
+        self._context = context_of(problem.loss, client, len(problem.rows))
 
     def work(self, question: Question) -> Work:
         """Describe what a question asks for; its result is a `Content`."""

@@ -1,7 +1,7 @@
 """What a Flower app begins with: the app itself, and the model that all start from."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, RecordDict
@@ -14,16 +14,14 @@ from flwr.compat.common.recorddict_compat import (
 from numpy.typing import NDArray
 
 from fedsim.errors import DataError, Failed
+from fedsim.flower.block import AppBlock
 from fedsim.flower.calls import called
 from fedsim.flower.contents import numpy_of
 from fedsim.flower.layout import Arrays
 from fedsim.flower.program import context_of, node_of
 
-if TYPE_CHECKING:
-    from fedsim.flower.app import App
 
-
-def client_app_of(app: "App") -> tuple[ClientApp, bool]:
+def client_app_of(app: AppBlock) -> tuple[ClientApp, bool]:
     """Return the app, and whether its clients are of the older interface."""
     given = type(app).client_app
     if isinstance(given, ClientApp):
@@ -35,7 +33,7 @@ def client_app_of(app: "App") -> tuple[ClientApp, bool]:
     raise DataError("loss.kind", text)
 
 
-def start_of(app: "App", client_app: ClientApp, clients: int, *, legacy: bool) -> Arrays:
+def start_of(app: AppBlock, client_app: ClientApp, clients: int, *, legacy: bool) -> Arrays:
     """Return the model to begin with, by name."""
     given = app.initial_arrays()
     if given is None and not legacy:
@@ -52,7 +50,7 @@ def start_of(app: "App", client_app: ClientApp, clients: int, *, legacy: bool) -
     )
 
 
-def _parameters(app: "App", client_app: ClientApp, clients: int) -> list[NDArray[Any]]:
+def _parameters(app: AppBlock, client_app: ClientApp, clients: int) -> list[NDArray[Any]]:
     """Return what client 0 says of its parameters."""
     context = context_of(app, 0, clients)
     asked = getparametersins_to_recorddict(GetParametersIns({}))

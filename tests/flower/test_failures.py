@@ -253,3 +253,18 @@ def test_blocks_of_a_plugin_go_to_other_processes(tmp_path: Path) -> None:
     }
     result = fedsim.run(block, blocks=blocks_in([tmp_path / "own.py"]), jobs=2)
     assert result.summary["status"].tolist() == ["done", "done"]
+
+
+def test_flower_keeps_quiet_and_clients_leave_standard_output_alone(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def talking(arrays: dict[str, Any], *_: object) -> dict[str, Any]:
+        sys.stdout.write("trained\n")
+        return arrays
+
+    caplog.set_level("INFO", "flwr")
+    run(talking)
+    assert not [each for each in caplog.records if each.name == "flwr"]
+    said = capsys.readouterr()
+    assert "trained" not in said.out
+    assert said.err.count("trained") == 2 * 3

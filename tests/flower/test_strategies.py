@@ -57,7 +57,7 @@ class Direct(Nodes):
 NEWER: dict[str, Any] = {
     name: getattr(newer, name)
     for name in (
-        *("Bulyan", "FedAdagrad", "FedAdam", "FedAvg", "FedAvgM", "FedMedian", "FedProx"),
+        *("FedAdagrad", "FedAdam", "FedAvg", "FedAvgM", "FedMedian", "FedProx"),
         *("FedTrimmedAvg", "FedYogi", "Krum", "MultiKrum"),
     )
 }

@@ -83,7 +83,9 @@ from fedsim.problems.splits import (
     Contiguous,
     Dirichlet,
     Groups,
+    LabelMix,
     LogNormal,
+    Shards,
     Split,
 )
 from fedsim.problems.starts import STARTS, NormalStart, OwnStart, Start
@@ -127,6 +129,7 @@ __all__ = [
     "HuggingFace",
     "Idx",
     "ImageFolder",
+    "LabelMix",
     "Leaf",
     "LibSVM",
     "LinearLoss",
@@ -158,6 +161,7 @@ __all__ = [
     "RelativeDistance",
     "ResidualNetwork",
     "Samples",
+    "Shards",
     "ShiftedMean",
     "Softmax",
     "Source",

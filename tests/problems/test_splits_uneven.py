@@ -24,6 +24,8 @@ UNEVEN: list[Split] = [
     LogNormal(sigma=0),
     LogNormal(sigma=1),
     LogNormal(sigma=20),
+    Dirichlet(alpha=0.05, least=4),
+    LogNormal(sigma=5, least=4),
 ]
 
 

@@ -2,7 +2,7 @@
 
 # ruff: noqa: ARG002 - a kernel takes what any loss may need
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.blocks.choice import OneOf
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.given import Given, Keys
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.architectures import ARCHITECTURES, Architecture
 from fedsim.problems.features import Features
+from fedsim.problems.losses.augmentation import Augmentation
 from fedsim.problems.losses.base import Loss
 from fedsim.problems.losses.labels import listed, whole_labels
 from fedsim.problems.losses.rows import Rows, State
@@ -64,11 +67,16 @@ class TorchLoss(Loss):
         description="what is computed with; bfloat16: in products and convolutions, by autocast",
     )
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="where it is computed")
+    augment: Given[tuple[Augmentation, ...], Sequence[Augmentation | Keys]] = as_written(
+        (),
+        "how images of minibatches are varied, in this order: flip, {crop: pixels}; never where "
+        "all rows are taken, or where a model is tested",
+    )
 
     def held(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
         """Return their own type where it is exact in what is computed with, and else the latter."""
         asked = np.dtype(precision) if self.numbers == "float64" else np.dtype(np.float32)
-        computed = np.dtype(np.int64) if self.model.tokens else asked
+        computed = np.dtype(np.int64) if self.model.whole_numbers else asked
         return found if np.can_cast(found, computed, "safe") else computed
 
     @property
@@ -164,18 +172,24 @@ class TorchLoss(Loss):
         """Return what is known of the module for rows of so many features.
 
         Raises:
-            DataError: PyTorch is not installed, there is no such device, or the module cannot be
-                used.
+            DataError: PyTorch is not installed, there is no such device, the module cannot be used,
+                or not with images that are varied.
         """
         try:
-            from fedsim.problems.modules import check_device, recipe  # noqa: PLC0415 - loads PyTorch
+            from fedsim.problems.modules import (  # noqa: PLC0415 - loads PyTorch
+                check_device,
+                check_images,
+                recipe,
+            )
         except ModuleNotFoundError as error:
             if error.name != "torch":
                 raise
             text = "torch takes PyTorch, which is not installed here: pip install 'fedsim[torch]'"
             raise DataError("loss.kind", text) from None
         check_device(self.device)
-        return recipe(self.model, self.criterion, features, outputs)
+        found = recipe(self.model, self.criterion, features, outputs)
+        check_images(found.shape, self.augment)
+        return found
 
     def _trainer(self, rows: Rows) -> "Trainer":
         from fedsim.problems.modules import trainer  # noqa: PLC0415 - loads PyTorch
@@ -187,4 +201,4 @@ class TorchLoss(Loss):
     def _terms(self) -> "Terms":
         from fedsim.problems.modules import Terms  # noqa: PLC0415 - loads PyTorch
 
-        return Terms(self.l2, self.criterion)
+        return Terms(self.l2, self.criterion, self.augment)

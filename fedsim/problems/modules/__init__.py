@@ -1,5 +1,6 @@
 """Networks as PyTorch computes them. This package loads PyTorch; nothing outside does at import."""
 
+from fedsim.problems.modules.augment import check_images
 from fedsim.problems.modules.flat import FlatModule, Layer, layers_of
 from fedsim.problems.modules.platform import platform
 from fedsim.problems.modules.recipe import Recipe, recipe, start
@@ -13,6 +14,7 @@ __all__ = [
     "Terms",
     "Trainer",
     "check_device",
+    "check_images",
     "layers_of",
     "platform",
     "recipe",

@@ -18,8 +18,10 @@ from torch import Tensor
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
+from fedsim.problems.losses.augmentation import Augmentation
 from fedsim.problems.losses.rows import Rows
 from fedsim.problems.minibatches import Minibatches
+from fedsim.problems.modules.augment import varied
 from fedsim.problems.modules.flat import FlatModule
 from fedsim.problems.modules.recipe import Recipe
 
@@ -38,10 +40,12 @@ class Terms(NamedTuple):
     Attributes:
         l2: weight of l2/2 |w|^2.
         criterion: the loss of a row.
+        augment: how images of minibatches are varied.
     """
 
     l2: float
     criterion: str
+    augment: tuple[Augmentation, ...] = ()
 
 
 class Trainer:
@@ -124,8 +128,16 @@ class Trainer:
     def _step_gradient(self, rows: Rows, terms: Terms, number: int) -> None:
         """Leave in `gradient` that of f without its l2 term, with the noise of a step."""
         self._flat.gradient.zero_()
+        taken = self._varied(rows, terms, number)
         with self._noise(rows, number):
-            self._flat.add_gradient(rows.factor * self._sum(rows, terms))
+            self._flat.add_gradient(rows.factor * self._sum(taken, terms))
+
+    def _varied(self, rows: Rows, terms: Terms, number: int) -> Rows:
+        """Return a minibatch with its images varied, by the same rule as noise: see `_noise`."""
+        if not terms.augment or not self._flat.module.training:
+            return rows
+        rng = np.random.default_rng(_seed(rows, number))
+        return rows._replace(X=varied(rows.X, self._recipe.shape, terms.augment, rng))
 
     def _sum(self, rows: Rows, terms: Terms) -> Tensor:
         """Return the sum of the rows' losses, shape ()."""

@@ -5,6 +5,7 @@ from fedsim.problems.splits.base import Indices, Split
 from fedsim.problems.splits.equal import IID, Contiguous
 from fedsim.problems.splits.groups import Groups
 from fedsim.problems.splits.kinds import ByLabel, Clusters
+from fedsim.problems.splits.papers import LabelMix, Shards
 from fedsim.problems.splits.uneven import Dirichlet, LogNormal
 
 SPLITS: Registry[Split] = Registry(
@@ -13,7 +14,9 @@ SPLITS: Registry[Split] = Registry(
         Contiguous,
         IID,
         ByLabel,
+        Shards,
         Dirichlet,
+        LabelMix,
         Clusters,
         Groups,
         LogNormal,
@@ -31,6 +34,8 @@ __all__ = [
     "Dirichlet",
     "Groups",
     "Indices",
+    "LabelMix",
     "LogNormal",
+    "Shards",
     "Split",
 ]

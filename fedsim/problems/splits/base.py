@@ -49,12 +49,13 @@ class SizedSplit(Split):
         default=None, ge=1, description="number of clients; as many as the fleet when not given"
     )
 
-    def count(self, rows: int, fleet: int | None) -> int:
+    def count(self, rows: int, fleet: int | None, least: int = 1) -> int:
         """Return the number of clients, M.
 
         Args:
             rows: how many there are to deal out.
             fleet: the size of the fleet, where it is known.
+            least: rows that each client takes.
 
         Raises:
             DataError: the number is not known, contradicts the fleet's, or is larger than
@@ -66,10 +67,11 @@ class SizedSplit(Split):
         count = own if own is not None else fleet
         if count is None:
             raise DataError("split.clients", "give the number of clients, or a fleet")
-        if count > rows:
+        if count * least > rows:
+            each = "one row" if least == 1 else f"{least} rows"
             raise DataError(
                 "split.clients",
-                f"{count} clients for {rows} rows; each client takes at least one row",
+                f"{count} clients for {rows} rows; each client takes at least {each}",
             )
         return count
 

@@ -5,6 +5,7 @@
 from typing import ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from fedsim.blocks.registry import kinds_where
 from fedsim.blocks.wording import joined
@@ -21,6 +22,9 @@ class Groups(Split):
     sees_features: ClassVar[bool] = False
 
     kind: Literal["groups"] = "groups"
+    least: int = Field(
+        default=1, ge=1, description="rows: clients of the data that have fewer are left out"
+    )
 
     def assign(
         self, samples: Samples, clients: int | None, rng: np.random.Generator
@@ -33,9 +37,16 @@ class Groups(Split):
                 f"groups takes data that numbers the client of each row: {those}; this data"
                 " does not",
             )
-        distinct, inverse = np.unique(samples.client, return_inverse=True)
-        if clients is not None and clients != len(distinct):
+        _, inverse, sizes = np.unique(samples.client, return_inverse=True, return_counts=True)
+        large = sizes >= self.least
+        if not large.any():
+            text = f"seen {self.least}, but the largest client of the data has {sizes.max()} rows"
+            raise DataError("split.least", text)
+        count = int(large.sum())
+        if clients is not None and clients != count:
+            which = f" with {self.least} rows or more" if self.least > 1 else ""
             raise DataError(
-                "split", f"the data is of {len(distinct)} clients, but the fleet has {clients}"
+                "split", f"the data is of {count} clients{which}, but the fleet has {clients}"
             )
-        return grouped(inverse, len(distinct))
+        owners = np.where(large, np.cumsum(large) - 1, -1)
+        return grouped(owners[inverse], count)

@@ -56,7 +56,7 @@ def test_steps_are_taken_in_their_order() -> None:
 def local(*augment: Any, model: Any = None, **keys: Any) -> LocalLoss:
     rng = np.random.default_rng(4)
     loss = TorchLoss(model=model or Convolutional(channels=(2,), hidden=4), augment=augment, **keys)
-    X, y = rng.standard_normal((12, 64)), np.arange(12) % 3.0
+    X, y = rng.standard_normal((12, 64)), (np.arange(12) % 3).astype(np.float64)
     return LocalLoss(loss, X, loss.encode(y))
 
 

@@ -22,10 +22,14 @@ def measures_in(rounds: pd.DataFrame) -> list[str]:
 def outcomes(rounds: pd.DataFrame) -> pd.DataFrame:
     """Return the last figures of each run that somebody looked at, a row a run.
 
+    Of a run without an objective they are those of its last round.
+
     Args:
         rounds: as `Result.rounds` gives it.
     """
-    seen = rounds[rounds["objective"].notna()]
+    looked = rounds["objective"].notna()
+    ever = looked.groupby([rounds["variant"], rounds["seed"]], observed=True).transform("any")
+    seen = rounds[looked | ~ever]
     last = seen.drop_duplicates(["variant", "seed"], keep="last")
     return last[["variant", "seed", *measures_in(rounds)]].reset_index(drop=True)
 

@@ -96,7 +96,8 @@ class Host(ABC):
 
     def note(self, front: str, figures: Mapping[str, Any]) -> None:
         """Take note of figures of a round."""
-        self.figures |= {f"{front}_{name}": each for name, each in numbers(figures).items()}
+        for name, each in numbers(figures).items():
+            self.figures[name if name.startswith(f"{front}_") else f"{front}_{name}"] = each
 
 
 class MessageHost(Host):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from flwr.app import Context, Message, MetricRecord
-from flwr.serverapp.strategy import FedMedian
+from flwr.serverapp.strategy import FedAvg, FedMedian
 
 import fedsim
 from fedsim.flower import method
@@ -229,6 +229,13 @@ def test_tables_cope_where_nobody_says_how_good_a_model_is() -> None:
     assert result.summary["status"].tolist() == ["done"]
     assert result.rounds["objective"].isna().all()
     assert "flower" in repr(result)
+
+
+def test_what_the_strategy_says_is_told_without_an_objective() -> None:
+    strategy = FedAvg(train_metrics_aggr_fn=lambda *_: MetricRecord({"train_loss": 0.25}))
+    result = run(algorithm=method(strategy), loss={"evaluated_by": "nobody"})
+    assert result.rounds["train_loss"].tolist() == [0.25, 0.25]
+    assert "0.25" in repr(result)
 
 
 def test_numbers_that_are_rounded_on_the_way_are_told_of() -> None:

@@ -64,10 +64,10 @@ class HuggingFace(PictureSource):
             text = f"{path} has {table.num_rows} rows, and {len(columns)} columns of features"
             raise DataError(_KEY, f"{text}; at least one of each is needed")
         y = self._labels(table, str(path))
-        parts = [self._features(table, name, path) for name in columns]
         client = None
         if self.client is not None:
             client = told_apart(whole_column(table, self.client, "data.client", str(path)))
+        parts = [self._features(table, name, path) for name in columns]
         return Samples(parts[0] if len(parts) == 1 else np.hstack(parts), y, client)
 
     def _labels(self, table: Any, where: str) -> Array:

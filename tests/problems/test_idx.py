@@ -69,7 +69,12 @@ def test_numbers_of_any_type_are_read_back(X: NDArray[np.generic], tmp_path: Pat
         (idx(LABELS), idx(LABELS), "data.images", ["1 dimensions", "two or more"]),
         (idx(IMAGES), idx(IMAGES), "data.labels", ["3 dimensions", "one"]),
         (idx(IMAGES), idx(LABELS[:2]), "data.labels", ["2 labels", "3 images"]),
-        (idx(IMAGES), gzip.compress(idx(LABELS), mtime=0)[:-5], "data.labels", ["damaged or cut off"]),
+        (
+            idx(IMAGES),
+            gzip.compress(idx(LABELS), mtime=0)[:-5],
+            "data.labels",
+            ["damaged or cut off"],
+        ),
         (idx(IMAGES[:0]), idx(LABELS[:0]), "data", ["at least one row"]),
     ],
 )

@@ -1,11 +1,13 @@
 """What evaluations say of a model: the objective, and figures beside it."""
 
 from collections.abc import Mapping, Sequence
-from math import fsum, nan
+from math import fsum, isfinite, nan
 from typing import Any, NamedTuple
 
 from flwr.app import MetricRecord, RecordDict
 from flwr.compat.common.recorddict_compat import recorddict_to_evaluateres
+
+from fedsim.errors import Failed
 
 EXAMPLES = "num-examples"
 """The figure by which Flower weighs what clients say."""
@@ -62,6 +64,9 @@ def mean_of(answers: Sequence[Said], objective: str) -> Looked:
         answers: of all clients.
         objective: the figure that is the objective; if empty, the one that is named loss, or the
             first whose name ends so.
+
+    Raises:
+        Failed: a client says NaN or infinity as the objective.
     """
     total = fsum(each.weight for each in answers)
     if not total:
@@ -72,6 +77,10 @@ def mean_of(answers: Sequence[Said], objective: str) -> Looked:
     }
     losses = [name for name in names if name == "loss"] or [n for n in names if n.endswith("loss")]
     chosen = objective or next(iter(losses), "")
+    for client, each in enumerate(answers if chosen in names else ()):
+        if not isfinite(each.figures[chosen]):
+            text = f"evaluate of client {client} for the observer has said"
+            raise Failed(f"{text} {each.figures[chosen]:g} as {chosen}")
     return Looked(means.pop(chosen, nan), means)
 
 

@@ -24,8 +24,13 @@ def nothing(arrays: dict[str, Any], _: Message, __: Context) -> dict[str, Any]:
     return arrays
 
 
-def client_app(step: Step) -> ClientApp:
-    """Return an app whose clients train by a step, and say how far a model is from one."""
+def distance(arrays: dict[str, Any]) -> float:
+    """Return how far a model is from one."""
+    return sum(float(((array - 1) ** 2).sum()) for array in arrays.values())
+
+
+def client_app(step: Step, judge: Callable[[dict[str, Any]], float] = distance) -> ClientApp:
+    """Return an app whose clients train by a step, and judge a model."""
     made = ClientApp()
 
     @made.train()
@@ -42,8 +47,8 @@ def client_app(step: Step) -> ClientApp:
     def evaluate(msg: Message, context: Context) -> Message:
         record = msg.content["arrays"]
         assert isinstance(record, ArrayRecord)
-        off = sum(float(((array.numpy() - 1) ** 2).sum()) for array in record.values())
-        figures = MetricRecord({"loss": off, "num-examples": 10})
+        said = judge({name: array.numpy() for name, array in record.items()})
+        figures = MetricRecord({"loss": said, "num-examples": 10})
         return Message(RecordDict({"metrics": figures}), reply_to=msg)
 
     return made
@@ -58,8 +63,13 @@ def _named(arrays: Mapping[str, Any]) -> ArrayRecord:
     return ArrayRecord({name: Array(np.asarray(value)) for name, value in arrays.items()})
 
 
-def scenario(step: Step = nothing, clients: int = 3, **keys: Any) -> dict[str, Any]:
-    """Return a scenario with such clients; `loss` and `algorithm` are merged with what is here."""
+def scenario(
+    step: Step = nothing,
+    clients: int = 3,
+    judge: Callable[[dict[str, Any]], float] = distance,
+    **keys: Any,
+) -> dict[str, Any]:
+    """Return a scenario with such clients; `loss` is merged with what is here."""
     own = {
         "clients": clients,
         "cost": {"operations": 1e9},
@@ -67,7 +77,7 @@ def scenario(step: Step = nothing, clients: int = 3, **keys: Any) -> dict[str, A
         **keys.pop("loss", {}),
     }
     return {
-        "problem": {"loss": app(client_app(step), **own)},
+        "problem": {"loss": app(client_app(step, judge), **own)},
         "algorithm": "flower",
         "fleet": [{"count": clients, **PI}],
         "stop": {"rounds": 2},

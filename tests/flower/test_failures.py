@@ -13,7 +13,7 @@ from flwr.app import Context, Message
 from flwr.serverapp.strategy import FedAvg
 
 import fedsim
-from fedsim.flower import app, method
+from fedsim.flower import app, method, seconds_of
 from fedsim.scenario.registries import blocks_in
 from tests.flower.scenes import ZEROS, Step, client_app, nothing, run, scenario
 
@@ -268,3 +268,43 @@ def test_flower_keeps_quiet_and_clients_leave_standard_output_alone(
     said = capsys.readouterr()
     assert "trained" not in said.out
     assert said.err.count("trained") == 2 * 3
+
+
+def up(arrays: dict[str, Any], *_: object) -> dict[str, Any]:
+    """Add one to all numbers."""
+    return {name: array + np.float32(1) for name, array in arrays.items()}
+
+
+def test_what_goes_wrong_as_a_model_is_judged_is_told_with_the_client() -> None:
+    """At the model to begin with before anything runs, later by the run."""
+
+    def inverse(arrays: dict[str, Any]) -> float:
+        return 1.0 / (arrays["b"][0].item() - 2)
+
+    result = run(up, judge=inverse, stop={"rounds": 5})
+    assert result.summary["rounds"].item() == 1
+    reason = result.summary["reason"].item()
+    assert reason.startswith("evaluate of client 0 for the observer has failed: ZeroDivisionError")
+    with pytest.raises(
+        fedsim.ScenarioError, match=r"problem\.loss\.evaluated_by: evaluate of client 0"
+    ):
+        fedsim.check(scenario(judge=lambda arrays: 1.0 / arrays["b"][0].item()))
+
+
+def test_a_loss_that_is_no_number_is_told_with_the_client() -> None:
+    def gone(arrays: dict[str, Any]) -> float:
+        return float("nan") if arrays["b"][0] > 1 else 1.0
+
+    result = run(up, judge=gone, stop={"rounds": 5})
+    assert result.summary["reason"].item() == (
+        "evaluate of client 0 for the observer has said nan as loss"
+    )
+
+
+def test_seconds_are_those_of_a_fit_here() -> None:
+    def slow(arrays: dict[str, Any], *_: object) -> dict[str, Any]:
+        time.sleep(0.02)
+        return arrays
+
+    block = app(client_app(slow), clients=1, initial=ZEROS, cost={"operations": 1})
+    assert seconds_of(block, fits=2) >= 0.02

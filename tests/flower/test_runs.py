@@ -195,6 +195,13 @@ def test_methods_of_local_steps_drive_a_client(kind: str) -> None:
         assert result.models["model"].iloc[-1].tolist() == [2.0] * 8
 
 
+def test_clients_train_for_a_server_that_waits_for_none() -> None:
+    """The second update is one round old, and counts for 1/sqrt(2)."""
+    block = {"kind": "fedbuff", "step_size": 0.1}
+    result = run(plus_one, algorithm=block, participation={"kind": "asynchronous", "buffer": 1})
+    assert result.models["model"].iloc[-1] == pytest.approx([1 + 0.5**0.5] * 8)
+
+
 def test_a_client_that_dies_as_it_trains_keeps_what_it_had(tmp_path: Path) -> None:
     """Its battery lasts for less than a fit: nothing is computed, and nothing is remembered."""
     seen: list[int] = []

@@ -279,7 +279,7 @@ def test_what_goes_wrong_as_a_model_is_judged_is_told_with_the_client() -> None:
     """At the model to begin with before anything runs, later by the run."""
 
     def inverse(arrays: dict[str, Any]) -> float:
-        return 1.0 / (arrays["b"][0].item() - 2)
+        return 1.0 / (float(arrays["b"][0]) - 2)
 
     result = run(up, judge=inverse, stop={"rounds": 5})
     assert result.summary["rounds"].item() == 1

@@ -1,13 +1,19 @@
 """Runs of networks: the same twice, and made again where PyTorch is another one."""
 
 import json
+from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 import fedsim
+from fedsim.building.problems import problem_of
+from fedsim.scenario import ProblemSpec
+from fedsim.wire import Dithered, Layered, ValueFormat
 
 DIGITS: dict[str, Any] = {
     "name": "digits",
@@ -44,3 +50,55 @@ def test_a_run_says_what_pytorch_it_was_made_with(
     assert manifest(tmp_path)["computing"]["torch"] == "2.0.0"
     assert log.stat().st_mtime_ns != kept
     assert manifest(tmp_path)["events"] == made["events"]
+
+
+def uploads(**up: Any) -> NDArray[np.int64]:
+    """Return the bits of the payloads of a run whose clients send by a wire."""
+    events = fedsim.run({**DIGITS, "wire": {"up": up}}).events
+    sent = events[(events.event == "send") & (events.node != "server")]
+    return np.asarray(sent.payload_bits, dtype=np.int64)
+
+
+CNN_LAYERS = [(4, 1, 5, 5), (4,), (8, 4, 5, 5), (8,), (16, 32), (16,), (10, 16), (10,)]
+
+
+def test_layers_travel_by_themselves() -> None:
+    """Each has its kind, sizes, norm and code, and at most a byte a number; small ones go in full.
+
+    By one norm, most levels of what is small are zero, and take fewer bits.
+    """
+    sizes = [prod(shape) for shape in CNN_LAYERS]
+    dithered = {"kind": "dithered", "bits": 8}
+    whole = uploads(compressor=dithered)
+    assert whole.max() <= 8 * (1 + 2 + 1 + 4 + 1 + sum(sizes))
+    each = uploads(compressor=dithered, by_layer=True)
+    most = [min(1 + (1 + (d > 127)) + 1 + 4 + 1 + d, 2 + 4 + 4 * d) for d in sizes]
+    assert each.max() <= 8 * (2 + sum(most))
+    assert each.min() > whole.max() > whole.min()
+
+
+def test_a_share_of_each_layer_travels_with_error_feedback() -> None:
+    top = {"kind": "top-k", "fraction": 0.1}
+    bits = uploads(compressor=top, by_layer=True, error_feedback="ef")
+    kept = [max(1, round(0.1 * prod(shape))) for shape in CNN_LAYERS]
+    assert bits.min() > 32 * sum(kept)
+    assert bits.max() < 2 * 32 * sum(kept)
+
+
+def test_a_scale_a_layer_bounds_the_error_of_each() -> None:
+    """Of the gradient of a network, whose layers differ in scale: |error| <= norm/127 in each."""
+    f = problem_of(ProblemSpec.model_validate(DIGITS["problem"]), 6, 1, Path(), "float64")
+    assert f.layers == tuple(CNN_LAYERS)
+    g = f.losses[0].gradient(f.initial(np.random.default_rng(1)))
+    layered, draws = Layered(of=Dithered(bits=8), shapes=f.layers), np.random.default_rng(2)
+    each, at_once = (
+        compressor.compress(g, draws, ValueFormat.FLOAT32)
+        for compressor in (layered, Dithered(bits=8))
+    )
+    error, whole = np.abs(each.values - g), np.abs(at_once.values - g)
+    scales = [np.abs(g[place]).max() for place in layered.places]
+    for place, scale in zip(layered.places, scales, strict=True):
+        assert error[place].max() <= scale / 127 * (1 + 1e-6)
+    assert whole.max() <= max(scales) / 127 * (1 + 1e-6)
+    least = layered.places[int(np.argmin(scales))]
+    assert np.square(whole[least]).sum() > 4 * np.square(error[least]).sum()

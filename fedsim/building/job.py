@@ -165,7 +165,13 @@ class Job:
             optimum=self.reference.value if self.reference else nan,
             measures=self.observers,
             packer_up=partial(
-                packer, wire.up, wire.values, seed, meanings=method.up, unbiased=method.unbiased
+                packer,
+                wire.up,
+                wire.values,
+                seed,
+                meanings=method.up,
+                unbiased=method.unbiased,
+                layers=problem.layers,
             ),
             packer_down=partial(
                 packer,
@@ -175,6 +181,7 @@ class Job:
                 SERVER,
                 meanings=method.down,
                 unbiased=method.unbiased_down,
+                layers=problem.layers,
             ),
             evaluator=self.evaluation.evaluator,
             carriage=self.carriage,

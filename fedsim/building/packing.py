@@ -9,9 +9,21 @@ import numpy as np
 from fedsim.ports import ClientId, Meaning, Packer
 from fedsim.scenario import Compression
 from fedsim.streams import stream
-from fedsim.wire import PACKERS, Contract, Contractive, Identity, Plain, ValueFormat
+from fedsim.wire import (
+    PACKERS,
+    Compressor,
+    Contract,
+    Contractive,
+    Identity,
+    Layered,
+    Plain,
+    ValueFormat,
+)
 
 _UNUSED = np.random.default_rng(0)  # a stream takes its time to make
+Shapes = tuple[tuple[int, ...], ...]
+"""Those of a model's layers, in their order."""
+
 _UNSAID: Mapping[str, Meaning] = MappingProxyType({})
 
 
@@ -26,6 +38,7 @@ def packer(
     *,
     meanings: Mapping[str, Meaning] = _UNSAID,
     unbiased: bool = False,
+    layers: Shapes = (),
 ) -> Packer:
     """Return the packer of one field; random compressors draw from the stream "compressor".
 
@@ -41,6 +54,7 @@ def packer(
             errors kept by the method: there, as under EF21, a compressor that is unbiased is
             made contractive.
         unbiased: whether differences have to be right in the mean, and so stay as they are.
+        layers: shapes of the model's layers.
     """
     meaning = meanings.get(field)
     if meaning is Meaning.EXACT:
@@ -53,7 +67,15 @@ def packer(
     own = () if receiver is None else ("to", receiver)
     name = ("compressor", sender, *own, *([field] if field else []))
     rng = _UNUSED if exact else stream(seed, *name)
-    return make(spec.compressor, form, rng, in_full=spec.if_longer == "plain", number=number)
+    compressor = _compressor(spec, layers)
+    return make(compressor, form, rng, in_full=spec.if_longer == "plain", number=number)
+
+
+@lru_cache
+def _compressor(spec: Compression, layers: Shapes) -> Compressor:
+    """Return what a link compresses with: that of the scenario, or of each layer."""
+    layered = spec.by_layer and layers
+    return Layered(of=spec.compressor, shapes=layers) if layered else spec.compressor
 
 
 @lru_cache
@@ -62,9 +84,9 @@ def _exactly(form: ValueFormat) -> Packer:
     return Plain(Identity(), form, _UNUSED)
 
 
-def promise(spec: Compression, dimension: int) -> Contract:
+def promise(spec: Compression, dimension: int, layers: Shapes = ()) -> Contract:
     """Return what a link promises; feedback makes an unbiased compressor contractive."""
-    contract = spec.compressor.contract(dimension)
+    contract = _compressor(spec, layers).contract(dimension)
     if contract.kind == "unbiased" and spec.error_feedback != "none":
         return Contract("contractive", contract.delta)
     return contract

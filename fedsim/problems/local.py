@@ -106,6 +106,11 @@ class LocalLoss:
         """The shape that the flat model is read in."""
         return self.loss.shape(self.features, self.outputs)
 
+    @property
+    def layers(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the parts that the flat model is made of, in their order."""
+        return self.loss.layer_shapes(self.features, self.outputs)
+
     def at(self, w: Array) -> Array:
         """Return `w` in the precision of the samples, which all that is computed of both has."""
         if self.loss.converts:

@@ -83,6 +83,11 @@ class Problem:
         """How the flat model is read: (d,), or the rows and columns of a matrix."""
         return self.losses[0].shape
 
+    @property
+    def layers(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the parts that the flat model is made of, in their order."""
+        return self.losses[0].layers
+
     @cached_property
     def labels(self) -> Array:
         """The labels of all clients' rows, client by client, shape (n,)."""

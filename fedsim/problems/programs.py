@@ -173,6 +173,11 @@ class ProgramProblem(Problem):
         """A model is read as a vector, (d,)."""
         return (self.dimension,)
 
+    @property
+    def layers(self) -> tuple[tuple[int, ...], ...]:
+        """A model is one part."""
+        return (self.shape,)
+
     @cached_property
     def labels(self) -> Array:
         """The labels of clients' rows, which nobody else knows.

@@ -109,6 +109,11 @@ class Compression(Spec):
         description="what a sender keeps of its errors: none; ef, the sum of them; or ef21, what "
         "the receiver holds, of which only the change is sent",
     )
+    by_layer: bool = Field(
+        default=False,
+        description="whether each layer of the model is compressed by itself, with a scale or a "
+        "share of its own; the layers of a network are its parameters, other models have one",
+    )
     if_longer: Literal["plain", "compressed"] = Field(
         default="plain",
         description="what is sent where the compressor could make a vector longer than it is: "

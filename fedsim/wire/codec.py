@@ -19,8 +19,8 @@ import numpy as np
 
 from fedsim.errors import DecodeError
 from fedsim.ports import SERVER, Noted, Payload
-from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads import PAYLOADS, Empty, Encodable, Update
+from fedsim.wire.payloads.base import first_byte
 from fedsim.wire.reader import Reader
 
 VERSION = 2
@@ -29,13 +29,10 @@ HEADER_BITS = 8 * _HEADER.size
 """The bits of the header that stands in front of every message, beacons included."""
 
 
-def _first(kind: int, form: ValueFormat) -> int:
-    """Return the byte that a payload starts with."""
-    return kind << 4 | form.code
-
-
 _READERS = {
-    _first(payload.kind, form): (payload, form) for payload in PAYLOADS for form in payload.formats
+    first_byte(payload.kind, form): (payload, form)
+    for payload in PAYLOADS
+    for form in payload.formats
 }
 
 Sent = Encodable | Update
@@ -76,7 +73,7 @@ def encode(payload: Payload) -> bytes:
     if not hasattr(payload, "body"):
         raise TypeError(f"a payload of the class {type(payload).__name__} has no encoding")
     known = cast("Encodable", payload)
-    return bytes([_first(known.kind, known.format)]) + known.body()
+    return bytes([first_byte(known.kind, known.format)]) + known.body()
 
 
 def decode(data: bytes) -> Sent:

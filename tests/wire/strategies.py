@@ -10,6 +10,7 @@ from fedsim.wire import (
     Encodable,
     LowRank,
     Octets,
+    Parts,
     Powers,
     Quantized,
     Scalar,
@@ -104,6 +105,13 @@ def low_rank(draw: st.DrawFn) -> LowRank:
     return LowRank.of(left, right, dimension, draw(formats))
 
 
+def vectors_of() -> st.SearchStrategy[Encodable]:
+    """Return payloads of vectors, of which several may be in a row."""
+    flat = dense().filter(lambda payload: payload.values.ndim == 1)
+    others = sparse(), seeded(), quantized(), sign(), powers(), sparse_powers(), low_rank()
+    return st.one_of(flat, *others)
+
+
 payloads: st.SearchStrategy[Encodable] = st.one_of(
     dense(),
     sparse(),
@@ -116,6 +124,7 @@ payloads: st.SearchStrategy[Encodable] = st.one_of(
     sparse_powers(),
     low_rank(),
     st.builds(Octets, st.binary(max_size=300)),
+    st.builds(Parts, st.lists(vectors_of(), max_size=4).map(tuple)),
 )
 
 

@@ -114,6 +114,10 @@ class Loss(Spec):
         """
         return (self.dimension(features, outputs),)
 
+    def layer_shapes(self, features: int, outputs: int) -> tuple[tuple[int, ...], ...]:
+        """Return the shapes of the parts that a flat model is made of, in their order."""
+        return (self.shape(features, outputs),)
+
     @abstractmethod
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
         """Return the model to start from, shape (dimension,)."""

@@ -83,6 +83,10 @@ class MultilayerPerceptron(Loss):
         """Return (d + 1) h + (h + 1) c."""
         return (features + 1) * self.hidden + (self.hidden + 1) * outputs
 
+    def layer_shapes(self, features: int, outputs: int) -> tuple[tuple[int, ...], ...]:
+        """Return those of the hidden layer and its biases, and of the output and its."""
+        return (features, self.hidden), (self.hidden,), (self.hidden, outputs), (outputs,)
+
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
         """Draw normal weights of standard deviation spread/sqrt(fan-in), with zero biases."""
         h = self.hidden

@@ -118,6 +118,10 @@ class TorchLoss(Loss):
         """Return how many numbers are trained."""
         return self.recipe(features, outputs).dimension
 
+    def layer_shapes(self, features: int, outputs: int) -> tuple[tuple[int, ...], ...]:
+        """Return those of the parameters that are trained."""
+        return tuple(layer.shape for layer in self.recipe(features, outputs).layers)
+
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
         """Return the parameters that the module is made with, under a seed that is drawn."""
         self.recipe(features, outputs)  # which says what is wrong with it, if anything

@@ -3,6 +3,7 @@
 from fedsim.blocks.registry import Registry
 from fedsim.wire.compressors.base import Compressor, Contract, Sender, Sized
 from fedsim.wire.compressors.dense import Identity, PowerSGD
+from fedsim.wire.compressors.layered import Layered
 from fedsim.wire.compressors.quantized import QSGD, Dithered, Natural, ScaledSign, TernGrad
 from fedsim.wire.compressors.sparse import HardThreshold, RandK, TopK
 
@@ -32,6 +33,7 @@ __all__ = [
     "Dithered",
     "HardThreshold",
     "Identity",
+    "Layered",
     "Natural",
     "PowerSGD",
     "RandK",

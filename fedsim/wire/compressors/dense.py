@@ -65,6 +65,14 @@ class PowerSGD(Compressor):
         sides = min(self.shape(dimension))
         return Contract("contractive", min(self.rank, sides) / sides if sides else 1.0)
 
+    def for_layer(self, shape: tuple[int, ...]) -> "PowerSGD":
+        """Return: a layer is a matrix of as many rows as its shape begins with.
+
+        A vector, such as biases, is a matrix of one row, which is of rank 1 and so loses nothing.
+        """
+        rows = shape[0] if len(shape) > 1 else 1
+        return self.model_copy(update={"rows": self.rows or max(rows, 1)})
+
     def sender(self) -> Sender:
         """Return a sender that starts from the factor it sent last."""
         return _WarmStart(self)

@@ -16,6 +16,7 @@ format in the low half. `bits` is computed without encoding and equals
 | SparsePowers | d and k, index code (1 byte), the indices, nine bits for each of k |
 | Octets | how many, and the bytes |
 | LowRank | d, rows m and rank r, the factors (m, r) and (n, r) in C order |
+| Parts | how many, and each of them with its first byte: vectors in a row |
 | Update | a payload, which is added to what the receiver holds |
 | Empty | nothing at all, not even the first byte: the header alone |
 
@@ -27,6 +28,7 @@ first byte is no format, but the number of the vector that it changes.
 from fedsim.wire.payloads.base import Encodable
 from fedsim.wire.payloads.dense import Dense, Empty, LowRank, Scalar
 from fedsim.wire.payloads.octets import Octets
+from fedsim.wire.payloads.parts import Parts
 from fedsim.wire.payloads.powers import Powers, SparsePowers
 from fedsim.wire.payloads.quantized import LARGEST_STEPS, Quantized, Sign
 from fedsim.wire.payloads.sparse import SeededSparse, Sparse, draw_indices
@@ -43,6 +45,7 @@ PAYLOADS: tuple[type[Encodable], ...] = (
     LowRank,
     SparsePowers,
     Octets,
+    Parts,
 )
 """Every payload that stands for itself and has an encoding; `Empty` has none."""
 
@@ -55,6 +58,7 @@ __all__ = [
     "Encodable",
     "LowRank",
     "Octets",
+    "Parts",
     "Powers",
     "Quantized",
     "Scalar",

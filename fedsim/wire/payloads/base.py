@@ -40,6 +40,11 @@ class Encodable(Payload, Protocol):
         ...
 
 
+def first_byte(kind: int, form: ValueFormat) -> int:
+    """Return the byte that a payload starts with."""
+    return kind << 4 | form.code
+
+
 def frozen(values: Array) -> Array:
     """Return the array, read-only from now on: what arrived is not for a receiver to change."""
     values.flags.writeable = False

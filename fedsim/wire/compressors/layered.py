@@ -1,0 +1,125 @@
+"""A model's layers, each compressed by itself."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate, pairwise
+from math import prod
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedsim.ports import DENSE, Array
+from fedsim.wire.bitstream import varint_size
+from fedsim.wire.compressors.base import Compressor, Contract, Sender
+from fedsim.wire.formats import ValueFormat
+from fedsim.wire.natural import shorter
+from fedsim.wire.payloads import Dense, Encodable, Parts
+
+
+class Layered(Compressor):
+    """A compressor that is applied to each layer of a model by itself.
+
+    So a quantiser has a scale a layer, and what keeps the largest has a share a layer. Each layer
+    is written as a payload of its own, with its kind, its sizes and its scale: those are charged.
+    A layer that could become longer than it is goes in full, as a whole vector does.
+
+    A vector of another length than the model has no layers, and is compressed as a whole.
+    """
+
+    source: ClassVar[str] = "Alistarh et al., QSGD, NeurIPS 2017, section 4 (buckets)"
+    law: ClassVar[str] = "that of what it applies, with the worst constant of all layers"
+
+    kind: Literal["layered"] = "layered"
+    of: Compressor
+    shapes: tuple[tuple[int, ...], ...]
+
+    @cached_property
+    def each(self) -> tuple[Compressor, ...]:
+        """What compresses each layer."""
+        return tuple(self.of.for_layer(shape) for shape in self.shapes)
+
+    @cached_property
+    def places(self) -> tuple[slice, ...]:
+        """Where each layer stands in a model."""
+        ends = accumulate((prod(shape) for shape in self.shapes), initial=0)
+        return tuple(slice(*pair) for pair in pairwise(ends))
+
+    def splits(self, dimension: int) -> bool:
+        """Say whether a vector of so many coordinates has layers."""
+        return bool(self.places) and self.places[-1].stop == dimension
+
+    def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Encodable:
+        """Return the layers one after the other; the draws are made in this order."""
+        return self.sent(vector, [each.compress for each in self.each], rng, form)
+
+    def sent(
+        self,
+        vector: Array,
+        senders: Sequence[Sender],
+        rng: np.random.Generator,
+        form: ValueFormat,
+    ) -> Encodable:
+        """Return what each layer's sender makes of it."""
+        if not self.splits(vector.size):
+            return self.of.compress(vector, rng, form)
+        parts = []
+        for compressor, send, place in zip(self.each, senders, self.places, strict=True):
+            own = vector[place]
+            part = send(own, rng, form)
+            longest = compressor.longest(own, part)
+            parts.append(shorter(own, DENSE, form, longest) or part)
+        return Parts(tuple(parts))
+
+    def contract(self, dimension: int) -> Contract:
+        """Return the worst of all layers; an absolute error is the sum of theirs."""
+        if not self.splits(dimension):
+            return self.of.contract(dimension)
+        sizes = [place.stop - place.start for place in self.places]
+        found = [each.contract(size) for each, size in zip(self.each, sizes, strict=True) if size]
+        kind, constants = found[0].kind, [each.constant for each in found]
+        if kind == "absolute":
+            return Contract(kind, sum(constants))
+        return Contract(kind, min(constants) if kind == "contractive" else max(constants))
+
+    def contract_for(self, vector: Array) -> Contract:
+        """Return the mean of the layers', each weighted with its share of |v|^2."""
+        whole = float(vector @ vector)
+        if not self.splits(vector.size) or not 0 < whole < np.inf:
+            return self.contract(vector.size)
+        total, kind = 0.0, self.contract(vector.size).kind
+        for compressor, place in zip(self.each, self.places, strict=True):
+            own = vector[place]
+            if share := float(own @ own) / whole:
+                found = compressor.contract_for(own)
+                kind = found.kind
+                total += found.constant * (1.0 if kind == "absolute" else share)
+        return Contract(kind, total)
+
+    def longest(self, vector: Array, payload: Encodable) -> int:
+        """Return the bits where each layer is as long as it may be."""
+        if not isinstance(payload, Parts):
+            return self.of.longest(vector, payload)
+        bits = 8 * (1 + varint_size(len(payload.parts)))
+        for compressor, place, part in zip(self.each, self.places, payload.parts, strict=True):
+            in_full = isinstance(part, Dense)
+            bits += part.bits if in_full else compressor.longest(vector[place], part)
+        return bits
+
+    def sender(self) -> Sender:
+        """Return a sender that has one for each layer, which may remember it."""
+        return _LayeredSender(self)
+
+
+class _LayeredSender:
+    """What one sender compresses with."""
+
+    def __init__(self, compressor: Layered) -> None:
+        self._compressor = compressor
+        self._senders = [each.sender() for each in compressor.each]
+        self._whole = compressor.of.sender()
+
+    def __call__(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Encodable:
+        """Return what is sent of a vector."""
+        if self._compressor.splits(vector.size):
+            return self._compressor.sent(vector, self._senders, rng, form)
+        return self._whole(vector, rng, form)

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 import fedsim
 from fedsim.building.problems import problem_of
+from fedsim.errors import ScenarioError
 from fedsim.scenario import ProblemSpec
 from fedsim.wire import Dithered, Layered, ValueFormat
+from tests.problems.test_torch import Noisy
 
 DIGITS: dict[str, Any] = {
     "name": "digits",
@@ -102,3 +104,38 @@ def test_a_scale_a_layer_bounds_the_error_of_each() -> None:
     assert whole.max() <= max(scales) / 127 * (1 + 1e-6)
     least = layered.places[int(np.argmin(scales))]
     assert np.square(whole[least]).sum() > 4 * np.square(error[least]).sum()
+
+
+TOGETHER: dict[str, Any] = {**DIGITS, "evaluator": "vmap"}
+
+
+def test_clients_that_compute_as_one_have_the_same_log_twice(tmp_path: Path) -> None:
+    """With 1 job or 2, and but for rounding what each computes by itself."""
+    two = {**TOGETHER, "seeds": 2}
+    logs = []
+    for jobs in (1, 2):
+        found = fedsim.run(two, out=tmp_path / str(jobs), jobs=jobs)
+        logs.append(
+            [
+                json.loads(path.read_text())["events"]
+                for path in sorted((tmp_path / str(jobs)).rglob("manifest.json"))
+            ]
+        )
+        last = found.summary.objective.tolist()
+    assert logs[0] == logs[1]
+    alone = fedsim.run({**DIGITS, "seeds": 2}).summary.objective.tolist()
+    assert last == pytest.approx(alone, rel=1e-4)
+    assert manifest(tmp_path)["computing"]["evaluator"] == "vmap"
+
+
+@pytest.mark.parametrize(
+    ("loss", "text"),
+    [
+        ("softmax", "seen vmap, but the loss softmax is not computed by PyTorch"),
+        ({"kind": "torch", "model": {"kind": "noisy"}}, "Sequential draws random numbers"),
+    ],
+)
+def test_what_cannot_compute_as_one_is_refused(loss: Any, text: str) -> None:
+    problem = {**DIGITS["problem"], "loss": loss}
+    with pytest.raises(ScenarioError, match=text):
+        fedsim.run({**TOGETHER, "problem": problem}, blocks=[Noisy])

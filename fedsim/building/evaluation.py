@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 from fedsim.computing import Evaluator, OneByOne
 from fedsim.computing.threaded import Threaded
 from fedsim.computing.threads import usable_threads
+from fedsim.computing.vmapped import SimultaneousLoss, Vmapped
 from fedsim.errors import DataError
 from fedsim.ports import Array, Oracle
 from fedsim.problems import Objective, Problem, ProgramProblem
@@ -15,7 +16,7 @@ from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.losses import Loss
 from fedsim.problems.samples import Precision
 
-EvaluatorKind = Literal["one-by-one", "compiled"]
+EvaluatorKind = Literal["one-by-one", "compiled", "vmap"]
 
 
 class Evaluation(NamedTuple):
@@ -69,8 +70,24 @@ def evaluation(
             raise DataError("evaluator", f"seen {evaluator}, but {text}")
         return Evaluation(OneByOne(), problem, precision)
     losses = ClientLosses.of(problem.losses).rounded(precision)
-    chosen = _reference(problem.loss, losses) if evaluator == "one-by-one" else _compiled(losses)
+    chosen = _chosen(evaluator, problem.loss, losses)
     return Evaluation(chosen, replace(problem, losses=chosen.losses), precision)
+
+
+def _chosen(evaluator: EvaluatorKind, loss: Loss, losses: ClientLosses) -> Evaluator:
+    if evaluator == "compiled":
+        return _compiled(losses)
+    reference = _reference(loss, losses)
+    return _vmapped(loss, reference) if evaluator == "vmap" else reference
+
+
+def _vmapped(loss: Loss, reference: Evaluator) -> Evaluator:
+    if not isinstance(loss, SimultaneousLoss):
+        text = f"the loss {loss.kind} is not computed by PyTorch; take one-by-one or compiled"
+        raise DataError("evaluator", f"seen vmap, but {text}")
+    one = reference.losses[0]
+    loss.check_together(one.features, one.outputs)
+    return Vmapped(loss, reference)
 
 
 def _reference(loss: Loss, losses: ClientLosses) -> Evaluator:

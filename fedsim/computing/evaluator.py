@@ -17,7 +17,8 @@ from fedsim.problems.minibatches import Draw
 class Evaluator(Protocol):
     """Evaluates work between its virtual start and its virtual finish.
 
-    No result depends on what else it was told of, nor on when it is asked.
+    No result depends on what else it was told of, nor on when it is asked; but for the last bits
+    where `choice` is "vmap".
     """
 
     @property

@@ -171,10 +171,11 @@ class ScenarioKeys(Spec):
         description="of what numbers samples are held, and gradients and objectives computed; "
         "steps, servers and what is sent stay as they are",
     )
-    evaluator: Literal["one-by-one", "compiled"] = Field(
+    evaluator: Literal["one-by-one", "compiled", "vmap"] = Field(
         default="one-by-one",
-        description="who computes: NumPy, one piece of work after the other; or kernels that Numba "
-        "compiles (fedsim[compiled]), many clients at once, on threads; they differ in last bits",
+        description="who computes: NumPy or PyTorch, one piece of work after the other; kernels "
+        "that Numba compiles (fedsim[compiled]), many clients at once, on threads; or, for the "
+        "loss torch, PyTorch's vmap, the steps of many clients as one; they differ in last bits",
     )
     measures: AnyMeasures = as_written((), "what the observer evaluates beside the objective")
     observe: Given[Observe, Observe | Keys] = as_written({}, "which rounds the observer looks at")

@@ -26,6 +26,7 @@ from fedsim.problems.samples import Precision
 
 if TYPE_CHECKING:
     from fedsim.problems.modules import Recipe, Terms, Trainer
+    from fedsim.problems.modules.together import Together
 
 
 class TorchLoss(Loss):
@@ -156,6 +157,35 @@ class TorchLoss(Loss):
         """Return where stochastic gradient steps lead from `w`, taken in the numbers asked for."""
         return self._trainer(rows).steps(rows, w, eta, drawn, pull, self._terms)
 
+    def check_together(self, features: int, outputs: int) -> None:
+        """See to it that several clients' networks can be computed as one.
+
+        Raises:
+            DataError: they cannot.
+        """
+        if self.augment:
+            text = "seen vmap, but each client varies its images (loss.augment); take one-by-one"
+            raise DataError("evaluator", text)
+        self._together(features, outputs)
+
+    def steps_together(
+        self,
+        rows: Sequence[Rows],
+        models: Array,
+        eta: float,
+        drawn: NDArray[np.intp],
+        pull: float | None,
+    ) -> Array:
+        """Return where steps lead from models (clients, d), of minibatches (clients, steps, b)."""
+        computed = self._together(*_sizes(rows[0]))
+        return computed.steps(rows, models, eta, drawn, pull, self._terms)
+
+    def gradients_together(
+        self, rows: Sequence[Rows], models: Array, drawn: NDArray[np.intp]
+    ) -> Array:
+        """Return the stochastic gradients (clients, d) at models of rows (clients, b)."""
+        return self._together(*_sizes(rows[0])).gradients(rows, models, drawn, self._terms)
+
     def classes(self, labels: Array) -> Array:
         """Return 0 to outputs - 1, or the distinct labels, ascending.
 
@@ -198,11 +228,20 @@ class TorchLoss(Loss):
     def _trainer(self, rows: Rows) -> "Trainer":
         from fedsim.problems.modules import trainer  # noqa: PLC0415 - loads PyTorch
 
-        outputs = 1 if rows.t.ndim == 1 else rows.t.shape[1]
-        return trainer(self.recipe(rows.X.shape[1], outputs), self.numbers, self.device)
+        return trainer(self.recipe(*_sizes(rows)), self.numbers, self.device)
+
+    def _together(self, features: int, outputs: int) -> "Together":
+        from fedsim.problems.modules.together import together  # noqa: PLC0415 - loads PyTorch
+
+        return together(self.recipe(features, outputs), self.numbers, self.device, self.criterion)
 
     @property
     def _terms(self) -> "Terms":
         from fedsim.problems.modules import Terms  # noqa: PLC0415 - loads PyTorch
 
         return Terms(self.l2, self.criterion, self.augment)
+
+
+def _sizes(rows: Rows) -> tuple[int, int]:
+    """Return features and outputs of rows."""
+    return int(rows.X.shape[1]), 1 if rows.t.ndim == 1 else int(rows.t.shape[1])

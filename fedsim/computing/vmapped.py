@@ -1,0 +1,169 @@
+"""The evaluator that computes the work of many clients as one, where their loss can do so.
+
+Work waits until a result is due; then all that waits and is of the same shape is evaluated at
+once. Which work that is follows from the scenario alone, as what happens in virtual time does, so a
+log is the same every time. But how numbers are rounded depends on what is evaluated together.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.computing.evaluator import Evaluator
+from fedsim.ports import Array, Work
+from fedsim.problems import kernels
+from fedsim.problems.local import LocalLoss
+from fedsim.problems.losses import Rows
+from fedsim.problems.minibatches import Draw
+
+MOST = 64
+"""So many clients at most are evaluated together."""
+
+NUMBERS = 2**26
+"""So many numbers at most their models have together."""
+
+
+@runtime_checkable
+class SimultaneousLoss(Protocol):
+    """A loss that computes for several clients at once."""
+
+    def check_together(self, features: int, outputs: int) -> None:
+        """See to it that it can.
+
+        Raises:
+            DataError: it cannot.
+        """
+        ...
+
+    def steps_together(
+        self,
+        rows: Sequence[Rows],
+        models: Array,
+        eta: float,
+        drawn: NDArray[np.intp],
+        pull: float | None,
+    ) -> Array:
+        """Return where steps lead from models (clients, d), of minibatches (clients, steps, b)."""
+        ...
+
+    def gradients_together(
+        self, rows: Sequence[Rows], models: Array, drawn: NDArray[np.intp]
+    ) -> Array:
+        """Return the stochastic gradients (clients, d) at models of rows (clients, b)."""
+        ...
+
+
+class Ticket:
+    """Work that waits, or its result.
+
+    Args:
+        work: what is computed.
+        drawn: its rows, shape (steps, b), or (b,) for one gradient.
+
+    Attributes:
+        work, drawn: the same.
+        key: what work has in common that is evaluated together.
+        result: of the work; None while it waits.
+    """
+
+    __slots__ = ("drawn", "key", "result", "work")
+
+    def __init__(self, work: Work, drawn: NDArray[np.intp]) -> None:
+        self.work, self.drawn = work, drawn
+        steps = work.kernel is kernels.sgd_steps  # which have a length, and what pulls them back
+        alike = (work.arguments[1], work.arguments[3]) if steps else ()
+        self.key: Hashable = (work.kernel, drawn.shape, *alike)
+        self.result: Array | None = None
+
+
+class Vmapped:
+    """Evaluates steps and stochastic gradients of many clients together; all else as others do.
+
+    Args:
+        loss: of all clients.
+        others: evaluates what is not for several clients at once.
+    """
+
+    choice: Mapping[str, Any] = {"evaluator": "vmap"}
+
+    def __init__(self, loss: SimultaneousLoss, others: Evaluator) -> None:
+        self._loss = loss
+        self._others = others
+        self._waiting: dict[Hashable, list[Ticket]] = {}
+
+    @property
+    def losses(self) -> Sequence[LocalLoss]:
+        """See `Evaluator.losses`."""
+        return self._others.losses
+
+    @property
+    def draw(self) -> Draw:
+        """See `Evaluator.draw`."""
+        return self._others.draw
+
+    def submit(self, work: Work) -> Any:  # noqa: ANN401 - a ticket of one's own, or of the others
+        """See `Evaluator.submit`: what can be done for several clients at once waits."""
+        drawn = _drawn(work)
+        if drawn is None:
+            return self._others.submit(work)
+        ticket = Ticket(work, drawn)
+        self._waiting.setdefault(ticket.key, []).append(ticket)
+        return ticket
+
+    def result(self, ticket: Any) -> Array:  # noqa: ANN401 - see `submit`
+        """See `Evaluator.result`: with it, what waits and is like it."""
+        if not isinstance(ticket, Ticket):
+            return self._others.result(ticket)
+        return self._evaluated(ticket) if ticket.result is None else ticket.result
+
+    def withdraw(self, ticket: Any) -> None:  # noqa: ANN401 - see `submit`
+        """See `Evaluator.withdraw`: what waits is not evaluated."""
+        if not isinstance(ticket, Ticket):
+            self._others.withdraw(ticket)
+        elif ticket.result is None:
+            self._waiting[ticket.key].remove(ticket)
+
+    def values(self, w: Array) -> Sequence[float]:
+        """See `Evaluator.values`."""
+        return self._others.values(w)
+
+    def _with(self, ticket: Ticket) -> list[Ticket]:
+        """Take a ticket and the oldest of those that are like it, as many as there is room for."""
+        waiting = self._waiting[ticket.key]
+        room = min(MOST, max(1, NUMBERS // len(ticket.work.arguments[0])))
+        others = [each for each in waiting if each is not ticket]
+        self._waiting[ticket.key] = others[room - 1 :]
+        return [ticket, *others[: room - 1]]
+
+    def _evaluated(self, ticket: Ticket) -> Array:
+        """Evaluate work, and with it what is like it."""
+        tickets = self._with(ticket)
+        works = [each.work for each in tickets]
+        losses = [self.losses[work.client or 0] for work in works]
+        rows = [loss.arranged for loss in losses]
+        models = np.stack([work.arguments[0] for work in works])
+        drawn = np.stack([each.drawn for each in tickets])
+        if works[0].kernel is kernels.sgd_steps:
+            _, eta, _, pull = works[0].arguments
+            found = self._loss.steps_together(rows, models, eta, drawn, pull)
+        else:
+            found = self._loss.gradients_together(rows, models, drawn)
+        for each, result in zip(tickets, found, strict=True):
+            each.result = result
+        return np.asarray(found[0])
+
+
+def _drawn(work: Work) -> NDArray[np.intp] | None:
+    """Return the rows of work that several clients may do at once; None for any other."""
+    if work.client is None or work.bases:
+        return None
+    if work.kernel is kernels.minibatch_gradient:
+        drawn: Any = work.arguments[1]
+        return None if drawn is None else np.asarray(drawn)
+    if work.kernel is kernels.sgd_steps:
+        batches = work.arguments[2]
+        if len(batches) and all(each is not None for each in batches):
+            return np.stack(list(batches))
+    return None

@@ -1,0 +1,169 @@
+"""Networks of several clients as one: `torch.func.vmap` of the gradient of one.
+
+Each client has a model and rows of its own; what is computed of them is what a `Trainer` computes
+of each, up to the rounding of numbers, which depends on how many there are.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.func import functional_call, grad, vmap
+
+from fedsim.errors import DataError
+from fedsim.ports import Array
+from fedsim.problems.losses.rows import Rows
+from fedsim.problems.modules.recipe import Recipe
+from fedsim.problems.modules.trainer import Numbers, Terms, check_device
+
+_SLOW = "There is a performance drop because we have not yet implemented the batching rule"
+"""What PyTorch warns of where it takes one client after the other for an operation."""
+
+
+class Together:
+    """A network in the hands of many clients at once.
+
+    Args:
+        recipe: of the network, which draws no random numbers.
+        numbers, device: as those of a `Trainer`.
+    """
+
+    def __init__(self, recipe: Recipe, numbers: Numbers, device: str) -> None:
+        self._recipe = recipe
+        self._autocast = numbers == "bfloat16"
+        self._dtype = torch.float64 if numbers == "float64" else torch.float32
+        self._device = torch.device(device)
+        self._module = recipe.fresh().to(device=self._device, dtype=self._dtype)
+
+    def steps(
+        self,
+        rows: Sequence[Rows],
+        models: Array,
+        eta: float,
+        drawn: NDArray[np.intp],
+        pull: float | None,
+        terms: Terms,
+    ) -> Array:
+        """Return where stochastic gradient steps lead each client, shape (clients, d).
+
+        Args:
+            rows: of each client.
+            models: where they start, shape (clients, d).
+            eta: length of a step.
+            drawn: their minibatches, shape (clients, steps, b).
+            pull: towards where they start; see `fedsim.ports.Oracle`.
+            terms: beside the loss of the rows.
+        """
+        model = self._real(models)
+        start = model.clone()
+        for number in range(drawn.shape[1]):
+            gradient = self._gradients(rows, drawn[:, number], model, terms)
+            if pull is not None:
+                gradient = gradient + pull * (model - start)
+            model = model - eta * gradient
+        return models + _array(model - start)
+
+    def gradients(
+        self, rows: Sequence[Rows], models: Array, drawn: NDArray[np.intp], terms: Terms
+    ) -> Array:
+        """Return each client's stochastic gradient, shape (clients, d), of rows (clients, b)."""
+        return _array(self._gradients(rows, drawn, self._real(models), terms))
+
+    def _gradients(
+        self, rows: Sequence[Rows], drawn: NDArray[np.intp], models: Tensor, terms: Terms
+    ) -> Tensor:
+        """Return the clients' gradients with that of the term l2."""
+        clients, batch = drawn.shape
+        pairs = list(zip(rows, drawn, strict=True))
+        X = np.stack([each.X[which] for each, which in pairs])
+        t = np.stack([each.t[which] for each, which in pairs])
+        whole = self._recipe.architecture.whole_numbers
+        shaped = (self._whole(X) if whole else self._real(X)).view(
+            clients, batch, *self._recipe.shape
+        )
+        targets = self._real(t) if terms.criterion == "squared" else self._whole(_classes(t))
+        factors = self._real(np.array([each.factor * (len(each.t) / batch) for each in rows]))
+        with _quiet(), self._narrow():
+            of_each = vmap(grad(self._loss(terms.criterion)))
+            found: Tensor = of_each(models, shaped, targets, factors)
+        return found + terms.l2 * models if terms.l2 else found
+
+    def _loss(self, criterion: str) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """Return the loss of one client as a function of its flat model."""
+
+        def loss(flat: Tensor, rows: Tensor, targets: Tensor, factor: Tensor) -> Tensor:
+            parameters = {
+                layer.name: flat[layer.start : layer.stop].view(layer.shape)
+                for layer in self._recipe.layers
+            }
+            outputs: Tensor = functional_call(self._module, parameters, (rows,))
+            losses = self._recipe.architecture.row_losses(
+                outputs.to(self._dtype), targets, criterion
+            )
+            return factor * (losses.sum() if losses.ndim else losses * len(targets))
+
+        return loss
+
+    def _real(self, values: Array) -> Tensor:
+        return torch.as_tensor(np.array(values), dtype=self._dtype, device=self._device)
+
+    def _whole(self, values: Array) -> Tensor:
+        return torch.as_tensor(np.array(values), dtype=torch.int64, device=self._device)
+
+    def _narrow(self) -> AbstractContextManager[object]:
+        if self._autocast:
+            return torch.autocast(self._device.type, dtype=torch.bfloat16)
+        return nullcontext()
+
+
+@lru_cache(maxsize=4)
+def together(recipe: Recipe, numbers: Numbers, device: str, criterion: str) -> Together:
+    """Return what computes for many clients at once.
+
+    Raises:
+        DataError: it cannot be done with the module.
+    """
+    name = type(recipe.module).__name__
+    if recipe.random:
+        text = (
+            f"{name} draws random numbers while it is trained, as dropout does, and each client "
+            "has its own"
+        )
+        raise _refusal(text)
+    check_device(device)
+    made = Together(recipe, numbers, device)
+    outputs = 1 if criterion == "squared" else 2
+    one = Rows(np.zeros((1, int(np.prod(recipe.shape)))), np.zeros((1, outputs)), 1.0)
+    if criterion == "squared":
+        one = one._replace(t=np.zeros(1))
+    models, drawn = np.zeros((2, recipe.dimension)), np.zeros((2, 1), np.intp)
+    try:
+        made.gradients([one, one], models, drawn, Terms(0.0, criterion))
+    except Exception as error:  # the code of a user's module may raise anything
+        raise _refusal(f"{name} cannot be vmapped: {str(error).splitlines()[0]}") from error
+    return made
+
+
+def _refusal(text: str) -> DataError:
+    return DataError("evaluator", f"seen vmap, but {text}; take one-by-one")
+
+
+def _classes(t: Array) -> Array:
+    """Return the class of each target, (clients, b), of indicators (clients, b, classes)."""
+    return np.asarray(t.argmax(axis=-1) if t.ndim > 2 else t)
+
+
+def _array(values: Tensor) -> Array:
+    return np.array(values.detach().cpu().numpy(), dtype=np.float64)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", _SLOW)
+        yield

@@ -1,0 +1,226 @@
+"""Many clients' networks computed as one: what a loop over them computes, to rounding."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+from fedsim.computing.one_by_one import OneByOne
+from fedsim.computing.vmapped import MOST, Vmapped
+from fedsim.errors import DataError
+from fedsim.ports import Work
+from fedsim.problems import Architecture, LocalLoss, TorchLoss, kernels
+from fedsim.problems.architectures import (
+    CharacterLSTM,
+    Convolutional,
+    DenseLayers,
+    ResidualNetwork,
+    Transformer,
+)
+from tests.problems.test_modules import Own, Tied
+
+CLIENTS, CLASSES = 5, 4
+
+NETWORKS: list[tuple[Architecture, int]] = [
+    (DenseLayers(hidden=(7, 6)), 9),
+    (Convolutional(channels=(3, 4), hidden=8), 64),
+    (ResidualNetwork(depth=8, width=4), 3 * 64),
+    (CharacterLSTM(hidden=6), 7),
+    (Transformer(width=8, heads=2, layers=1), 7),
+]
+networks = pytest.mark.parametrize(
+    ("model", "features"), NETWORKS, ids=lambda v: getattr(v, "kind", "")
+)
+
+
+def clients(
+    rng: np.random.Generator, model: Architecture, features: int, **keys: Any
+) -> list[LocalLoss]:
+    """Return losses of clients who have each another number of rows."""
+    loss = TorchLoss(model=model, **{"outputs": CLASSES, "l2": 0.01} | keys)
+    made = []
+    for client in range(CLIENTS):
+        n = 6 + client
+        X = rng.standard_normal((n, features))
+        if model.tokens:
+            X = rng.integers(0, CLASSES, (n, features)).astype(float)
+        labels = rng.integers(0, loss.outputs or 1, n).astype(float)
+        made.append(LocalLoss(loss, X, loss.encode(labels)))
+    return made
+
+
+def work(
+    losses: list[LocalLoss], rng: np.random.Generator, pull: float | None = None, steps: int = 3
+) -> list[Work]:
+    """Return steps of all clients from models of their own, and a stochastic gradient of each."""
+    w = losses[0].initial(rng)
+    made = []
+    for client, loss in enumerate(losses):
+        own = w + 0.01 * rng.standard_normal(len(w))
+        drawn = rng.integers(0, loss.rows, (steps, 4))
+        made.append(Work(kernels.sgd_steps, client, (own, 0.1, drawn, pull), 1.0))
+        made.append(Work(kernels.minibatch_gradient, client, (own, drawn[0]), 1.0))
+    return made
+
+
+def evaluated(evaluator: Any, works: list[Work]) -> list[Any]:
+    tickets = [evaluator.submit(each) for each in works]
+    return [evaluator.result(each) for each in tickets]
+
+
+@networks
+@pytest.mark.parametrize("pull", [None, 0.5])
+def test_it_is_what_a_loop_computes_to_rounding(
+    model: Architecture, features: int, pull: float | None, rng: np.random.Generator
+) -> None:
+    losses = clients(rng, model, features, numbers="float64")
+    works = work(losses, rng, pull)
+    expected = evaluated(OneByOne(losses), works)
+    found = evaluated(Vmapped(losses[0].loss, OneByOne(losses)), works)  # type: ignore[arg-type]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+@networks
+def test_in_float32_it_errs_no_more_than_the_loop(
+    model: Architecture, features: int, rng: np.random.Generator
+) -> None:
+    """Both are off what float64 gives by rounding alone."""
+    seed = int(rng.integers(1000))
+    wide, narrow = (
+        clients(np.random.default_rng(seed), model, features, numbers=numbers)
+        for numbers in ("float64", "float32")
+    )
+    works = work(wide, rng)
+    exact = evaluated(OneByOne(wide), works)
+    loop = evaluated(OneByOne(narrow), works)
+    found = evaluated(Vmapped(narrow[0].loss, OneByOne(narrow)), works)  # type: ignore[arg-type]
+    size = max(np.abs(each).max() for each in exact)
+    for each in (loop, found):
+        off = max(np.abs(a - b).max() for a, b in zip(each, exact, strict=True))
+        assert 0 < off < 2e-5 * size
+
+
+def test_what_is_evaluated_together_is_of_one_shape(rng: np.random.Generator) -> None:
+    """Other minibatches, steps or lengths of steps are by themselves; nobody is forgotten."""
+    losses = clients(rng, DenseLayers(hidden=(3,)), 5, numbers="float64")
+    works = [*work(losses, rng), *work(losses, rng, pull=1.0), *work(losses, rng, steps=2)]
+    w, _, drawn, _ = works[0].arguments
+    works += [
+        Work(kernels.sgd_steps, 0, (w, 0.2, drawn, None), 1.0),
+        Work(kernels.sgd_steps, 1, (w, 0.1, (None, None), None), 1.0),
+        Work(kernels.gradient, 2, (w,), 1.0),
+        Work(kernels.value, 3, (w,), 1.0),
+    ]
+    expected = evaluated(OneByOne(losses), works)
+    vmapped = Vmapped(losses[0].loss, OneByOne(losses))  # type: ignore[arg-type]
+    tickets = [vmapped.submit(each) for each in works]
+    for place in reversed(range(len(works))):
+        np.testing.assert_allclose(
+            vmapped.result(tickets[place]), expected[place], rtol=1e-9, atol=1e-12
+        )
+
+
+class Counting:
+    """A loss that takes note of how many clients it computes for at once."""
+
+    def __init__(self, loss: Any) -> None:
+        self._loss = loss
+        self.seen: list[int] = []
+
+    def check_together(self, features: int, outputs: int) -> None:
+        """It can."""
+
+    def steps_together(self, rows: Any, *rest: Any) -> Any:
+        """Compute."""
+        self.seen.append(len(rows))
+        return self._loss.steps_together(rows, *rest)
+
+    def gradients_together(self, rows: Any, *rest: Any) -> Any:
+        """Compute."""
+        self.seen.append(len(rows))
+        return self._loss.gradients_together(rows, *rest)
+
+
+def test_who_waits_is_evaluated_at_once_and_who_has_gone_is_not(rng: np.random.Generator) -> None:
+    losses = clients(rng, DenseLayers(hidden=(3,)), 5)
+    counting = Counting(losses[0].loss)
+    vmapped = Vmapped(counting, OneByOne(losses))
+    steps = [each for each in work(losses, rng) if each.kernel is kernels.sgd_steps]
+    tickets = [vmapped.submit(each) for each in steps]
+    vmapped.withdraw(tickets[3])
+    for place in (1, 0, 2, 4):
+        vmapped.result(tickets[place])
+    assert counting.seen == [4]
+    many = [vmapped.submit(steps[0]) for _ in range(MOST + 2)]
+    vmapped.result(many[-1])
+    assert counting.seen == [4, MOST]
+    vmapped.result(many[-2])
+    assert counting.seen == [4, MOST, 2]
+
+
+def branching(rows: Tensor) -> Tensor:
+    return rows if rows.sum() > 0 else -rows
+
+
+class Fixed(nn.Module):
+    """A dense layer behind a function."""
+
+    def __init__(self, before: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+        self._before = before
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return outputs."""
+        outputs: Tensor = self.layer(self._before(rows))
+        return outputs
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Fixed(branching), "seen vmap, but Fixed cannot be vmapped: .*take one-by-one"),
+        (lambda: Fixed(nn.Dropout(0.5)), "Fixed draws random numbers while it is trained, as"),
+    ],
+)
+def test_a_module_that_cannot_be_vmapped_is_refused(make: Any, text: str) -> None:
+    name = f"refused {text}"
+    Own.made[name] = make
+    loss = TorchLoss(model=Own(name=name), outputs=3)
+    with pytest.raises(DataError, match=text) as caught:
+        loss.check_together(6, 3)
+    assert caught.value.key == "evaluator"
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "make", [Tied, lambda: parametrizations.weight_norm(nn.Linear(6, 3))], ids=["tied", "norm"]
+)
+def test_modules_of_users_are_computed_together(make: Any, rng: np.random.Generator) -> None:
+    name = f"together {make}"
+    Own.made[name] = make
+    losses = clients(rng, Own(name=name), 6, outputs=3, numbers="float64")
+    works = work(losses, rng)
+    expected = evaluated(OneByOne(losses), works)
+    found = evaluated(Vmapped(losses[0].loss, OneByOne(losses)), works)  # type: ignore[arg-type]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_regression_and_bfloat16(rng: np.random.Generator) -> None:
+    loss = TorchLoss(model=DenseLayers(hidden=(8,)), criterion="squared", numbers="bfloat16")
+    X = rng.standard_normal((20, 4))
+    y = X @ np.array([1.0, -1.0, 2.0, 0.5])
+    losses = [LocalLoss(loss, X, y), LocalLoss(loss, X[:10], y[:10])]
+    works = work(losses, rng)
+    expected = evaluated(OneByOne(losses), works)
+    found = evaluated(Vmapped(loss, OneByOne(losses)), works)
+    for one, other in zip(found, expected, strict=True):
+        size = np.abs(other).max()
+        np.testing.assert_allclose(one, other, atol=0.02 * size)
+    assert torch.get_autocast_dtype("cpu") == torch.bfloat16

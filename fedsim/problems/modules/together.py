@@ -19,7 +19,7 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.losses.rows import Rows
 from fedsim.problems.modules.recipe import Recipe
-from fedsim.problems.modules.trainer import Numbers, Terms, check_device
+from fedsim.problems.modules.trainer import Numbers, Terms
 
 _SLOW = "There is a performance drop because we have not yet implemented the batching rule"
 """What PyTorch warns of where it takes one client after the other for an operation."""
@@ -135,7 +135,6 @@ def together(recipe: Recipe, numbers: Numbers, device: str, criterion: str) -> T
             "has its own"
         )
         raise _refusal(text)
-    check_device(device)
     made = Together(recipe, numbers, device)
     outputs = 1 if criterion == "squared" else 2
     one = Rows(np.zeros((1, int(np.prod(recipe.shape)))), np.zeros((1, outputs)), 1.0)

@@ -193,5 +193,22 @@ class Deadlock(RunError):
     """Nothing is scheduled, yet somebody waits; the text names who waits where."""
 
 
+class Unfinished(RunError):
+    """Several runs of a study have failed; says which and why. The others are made.
+
+    Attributes:
+        count: how many were to be made.
+        told: of each that has failed, what it is called and why.
+    """
+
+    def __init__(self, count: int, told: Sequence[str]) -> None:
+        self.count, self.told = count, tuple(told)
+        head = f"{len(told)} of {count} runs have failed; the others are made, and the same command"
+        super().__init__("\n".join([f"{head} makes what is missing:", *self.told]))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.count, self.told)  # as it comes back from another process
+
+
 class AuditError(RunError):
     """The ledger does not add up: a defect of the simulator, never of the scenario."""

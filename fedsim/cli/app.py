@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-_ORDER = ("run", "check", "compare", "report", "examples", "init", "list")
+_ORDER = ("run", "check", "status", "compare", "report", "examples", "init", "list")
 
 
 class _Commands(TyperGroup):

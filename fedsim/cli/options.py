@@ -30,6 +30,20 @@ Out = Annotated[
     typer.Option(help="where the run folders go; runs/NAME where not given, after the scenario"),
 ]
 Jobs = Annotated[int, typer.Option(min=1, help="how many runs go on at once, in processes")]
+OnCluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="where runs go on: a scheduler of Dask's, tcp://HOST:PORT, or local:4 for 4 workers",
+    ),
+]
+Share = Annotated[
+    str | None,
+    typer.Option(
+        "--shard", metavar="K/N", help="make the K-th of N shares of the runs, as an array job"
+    ),
+]
 Gzip = Annotated[
     bool, typer.Option("--gzip", help="compress it, as trace.json.gz; a tenth of the size")
 ]

@@ -7,7 +7,18 @@ import typer
 from rich.markup import escape
 
 from fedsim.cli.app import app
-from fedsim.cli.options import File, Fresh, HowCarried, Jobs, Out, Overrides, Place, Plugins
+from fedsim.cli.options import (
+    File,
+    Fresh,
+    HowCarried,
+    Jobs,
+    OnCluster,
+    Out,
+    Overrides,
+    Place,
+    Plugins,
+    Share,
+)
 from fedsim.cli.terminal import check_out
 from fedsim.cli.terminal import err as _err
 from fedsim.cli.terminal import errors as _errors
@@ -26,6 +37,8 @@ def run_command(
     fresh: Fresh = False,  # noqa: FBT002 - a flag
     plugins: Plugins = None,
     carry: HowCarried = "values",
+    cluster: OnCluster = None,
+    shard: Share = None,
 ) -> None:
     """Run a scenario: all variants, all seeds; end with a table and a figure.
 
@@ -36,11 +49,15 @@ def run_command(
     from fedsim.cli.making import called, report
     from fedsim.cli.watching import progress_table
     from fedsim.running.api import run
+    from fedsim.running.cluster import check_choice
+    from fedsim.running.shard import WHOLE, Shard
     from fedsim.running.study import check_place, study_of
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
 
     with _errors():
+        share = WHOLE if shard is None else Shard.parsed(shard)
+        check_choice(jobs, None, cluster)
         blocks = blocks_in(plugins or ())
         plan = load(file, overrides=overrides or (), blocks=blocks)
         out = out or Path("runs") / plan.folder_name
@@ -49,6 +66,7 @@ def run_command(
         if not fresh:
             check_place(study_of(plan), out)
         count = sum(len(variant.seeds) for variant in plan.variants)
+        count = len(share.of(range(count)))
         labels = called(plan)
         with progress_table(_err, count, labels) as watch, _theory():
             result = run(
@@ -61,8 +79,15 @@ def run_command(
                 fresh=fresh,
                 carry=carry,
                 tell=_remark,
+                cluster=cluster,
+                shard=shard,
             )
-        report(result)
+        if share == WHOLE:
+            report(result)
+        else:
+            _out.print(f"shard {shard}: {count} of the runs are in {escape(str(out))}")
+    if not result.runs:  # of a shard
+        raise typer.Exit(0)
     failed = result.summary[result.summary["status"] != "done"]
     for row in failed.to_dict("records"):
         name = labels[row["variant"]]

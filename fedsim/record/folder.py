@@ -23,11 +23,14 @@ SUMMARY, SCENARIO = "summary.json", "scenario.yaml"
 STUDY = "study.json"
 """In OUT, beside the folders of the variants; see `fedsim.record.studies`."""
 
+FAILED = "failed.json"
+"""Of a run that could not be made: why. It goes when the run is made."""
+
 TRACE = "trace.json"
 PACKED = ".gz"
 """How the name of a compressed trace ends."""
 
-_SMALL = (SUMMARY, MANIFEST, SCENARIO, TRACE, f"{TRACE}{PACKED}")
+_SMALL = (SUMMARY, FAILED, MANIFEST, SCENARIO, TRACE, f"{TRACE}{PACKED}")
 TABLES = ("events", "rounds", "clients")
 MODELS = "models"
 RESULTS = (SCENARIO, *(f"{table}.parquet" for table in (*TABLES, MODELS)), SUMMARY)

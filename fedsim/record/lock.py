@@ -4,12 +4,14 @@ The lock is the operating system's, so it goes with its process, however that en
 leaves behind stops nobody. Reading takes no lock, for what has a name is whole.
 """
 
+import fcntl
 import json
 import os
 import platform
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +23,9 @@ from fedsim.record.writing import unwritable, write_whole
 
 LOCK, HOLDER = ".lock", ".lock.json"
 """The file that is locked, which is empty and stays, and who holds it, which goes with the lock."""
+
+_MOMENT, _MOMENTS = 0.05, 40
+"""Seconds of real time, and how many of them whoever begins to share a folder has at the most."""
 
 
 @contextmanager
@@ -51,6 +56,68 @@ def held(folder: Path) -> Iterator[None]:
     finally:
         (folder / HOLDER).unlink(missing_ok=True)
         lock.release()
+
+
+@contextmanager
+def shared(folder: Path, begin: Callable[[], None], check: Callable[[], None]) -> Iterator[None]:
+    """Be one of several that write into a folder, each what spoils nobody else's.
+
+    Args:
+        folder: which is made where there is none.
+        begin: called where nobody else is there, while nobody else can come.
+        check: called where others are; it raises where one does not belong to them.
+
+    Raises:
+        OccupiedError: somebody writes into it who shares it with nobody.
+        OutputError: the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    try:
+        if _locked(file, fcntl.LOCK_EX):
+            begin()
+            fcntl.flock(file, fcntl.LOCK_SH)
+        else:
+            _join(file, folder)
+            check()
+        write_whole(folder / HOLDER, _oneself().encode())
+        yield
+    finally:
+        with suppress(OSError):
+            (folder / HOLDER).unlink(missing_ok=True)
+        os.close(file)
+
+
+def is_held(folder: Path) -> bool:
+    """Say whether somebody writes into a folder."""
+    try:
+        file = os.open(folder / LOCK, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return not _locked(file, fcntl.LOCK_EX)
+    finally:
+        os.close(file)
+
+
+def _join(file: int, folder: Path) -> None:
+    """Join those who share a folder; who has just come holds it alone for a moment."""
+    for _ in range(_MOMENTS):
+        if _locked(file, fcntl.LOCK_SH):
+            return
+        time.sleep(_MOMENT)
+    raise OccupiedError(_refusal(folder))
+
+
+def _locked(file: int, how: int) -> bool:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _retreat(folder: Path, made: Sequence[Path]) -> None:

@@ -1,21 +1,33 @@
-"""A campaign: all the runs of a plan, in turn or at once, each made unless it is there already."""
+"""A campaign: all the runs of a plan, in turn or at once, each made unless it is there already.
 
-import pickle
-from concurrent.futures import Executor, as_completed
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from functools import lru_cache
-from operator import itemgetter
+A run that fails does not end the others, wherever they are made.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+from contextlib import suppress
+from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
+from typing import Protocol
 
-from fedsim.blocks.plugins import dumped
 from fedsim.building import Builder
-from fedsim.errors import BlockError
-from fedsim.protocol.carriage import Carry
-from fedsim.record.folder import RunFolder
-from fedsim.running.execution import Watch, beginning, ending, execute, is_finished
+from fedsim.errors import OutputError, RunError, Unfinished
+from fedsim.record.folder import FAILED, SCENARIO, SUMMARY, as_json
+from fedsim.record.notes import RUNS, Note, Tell, untold
+from fedsim.record.writing import write_whole
+from fedsim.running.execution import RunProgress, Watch
+from fedsim.running.places import unpack
+from fedsim.running.shard import WHOLE, Shard
+from fedsim.running.tasks import Known, Order, Outcome, Run, make, make_some, names, sent, there_in
 from fedsim.running.workers import postponed, telling, workers
-from fedsim.scenario import Plan
+
+
+class Engine(Protocol):
+    """Something that makes runs elsewhere."""
+
+    def outcomes(self, order: Order, runs: Sequence[Known], watch: Watch) -> Iterator[Outcome]:
+        """Make runs, and yield what became of each as it ends."""
 
 
 @dataclass(frozen=True)
@@ -23,115 +35,164 @@ class Campaign:
     """The runs of a plan.
 
     Attributes:
-        plan: the variants and their seeds.
-        out: where the run folders go.
-        fresh: whether what is there already is made anew.
-        carry: how messages go from node to node.
+        order: the plan, and where its runs go.
+        shard: which of them are made.
+        tell: told of each run that fails.
     """
 
-    plan: Plan
-    out: Path
-    fresh: bool = False
-    carry: Carry = "values"
+    order: Order
+    shard: Shard = WHOLE
+    tell: Tell = untold
+    _failed: dict[Run, Exception] = field(default_factory=dict)
 
     @property
     def folders(self) -> tuple[Path, ...]:
         """The folders of the runs, variant by variant."""
-        return tuple(
-            RunFolder.place(self.out, variant.name, seed)
-            for variant in self.plan.variants
-            for seed in variant.seeds
-        )
+        return tuple(map(self.order.folder, sorted(self.runs)))
 
     @property
-    def count(self) -> int:
-        """How many runs there are."""
-        return sum(len(variant.seeds) for variant in self.plan.variants)
-
-    @property
-    def numbered(self) -> list[tuple[int, int]]:
-        """The number of the variant and the seed of each run.
-
-        Seed by seed: the variants share the data of a seed, which is then built once.
-        """
-        variants = enumerate(self.plan.variants)
-        every = [(number, seed) for number, variant in variants for seed in variant.seeds]
-        return sorted(every, key=itemgetter(1))
-
-    def make(self, builder: Builder, number: int, seed: int, watch: Watch) -> None:
-        """Make one run, unless it is there."""
-        job = builder.build(self.plan.variants[number], seed)
-        if self.fresh or not is_finished(job, self.out):
-            execute(job, self.out, watch)
-        watch(ending(job, self.out))
-
-    def make_all(
-        self, builder: Builder, jobs: int, executor: Executor | None, watch: Watch
-    ) -> tuple[Path, ...]:
-        """Make all runs, one after the other or at once, and return their folders."""
-        if jobs == 1 and executor is None:
-            return self.in_turn(builder, watch)
-        return self.at_once(executor, jobs, watch)
+    def runs(self) -> list[Run]:
+        """The runs, seed by seed: the variants share the data of a seed, which is built once."""
+        variants = enumerate(self.order.plan.variants)
+        every = [Run(number, seed) for number, variant in variants for seed in variant.seeds]
+        return sorted(self.shard.of(every), key=attrgetter("seed"))
 
     def in_turn(self, builder: Builder, watch: Watch) -> tuple[Path, ...]:
-        """Make the runs one after the other, and return their folders."""
-        for number, seed in self.numbered:
-            self.make(builder, number, seed, watch)
-        return self.folders
-
-    def at_once(self, executor: Executor | None, jobs: int, watch: Watch) -> tuple[Path, ...]:
-        """Make the runs in processes, or wherever an executor takes them; return their folders.
-
-        The first that fails ends the campaign: what has not begun is not begun any more.
+        """Make the runs one after the other, and return their folders.
 
         Raises:
-            RunError: a process has died.
-            BlockError: a block is made of what another process cannot be sent.
-            ValueError: there are fewer than 1 jobs.
+            FedsimError: of a run that has failed; the others are made.
         """
-        if jobs < 1:
-            raise ValueError(f"at least 1 job is needed; seen {jobs}")
-        pickled = _pickled(self)
-        pool: AbstractContextManager[Executor] = (
-            workers(jobs, watch) if executor is None else nullcontext(executor)
-        )
-        with pool as taking:
+        for run in self.runs:
+            self._take(make(self.order, builder, run, there_in(self.order, run), watch))
+        return self._settled()
+
+    def in_processes(self, jobs: int, watch: Watch) -> tuple[Path, ...]:
+        """Make the runs in processes of their own, and return their folders.
+
+        A process that dies takes those with it that others are making. What had begun is made
+        again, each alone: so it is known whose process dies, and the others are made.
+
+        Raises:
+            FedsimError: of a run that has failed; the others are made.
+            BlockError: a block is made of what another process cannot be sent.
+        """
+        watch = once(watch)
+        left = self._pooled(self.runs, jobs, watch)
+        while left:
+            suspects = [run for run in left if self._has_begun(run)] or left[:1]
+            for run in suspects:
+                if self._pooled([run], 1, watch):
+                    text = (
+                        "a worker process has died of it, twice, perhaps for want of memory;"
+                        " fewer --jobs take less"
+                    )
+                    self._take(Outcome(run, error=RunError(f"{names(self.order, run)}: {text}")))
+            left = self._pooled([run for run in left if run not in suspects], jobs, watch)
+        return self._settled()
+
+    def by(self, engine: Engine, watch: Watch) -> tuple[Path, ...]:
+        """Make the runs wherever an engine does, and return their folders.
+
+        Raises:
+            FedsimError: of a run that has failed; the others are made.
+            RunError: the engine is gone.
+        """
+        watch = once(watch)
+        known = [Known(run, there_in(self.order, run)) for run in self.runs]
+        for outcome in engine.outcomes(self.order, known, watch):
+            if outcome.files is not None and self.order.place is not None:
+                unpack(outcome.files, self.order.folder(outcome.run), self.order.place)
+            if outcome.ended is not None:
+                watch(outcome.ended)
+            self._take(outcome)
+        return self._settled()
+
+    def _pooled(self, runs: Sequence[Run], jobs: int, watch: Watch) -> list[Run]:
+        """Make runs in a pool of processes; return those that have not ended as one has died."""
+        if not runs:
+            return []
+        pickled, left = sent(self.order), []
+        with workers(min(jobs, len(runs)), watch) as pool:
             with postponed():  # else an interrupt could leave a process half begun
-                futures = [taking.submit(_make, pickled, *run) for run in self.numbered]
-            try:
-                for future in as_completed(futures):
-                    future.result()
-            finally:
-                for future in futures:
-                    future.cancel()
+                futures = {pool.submit(_told, pickled, [Known(run)]): run for run in runs}
+            for future in as_completed(futures):
+                try:
+                    self._take(*future.result())
+                except BrokenExecutor:
+                    left.append(futures[future])
+        return sorted(left, key=runs.index)
+
+    def _has_begun(self, run: Run) -> bool:
+        folder = self.order.folder(run)
+        return (folder / SCENARIO).exists() and not (folder / SUMMARY).exists()
+
+    def _take(self, *outcomes: Outcome) -> None:
+        """Note which runs have failed, and tell."""
+        for outcome in outcomes:
+            if outcome.error is not None:
+                self._failed[outcome.run] = outcome.error
+                variant = self.order.plan.variants[outcome.run.number].name
+                text = f"seed {outcome.run.seed} has failed: {outcome.error}"
+                self.tell(Note(variant, RUNS, text))
+                with suppress(OutputError):  # which may be what it has failed for
+                    content = as_json({"reason": str(outcome.error)})
+                    write_whole(self.order.folder(outcome.run) / FAILED, content.encode())
+
+    def _settled(self) -> tuple[Path, ...]:
+        """Return the folders of the runs, where none has failed.
+
+        Raises:
+            FedsimError: of a run that has failed.
+        """
+        errors = list(self._failed.values())
+        if len(errors) == 1 or (errors and all(isinstance(each, OutputError) for each in errors)):
+            raise errors[0]
+        if errors:
+            told = [f"{names(self.order, run)}: {each}" for run, each in self._failed.items()]
+            raise Unfinished(len(self.runs), told) from errors[0]
         return self.folders
 
 
-def _pickled(campaign: Campaign) -> bytes:
-    """Return a campaign as it is sent to another process.
+@dataclass(frozen=True)
+class Pool:
+    """Any executor, as an engine; it is not shut down."""
 
-    Raises:
-        BlockError: it cannot be sent.
-    """
-    try:
-        return dumped(campaign)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:  # as pickle tells it
-        text = (
-            f"a block of this scenario cannot be sent to another process ({error}): take jobs=1, or"
-            " put its class into a file of its own, a plugin"
-        )
-        raise BlockError(text) from error
+    executor: Executor
+
+    def outcomes(self, order: Order, runs: Sequence[Known], watch: Watch) -> Iterator[Outcome]:
+        """Make runs, one a task; yield what became of each as it ends."""
+        del watch  # nothing is known of a run elsewhere before it ends
+        pickled = sent(order)
+        futures: dict[Future[list[Outcome]], Run] = {
+            self.executor.submit(_told, pickled, [known]): known.run for known in runs
+        }
+        try:
+            for future in as_completed(futures):
+                try:
+                    yield from future.result()
+                except BrokenExecutor as error:
+                    text = f"a worker has died, perhaps for want of memory ({error})"
+                    yield Outcome(futures[future], error=RunError(text))
+        finally:
+            for future in futures:
+                future.cancel()
 
 
-@lru_cache(maxsize=1)
-def _opened(pickled: bytes) -> tuple[Campaign, Builder]:
-    """Return the campaign that this process works for, and its builder."""
-    campaign: Campaign = pickle.loads(pickled)  # noqa: S301 - of our own making
-    return campaign, Builder(campaign.plan, campaign.carry)
+def _told(pickled: bytes, runs: Sequence[Known]) -> list[Outcome]:
+    """Make runs in this process, and tell how far they are."""
+    return make_some(pickled, runs, telling())
 
 
-def _make(pickled: bytes, number: int, seed: int) -> None:
-    """Make one run in this process."""
-    campaign, builder = _opened(pickled)
-    begun = beginning(campaign.plan.variants[number], seed)
-    campaign.make(builder, number, seed, telling(begun))
+def once(watch: Watch) -> Watch:
+    """Return who tells of the end of each run once, and of nothing after it."""
+    over: set[tuple[str, int]] = set()
+
+    def told(progress: RunProgress) -> None:
+        key = progress.variant, progress.seed
+        if key not in over:
+            if progress.ended:
+                over.add(key)
+            watch(progress)
+
+    return told

@@ -107,23 +107,48 @@ def execute(
     return folder.path
 
 
-def is_finished(job: Job, out: Path) -> bool:
-    """Say whether the folder of a job holds this very run, whole.
+class Finished(NamedTuple):
+    """What tells of a run that is there, whole: small enough to be sent to who may make it again.
 
-    It does where scenario, data, code and versions are those that this run would be made with,
-    for then it would come out the same, and every file has the hash that it had.
+    Attributes:
+        manifest, summary: what these files say.
+        scenario: the text of that file.
     """
-    path = RunFolder.place(out, job.variant.name, job.seed)
+
+    manifest: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    scenario: str
+
+
+def finished_in(path: Path) -> Finished | None:
+    """Return what tells of the run in a folder; None unless every file has the hash that it had."""
     try:
-        made = read_manifest(path)
-        if {key: made[key] for key in made.keys() - {EVENTS, FILES, SEAL}} != _made(job):
-            return False
         check_files(path, RESULTS)
+        made = read_manifest(path)
     except DataError:
+        return None
+    scenario = (path / SCENARIO).read_text(encoding="utf-8")
+    return Finished(made, read_json(path / SUMMARY), scenario)
+
+
+def is_finished(job: Job, out: Path) -> bool:
+    """Say whether the folder of a job holds this very run, whole."""
+    return is_same(job, finished_in(RunFolder.place(out, job.variant.name, job.seed)))
+
+
+def is_same(job: Job, there: Finished | None) -> bool:
+    """Say whether a run that is there is the one that a job makes.
+
+    It is where scenario, data, code and versions are those that this run would be made with, for
+    then it would come out the same.
+    """
+    if there is None:
         return False
-    if read_json(path / SUMMARY).get("problem") != job.problem.fingerprint:
+    made = there.manifest
+    if {key: made[key] for key in made.keys() - {EVENTS, FILES, SEAL}} != _made(job):
         return False
-    return (path / SCENARIO).read_text(encoding="utf-8") == written(job)
+    same = there.summary.get("problem") == job.problem.fingerprint
+    return same and there.scenario == written(job)
 
 
 def _made(job: Ready) -> dict[str, Any]:
@@ -168,9 +193,13 @@ def beginning(variant: Variant, seed: int) -> RunProgress:
 def ending(job: Ready, out: Path) -> RunProgress:
     """Return how far a run has come that is over."""
     summary = read_json(RunFolder.place(out, job.variant.name, job.seed) / SUMMARY)
+    return ended(beginning(job.variant, job.seed), summary)
+
+
+def ended(begun: RunProgress, summary: Mapping[str, Any]) -> RunProgress:
+    """Return how far a run has come, by its summary."""
     objective, gap = (nan if summary[key] is None else summary[key] for key in ("objective", "gap"))
-    ended = beginning(job.variant, job.seed)._replace(round=summary["rounds"], ended=True)
-    return ended._replace(objective=objective, gap=gap)
+    return begun._replace(round=summary["rounds"], objective=objective, gap=gap, ended=True)
 
 
 def _tell(watch: Watch, run: RunProgress, number: int, objective: float, gap: float) -> None:

@@ -39,14 +39,8 @@ _LONG = 0.5  # seconds of real time without a word, after which it is told what 
 _watch: Watch = unwatched
 
 
-def telling(begun: RunProgress) -> Watch:
-    """Return who is told of a run that this process makes: nobody, unless it is a worker.
-
-    Args:
-        begun: the run, before its first round.
-    """
-    if isinstance(_watch, _Teller):
-        _watch.turn_to(begun)
+def telling() -> Watch:
+    """Return who is told of runs that this process makes: nobody, unless it is a worker."""
     return _watch
 
 
@@ -128,13 +122,13 @@ def _begin(mouth: "Connection[RunProgress, None]", threads: int) -> None:
     """
     global _watch  # noqa: PLW0603 - a process is one worker
     os.environ[VARIABLE] = str(threads)
-    _watch = _Teller(mouth)
+    _watch = Teller(mouth.send)
     for number in ENDING:
         signal(number, SIG_IGN)
     signal(SIGTERM, SIG_DFL)
     pthread_sigmask(SIG_UNBLOCK, ENDING)
     threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
-    threading.Thread(target=_watch.keep_telling, daemon=True).start()
+    threading.Thread(target=_watch.keep_telling, args=(threading.Event(),), daemon=True).start()
 
 
 def _end_with(parent: BaseProcess | None) -> None:
@@ -144,11 +138,15 @@ def _end_with(parent: BaseProcess | None) -> None:
         os._exit(1)
 
 
-class _Teller:
-    """Tells how far a run is, a few times a second."""
+class Teller:
+    """Tells how far a run is, a few times a second.
 
-    def __init__(self, mouth: "Connection[RunProgress, None]") -> None:
-        self._mouth = mouth
+    Args:
+        say: carries a word to who watches.
+    """
+
+    def __init__(self, say: Watch) -> None:
+        self._say = say
         self._last = 0.0
         self._run: RunProgress | None = None  # as it was last told of
         self._one = threading.Lock()  # speaks at a time
@@ -158,20 +156,32 @@ class _Teller:
         self._last, self._run = time.monotonic(), begun
 
     def __call__(self, progress: RunProgress) -> None:
+        """Tell how far the run is, unless that was told a moment ago."""
         moment = time.monotonic()
         self._run = None if progress.ended else progress
         if progress.ended or moment - self._last >= _PAUSE:
             self._last = moment
             self._send(progress)
 
-    def keep_telling(self) -> None:
-        """Tell what goes on in what takes long, for as long as the process lives."""
-        while True:
-            time.sleep(_LONG)
+    @contextmanager
+    def kept(self) -> Iterator[Watch]:
+        """Tell within the block what goes on in what takes long."""
+        over = threading.Event()
+        thread = threading.Thread(target=self.keep_telling, args=(over,), daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            over.set()
+            thread.join()
+
+    def keep_telling(self, over: threading.Event) -> None:
+        """Tell what goes on in what takes long, until it is over."""
+        while not over.wait(_LONG):
             run = self._run
             if run is not None and time.monotonic() - self._last >= _LONG and (words := now()):
                 self._send(run._replace(doing=words))
 
     def _send(self, progress: RunProgress) -> None:
         with self._one:
-            self._mouth.send(progress)
+            self._say(progress)

@@ -1,0 +1,139 @@
+"""A cluster of Dask's: runs are made by its workers, which tell how far they are.
+
+What they tell are events of Dask's own, which pass through the scheduler.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from fedsim.computing.threads import VARIABLE, usable_threads
+from fedsim.errors import DataError
+from fedsim.running.batches import Batches
+from fedsim.running.execution import RunProgress, Watch
+from fedsim.running.sending import Sending
+from fedsim.running.tasks import Known, Order, Outcome
+from fedsim.running.workers import postponed
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+INSTALL = "pip install 'fedsim[dask]'"
+"""What brings Dask."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Dask's workers, as an engine.
+
+    Attributes:
+        client: connected to their scheduler.
+    """
+
+    client: "Client"
+
+    def outcomes(self, order: Order, runs: Sequence[Known], watch: Watch) -> Iterator[Outcome]:
+        """Make runs in batches; yield what became of each.
+
+        Raises:
+            RunError: the scheduler is gone, or has no workers that know fedsim.
+        """
+        topic = f"fedsim-{token_hex(8)}"
+
+        def heard(event: tuple[float, Sequence[Any]]) -> None:
+            watch(RunProgress(*event[1]))
+
+        self.client.subscribe_topic(topic, heard)
+        try:
+            yield from Sending(self.client, order, topic, Batches(order, runs)).all()
+        finally:
+            if self.client.status == "running":
+                self.client.unsubscribe_topic(topic)
+
+
+@contextmanager
+def opened(where: str) -> "Iterator[Cluster]":
+    """Connect to the cluster at an address, or open one of so many workers here.
+
+    Args:
+        where: "tcp://host:8786", or "local:4".
+
+    Raises:
+        DataError: Dask is not installed, there is no such cluster, or it has another fedsim.
+    """
+    check_installed()
+    from distributed import Client
+
+    kind, _, count = where.partition(":")
+    if kind == "local":
+        if not count.isdecimal() or int(count) < 1:
+            raise DataError("cluster", f"give local:N with N workers, 1 at least; seen {where!r}")
+        with _local(int(count)) as made, Client(made, set_as_default=False) as client:
+            yield Cluster(client)
+        return
+    try:
+        connected = Client(where, set_as_default=False, name="fedsim")
+    except (OSError, ValueError, TypeError) as error:
+        text = f"there is no scheduler at {where} ({error}); give tcp://HOST:PORT, or local:N"
+        raise DataError("cluster", text) from None
+    with connected as client:
+        yield Cluster(client)
+
+
+def check_installed() -> None:
+    """Make sure that Dask is there.
+
+    Raises:
+        DataError: it is not; says how to install it.
+    """
+    try:
+        there = find_spec("distributed") is not None
+    except ValueError:  # it is kept from being imported
+        there = False
+    if not there:
+        raise DataError("cluster", f"a cluster takes Dask: {INSTALL}")
+
+
+def check_choice(jobs: int, executor: Executor | None, cluster: str | None) -> None:
+    """Make sure that there is one place only where runs are made, and that it can be had.
+
+    Raises:
+        DataError: there are several, or Dask is not installed.
+    """
+    if (jobs != 1) + (executor is not None) + (cluster is not None) > 1:
+        raise DataError(
+            "cluster", "runs go on in one place: give jobs, or an executor or a cluster"
+        )
+    if cluster is not None:
+        check_installed()
+
+
+@contextmanager
+def _local(count: int) -> Iterator[Any]:
+    """Open a cluster of processes on this machine, which hear no interrupts: their parent does."""
+    from distributed import LocalCluster
+
+    with postponed():
+        cluster = LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            dashboard_address="127.0.0.1:0",
+            env={VARIABLE: str(max(usable_threads() // count, 1))},
+        )
+    try:
+        yield cluster
+    finally:
+        with postponed():
+            cluster.close()
+
+
+def client_of(executor: Executor) -> "Client | None":
+    """Return the client whose executor this is; None where it is another's."""
+    if type(executor).__module__.partition(".")[0] != "distributed":
+        return None
+    found: Client = vars(executor)["_client"]  # which it does not hand on otherwise
+    return found

@@ -1,0 +1,123 @@
+"""Where runs go that workers make: into the folder itself where they see it, else to the parent.
+
+Workers may be on other machines. Whether the folder is theirs, too, is found out: the parent
+leaves a token in it. A run that somebody else makes is made aside and moved into its place once
+it is whole, so that a worker that was given up, and comes back, spoils nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from shutil import rmtree
+from tempfile import TemporaryDirectory
+
+from fedsim.record.folder import RESULTS, SUMMARY
+from fedsim.record.manifest import MANIFEST
+from fedsim.record.writing import unwritable, write_whole
+
+MAKING = ".making"
+"""In OUT: what workers are making; it goes with the campaign."""
+
+Files = Mapping[str, bytes]
+"""The files of a run by their names."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder of runs, as it is known elsewhere.
+
+    Attributes:
+        out: its path on the parent's machine, absolute.
+        token: the name of a file in it that nobody else has.
+    """
+
+    out: Path
+    token: str
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process sees the very folder."""
+        return (self.out / MAKING / self.token).is_file()
+
+    @contextmanager
+    def aside(self) -> Iterator[Path]:
+        """Make a folder to make a run in; it goes when that has been settled, or sent."""
+        if not self.is_here:
+            with TemporaryDirectory(prefix="fedsim-") as made:
+                yield Path(made)
+            return
+        home = self.out / MAKING / f"{self.token}-{token_hex(8)}"
+        try:
+            home.mkdir()
+            yield home
+        except OSError as error:
+            raise unwritable(home, error) from None
+        finally:
+            rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def opened(out: Path) -> Iterator[Place]:
+    """Leave a token in a folder for as long as runs are made elsewhere.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    place = Place(out.absolute(), token_hex(16))
+    try:
+        write_whole(place.out / MAKING / place.token, b"")
+        yield place
+    finally:
+        for left in (place.out / MAKING).glob(f"{place.token}*"):
+            left.unlink() if left.is_file() else rmtree(left, ignore_errors=True)
+        with suppress(OSError):  # others are making runs
+            (place.out / MAKING).rmdir()
+
+
+def clear(out: Path) -> None:
+    """Remove what was being made when its makers were killed; nobody else may be there."""
+    rmtree(out / MAKING, ignore_errors=True)
+
+
+def settle(made: Path, place: Path) -> None:
+    """Move a run that is whole into its place, where an older one may be.
+
+    Somebody else may do the same at the same moment, with the same run: one of them stays.
+
+    Raises:
+        OutputError: it cannot be moved.
+    """
+    old = made.with_name(f"{made.name}-{token_hex(4)}-old")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            place.rename(old)
+        try:
+            made.rename(place)
+        except OSError:
+            if not (place / SUMMARY).exists():
+                raise
+    except OSError as error:
+        raise unwritable(place, error) from None
+    finally:
+        rmtree(old, ignore_errors=True)
+
+
+def packed(folder: Path) -> Files:
+    """Return the files of a run that is whole."""
+    return {name: (folder / name).read_bytes() for name in (*RESULTS, MANIFEST)}
+
+
+def unpack(files: Files, place: Path, out: Place) -> None:
+    """Write a run that was made elsewhere, whole or not at all.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    with out.aside() as home:
+        made = home / place.parent.name / place.name
+        for name, content in files.items():
+            write_whole(made / name, content)
+        settle(made, place)

@@ -1,0 +1,168 @@
+"""Batches of runs on their way to the workers of a cluster of Dask's, and what comes back.
+
+A worker that dies has its batches made by others, by Dask itself; a batch that has killed all who
+made it is sent again run by run, so that one run alone is given up. Where the scheduler is out of
+reach for a while, what was on the way is sent again; runs that have been made meanwhile are whole
+where they belong, or are made again with the same result.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from queue import Empty, Queue
+from time import monotonic
+from typing import TYPE_CHECKING, NamedTuple
+
+from fedsim.errors import RunError
+from fedsim.running.batches import Batch, Batches
+from fedsim.running.tasks import Known, Order, Outcome, make_some, names, sent
+from fedsim.running.workers import Teller
+from fedsim.under_way import doing
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+_AHEAD = 2  # batches that a worker has, so that it need not wait for the next
+_LOOK = 1.0  # seconds of real time between two looks at which workers there are
+
+
+class _Landed(NamedTuple):
+    """A batch that has come back."""
+
+    batch: Batch
+    future: "Future"
+
+
+class Sending:
+    """Sends batches to workers, and takes what comes back."""
+
+    def __init__(self, client: "Client", order: Order, topic: str, batches: Batches) -> None:
+        self._client, self._order, self._topic = client, order, topic
+        self._batches = batches
+        self._address = client.scheduler_info()["address"]
+        self._pickled: Future | None = None
+        self._landed: Queue[_Landed] = Queue()
+        self._flying: dict[str, Future] = {}  # by their keys
+        self._has: Counter[str] = Counter()  # worker -> batches
+        self._sent: dict[str, str] = {}  # key -> worker
+        self._looked, self._workers = 0.0, list[str]()
+
+    def all(self) -> Iterator[Outcome]:
+        """Yield what became of each run.
+
+        Raises:
+            RunError: the scheduler is gone, or its workers cannot make runs.
+        """
+        try:
+            while self._flying or self._batches.left:
+                if self._client.status == "running":
+                    self._send()
+                yield from self._next()
+        finally:
+            if self._client.status == "running":
+                self._client.cancel([*self._flying.values()])
+
+    def _send(self) -> None:
+        """Give every worker what it is to have."""
+        for worker in self._present():
+            while self._batches.left and self._has[worker] < _AHEAD:
+                batch = self._batches.take(worker, len(self._workers))
+                self._has[worker] += 1
+                future = self._submit(batch, worker)
+                self._flying[future.key] = future
+                self._sent[future.key] = worker
+                future.add_done_callback(
+                    lambda done, batch=batch: self._landed.put(_Landed(batch, done))
+                )
+
+    def _submit(self, batch: Batch, worker: str) -> "Future":
+        if self._pickled is None:
+            # As the result of a task it is sent once to each worker, and made again where lost.
+            self._pickled = self._client.submit(_kept, sent(self._order), pure=False)
+        return self._client.submit(
+            _make,
+            self._pickled,
+            batch.runs,
+            self._topic,
+            pure=False,
+            workers=[worker],
+            allow_other_workers=True,
+        )
+
+    def _present(self) -> list[str]:
+        """Return the addresses of the workers that there are."""
+        if monotonic() - self._looked > _LOOK or not self._workers:
+            self._workers = [*self._client.scheduler_info(n_workers=-1)["workers"]]
+            self._looked = monotonic()
+        return self._workers
+
+    def _next(self) -> Iterator[Outcome]:
+        """Wait for a batch, a moment at most, and yield what became of its runs.
+
+        Raises:
+            RunError: the scheduler is gone.
+        """
+        from distributed.client import FutureCancelledError
+
+        with doing("waiting for workers" if not self._workers else ""):
+            try:
+                batch, future = self._landed.get(timeout=_LOOK)
+            except Empty:
+                if self._client.status not in {"running", "connecting"}:
+                    raise self._gone() from None
+                return
+        self._has[self._sent.pop(future.key)] -= 1
+        del self._flying[future.key]
+        try:
+            error = future.exception()
+            outcomes = future.result() if error is None else []
+        except (FutureCancelledError, OSError):  # as the scheduler is out of reach
+            self._pickled = None
+            self._batches.again(batch)
+            return
+        if error is not None:
+            yield from self._lost(batch, error)
+            return
+        self._batches.note(outcomes)
+        yield from outcomes
+
+    def _lost(self, batch: Batch, error: BaseException) -> Iterator[Outcome]:
+        """Send the runs of a batch again, each alone, or say that one is given up.
+
+        Raises:
+            RunError: it is not for a worker that has died.
+        """
+        from distributed import KilledWorker
+
+        if not isinstance(error, KilledWorker):
+            raise RunError(f"the workers of {self._address} cannot make runs: {error}") from error
+        if len(batch.runs) > 1:
+            self._batches.again(batch)
+            return
+        run = batch.runs[0].run
+        text = (
+            f"{names(self._order, run)}: each of {error.allowed_failures + 1} workers that made it"
+            " has died, perhaps for want of memory"
+        )
+        outcome = Outcome(run, error=RunError(text))
+        self._batches.note([outcome])
+        yield outcome
+
+    def _gone(self) -> RunError:
+        return RunError(
+            f"the scheduler {self._address} is gone: {self._batches.unknown} runs had not ended;"
+            " the others are kept, and the same command makes the rest"
+        )
+
+
+def _kept(pickled: bytes) -> bytes:
+    return pickled
+
+
+def _make(pickled: bytes, runs: Sequence[Known], topic: str) -> list[Outcome]:
+    """Make runs on a worker, which tells of them while they go on."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    teller = Teller(lambda progress: worker.log_event(topic, [*progress]))
+    with teller.kept() as watch:
+        return make_some(pickled, runs, watch)

@@ -1,0 +1,191 @@
+"""What a worker does: it makes the runs that it is told to, and says what became of each.
+
+What it is sent holds all that it needs: the scenario with the blocks of a user's own, and what
+is there already of a run, for the worker may not see that.
+"""
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from time import perf_counter
+from typing import NamedTuple
+
+from fedsim.blocks.plugins import dumped
+from fedsim.building import Builder
+from fedsim.errors import BlockError, RunError
+from fedsim.protocol.carriage import Carry
+from fedsim.record.folder import SUMMARY, RunFolder, read_json
+from fedsim.running.execution import (
+    Finished,
+    RunProgress,
+    Watch,
+    beginning,
+    ended,
+    execute,
+    finished_in,
+    is_same,
+)
+from fedsim.running.places import Files, Place, packed, settle
+from fedsim.running.workers import Teller
+from fedsim.scenario import Plan
+
+
+class Run(NamedTuple):
+    """One run of a plan: the number of its variant, and its seed."""
+
+    number: int
+    seed: int
+
+
+class Known(NamedTuple):
+    """A run, and what tells of it where it has been made already."""
+
+    run: Run
+    there: Finished | None = None
+
+
+class Outcome(NamedTuple):
+    """What became of a run.
+
+    Attributes:
+        run: which one.
+        ended: how far it has come; None where it has failed.
+        error: why it has failed, if it has.
+        files: of the run, where who asked for it has to write them.
+        seconds: of real time that it took, building included; 0 where it was there already.
+    """
+
+    run: Run
+    ended: RunProgress | None = None
+    error: Exception | None = None
+    files: Files | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a worker has to know of a campaign.
+
+    Attributes:
+        plan: the variants and their seeds.
+        out: where the runs go.
+        fresh: whether what is there already is made anew.
+        carry: how messages go from node to node.
+        place: `out` for workers that are not sure to see it, who make runs aside; None for those
+            of this machine, who write there, so that what is being made can be read.
+    """
+
+    plan: Plan
+    out: Path
+    fresh: bool = False
+    carry: Carry = "values"
+    place: Place | None = None
+
+    def folder(self, run: Run) -> Path:
+        """Return where a run goes."""
+        return RunFolder.place(self.out, self.plan.variants[run.number].name, run.seed)
+
+    def begun(self, run: Run) -> RunProgress:
+        """Return how far a run is before its first round."""
+        return beginning(self.plan.variants[run.number], run.seed)
+
+
+def sent(order: Order) -> bytes:
+    """Return what a worker is sent of a campaign.
+
+    Raises:
+        BlockError: a block is made of what another process cannot be sent.
+    """
+    try:
+        return dumped(order)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:  # as pickle tells it
+        text = (
+            f"a block of this scenario cannot be sent to another process ({error}): take jobs=1, or"
+            " put its class into a file of its own, a plugin"
+        )
+        raise BlockError(text) from error
+
+
+def make(order: Order, builder: Builder, run: Run, there: Finished | None, watch: Watch) -> Outcome:
+    """Make a run unless it is there, and return what became of it; it does not fail.
+
+    Args:
+        order: the campaign.
+        builder: of its plan.
+        run: which one.
+        there: what tells of a run that is there, for who may not see that.
+        watch: told of every round, and of the end.
+    """
+    started = perf_counter()
+    try:
+        outcome = _made(order, builder, run, there, watch)
+    except Exception as error:  # noqa: BLE001 - it may come from code of a user's: say of which run
+        return Outcome(run, error=error)
+    if outcome.ended is not None:
+        watch(outcome.ended)
+    return outcome._replace(seconds=perf_counter() - started if outcome.seconds else 0.0)
+
+
+def _made(
+    order: Order, builder: Builder, run: Run, there: Finished | None, watch: Watch
+) -> Outcome:
+    job = builder.build(order.plan.variants[run.number], run.seed)
+    begun = order.begun(run)
+    if there is not None and is_same(job, there):
+        return Outcome(run, ended(begun, there.summary))
+    if order.place is None:
+        folder = execute(job, order.out, watch)
+        return Outcome(run, ended(begun, read_json(folder / SUMMARY)), seconds=1)
+    with order.place.aside() as home:
+        folder = execute(job, home, watch)
+        outcome = Outcome(run, ended(begun, read_json(folder / SUMMARY)), seconds=1)
+        if order.place.is_here:
+            settle(folder, order.folder(run))
+            return outcome
+        return outcome._replace(files=packed(folder))
+
+
+_ONE = Lock()
+"""A process makes one run at a time: it decides for all its threads how many compute."""
+
+
+def make_some(pickled: bytes, runs: Sequence[Known], watch: Watch) -> list[Outcome]:
+    """Make runs in this process, one after the other, and return what became of each."""
+    with _ONE:
+        order, builder = _opened(pickled)
+        outcomes = []
+        for run, there in runs:
+            if isinstance(watch, Teller):
+                watch.turn_to(order.begun(run))
+            outcomes.append(_sendable(make(order, builder, run, there, watch)))
+        return outcomes
+
+
+@lru_cache(maxsize=1)
+def _opened(pickled: bytes) -> tuple[Order, Builder]:
+    """Return the campaign that this process works for, and its builder."""
+    order: Order = pickle.loads(pickled)  # noqa: S301 - of our own making
+    return order, Builder(order.plan, order.carry)
+
+
+def _sendable(outcome: Outcome) -> Outcome:
+    """Return an outcome whose error can be sent to another process, and be read there."""
+    try:
+        pickle.loads(pickle.dumps(outcome.error))  # noqa: S301 - of our own making
+    except Exception:  # noqa: BLE001 - an error of a user's own; whatever its pickling raises
+        text = f"{type(outcome.error).__name__}: {outcome.error}"
+        return outcome._replace(error=RunError(text))
+    return outcome
+
+
+def there_in(order: Order, run: Run) -> Finished | None:
+    """Return what tells of a run that is in its folder, unless it is to be made in any case."""
+    return None if order.fresh else finished_in(order.folder(run))
+
+
+def names(order: Order, run: Run) -> str:
+    """Return what to call a run."""
+    return f"{order.plan.variants[run.number].name}, seed {run.seed}"

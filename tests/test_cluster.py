@@ -1,0 +1,238 @@
+"""Runs on a cluster and in shards: the same bytes, through every fault, and nothing lost."""
+
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import pytest
+from distributed import Client, LocalCluster
+
+import fedsim
+from fedsim.record.folder import SUMMARY
+from fedsim.record.lock import held
+from fedsim.running import places
+from fedsim.running.execution import RunProgress
+from fedsim.scenario.registries import blocks_in
+from tests.runs import files, small
+
+SWEPT = small(sweep={"algorithm.censor": [0.01, 0.1]}, seeds=2)
+OTHER = small(algorithm={"kind": "gd", "step_size": "1/L"}, seeds=3, stop={"rounds": 8})
+
+DEADLY = """
+import os, signal
+from typing import ClassVar, Literal
+from fedsim.wire import Compressor, Contract
+
+
+class Deadly(Compressor):
+    '''It kills the process that it is used in.'''
+
+    kind: Literal["deadly"] = "deadly"
+    source: ClassVar[str] = "nobody"
+    law: ClassVar[str] = "none"
+
+    def compress(self, vector, rng, form):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def longest(self, vector, payload):
+        return payload.bits
+
+    def contract(self, dimension):
+        return Contract("unbiased", 1.0)
+"""
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """Two workers of one thread each; a task is given up when its second worker has died."""
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def blind(client: Client) -> Iterator[None]:
+    """Let workers not see the folder that the runs go to, as on other machines."""
+
+    def hide() -> None:
+        places.Place.seen = places.Place.is_here  # type: ignore[attr-defined]
+        places.Place.is_here = property(lambda _: False)  # type: ignore[assignment,method-assign]
+
+    def show() -> None:
+        places.Place.is_here = places.Place.seen  # type: ignore[attr-defined,method-assign]
+
+    client.run(hide)
+    yield
+    client.run(show)
+
+
+@pytest.fixture(scope="module", params=[SWEPT, OTHER], ids=["swept", "other"])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A scenario, and its runs made in turn."""
+    made = fedsim.run(request.param, out=tmp_path_factory.mktemp("whole"))
+    return request.param, files(made.folder)
+
+
+def test_processes_a_cluster_and_shards_write_the_same_bytes(
+    whole: Any, client: Client, tmp_path: Path
+) -> None:
+    scenario, written = whole
+    fedsim.run(scenario, out=tmp_path / "jobs", jobs=2)
+    assert files(tmp_path / "jobs") == written
+    seen: list[RunProgress] = []
+    made = fedsim.run(
+        scenario, out=tmp_path / "dask", executor=client.get_executor(), watch=seen.append
+    )
+    assert files(tmp_path / "dask") == written
+    assert sum(each.ended for each in seen) == len(made.runs)
+    for number in (3, 1, 2):
+        fedsim.run(scenario, out=tmp_path / "shards", shard=f"{number}/3")
+    assert files(tmp_path / "shards") == written
+
+
+def test_where_no_worker_sees_the_folder_runs_come_back_and_are_kept(
+    whole: Any, client: Client, blind: None, tmp_path: Path
+) -> None:
+    scenario, written = whole
+    executor = client.get_executor()
+    fedsim.run(scenario, out=tmp_path, executor=executor)
+    assert files(tmp_path) == written
+    ages = {path: path.stat().st_mtime_ns for path in tmp_path.rglob(SUMMARY)}
+    shutil.rmtree(tmp_path / next(iter(ages)).parent)
+    fedsim.run(scenario, out=tmp_path, executor=executor)
+    assert files(tmp_path) == written
+    again = {path: path.stat().st_mtime_ns for path in tmp_path.rglob(SUMMARY)}
+    assert len([path for path in ages if again[path] != ages[path]]) == 1
+
+
+def test_what_a_worker_made_when_it_was_killed_is_made_by_another(
+    client: Client, tmp_path: Path
+) -> None:
+    scenario = SWEPT | {"stop": {"rounds": 300}}
+    pids, killed = client.run(os.getpid), threading.Event()
+    seen: list[RunProgress] = []
+
+    def watch(reached: RunProgress) -> None:
+        seen.append(reached)
+        if not reached.ended and not killed.is_set():
+            killed.set()
+            os.kill(next(iter(pids.values())), signal.SIGKILL)
+
+    fedsim.run(scenario, out=tmp_path / "out", executor=client.get_executor(), watch=watch)
+    assert killed.is_set()
+    assert any(each.round and not each.ended for each in seen), "they tell how far they are"
+    alone = fedsim.run(scenario, out=tmp_path / "alone").folder
+    assert files(tmp_path / "out") == files(alone)
+
+
+@pytest.mark.parametrize("way", ["processes", "cluster"])
+def test_a_run_that_kills_its_worker_is_named_and_the_others_are_made(
+    way: str, client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "deadly.py").write_text(DEADLY)
+    scenario = small(
+        variants={"deadly": {"wire": {"values": "float64", "up": {"compressor": "deadly"}}}},
+        stop={"rounds": 5},
+    )
+    told: list[str] = []
+    blocks = blocks_in([tmp_path / "deadly.py"])
+    options: dict[str, Any] = (
+        {"jobs": 2} if way == "processes" else {"executor": client.get_executor()}
+    )
+    with pytest.raises(fedsim.RunError, match=r"^deadly, seed 1: .* died"):
+        fedsim.run(
+            scenario,
+            out=tmp_path / "out",
+            blocks=blocks,
+            tell=lambda note: told.append(str(note)),
+            **options,
+        )
+    assert (tmp_path / "out/base/seed-1" / SUMMARY).exists()
+    assert not (tmp_path / "out/deadly/seed-1" / SUMMARY).exists()
+    assert len([each for each in told if "seed 1 has failed: " in each]) == 1
+
+
+@pytest.mark.parametrize("way", ["in turn", "cluster"])
+def test_one_run_that_fails_does_not_end_the_others(
+    way: str, client: Client, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {
+        "in turn": {},
+        "cluster": {"executor": client.get_executor()},
+    }[way]
+    scenario = small(sweep={"algorithm.censor": [0.01, 0.1]}, stop={"rounds": 3})
+    (tmp_path / "censor-0.01").write_text("where a folder should go")
+    with pytest.raises(
+        fedsim.OutputError, match=r"cannot write .*censor-0.01.*: (Not a dir|it is a file)"
+    ):
+        fedsim.run(scenario, out=tmp_path, **options)
+    assert (tmp_path / "censor-0.1/seed-1" / SUMMARY).exists()
+    (tmp_path / "censor-0.01").unlink()
+    assert fedsim.run(scenario, out=tmp_path).summary["status"].tolist() == ["done"] * 2
+
+
+def test_a_scheduler_that_goes_away_is_named_and_the_study_is_taken_up_again(
+    tmp_path: Path,
+) -> None:
+    scenario = SWEPT | {"stop": {"rounds": 2000}}
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
+        client = Client(cluster, set_as_default=False, timeout="1s")
+        closing = threading.Thread(target=cluster.close)
+
+        def watch(reached: RunProgress) -> None:
+            if reached.ended and closing.ident is None:
+                closing.start()
+
+        with pytest.raises(fedsim.RunError, match=r"the scheduler .* is gone: \d runs had not"):
+            fedsim.run(scenario, out=tmp_path / "out", executor=client.get_executor(), watch=watch)
+        closing.join()
+        client.close()
+    assert list((tmp_path / "out").rglob(SUMMARY))
+    assert fedsim.run(scenario, out=tmp_path / "out").summary["status"].tolist() == ["done"] * 4
+    alone = fedsim.run(scenario, out=tmp_path / "alone").folder
+    assert files(tmp_path / "out") == files(alone)
+
+
+def test_shards_share_a_folder_and_nobody_else_does(tmp_path: Path) -> None:
+    def watch(reached: RunProgress) -> None:
+        if reached.ended:
+            fedsim.run(SWEPT, out=tmp_path, shard="2/2")
+            with pytest.raises(fedsim.OccupiedError, match="in use"):
+                fedsim.run(SWEPT, out=tmp_path)
+            with pytest.raises(fedsim.OccupiedError, match="another state of the scenario"):
+                fedsim.run(SWEPT | {"stop": {"rounds": 7}}, out=tmp_path, shard="2/2")
+
+    result = fedsim.run(SWEPT, out=tmp_path, shard="1/2", watch=watch)
+    assert len(result.runs) == 2
+    assert len(list(tmp_path.rglob(SUMMARY))) == 4
+    with held(tmp_path), pytest.raises(fedsim.OccupiedError, match="in use"):
+        fedsim.run(SWEPT, out=tmp_path, shard="1/2")
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "-1/2", "1/0"])
+def test_a_shard_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(fedsim.DataError, match="a shard is K/N"):
+        fedsim.run(SWEPT, out=tmp_path, shard=text)
+
+
+def test_without_dask_it_is_said_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(fedsim.DataError, match=r"pip install 'fedsim\[dask\]'"):
+        fedsim.run(SWEPT, out=tmp_path, cluster="local:2")
+
+
+@pytest.mark.parametrize("where", ["local:0", "local:x", "nothing"])
+def test_a_cluster_that_is_none_is_refused(where: str, tmp_path: Path) -> None:
+    with pytest.raises(fedsim.DataError, match="local:N"):
+        fedsim.run(SWEPT, out=tmp_path / "out", cluster=where)

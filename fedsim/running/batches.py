@@ -16,7 +16,7 @@ from typing import NamedTuple
 from fedsim.record.folder import SCENARIO, SUMMARY
 from fedsim.running.tasks import Known, Order, Outcome, Run
 
-_LASTING = 1.0
+LASTING = 1.0
 """Seconds of real time that a batch of short runs is to take."""
 
 _SHARES = 4
@@ -62,7 +62,7 @@ class Batches:
         seed = self._seed[worker] = self._seed_for(worker)
         waiting, taken, seconds = self._left[seed], list[Known](), 0.0
         most = ceil(self.left / (_SHARES * max(workers, 1)))
-        while waiting and len(taken) < most and seconds < _LASTING:
+        while waiting and len(taken) < most and seconds < LASTING:
             known = waiting.pop(0)
             taken.append(known)
             seconds += self._seconds.get(known.run.number, inf)

@@ -1,7 +1,8 @@
 """Commands that make runs, or say what would be made."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -26,6 +27,9 @@ from fedsim.cli.terminal import note as _note
 from fedsim.cli.terminal import out as _out
 from fedsim.cli.terminal import remark as _remark
 from fedsim.cli.terminal import theory as _theory
+
+if TYPE_CHECKING:
+    from fedsim.results import Result
 
 
 @app.command("run")
@@ -65,8 +69,7 @@ def run_command(
         offer_downloads(plan)
         if not fresh:
             check_place(study_of(plan), out)
-        count = sum(len(variant.seeds) for variant in plan.variants)
-        count = len(share.of(range(count)))
+        count = len(share.of(range(sum(len(variant.seeds) for variant in plan.variants))))
         labels = called(plan)
         with progress_table(_err, count, labels) as watch, _theory():
             result = run(
@@ -82,17 +85,22 @@ def run_command(
                 cluster=cluster,
                 shard=shard,
             )
-        if share == WHOLE:
+        if shard is None:
             report(result)
         else:
             _out.print(f"shard {shard}: {count} of the runs are in {escape(str(out))}")
-    if not result.runs:  # of a shard
-        raise typer.Exit(0)
+    raise typer.Exit(1 if _tell_failed(result, labels) else 0)
+
+
+def _tell_failed(result: "Result", labels: Mapping[str, str]) -> bool:
+    """Print why runs are not done; return whether there are any."""
+    if not result.runs:  # as a shard may have none
+        return False
     failed = result.summary[result.summary["status"] != "done"]
     for row in failed.to_dict("records"):
         name = labels[row["variant"]]
         _err.print(escape(f"{name}, seed {row['seed']}: {row['reason']}"), style="red")
-    raise typer.Exit(1 if len(failed) else 0)
+    return len(failed) > 0
 
 
 @app.command()

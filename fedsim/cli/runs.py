@@ -30,6 +30,7 @@ from fedsim.cli.terminal import theory as _theory
 
 if TYPE_CHECKING:
     from fedsim.results import Result
+    from fedsim.running.shard import Shard
 
 
 @app.command("run")
@@ -53,29 +54,26 @@ def run_command(
     from fedsim.cli.making import called, report
     from fedsim.cli.watching import progress_table
     from fedsim.running.api import run
-    from fedsim.running.cluster import check_choice
-    from fedsim.running.shard import WHOLE, Shard
     from fedsim.running.study import check_place, study_of
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
 
     with _errors():
-        share = WHOLE if shard is None else Shard.parsed(shard)
-        check_choice(jobs, None, cluster)
-        blocks = blocks_in(plugins or ())
-        plan = load(file, overrides=overrides or (), blocks=blocks)
+        share = _share(shard, jobs, cluster)
+        said, blocks = overrides or (), blocks_in(plugins or ())
+        plan = load(file, overrides=said, blocks=blocks)
         out = out or Path("runs") / plan.folder_name
         check_out(out)
         offer_downloads(plan)
         if not fresh:
             check_place(study_of(plan), out)
-        count = len(share.of(range(sum(len(variant.seeds) for variant in plan.variants))))
+        count = len(share.of([seed for variant in plan.variants for seed in variant.seeds]))
         labels = called(plan)
         with progress_table(_err, count, labels) as watch, _theory():
             result = run(
                 file,
                 out=out,
-                overrides=overrides or (),
+                overrides=said,
                 blocks=blocks,
                 watch=watch,
                 jobs=jobs,
@@ -87,9 +85,22 @@ def run_command(
             )
         if shard is None:
             report(result)
-        else:
-            _out.print(f"shard {shard}: {count} of the runs are in {escape(str(out))}")
+    if shard is not None:
+        _out.print(f"shard {shard}: {count} of the runs are in {escape(str(out))}")
     raise typer.Exit(1 if _tell_failed(result, labels) else 0)
+
+
+def _share(shard: str | None, jobs: int, cluster: str | None) -> "Shard":
+    """Return which runs are to be made.
+
+    Raises:
+        DataError: there is no such shard, or they are to be made in two places.
+    """
+    from fedsim.running.cluster import check_choice
+    from fedsim.running.shard import WHOLE, Shard
+
+    check_choice(jobs, None, cluster)
+    return WHOLE if shard is None else Shard.parsed(shard)
 
 
 def _tell_failed(result: "Result", labels: Mapping[str, str]) -> bool:

@@ -4,7 +4,8 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, get_args
@@ -50,13 +51,9 @@ def run(
 ) -> Result:
     """Run every variant of a scenario under every seed.
 
-    A run that diverges, or in which everybody waits for ever, keeps what it has written and says
-    so in the column `status` of the summary; the other runs go on. They also do where one fails
-    for want of memory, say, or by an error in code of your own; that is raised at the end.
-
-    A run that `out` holds whole, made from the same scenario, data, code and versions, is kept; all
-    others are made. `out` may keep runs of variants that an edited scenario no longer has;
-    `study.json` has those it has.
+    A run that diverges, or in which everybody waits for ever, keeps what it has written; its
+    `status` says so. One that fails otherwise is told of; the others are made, then it is raised.
+    A run that `out` holds whole, made from the same scenario, data, code and versions, is kept.
 
     Args:
         source: a YAML file, a mapping, or a `Scenario`.
@@ -65,59 +62,72 @@ def run(
         blocks: classes of one's own that the scenario may name by their kind.
         watch: told of rounds, a few times a second at least; if None, a notebook shows a bar.
         jobs: how many runs go on at once, in processes of their own where more than one.
-        executor: where they go on instead, such as `client.get_executor()` of a cluster of Dask's;
-            it is not shut down.
+        executor: where they go on instead, as `client.get_executor()` of Dask; it is left open.
         fresh: make all runs anew.
-        carry: "bytes" encodes and decodes every message; "values", which is faster, hands over
-            what that would give. The logs are the same.
-        tell: told, before anything runs, of what the scenario says without effect, and of what
-            becomes of runs that `out` has from an earlier state of it; then of each run that fails.
-        cluster: where they go on instead: the scheduler of a cluster of Dask's, as in
-            "tcp://host:8786", or "local:4" for 4 workers on this machine.
-        shard: "3/16" makes the third of sixteen shares of the runs; others may make the other
-            shares into the same folder, at the same time.
+        carry: "bytes" encodes and decodes every message; the logs are those of "values".
+        tell: told what is without effect, what becomes of runs in `out`, and which have failed.
+        cluster: Dask's, where runs go on instead: "tcp://host:8786", or "local:4" on this machine.
+        shard: "3/16" makes the third of sixteen shares; others may share `out` meanwhile.
 
     Raises:
         ScenarioError, BlockError: the scenario, or one of `blocks`, is wrong; nothing has run.
-        DataError: `out` holds runs of another scenario, which would be written over, or there is
-            no such shard or cluster, or several of `jobs`, `executor` and `cluster` are given.
+        DataError: `out` holds runs of another scenario; `shard` or `cluster` is wrong.
         OccupiedError: somebody else is writing into `out`; nothing has run.
         OutputError: something cannot be written.
-        RunError: runs have failed, or the cluster is gone; the others are made.
-        ValueError: there are fewer than 1 jobs, `carry` is not known.
-
-    Warns:
-        TheoryWarning: a condition of a method's theory does not hold.
+        RunError: runs have failed, or the cluster is gone; the others are kept.
+        ValueError: there are fewer than 1 jobs, or `carry` is not known.
     """
     share = WHOLE if shard is None else Shard.parsed(shard)
-    if jobs < 1:
-        raise ValueError(f"at least 1 job is needed; seen {jobs}")
     clusters.check_choice(jobs, executor, cluster)
     plan = load(source, overrides=overrides, blocks=blocks)
     builder, place = Builder(plan, _known(carry)), None if out is None else Path(out)
     notes = _foreseen(plan, builder, place, tell, fresh=fresh)
+    made = partial(_made, builder=builder, jobs=jobs, executor=executor, cluster=cluster)
+    elsewhere = executor is not None or cluster is not None
+    return _Making(plan, made, notes, share, tell, watch, fresh, carry, elsewhere).into(place)
 
-    aside = share != WHOLE or cluster is not None or executor is not None
 
-    def make(folder: Path) -> Result:
-        with places.opened(folder) if aside else nullcontext() as outside:
-            campaign = Campaign(Order(plan, folder, fresh, carry, outside), share, tell)
-            count = len(campaign.runs)
-            with nullcontext(watch) if watch else notebook_bar(plan.name, count) as told:
-                runs = _made(campaign, builder, told, jobs, executor, cluster)
-        return Result(folder, runs, notes)
+@dataclass(frozen=True)
+class _Making:
+    """What is to be made: the runs of a plan by somebody, told to somebody."""
 
-    if place is None:
-        return _temporary(plan, make)
-    if share != WHOLE:
-        return _shared(plan, place, make, fresh=fresh)
-    return _kept(plan, place, make, fresh=fresh)
+    plan: Plan
+    made: "Callable[[Campaign, Watch], tuple[Path, ...]]"
+    notes: tuple[Note, ...]
+    share: Shard
+    tell: Tell
+    watch: Watch | None
+    fresh: bool
+    carry: Carry
+    elsewhere: bool
+
+    @property
+    def aside(self) -> bool:
+        """Whether several may make a run, so that it is moved into its place once it is whole."""
+        return self.elsewhere or self.share != WHOLE
+
+    def into(self, out: Path | None) -> Result:
+        """Make the runs into a folder, or a temporary one."""
+        if out is None:
+            return _temporary(self.plan, self._make)
+        keep = _kept if self.share == WHOLE else _shared
+        return keep(self.plan, out, self._make, fresh=self.fresh)
+
+    def _make(self, folder: Path) -> Result:
+        with places.opened(folder) if self.aside else nullcontext() as place:
+            order = Order(self.plan, folder, self.fresh, self.carry, place)
+            campaign = Campaign(order, self.share, self.tell)
+            bar = notebook_bar(self.plan.name, len(campaign.runs))
+            with nullcontext(self.watch) if self.watch else bar as told:
+                runs = self.made(campaign, told)
+        return Result(folder, runs, self.notes)
 
 
 def _made(
     campaign: Campaign,
-    builder: Builder,
     watch: Watch,
+    *,
+    builder: Builder,
     jobs: int,
     executor: Executor | None,
     cluster: str | None,

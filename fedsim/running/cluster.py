@@ -103,7 +103,10 @@ def check_choice(jobs: int, executor: Executor | None, cluster: str | None) -> N
 
     Raises:
         DataError: there are several, or Dask is not installed.
+        ValueError: there are fewer than 1 jobs.
     """
+    if jobs < 1:
+        raise ValueError(f"at least 1 job is needed; seen {jobs}")
     if (jobs != 1) + (executor is not None) + (cluster is not None) > 1:
         raise DataError(
             "cluster", "runs go on in one place: give jobs, or an executor or a cluster"

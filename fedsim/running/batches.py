@@ -59,15 +59,14 @@ class Batches:
         """Take a batch for a worker, of so many that there are; something has to be left."""
         if self._alone:
             return Batch((self._alone.pop(),))
-        seed = self._seed[worker] = self._seed_for(worker)
-        waiting, taken, seconds = self._left[seed], list[Known](), 0.0
+        taken, seconds = list[Known](), 0.0
         most = ceil(self.left / (_SHARES * max(workers, 1)))
-        while waiting and len(taken) < most and seconds < LASTING:
-            known = waiting.pop(0)
-            taken.append(known)
-            seconds += self._seconds.get(known.run.number, inf)
-        if not waiting:
-            del self._left[seed]
+        while self._left and len(taken) < most and seconds < LASTING:
+            seed = self._seed[worker] = self._seed_for(worker)
+            taken.append(self._left[seed].pop(0))
+            seconds += self._seconds.get(taken[-1].run.number, inf)
+            if not self._left[seed]:
+                del self._left[seed]
         return Batch(tuple(taken))
 
     def note(self, outcomes: Iterable[Outcome]) -> None:

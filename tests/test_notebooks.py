@@ -39,8 +39,8 @@ def test_a_notebook_asks_a_question_and_answers_it(name: str, notebooks: Any) ->
     assert (FOLDER / f"{name}.ipynb").stat().st_size < 500_000
 
 
-def test_there_are_six() -> None:
-    assert len(NAMES) == 6
+def test_there_are_seven() -> None:
+    assert len(NAMES) == 7
 
 
 KERNEL = """

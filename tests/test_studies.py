@@ -33,6 +33,7 @@ tails = study("censoring-and-tails")
 uplink = study("compression-and-shared-uplink")
 deaths = study("who-dies-first")
 bits = study("honest-bits")
+networks = study("networks-on-mnist")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -53,6 +54,7 @@ def test_a_script_prints_its_finding_and_draws_its_figure(
     endless: pd.DataFrame,
     days: Any,
     exchanged: pd.DataFrame,
+    phones: fedsim.Result,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -64,12 +66,14 @@ def test_a_script_prints_its_finding_and_draws_its_figure(
         "unending": endless,
         "runs": days,
         "compared": exchanged,
+        "learned": phones,
         "tried": pd.DataFrame({"1/L": [71.0, np.nan]}, index=["base", "top-k"]),
     }.items():
         monkeypatch.setattr(
             module, function, partial(lambda ran, *_, **__: ran, ran), raising=False
         )
     monkeypatch.setattr(module, "FIGURE", tmp_path / "figure.png")
+    monkeypatch.setattr(module, "COSTS", tmp_path / "costs.csv", raising=False)
     monkeypatch.setattr(sys, "argv", [name])
     module.main()
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
@@ -343,3 +347,63 @@ def test_the_figure_has_a_mark_for_every_radio(exchanged: pd.DataFrame) -> None:
     up, seconds, joules = bits.draw(exchanged).axes
     assert len(seconds.lines) == len(joules.lines) == len(FRAMING)
     assert len(up.lines) == 1 + len(FRAMING)  # and the payloads alone
+
+
+# -- networks on MNIST -----------------------------------------------------------------
+
+DIGITS = [
+    'problem.data={"kind": "sklearn", "name": "digits", "preprocess": [{"divide": 16}]}',
+    'problem.test={"fraction": 0.5}',
+    "fleet.0.count=10",
+    "participation.count=4",
+    "observe.every=1",
+    "stop.rounds=8",
+]
+
+
+@pytest.fixture(scope="module")
+def phones() -> fedsim.Result:
+    """Return a few rounds of the same network on small images."""
+    result: fedsim.Result = networks.learned(overrides=DIGITS)
+    return result
+
+
+def test_an_accuracy_costs_what_the_rounds_up_to_it_cost(phones: fedsim.Result) -> None:
+    assert set(phones.summary["status"]) == {"done"}
+    assert set(phones.summary["variant"]) == set(networks.METHODS)
+    accuracies = phones.rounds["test_accuracy"].quantile([0.3, 0.9]).tolist()
+    spent = networks.costs(phones.rounds, accuracies)
+    assert len(spent) == 2 * len(networks.METHODS)
+    for row in spent.dropna(subset="round").to_dict("records"):
+        own = phones.rounds[phones.rounds["variant"] == row["variant"]]
+        upto = own[own["round"] <= row["round"]]
+        assert upto["test_accuracy"].iloc[-1] >= row["accuracy"]
+        assert (upto["test_accuracy"].iloc[:-1] < row["accuracy"]).all()
+        assert row["bits_up"] == upto["bits_up"].sum()
+        assert row["joules"] == pytest.approx(upto["joules"].sum())
+
+
+def test_a_second_vector_doubles_and_compression_shortens_what_goes_up(
+    phones: fedsim.Result,
+) -> None:
+    up = phones.rounds.groupby("variant", observed=True)["bits_up"].mean()
+    assert up["scaffold"] == pytest.approx(2 * up["base"], rel=0.01)
+    assert up["fedadam"] == up["base"]
+    assert up["top-k"] < up["8-bit"] < up["base"] / 3
+    down = phones.rounds.groupby("variant", observed=True)["bits_down"].mean()
+    assert down["base"] == down["top-k"] == down["8-bit"] == down["fedadam"]
+
+
+def test_the_twenty_lines_are_twenty_and_train_the_same_network() -> None:
+    file = STUDIES / "mnist_in_20_lines.py"
+    code = file.read_text(encoding="utf-8")
+    lines = [line for line in code.splitlines()[1:] if line]
+    assert len(lines) == 20
+    made: dict[str, Any] = {}
+    exec(code.rpartition("print(")[0], made)  # noqa: S102 - all but the run, whose data is large
+    plan = fedsim.load(made["scenario"])
+    (mine,) = plan.variants
+    (theirs, *_) = fedsim.load(networks.SCENARIO).variants
+    assert sum(each.numel() for each in made["network"]().parameters()) == 54_314
+    for key in ("algorithm", "fleet", "participation"):
+        assert getattr(mine.scenario, key) == getattr(theirs.scenario, key)

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
-from fedsim.blocks.installed import idle, imported, installed
+from fedsim.blocks.installed import extras, idle, imported, installed
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.requirements import lacks
 from fedsim.blocks.spec import Spec
@@ -59,7 +59,8 @@ class Catalogue:
     def names(self, registry: AnyRegistry) -> tuple[str, ...]:
         """Return every name that there is for a kind of block; none is imported for that."""
         given = self._given.get(registry.group, {})
-        return tuple(dict.fromkeys((*registry.own, *given, *installed(registry))))
+        more = *extras(registry), *given, *installed(registry)
+        return tuple(dict.fromkeys((*registry.own, *more)))
 
     def find(self, registry: AnyRegistry, name: str) -> type[Spec] | None:
         """Return the class of a name; None where there is none.
@@ -70,7 +71,7 @@ class Catalogue:
         known = registry.own.get(name) or self._given.get(registry.group, {}).get(name)
         if known:
             return known
-        points = installed(registry).get(name)
+        points = extras(registry).get(name) or installed(registry).get(name)
         return imported(points, registry) if points else None
 
     def every(self, registry: AnyRegistry, failed: Failed | None = None) -> tuple[type[Spec], ...]:
@@ -85,7 +86,7 @@ class Catalogue:
         """
         models = [*registry, *self.given(registry)]
         taken = {name for model in models for name in registry.names_of(model)}
-        for name, points in installed(registry).items():
+        for name, points in {**installed(registry), **extras(registry)}.items():
             if name in taken or idle(points):
                 continue
             try:
@@ -146,7 +147,8 @@ def _file(model: type) -> str:
 def _points(registry: AnyRegistry, model: type[Spec]) -> tuple[EntryPoint, ...]:
     """Return the entry points that lead to a class."""
     names = registry.names_of(model)
-    return tuple(each for name in names for each in installed(registry).get(name, ()))
+    points = {**installed(registry), **extras(registry)}
+    return tuple(each for name in names for each in points.get(name, ()))
 
 
 NOTHING_GIVEN = Catalogue()

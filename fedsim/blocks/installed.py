@@ -24,11 +24,15 @@ def installed(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
     if registry.base is None:
         return {}
     found: dict[str, tuple[EntryPoint, ...]] = {}
-    extras = (each for each in EXTRAS if each.group == registry.group)
-    points = (*entry_points(group=registry.group), *extras)
+    points = entry_points(group=registry.group)
     for point in sorted(points, key=lambda each: (each.name, each.value)):
         found[point.name] = (*found.get(point.name, ()), point)
     return found
+
+
+def extras(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
+    """Return the blocks of fedsim's extras for a kind of block, by name."""
+    return {each.name: (each,) for each in EXTRAS if each.group == registry.group}
 
 
 def idle(points: Iterable[EntryPoint]) -> bool:

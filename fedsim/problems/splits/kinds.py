@@ -25,7 +25,7 @@ class ByLabel(SizedSplit):
     are more labels than clients times `per_client`, the rows of the others are dropped.
     """
 
-    source: ClassVar[str] = "Li et al., ICDE 2022: quantity-based label imbalance"
+    source: ClassVar[str] = "Li et al., ICDE 2022: imbalance of labels by their quantity"
     sees_features: ClassVar[bool] = False
 
     kind: Literal["labels"] = "labels"

@@ -113,9 +113,10 @@ class Campaign:
         if not runs:
             return []
         pickled, left = sent(self.order), []
+        known = [Known(run, there_in(self.order, run)) for run in runs]
         with workers(min(jobs, len(runs)), watch) as pool:
             with postponed():  # else an interrupt could leave a process half begun
-                futures = {pool.submit(_told, pickled, [Known(run)]): run for run in runs}
+                futures = {pool.submit(_told, pickled, [each]): each.run for each in known}
             for future in as_completed(futures):
                 try:
                     self._take(*future.result())

@@ -126,9 +126,10 @@ def _outputs(module: nn.Module, row: tuple[int, ...]) -> tuple[int | None, bool]
 
     Where it cannot be run, the run itself says why.
     """
+    plain = deepcopy(module).to(torch.float32).eval()
     for kind in (None, torch.int64):
         try:
-            found = module.eval()(torch.zeros(2, *row, dtype=kind))
+            found = plain(torch.zeros(2, *row, dtype=kind))
         except (RuntimeError, TypeError, ValueError, IndexError):
             continue
         several = isinstance(found, Tensor) and found.ndim == 2

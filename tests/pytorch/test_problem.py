@@ -123,6 +123,13 @@ def test_one_output_is_a_number() -> None:
     assert f.value(w) == pytest.approx(np.abs(found - y - 0.5).mean(), rel=1e-6)
 
 
+def test_a_module_of_any_precision_has_its_outputs() -> None:
+    module = nn.Sequential(nn.Flatten(), nn.Linear(FEATURES, 5)).double()
+    X, y = rows()
+    loss = fedsim.torch.problem(module, data=(X, y)).loss
+    assert loss.encode(y.astype(np.float64)).shape == (ROWS, 5)
+
+
 def test_tokens_are_whole_numbers() -> None:
     module = nn.Sequential(nn.Embedding(5, 4), nn.Flatten(), nn.Linear(12, CLASSES))
     tokens = torch.randint(0, 5, (ROWS, 3), generator=torch.Generator().manual_seed(0))

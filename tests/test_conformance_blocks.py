@@ -43,9 +43,11 @@ from fedsim.problems import (
     Contiguous,
     Dirichlet,
     Groups,
+    LabelMix,
     LogNormal,
     LowRank,
     PlantedSmoothness,
+    Shards,
     ShiftedMean,
     SparseLinear,
     Split,
@@ -80,6 +82,9 @@ DEALING: list[Split] = [
     Clusters(clusters=6, per_client=2),
     Groups(),
     LogNormal(sigma=1.5),
+    Shards(),
+    Shards(per_client=3),
+    LabelMix(alpha=0.3),
 ]
 DRAWING = [
     Bundled(name="wine"),

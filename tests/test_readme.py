@@ -143,6 +143,13 @@ def test_the_python_blocks_print_what_the_readme_shows() -> None:
     assert runner.tries > 0
 
 
+def test_the_network_of_the_readme_learns() -> None:
+    (program,) = blocks("python network")
+    names: dict[str, Any] = {"__name__": "readme"}
+    exec(compile(program, "README.md", "exec"), names)  # noqa: S102 - our own README
+    assert names["result"].rounds["test_accuracy"].iloc[-1] >= 0.9
+
+
 def test_the_algorithm_of_the_readme_runs() -> None:
     (program,) = [body for body in python_blocks() if ">>>" not in body]
     exec(compile(program, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102 - our own README
@@ -180,7 +187,7 @@ def test_no_block_is_left_out() -> None:
         ("problem", "sweep", "fleet", "wire"),
     )
     known = {f"sh {name}" for name in shells} | {f"yaml {name}" for name in pieces}
-    assert {head for head, _ in BLOCKS} == known | {"text", "yaml", "python"}
+    assert {head for head, _ in BLOCKS} == known | {"text", "yaml", "python", "python network"}
 
 
 def test_the_pictures_are_there() -> None:

@@ -1,12 +1,9 @@
 """A module and a loss as the problem of a scenario."""
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
@@ -17,6 +14,7 @@ from fedsim.problems.architectures import GivenModule, Handed
 from fedsim.problems.data.given import GivenRows, arrays
 from fedsim.scenario import ProblemSpec
 from fedsim.torch.datasets import dataset
+from fedsim.torch.digests import digest_of
 
 Rows: TypeAlias = Dataset[Any] | Sequence[Any] | Source | Mapping[str, Any]
 """A dataset, one for each client, (X, y), (X, y, clients), or a source as a scenario has it."""
@@ -113,12 +111,7 @@ def _tried(handed: Handed, row: tuple[int, ...] | None) -> Tried:
             text = f"the module is to be a torch.nn.Module; seen {type(made).__name__}"
             raise DataError("loss.model", text)
         outputs, integers = (None, False) if row is None else _outputs(made, row)
-    digest = sha256(repr(made).encode())
-    for each in (handed.make, type(made), handed.loss):
-        digest.update(_code(each).encode())
-    for name, value in made.state_dict().items():
-        digest.update(name.encode() + np.ascontiguousarray(value.detach().cpu().numpy()).tobytes())
-    return Tried(type(made).__name__, digest.hexdigest(), outputs, integers)
+    return Tried(type(made).__name__, digest_of(made, handed.make, handed.loss), outputs, integers)
 
 
 def _outputs(module: nn.Module, row: tuple[int, ...]) -> tuple[int | None, bool]:
@@ -135,15 +128,6 @@ def _outputs(module: nn.Module, row: tuple[int, ...]) -> tuple[int | None, bool]
         several = isinstance(found, Tensor) and found.ndim == 2
         return (int(found.shape[1]) if several else 1), kind is not None
     return None, False
-
-
-def _code(value: object) -> str:
-    """Return the code of a class or a function, as far as it can be had."""
-    try:
-        return inspect.getsource(value if callable(value) else type(value))
-    except (OSError, TypeError):
-        named = value if hasattr(value, "__qualname__") else type(value)
-        return f"{named.__module__}.{named.__qualname__}"
 
 
 def _rows(data: Rows) -> Source | Mapping[str, Any]:

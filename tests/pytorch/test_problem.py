@@ -1,6 +1,7 @@
 """`fedsim.torch.problem`: modules, losses and rows of one's own in a scenario."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,52 @@ def test_the_same_module_and_rows_are_the_same_run(tmp_path: Path) -> None:
     told: list[str] = []
     fedsim.run(scenario(problem), out=tmp_path / "run", tell=lambda note: told.append(note.text))
     assert "problem.data.digest" in " ".join(told)
+
+
+def smoothed(amount: float) -> Any:
+    return lambda outputs, targets: nn.functional.cross_entropy(
+        outputs, targets, label_smoothing=amount
+    )
+
+
+class Scaled(nn.Module):
+    """A module whose code depends on a number."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.layer, self.factor = nn.Linear(FEATURES, CLASSES, bias=False), factor
+        nn.init.ones_(self.layer.weight)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.factor * self.layer(rows.flatten(1))
+        return found
+
+
+DIFFERENT: list[tuple[Any, Any]] = [
+    (network, "cross-entropy"),
+    (network, nn.CrossEntropyLoss()),
+    (network, nn.CrossEntropyLoss(label_smoothing=0.1)),
+    (network, nn.CrossEntropyLoss(weight=torch.ones(CLASSES))),
+    (network, smoothed(0.1)),
+    (network, smoothed(0.2)),
+    (network, partial(nn.functional.cross_entropy, label_smoothing=0.1)),
+    (network, partial(nn.functional.cross_entropy, label_smoothing=0.2)),
+    (Scaled(1.0), "cross-entropy"),
+    (Scaled(2.0), "cross-entropy"),
+    (partial(Scaled, 1.0), "cross-entropy"),
+    (lambda: Scaled(1.0), "cross-entropy"),
+]
+
+
+def test_what_differs_has_another_digest_and_the_same_has_the_same() -> None:
+    def digests() -> list[str]:
+        data = rows()
+        problems = [fedsim.torch.problem(one, loss, data=data) for one, loss in DIFFERENT]
+        return [str(problem.loss.model_dump()["model"]["digest"]) for problem in problems]
+
+    first = digests()
+    assert len(set(first)) == len(first)
+    assert digests() == first
 
 
 def test_a_log_depends_neither_on_processes_nor_on_threads(

@@ -44,6 +44,7 @@ def test_the_best_is_one_and_nobody_is_better(
         for radio, name in radios.best(costs, column).items():
             assert shares[radio][name] == 1.0
     assert "The best method depends on the radio" in radios.finding(costs)
-    left, right = radios.draw(costs).axes
-    assert [label.get_text() for label in left.get_xticklabels()] == list(TWO.values())
-    assert len(right.texts) == 2 * len(radios.METHODS)
+    upper, lower = radios.draw(costs).axes
+    assert [label.get_text() for label in lower.get_xticklabels()] == list(TWO.values())
+    assert len(upper.texts) == len(lower.texts)
+    assert len(lower.texts) == 2 * len(radios.METHODS)

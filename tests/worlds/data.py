@@ -171,6 +171,8 @@ SPLITS: dict[str, Callable[[Dice], Block]] = {
     "dirichlet": lambda dice: {"alpha": dice.size(0.05, 1e3)},
     "clusters": lambda dice: {"clusters": dice.whole(2, 4), "per_client": dice.whole(1, 2)},
     "groups": lambda dice: {},
+    "shards": lambda dice: {"per_client": dice.whole(1, 2)},
+    "label-mix": lambda dice: {"alpha": dice.size(0.05, 1e3)},
     "lognormal": lambda dice: {"sigma": dice.whole(0, 20) / 10},
 }
 
@@ -181,7 +183,7 @@ def split(dice: Dice, data: Drawn, clients: int) -> Block:
     others = list(SPLITS)
     if dice.careful:
         unfit = {"groups"} if not natural else set()
-        unfit |= {"labels"} if data.task in {"regression", "matrix"} else set()
+        unfit |= {"labels", "label-mix"} if data.task in {"regression", "matrix"} else set()
         others = [kind for kind in SPLITS if kind not in unfit]
     kind = "groups" if natural and dice.chance(0.5) else dice.one(others)
     return {"kind": kind, **SPLITS[kind](dice)}

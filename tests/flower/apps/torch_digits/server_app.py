@@ -22,7 +22,7 @@ def initial() -> ArrayRecord:
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the rounds."""
-    result = FedAvg().start(
+    result = FedAvg(min_available_nodes=3).start(
         grid=grid,
         initial_arrays=initial(),
         train_config=ConfigRecord({"lr": LR}),

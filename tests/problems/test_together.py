@@ -15,26 +15,12 @@ from fedsim.errors import DataError
 from fedsim.ports import Work
 from fedsim.problems import Architecture, LocalLoss, TorchLoss, kernels
 from fedsim.problems.architectures import (
-    CharacterLSTM,
-    Convolutional,
     DenseLayers,
-    ResidualNetwork,
-    Transformer,
 )
 from tests.problems.test_modules import Own, Tied
+from tests.problems.test_numbers import CLASSES, networks
 
-CLIENTS, CLASSES = 5, 4
-
-NETWORKS: list[tuple[Architecture, int]] = [
-    (DenseLayers(hidden=(7, 6)), 9),
-    (Convolutional(channels=(3, 4), hidden=8), 64),
-    (ResidualNetwork(depth=8, width=4), 3 * 64),
-    (CharacterLSTM(hidden=6), 7),
-    (Transformer(width=8, heads=2, layers=1), 7),
-]
-networks = pytest.mark.parametrize(
-    ("model", "features"), NETWORKS, ids=lambda v: getattr(v, "kind", "")
-)
+CLIENTS = 5
 
 
 def clients(

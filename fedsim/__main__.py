@@ -13,6 +13,7 @@ from fedsim.running import interrupts
 
 def main() -> None:
     """Run a command and end with its exit code."""
+    last = interrupts.LastWord()
     interrupts.end_at_once()
     gc.set_threshold(50_000, 50, 100)  # what is loaded stays: by default it is looked at for 0.3 s
     from fedsim.cli import app  # noqa: PLC0415 - it takes a second
@@ -26,7 +27,8 @@ def main() -> None:
             raise
         interrupts.ignore()
         sys.stderr.write(f"{interrupted}\n")
-        sys.exit(interrupted.code)
+        last.code = 128 + interrupted.number
+        sys.exit(last.code)
     except OSError as error:  # files are named by whoever writes them: this is what is printed
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of it goes nowhere
         sys.stderr.write(f"cannot write standard output: {error.strerror}\n")

@@ -74,6 +74,37 @@ def test_what_was_started_to_ignore_a_signal_ignores_it(scenario: Path, tmp_path
         assert process.wait() == 0
 
 
+FRAIL = """
+import atexit, os, sys
+
+from fedsim import __main__, cli
+from fedsim.running.interrupts import Interrupted
+
+
+class Extension:
+    def __del__(self):
+        os.abort()
+
+
+def run():
+    sys.modules["frail"] = Extension()  # as what C++ keeps of a module that is half loaded
+    atexit.register(print, "tidied up")
+    raise Interrupted(2)
+
+
+cli.app = run
+__main__.main()
+"""
+
+
+def test_an_interrupt_ends_before_extensions_are_taken_apart_and_after_all_is_tidied_up() -> None:
+    command = [sys.executable, "-c", FRAIL]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert ended.returncode == 130, ended.stderr
+    assert ended.stdout == "tidied up\n"
+    assert ended.stderr.startswith("interrupted (SIGINT);")
+
+
 def test_an_interrupt_is_found_that_comes_while_a_class_is_made() -> None:
     class Slow:
         def __set_name__(self, owner: type, name: str) -> None:

@@ -10,9 +10,11 @@ This runs before anything else of fedsim does, and imports next to nothing: as l
 loaded, an interrupt still shows Python's own traceback.
 """
 
+import atexit
 import os
 import signal
 import sys
+from contextlib import suppress
 
 TYPE_CHECKING = False  # as in typing, which takes time to load
 if TYPE_CHECKING:
@@ -88,6 +90,30 @@ def raise_once() -> None:
     """Let the first signal raise `Interrupted` in the main thread, and ignore the others."""
     _answer(_raise)
     sys.unraisablehook = _unraised
+
+
+class LastWord:
+    """The code with which the process ends as soon as all that asked to run at its end has run.
+
+    What follows after that takes apart modules that an interrupt may have cut off while they were
+    being loaded: there an extension can end the process with an error of the interpreter's, in
+    place of the code. What asks first is run last, so this is made before anything else is loaded.
+
+    Attributes:
+        code: of an interrupted command; None lets the process end in its own way.
+    """
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        if self.code is None:
+            return
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # nobody reads it, or it is closed
+                stream.flush()
+        os._exit(self.code)
 
 
 def ignore() -> None:

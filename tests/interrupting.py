@@ -78,7 +78,7 @@ def interrupted(
             (os.killpg if group else os.kill)(process.pid, way)
         _, said = process.communicate()
     left = sorted(path.name for path in folder.iterdir())
-    return Ended(process.returncode, said, left, _alive(process.pid))
+    return Ended(process.returncode, said, left, alive(process.pid))
 
 
 def hearing() -> None:
@@ -97,7 +97,7 @@ def _hears(pid: int) -> bool:
     return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
 
 
-def _alive(group: int) -> bool:
+def alive(group: int) -> bool:
     """Say whether a process of a group is left, a moment after its end."""
     for _ in range(200):
         try:

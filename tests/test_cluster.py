@@ -180,28 +180,6 @@ def test_one_run_that_fails_does_not_end_the_others(
     assert fedsim.run(scenario, out=tmp_path).summary["status"].tolist() == ["done"] * 2
 
 
-def test_a_scheduler_that_goes_away_is_named_and_the_study_is_taken_up_again(
-    tmp_path: Path,
-) -> None:
-    scenario = SWEPT | {"stop": {"rounds": 2000}}
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
-        client = Client(cluster, set_as_default=False, timeout="1s")
-        closing = threading.Thread(target=cluster.close)
-
-        def watch(reached: RunProgress) -> None:
-            if reached.ended and closing.ident is None:
-                closing.start()
-
-        with pytest.raises(fedsim.RunError, match=r"the scheduler .* is gone: \d runs had not"):
-            fedsim.run(scenario, out=tmp_path / "out", executor=client.get_executor(), watch=watch)
-        closing.join()
-        client.close()
-    assert list((tmp_path / "out").rglob(SUMMARY))
-    assert fedsim.run(scenario, out=tmp_path / "out").summary["status"].tolist() == ["done"] * 4
-    alone = fedsim.run(scenario, out=tmp_path / "alone").folder
-    assert files(tmp_path / "out") == files(alone)
-
-
 def test_shards_share_a_folder_and_nobody_else_does(tmp_path: Path) -> None:
     def watch(reached: RunProgress) -> None:
         if reached.ended:

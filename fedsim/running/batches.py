@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedsim.record.folder import SCENARIO, SUMMARY
+from fedsim.running.execution import RunProgress
 from fedsim.running.tasks import Known, Order, Outcome, Run
 
 LASTING = 1.0
@@ -44,7 +45,8 @@ class Batches:
         self._alone: list[Known] = []
         self._left: dict[int, list[Known]] = {}  # seed -> runs
         self._seed: dict[str, int] = {}  # worker -> that it keeps to
-        self.unknown = len(runs)
+        self._awaited = {known.run for known in runs}
+        self._numbers = {each.name: number for number, each in enumerate(order.plan.variants)}
         for known in runs:
             self._left.setdefault(known.run.seed, []).append(known)
         for several in self._left.values():
@@ -54,6 +56,11 @@ class Batches:
     def left(self) -> int:
         """How many runs have not been taken."""
         return len(self._alone) + sum(map(len, self._left.values()))
+
+    @property
+    def awaited(self) -> int:
+        """How many runs have not ended, as far as anybody has heard."""
+        return len(self._awaited)
 
     def take(self, worker: str, workers: int) -> Batch:
         """Take a batch for a worker, of so many that there are; something has to be left."""
@@ -72,12 +79,17 @@ class Batches:
     def note(self, outcomes: Iterable[Outcome]) -> None:
         """Note how long runs took, of which nothing is awaited any more."""
         for outcome in outcomes:
-            self.unknown -= 1
+            self._awaited.discard(outcome.run)
             number = outcome.run.number
             if outcome.seconds:
                 before = self._seconds[number] if number in self._measured else outcome.seconds
                 self._seconds[number] = (before + outcome.seconds) / 2
                 self._measured.add(number)
+
+    def heard(self, told: RunProgress) -> None:
+        """Note what a worker tells of a run, which it may have ended."""
+        if told.ended:
+            self._awaited.discard(Run(self._numbers[told.variant], told.seed))
 
     def again(self, batch: Batch) -> None:
         """Take back a batch that nobody has made, whose runs go alone from now on."""

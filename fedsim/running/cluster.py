@@ -5,10 +5,12 @@ What they tell are events of Dask's own, which pass through the scheduler.
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from logging import CRITICAL
 from secrets import token_hex
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from fedsim.computing.threads import VARIABLE, usable_threads
@@ -20,7 +22,7 @@ from fedsim.running.tasks import Known, Order, Outcome
 from fedsim.running.workers import postponed
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, LocalCluster
 
 INSTALL = "pip install 'fedsim[dask]'"
 """What brings Dask."""
@@ -42,14 +44,16 @@ class Cluster:
         Raises:
             RunError: the scheduler is gone, or has no workers that know fedsim.
         """
-        topic = f"fedsim-{token_hex(8)}"
+        topic, batches = f"fedsim-{token_hex(8)}", Batches(order, runs)
 
         def heard(event: tuple[float, Sequence[Any]]) -> None:
-            watch(RunProgress(*event[1]))
+            progress = RunProgress(*event[1])
+            batches.heard(progress)
+            watch(progress)
 
         self.client.subscribe_topic(topic, heard)
         try:
-            yield from Sending(self.client, order, topic, Batches(order, runs)).all()
+            yield from Sending(self.client, order, topic, batches).all()
         finally:
             if self.client.status == "running":
                 self.client.unsubscribe_topic(topic)
@@ -118,20 +122,28 @@ def check_choice(jobs: int, executor: Executor | None, cluster: str | None) -> N
 @contextmanager
 def _local(count: int) -> Iterator[Any]:
     """Open a cluster of processes on this machine, which hear no interrupts: their parent does."""
+    from dask import config
     from distributed import LocalCluster
 
-    with postponed():
-        cluster = LocalCluster(
-            n_workers=count,
-            threads_per_worker=1,
-            dashboard_address="127.0.0.1:0",
-            env={VARIABLE: str(max(usable_threads() // count, 1))},
-        )
-    try:
-        yield cluster
-    finally:
+    with ExitStack() as stack:
+        # An interrupted part tidies nothing up.
+        home = stack.enter_context(TemporaryDirectory(prefix="fedsim-"))
+        stack.enter_context(config.set({"temporary-directory": home}))
         with postponed():
-            cluster.close()
+            cluster = LocalCluster(
+                n_workers=count,
+                threads_per_worker=1,
+                dashboard_address="127.0.0.1:0",
+                silence_logs=CRITICAL,  # what becomes of runs is told anyhow
+                env={VARIABLE: str(max(usable_threads() // count, 1))},
+            )
+            stack.callback(_close, cluster)
+        yield cluster
+
+
+def _close(cluster: "LocalCluster") -> None:
+    with postponed():
+        cluster.close()
 
 
 def client_of(executor: Executor) -> "Client | None":

@@ -148,9 +148,11 @@ class Sending:
         yield outcome
 
     def _gone(self) -> RunError:
+        count = self._batches.awaited
+        runs = "1 run" if count == 1 else f"{count} runs"
         return RunError(
-            f"the scheduler {self._address} is gone: {self._batches.unknown} runs had not ended;"
-            " the others are kept, and the same command makes the rest"
+            f"the scheduler {self._address} is gone: {runs} had not ended; the others are kept, and"
+            " the same command makes the rest"
         )
 
 

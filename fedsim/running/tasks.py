@@ -117,14 +117,14 @@ def make(order: Order, builder: Builder, run: Run, there: Finished | None, watch
         builder: of its plan.
         run: which one.
         there: what tells of a run that is there, for who may not see that.
-        watch: told of every round, and of the end.
+        watch: told of every round, and of the end of a run that is where it belongs.
     """
     started = perf_counter()
     try:
         outcome = _made(order, builder, run, there, watch)
     except Exception as error:  # noqa: BLE001 - it may come from code of a user's: say of which run
         return Outcome(run, error=error)
-    if outcome.ended is not None:
+    if outcome.ended is not None and outcome.files is None:  # else it has to be written first
         watch(outcome.ended)
     return outcome._replace(seconds=perf_counter() - started if outcome.seconds else 0.0)
 

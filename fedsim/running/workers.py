@@ -51,6 +51,7 @@ def postponed() -> Iterator[None]:
     A process inherits what is blocked. It hears no signal while it is being loaded, and then
     what it decides to hear.
     """
+    resource_tracker.ensure_running()  # it unblocks signals, so not amid what postpones them
     noted: list[int] = []
     main = threading.current_thread() is threading.main_thread()
     before = {number: getsignal(number) for number in (heard() if main else ())}
@@ -77,7 +78,6 @@ def workers(jobs: int, told: Watch) -> Iterator[Executor]:
         RunError: one of them has died.
     """
     context = get_context("spawn")  # a fork would copy the locks of threads that it does not copy
-    resource_tracker.ensure_running()  # it unblocks signals, so not amid what postpones them
     with postponed():
         others = set(active_children())
         ear, mouth = context.Pipe(duplex=False)

@@ -86,8 +86,9 @@ def test_processes_a_cluster_and_shards_write_the_same_bytes(
     whole: Any, client: Client, tmp_path: Path
 ) -> None:
     scenario, written = whole
-    fedsim.run(scenario, out=tmp_path / "jobs", jobs=2)
-    assert files(tmp_path / "jobs") == written
+    if scenario is SWEPT:  # processes take their time to begin, whatever they make
+        fedsim.run(scenario, out=tmp_path / "jobs", jobs=2)
+        assert files(tmp_path / "jobs") == written
     seen: list[RunProgress] = []
     made = fedsim.run(
         scenario, out=tmp_path / "dask", executor=client.get_executor(), watch=seen.append

@@ -15,7 +15,15 @@ import pandas as pd
 import pyarrow as pa
 
 from fedsim.errors import DataError
-from fedsim.record.manifest import FILES, MANIFEST, hash_of, read_mapping, sealed
+from fedsim.record.manifest import (
+    FILES,
+    MANIFEST,
+    damaged,
+    hash_of,
+    is_sealed,
+    read_mapping,
+    sealed,
+)
 from fedsim.record.parts import write_table
 from fedsim.record.writing import ASIDE, unwritable, write_whole
 
@@ -85,6 +93,30 @@ class RunFolder:
         files[SUMMARY] = sha256(text.encode()).hexdigest()
         self.write_text(MANIFEST, as_json(sealed({**made, FILES: files})))
         self.write_text(SUMMARY, text)
+
+
+def note_failure(folder: Path, reason: str) -> None:
+    """Write why a run could not be made.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    write_whole(folder / FAILED, as_json(sealed({"reason": reason})).encode())
+
+
+def read_failure(folder: Path) -> str:
+    """Return why a run could not be made; nothing where it is not told.
+
+    Raises:
+        DataError: what tells it is damaged.
+    """
+    path = folder / FAILED
+    if not path.exists():
+        return ""
+    content = read_mapping(path)
+    if not is_sealed(content):
+        raise damaged(path, "it has another hash than it says")
+    return str(content.get("reason", ""))
 
 
 def read_json(path: Path) -> dict[str, Any]:

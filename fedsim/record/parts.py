@@ -3,9 +3,14 @@
 `NAME.parts/` holds complete Parquet files, each of them written aside and then renamed, so
 the folder reads as a table at any moment and after a kill. The same rows go to a file that
 gets its name `NAME.parquet` when it is closed, and so exists for finished runs only.
+
+A manifest tells the hashes of finished runs' files. The name of a part has its own: of the run, the
+table, all parts before it and what is in it. So a part that is damaged, gone, or of another run is
+told from one that was written here.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -15,7 +20,7 @@ import pyarrow.parquet as pq
 
 from fedsim.record.manifest import MANIFEST, check_files, damaged
 from fedsim.record.schema import ARROW_SCHEMA
-from fedsim.record.writing import Draft
+from fedsim.record.writing import Draft, write_whole
 
 _ALWAYS = {
     "events": frozenset(ARROW_SCHEMA.names) - {"peer", "message", "detail", "state_of_charge"},
@@ -27,6 +32,9 @@ _ALWAYS = {
 }
 """The columns of each table of which no row lacks a value. One that may hold NaN is not among them:
 pandas writes a missing value in its place."""
+
+UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
+"""What is raised of a file that is no table: by Arrow, and by Python of names that are no text."""
 
 _REPEATED = ("operations", "samples")
 """Columns of figures, few of which come again and again."""
@@ -69,6 +77,7 @@ class Parts:
         self._draft: Draft | None = None
         self._whole: pq.ParquetWriter | None = None
         self._count = 0
+        self._chain = _beginning(self.folder)
 
     def write(self, table: pa.Table) -> None:
         """Add rows; they are on disk, and whole, when this returns.
@@ -81,7 +90,11 @@ class Parts:
             self._whole = pq.ParquetWriter(self._draft, table.schema, **_options(table.schema))
         self._whole.write_table(table)
         self._draft.check()
-        write_table(table, self.folder / f"part-{self._count:06d}.parquet")
+        stream = pa.BufferOutputStream()
+        pq.write_table(table, stream, **_options(table.schema))
+        content = stream.getvalue().to_pybytes()
+        self._chain = _linked(self._chain, content)
+        write_whole(self.folder / _part(self._count, self._chain), content)
         self._count += 1
 
     def close(self) -> None:
@@ -124,13 +137,44 @@ def read_table(
     if (folder / MANIFEST).exists():  # the run has ended
         check_files(folder, [whole.name])
     if whole.exists():
-        return _filled(_read(whole, columns, filters), whole)
+        return _filled(_read(whole, columns, filters, whole), whole)
     files = sorted(parts.glob("part-*.parquet"))
     if not files:
         raise FileNotFoundError(f"{folder} holds neither {whole.name} nor parts of it")
-    return pa.concat_tables(
-        [_read(file, columns, filters) for file in files], promote_options="default"
-    ).unify_dictionaries()
+    pieces = [_read(file, columns, filters, source) for file, source in _sound(parts, files)]
+    return pa.concat_tables(pieces, promote_options="default").unify_dictionaries()
+
+
+def _beginning(parts: Path) -> str:
+    """Return what the hashes of a table's parts begin with: which run's it is."""
+    return "/".join(parts.resolve().parts[-3:])
+
+
+def _linked(chain: str, content: bytes) -> str:
+    """Return the hash of a part that comes after others."""
+    return hashlib.sha256(chain.encode() + b"\n" + content).hexdigest()[:16]
+
+
+def _part(number: int, chain: str) -> str:
+    return f"part-{number:06d}-{chain}.parquet"
+
+
+def _sound(parts: Path, files: Sequence[Path]) -> Iterator[tuple[Path, pa.Buffer]]:
+    """Yield the parts of a table, and what is in them.
+
+    Raises:
+        DataError: one of them is missing, damaged, or of another run.
+    """
+    chain = _beginning(parts)
+    for number, file in enumerate(files):
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise damaged(file, str(error)) from None
+        chain = _linked(chain, content)
+        if file.name != _part(number, chain):
+            raise damaged(file, "it, or a part before it, is not what was written here")
+        yield file, pa.py_buffer(content)
 
 
 def _filled(table: pa.Table, path: Path) -> pa.Table:
@@ -146,9 +190,14 @@ def _filled(table: pa.Table, path: Path) -> pa.Table:
 
 
 def _read(
-    path: Path, columns: Sequence[str] | None, filters: Sequence[tuple[str, str, object]] | None
+    path: Path,
+    columns: Sequence[str] | None,
+    filters: Sequence[tuple[str, str, object]] | None,
+    source: Path | pa.Buffer,
 ) -> pa.Table:
+    """Read one file, from its place or from memory; the path is for errors."""
+    held = pa.BufferReader(source) if isinstance(source, pa.Buffer) else source
     try:
-        return pq.read_table(path, columns=columns, filters=filters)
-    except (OSError, pa.ArrowException) as error:
+        return pq.read_table(held, columns=columns, filters=filters)
+    except UNREADABLE as error:
         raise damaged(path, str(error)) from None

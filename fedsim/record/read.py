@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import pyarrow as pa
 
 from fedsim.errors import DataError
 from fedsim.record.folder import STUDY, SUMMARY, read_json
-from fedsim.record.manifest import read_manifest
+from fedsim.record.manifest import MANIFEST, check_files
 from fedsim.record.parts import read_table
 from fedsim.record.summary import read_summary
 from fedsim.record.variants import BASE
@@ -21,7 +22,8 @@ _OF_INTEREST = (
 _ASIDE = ("cohort", "start", "concerns", "notes", "looks", "problem")
 """The columns of a summary that stand first, and those that stand last."""
 
-_EVENTS = ("events.parquet", "events.parts")
+_BEGUN = ("events.parquet", "events.parts", MANIFEST, SUMMARY)
+"""What a run has written that holds something: its log, or what says that it has ended."""
 
 
 def missing(key: str, place: Path) -> DataError:
@@ -82,7 +84,7 @@ def _runs(folders: Iterable[Path], *, empty: bool) -> list[Path]:
         path
         for path in folders
         if path.name.removeprefix("seed-").isdecimal()
-        and (any((path / name).exists() for name in _EVENTS) if not empty else path.is_dir())
+        and (any((path / name).exists() for name in _BEGUN) if not empty else path.is_dir())
     ]
 
 
@@ -149,13 +151,21 @@ def read_summaries(folders: Sequence[Path]) -> pd.DataFrame:
         DataError: one of them is damaged, or of another version of the schema.
     """
     ended = [path for path in folders if (path / SUMMARY).exists()]
-    for path in ended:
-        read_manifest(path)  # its version
-    table = pd.json_normalize([read_summary(path / SUMMARY) for path in ended])
+    table = pd.json_normalize([summary_of(path) for path in ended])
     first = [name for name in _OF_INTEREST if name in table]
     last = [name for name in _ASIDE if name in table]
     others = [name for name in table if name not in {*first, *last}]
     return table[[*first, *others, *last]]
+
+
+def summary_of(folder: Path) -> dict[str, Any]:
+    """Return the summary of a run that has ended.
+
+    Raises:
+        DataError: it is damaged, or of another version of the schema.
+    """
+    check_files(folder, [SUMMARY])
+    return read_summary(folder / SUMMARY)
 
 
 def _seed(folder: Path) -> int:

@@ -14,9 +14,8 @@ from fedsim.ports import Array
 from fedsim.record.folder import MODELS, SUMMARY
 from fedsim.record.manifest import check_files, damaged
 from fedsim.record.models import COLUMNS, SHAPE
-from fedsim.record.parts import read_table
-from fedsim.record.read import joined
-from fedsim.record.summary import read_summary
+from fedsim.record.parts import UNREADABLE, read_table
+from fedsim.record.read import joined, summary_of
 from fedsim.record.variants import BASE
 
 _FEW = 12
@@ -35,7 +34,7 @@ def chunks(folder: Path) -> Iterator[pa.Table]:
         with pq.ParquetFile(path) as file:
             for number in range(file.num_row_groups):
                 yield file.read_row_group(number)
-    except (OSError, pa.ArrowException) as error:
+    except UNREADABLE as error:
         raise damaged(path, str(error)) from None
 
 
@@ -162,7 +161,7 @@ def _folder_of(folders: Sequence[Path], variant: str, seed: int | None) -> Path:
 def _last_round(folder: Path, kept: Sequence[int]) -> int:
     """Return the last round of a run: as its summary says, or the last kept of one unfinished."""
     if (folder / SUMMARY).exists():
-        return int(read_summary(folder / SUMMARY)["rounds"])
+        return int(summary_of(folder)["rounds"])
     return max(kept, default=0)
 
 

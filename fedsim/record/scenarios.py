@@ -1,6 +1,10 @@
-"""Scenarios as runs have left them, and in which values two of them differ."""
+"""Scenarios as runs have left them, and in which values two of them differ.
+
+The last line of one is a hash of the others: a run that has not ended has no manifest to tell it.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -8,26 +12,40 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from fedsim.record.folder import SCENARIO
-from fedsim.record.manifest import damaged
+from fedsim.record.manifest import MANIFEST, check_files, damaged
 
 NOTHING = "-"
 """What stands for a value that a scenario does not have."""
+
+_SIGNATURE = "# sha256 of what is above: "
 
 _OF_RUNS = {"seed", "seeds", "name"}
 
 _MOST = 3  # values that are told in a sentence
 
 
+def signed(text: str) -> str:
+    """Return a scenario as a run writes it, with its hash in the last line."""
+    return f"{text}{_SIGNATURE}{sha256(text.encode()).hexdigest()}\n"
+
+
 def read_text(folder: Path) -> str:
     """Return the scenario of a run, as YAML.
 
     Raises:
-        DataError: there is none, or it is no text.
+        DataError: there is none, or it is damaged.
     """
+    path = folder / SCENARIO
+    ended = (folder / MANIFEST).exists()
+    if ended:
+        check_files(folder, [SCENARIO])
     try:
-        return (folder / SCENARIO).read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise damaged(folder / SCENARIO, "there is none, or it is no text") from None
+        raise damaged(path, "there is none, or it is no text") from None
+    if not ended and text != signed(text.rpartition(_SIGNATURE)[0]):
+        raise damaged(path, "it has another hash than it says")
+    return text
 
 
 def parsed(text: str, path: Path) -> Mapping[str, Any]:
@@ -42,7 +60,7 @@ def parsed(text: str, path: Path) -> Mapping[str, Any]:
     """
     try:
         content = YAML(typ="safe", pure=True).load(text)
-    except (YAMLError, ValueError, RecursionError) as error:
+    except (YAMLError, ValueError, RecursionError, LookupError, AttributeError) as error:
         raise damaged(path, f"it is no YAML: {error}") from None
     if not isinstance(content, dict) or not {"fleet", "network"} <= content.keys():
         raise damaged(path, "it says nothing of a fleet and a network")

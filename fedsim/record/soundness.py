@@ -14,11 +14,14 @@ import pyarrow.parquet as pq
 from fedsim.errors import DataError
 from fedsim.record.folder import MODELS, RESULTS, SUMMARY, TABLES
 from fedsim.record.manifest import AGAIN, check_files, damaged, read_manifest
+from fedsim.record.parts import UNREADABLE
 from fedsim.record.rounds import COLUMNS
 from fedsim.record.schema import ARROW_SCHEMA
 from fedsim.record.summary import read_summary
 
 _LARGE = ("events.parquet", f"{MODELS}.parquet")
+SMALL = tuple(name for name in RESULTS if name not in _LARGE)
+"""The files of a run that take no time to look through."""
 _CLIENTS = (
     *("client", "group", "device", "radio", "samples", "transmissions", "beacons", "silent"),
     *("late", "lost", "skipped", "bits_up", "bits_down", "bits_again"),
@@ -55,7 +58,7 @@ def check_run(folder: Path) -> dict[str, Any]:
     if summary["status"] == "done" and counts["rounds"] != summary["rounds"]:
         text = f"{counts['rounds']} rows, though {SUMMARY} tells of {summary['rounds']} rounds"
         raise damaged(folder / "rounds.parquet", f"it holds {text}")
-    check_files(folder, [name for name in RESULTS if name not in _LARGE])
+    check_files(folder, SMALL)
     return summary
 
 
@@ -73,7 +76,7 @@ def _rows(folder: Path, name: str) -> int:
     try:
         with pq.ParquetFile(path) as file:
             schema, count = file.schema_arrow, int(file.metadata.num_rows)
-    except (OSError, pa.ArrowException) as error:
+    except UNREADABLE as error:
         raise damaged(path, str(error)) from None
     missing = [column for column in _COLUMNS[name] if column not in schema.names]
     if missing:

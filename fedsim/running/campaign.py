@@ -13,9 +13,8 @@ from typing import Protocol
 
 from fedsim.building import Builder
 from fedsim.errors import OutputError, RunError, Unfinished
-from fedsim.record.folder import FAILED, SCENARIO, SUMMARY, as_json
+from fedsim.record.folder import SCENARIO, SUMMARY, note_failure
 from fedsim.record.notes import RUNS, Note, Tell, untold
-from fedsim.record.writing import write_whole
 from fedsim.running.execution import RunProgress, Watch
 from fedsim.running.places import unpack
 from fedsim.running.shard import WHOLE, Shard
@@ -137,8 +136,7 @@ class Campaign:
                 text = f"seed {outcome.run.seed} has failed: {outcome.error}"
                 self.tell(Note(variant, RUNS, text))
                 with suppress(OutputError):  # which may be what it has failed for
-                    content = as_json({"reason": str(outcome.error)})
-                    write_whole(self.order.folder(outcome.run) / FAILED, content.encode())
+                    note_failure(self.order.folder(outcome.run), str(outcome.error))
 
     def _settled(self) -> tuple[Path, ...]:
         """Return the folders of the runs, where none has failed.

@@ -27,6 +27,7 @@ from fedsim.record.manifest import (
     made_with,
     read_manifest,
 )
+from fedsim.record.scenarios import signed
 from fedsim.record.schema import Event
 from fedsim.running.provenance import Sources, sources, versions
 from fedsim.running.verdict import verdict
@@ -157,9 +158,9 @@ def _made(job: Ready) -> dict[str, Any]:
 
 
 def written(job: Ready) -> str:
-    """Return the scenario of one run, as YAML."""
+    """Return the scenario of one run, as YAML with its hash."""
     own = job.variant.scenario.model_copy(update={"seed": job.seed, "seeds": 1})
-    return dump(own, job.variant.question)
+    return signed(dump(own, job.variant.question))
 
 
 def made_by(job: Ready) -> str:

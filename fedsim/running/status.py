@@ -10,11 +10,13 @@ from math import nan
 from pathlib import Path
 from statistics import fmean
 
-from fedsim.errors import DataError
-from fedsim.record.folder import FAILED, SCENARIO, SUMMARY, RunFolder, read_json
+from fedsim.errors import DataError, VersionError
+from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_failure
 from fedsim.record.lock import is_held
-from fedsim.record.manifest import MADE_FROM, MANIFEST
+from fedsim.record.manifest import AGAIN, MADE_FROM, check_files, read_manifest
+from fedsim.record.soundness import SMALL
 from fedsim.record.studies import Study, read_study
+from fedsim.record.summary import read_summary
 from fedsim.running.batches import lasted
 from fedsim.running.places import MAKING
 
@@ -30,7 +32,7 @@ class VariantStatus:
         variant: its name.
         done, going, failed, left: the seeds of which that is so.
         seconds: of real time that a run takes, by those that are done; NaN where there are none.
-        reasons: of those that have failed, by their seeds.
+        reasons: of those that have failed, and those that are damaged and so left, by their seeds.
     """
 
     variant: str
@@ -117,11 +119,21 @@ def _variants(
 
 
 def _state(folder: Path, made_from: str) -> tuple[str, str]:
-    """Return what a run is by its own files, and why it has failed, if so."""
-    summary = read_json(folder / SUMMARY)
-    if summary and read_json(folder / MANIFEST).get(MADE_FROM) == made_from:
-        fine = summary.get("status") == "done"
-        return (DONE, "") if fine else (FAILING, str(summary.get("reason", "")))
-    if reason := read_json(folder / FAILED).get("reason"):
-        return FAILING, str(reason)
-    return LEFT, ""
+    """Return what a run is by its own files, and why it has failed or does not count, if so.
+
+    The log and the models are large: that they are there is enough.
+    """
+    try:
+        if (folder / SUMMARY).exists() and read_manifest(folder)[MADE_FROM] == made_from:
+            check_files(folder, SMALL)
+            summary = read_summary(folder / SUMMARY)
+            lacking = next((name for name in RESULTS if not (folder / name).is_file()), None)
+            if lacking is not None:
+                return LEFT, f"there is no {folder / lacking}; {AGAIN}"
+            return (DONE, "") if summary["status"] == "done" else (FAILING, summary["reason"])
+        reason = read_failure(folder)
+    except VersionError:  # left of an earlier version, which is no damage
+        return LEFT, ""
+    except DataError as error:
+        return LEFT, str(error)
+    return (FAILING, reason) if reason else (LEFT, "")

@@ -1,0 +1,133 @@
+"""A small campaign of damaged files, and what it has found."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import fedsim
+from fedsim.errors import DataError
+from fedsim.record.folder import FAILED
+from fedsim.record.parts import read_table
+from fedsim.running.status import status
+from tests.guarded import FAULT, in_process
+
+from .campaign import SAME, Flips
+from .folders import contents
+
+COUNT = 60
+
+
+@pytest.fixture(scope="module")
+def flips(tmp_path_factory: pytest.TempPathFactory) -> Flips:
+    return Flips(tmp_path_factory.mktemp("flips"), seed=0)
+
+
+def test_damage_is_named_or_does_no_harm(flips: Flips) -> None:
+    tried = [each for _, each in in_process(flips, range(COUNT))]
+    assert [each for each in tried if each.outcome == FAULT] == []
+    assert 0.1 * COUNT < sum(each.outcome == SAME for each in tried) < 0.9 * COUNT
+
+
+def test_what_is_taken_up_again_ends_as_if_nothing_had_been_cut_off(flips: Flips) -> None:
+    for name in ("ended", "cut"):
+        home = flips.homes[name]
+        out = home.copied(flips.place)
+        fedsim.run(home.source, out=out)
+        assert contents(out) == home.ended
+
+
+@pytest.fixture
+def out(flips: Flips) -> Path:
+    return flips.homes["ended"].copied(flips.place)
+
+
+@pytest.fixture
+def cut(flips: Flips) -> Path:
+    return flips.homes["cut"].copied(flips.place)
+
+
+def digit(path: Path, key: str) -> None:
+    """Change the first digit after a key, so that the file is as readable as before."""
+    text = path.read_text(encoding="utf-8")
+    place = next(i for i in range(text.index(key), len(text)) if text[i] in "12345678")
+    path.write_text(text[:place] + "9" + text[place + 1 :], encoding="utf-8")
+
+
+def test_another_digit_in_a_summary_is_no_summary(out: Path) -> None:
+    digit(out / "gd/seed-1/summary.json", "bits_up")
+    with pytest.raises(DataError, match=r"gd/seed-1/summary\.json is damaged"):
+        _ = fedsim.open(out).summary
+    shutil.copy(out / "gd/seed-2/summary.json", out / "gd/seed-1/summary.json")
+    with pytest.raises(DataError, match=r"gd/seed-1/summary\.json is damaged"):
+        fedsim.open(out).model("gd", 1)
+
+
+@pytest.mark.parametrize("home", ["ended", "cut"])
+def test_another_digit_in_a_scenario_is_no_setting(flips: Flips, home: str) -> None:
+    out = flips.homes[home].copied(flips.place)
+    digit(out / "base/seed-1/scenario.yaml", "count:")
+    with pytest.raises(DataError, match=r"base/seed-1/scenario\.yaml is damaged"):
+        _ = fedsim.open(out).setting
+
+
+def test_a_run_without_its_log_is_missed(out: Path) -> None:
+    (out / "gd/seed-2/events.parquet").unlink()
+    assert len(fedsim.open(out).runs) == 4
+    with pytest.raises(DataError, match=r"there is no .*gd/seed-2/events\.parquet"):
+        _ = fedsim.open(out).events
+    with pytest.raises(DataError, match=r"gd/seed-2"):
+        fedsim.reprice(out, ["fleet.0.radio=wifi"], out.parent / "priced")
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(content)
+
+
+def first_gone(parts: Path) -> None:
+    min(parts.iterdir()).unlink()
+
+
+def first_of_another_run(parts: Path) -> None:
+    other = parts.parents[1] / "seed-1" / parts.name
+    min(parts.iterdir()).unlink()
+    shutil.copy(min(other.iterdir()), parts)
+
+
+@pytest.mark.parametrize("name", ["events", "rounds", "models"])
+@pytest.mark.parametrize(
+    "harm", [lambda parts: flip(min(parts.iterdir())), first_gone, first_of_another_run]
+)
+def test_parts_of_a_table_are_those_that_were_written(
+    cut: Path, name: str, harm: Callable[[Path], None]
+) -> None:
+    folder = cut / "base/seed-2"
+    read_table(folder, name)
+    parts = folder / f"{name}.parts"
+    if harm is not first_gone or len(list(parts.iterdir())) > 1:
+        harm(parts)
+        with pytest.raises(DataError, match=rf"base/seed-2/{name}\.parts/part-.* is damaged"):
+            read_table(folder, name)
+
+
+@pytest.mark.parametrize(
+    "name", ["summary.json", "manifest.json", "rounds.parquet", "scenario.yaml", "clients.parquet"]
+)
+def test_status_counts_no_run_that_would_be_made_again(out: Path, name: str) -> None:
+    assert [each.done for each in status(out).variants] == [(1, 2), (1, 2)]
+    flip(out / "base/seed-2" / name)
+    base, gd = status(out).variants
+    assert (base.done, base.left, gd.done) == ((1,), (2,), (1, 2))
+    assert f"base/seed-2/{name} is damaged" in base.reasons[2]
+
+
+def test_status_misses_a_log_and_a_damaged_reason(out: Path, flips: Flips) -> None:
+    (out / "gd/seed-1/events.parquet").unlink()
+    assert "events.parquet; make the run again" in status(out).variants[1].reasons[1]
+    cut = flips.homes["cut"].copied(flips.place)
+    assert status(cut).variants[0].failed == (1,)
+    flip(cut / "base/seed-1" / FAILED)
+    assert "failed.json is damaged" in status(cut).variants[0].reasons[1]

@@ -98,7 +98,8 @@ def traffic(run: Evidence) -> Iterator[str]:
 
 def ended_with_a_round(run: Evidence) -> bool:
     """Say whether nothing can have happened after the last round."""
-    return run.reason.startswith(("rounds:", "gap:", "bits:", "energy:"))
+    rules = {"rounds", "bits", "energy", *run.scenario.stop.targets}
+    return run.reason.partition(":")[0] in rules
 
 
 _COUNTS = ("silent", "late", "lost", "skipped")

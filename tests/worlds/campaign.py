@@ -8,17 +8,13 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
-from shutil import copy
 from typing import NamedTuple
 
-from ruamel.yaml import YAML
 from threadpoolctl import threadpool_limits
 
-from .dice import Block
 from .drawing import world
-from .files import named_in, write_files
+from .files import write_files
 from .playing import Outcome, play
-from .shrinking import shrunk
 
 AGAIN = 20
 """Of so many worlds one is run twice."""
@@ -55,12 +51,9 @@ def _batch(numbers: Sequence[int]) -> list[Played]:
         return played(numbers, files)
 
 
-def campaign(first: int, count: int, jobs: int) -> Iterator[Played]:
-    """Play so many worlds from a number on; they come in order."""
-    batches = [
-        range(start, min(start + _BATCH, first + count))
-        for start in range(first, first + count, _BATCH)
-    ]
+def campaign(numbers: Sequence[int], jobs: int) -> Iterator[Played]:
+    """Play the worlds of some numbers; they come in order."""
+    batches = [numbers[start : start + _BATCH] for start in range(0, len(numbers), _BATCH)]
     if jobs == 1:
         for batch in batches:
             yield from _batch(batch)
@@ -84,29 +77,3 @@ def report(worlds: Sequence[Played]) -> str:
             lines.append(f"{end}:")
             lines += [f"{count:7}  {sign}" for sign, count in signs.most_common()]
     return "\n".join(lines)
-
-
-def as_yaml(block: Block, path: Path) -> None:
-    """Write a world as a file that `fedsim run` takes."""
-    yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = None
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # untyped there
-    with path.open("w", encoding="utf-8") as stream:
-        yaml.dump(block, stream)
-
-
-def keep(failed: Played, folder: Path) -> Path:
-    """Write a world that failed, made as small as it goes, beside the files that it names."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with prepared() as files:
-
-        def fails(block: Block) -> bool:
-            outcome = play(block, files, twice=failed.outcome.sign == "twice")
-            return (outcome.end, outcome.sign) == (failed.outcome.end, failed.outcome.sign)
-
-        small = shrunk(world(failed.number), fails)
-        for name in named_in(small):
-            copy(files / name, folder / name)
-    path = folder / f"world-{failed.number}.yaml"
-    as_yaml(small, path)
-    return path

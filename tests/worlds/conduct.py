@@ -122,15 +122,32 @@ def rounds(run: Evidence) -> Iterator[str]:
         (row["round"], row["t"]) for row in run.rounds
     ]:
         yield "the table's rounds end at other times than the log's"
-    optima = {row["objective"]: row["objective"] - row["gap"] for row in run.rounds}
+    yield from _objectives(run)
+
+
+def looked_at(run: Evidence, number: int) -> bool:
+    """Say whether a round is one whose model is looked at, be it the last one or not."""
+    return number % run.scenario.observe.every == 0 or number >= run.scenario.stop.rounds
+
+
+def _objectives(run: Evidence) -> Iterator[str]:
+    """Rounds that are looked at, and the last, have one; gaps are measured from one optimum."""
+    optima: dict[float, float] = {}
+    for row in run.rounds:
+        number, objective = row["round"], row["objective"]
+        last = number == len(run.rounds) and run.summary["status"] == "done"
+        if not isnan(objective):
+            optima[objective] = objective - row["gap"]
+        if looked_at(run, number) or last:
+            if not isfinite(objective):
+                yield f"an objective of {objective}"
+        elif not isnan(objective) and number < len(run.rounds):
+            yield f"round {number} has an objective, and it was not to be looked at"
     known = [optimum for optimum in optima.values() if not isnan(optimum)]
     for objective, optimum in optima.items():
-        gap = objective - optimum
-        if not isfinite(objective):
-            yield f"an objective of {objective}"
         if isnan(optimum) or run.scenario.problem.loss.constrained or not _certain(run):
             continue
-        if gap < -1e-6 * max(1.0, abs(objective)):
+        if objective - optimum < -1e-6 * max(1.0, abs(objective)):
             yield f"an objective of {objective} is below the optimum {optimum}"
     if known and not close(min(known), max(known), max(map(abs, optima))):
         yield f"gaps are measured from {min(known)} and {max(known)}"
@@ -212,8 +229,11 @@ def _met(run: Evidence, row: Row, total: Counter[str]) -> Iterator[str]:
     rules = run.scenario.stop
     if row["round"] >= rules.rounds:
         yield "rounds"
-    if rules.gap is not None and row["gap"] < rules.gap:
-        yield "gap"
+    if looked_at(run, row["round"]):
+        if rules.gap is not None and row["gap"] < rules.gap:
+            yield "gap"
+        named = {"objective": rules.objective, **rules.figures}
+        yield from (k for k, bound in named.items() if bound is not None and row[k] <= bound)
     if rules.bits is not None and total["bits"] >= rules.bits:
         yield "bits"
     if rules.energy is not None and total["joules"] >= rules.energy * (1 - 1e-12):
@@ -251,7 +271,8 @@ def abandoned(run: Evidence) -> Iterator[str]:
         if (number, t) not in ended:
             yield f"round {number} is given up at {t}, and has not ended then"
         before = objectives.get(number - 1, objectives.get(number))
-        if number in objectives and objectives[number] != before:
+        known = number in objectives and not isnan(objectives[number] + before)
+        if known and objectives[number] != before:
             yield f"round {number} is given up, and the objective goes from {before} on"
         began = opened[max((seq for seq in opened if seq < row["seq"]), default=-1)]
         if not close(t - began, row["duration"], t, ROUNDING):

@@ -1,46 +1,11 @@
 """Draws of what clients learn from: sources of every kind, what is made of them, and splits."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from .dice import Block, Dice
-from .files import DEGENERATE, FEATURES, MOST_CLIENTS
+from .formats import FORMATS, Drawn
 
-BUNDLED = {
-    "iris": "classes",
-    "wine": "classes",
-    "digits": "classes",
-    "diabetes": "regression",
-    "breast-cancer": "binary",
-}
 READINGS = ("deviations", "client-noise", "feature-centres", "row-means")
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A source, and what other blocks should know of it to go with it.
-
-    Attributes:
-        block: its block.
-        task: what its labels are for.
-        features: how many.
-        numbered: the clients that its rows are numbered with; 0 where they are not.
-    """
-
-    block: Block
-    task: str
-    features: int
-    numbered: int = 0
-
-    @property
-    def rows(self) -> int:
-        """A client's rows, where the source says so; enough, where it does not."""
-        return int(self.block.get("rows", 4))
-
-    @property
-    def planted(self) -> bool:
-        """Whether the truth is known that the labels were made from."""
-        return self.block["kind"] in {"tong", "shifted-mean", "sparse-linear", "low-rank"}
 
 
 def tong(dice: Dice, clients: int) -> Drawn:
@@ -85,7 +50,7 @@ def sparse_linear(dice: Dice, clients: int) -> Drawn:
 def low_rank(dice: Dice, clients: int) -> Drawn:
     shape = [dice.whole(1, 4), dice.whole(1, 4)]
     block = {"clients": clients, "rows": dice.whole(1, 12), "shape": shape}
-    block["rank"] = dice.whole(1, min(shape))
+    block |= {"rank": dice.whole(1, min(shape)), **dice.options({"noise": dice.size(1e-3, 9)})}
     return Drawn(block, "matrix", shape[0] * shape[1], clients)
 
 
@@ -98,50 +63,15 @@ def smoothness(dice: Dice, clients: int) -> Drawn:
     return Drawn(block, "binary" if form == "logistic" else "regression", features, clients)
 
 
-def archive(dice: Dice, clients: int) -> Drawn:
-    if dice.chance(0.25):
-        return Drawn({"path": f"{dice.one(DEGENERATE)}.npz"}, "binary", FEATURES)
-    task = dice.one(["regression", "binary", "classes"])
-    return Drawn({"path": f"{task}.npz"}, task, FEATURES, MOST_CLIENTS)
-
-
-def table(dice: Dice, clients: int) -> Drawn:
-    task = dice.one(["regression", "binary", "classes"])
-    block: Block = {"path": f"{task}.csv", "label": "y"}
-    if dice.chance(0.7):
-        return Drawn(block | {"client": "client"}, task, FEATURES, MOST_CLIENTS)
-    return Drawn(block, task, FEATURES + 1)
-
-
-def libsvm(dice: Dice, clients: int) -> Drawn:
-    task = dice.one(["regression", "binary", "classes"])
-    features, layout = dice.whole(FEATURES, 9), dice.one(["auto", "dense", "sparse"])
-    return Drawn({"path": f"{task}.svm", "features": features, "layout": layout}, task, features)
-
-
-def images(dice: Dice, clients: int) -> Drawn:
-    return Drawn({"images": "images.idx", "labels": "labels.idx"}, "classes", 4)
-
-
-def bundled(dice: Dice, clients: int) -> Drawn:
-    name = dice.one(list(BUNDLED))
-    block = {"name": name, "preprocess": [{"first": 4}, "standardise"]}
-    return Drawn(block, BUNDLED[name], 4)
-
-
 SOURCES: dict[str, Callable[[Dice, int], Drawn]] = {
     "tong": tong,
     "shifted-mean": shifted_mean,
     "sparse-linear": sparse_linear,
     "low-rank": low_rank,
     "smoothness": smoothness,
-    "npz": archive,
-    "csv": table,
-    "libsvm": libsvm,
-    "idx": images,
-    "sklearn": bundled,
+    **FORMATS,
 }
-"""Every source but `catalogue`, whose files are large and come from elsewhere."""
+"""Every source; see `test_worlds` for those that cannot be drawn."""
 
 STEPS = ("standardise", "unit-range", "max-abs", "unit-rows", "intercept", {"divide": 3})
 
@@ -164,16 +94,20 @@ def _remainder(dice: Dice) -> Block:
     return dice.options({"remainder": "spread"}, 0.7)
 
 
+def _least(dice: Dice) -> Block:
+    return dice.options({"least": dice.whole(1, 3)}, 0.2)
+
+
 SPLITS: dict[str, Callable[[Dice], Block]] = {
     "contiguous": _remainder,
     "iid": lambda dice: _remainder(dice) | dice.options({"stratify": True}, 0.3),
     "labels": lambda dice: {"per_client": dice.whole(1, 2)},
-    "dirichlet": lambda dice: {"alpha": dice.size(0.05, 1e3)},
+    "dirichlet": lambda dice: {"alpha": dice.size(0.05, 1e3), **_least(dice)},
     "clusters": lambda dice: {"clusters": dice.whole(2, 4), "per_client": dice.whole(1, 2)},
-    "groups": lambda dice: {},
+    "groups": _least,
     "shards": lambda dice: {"per_client": dice.whole(1, 2)},
     "label-mix": lambda dice: {"alpha": dice.size(0.05, 1e3)},
-    "lognormal": lambda dice: {"sigma": dice.whole(0, 20) / 10},
+    "lognormal": lambda dice: {"sigma": dice.whole(0, 20) / 10, **_least(dice)},
 }
 
 

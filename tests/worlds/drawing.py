@@ -3,6 +3,7 @@
 from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.registry import kinds_of
 
+from .computing import computing
 from .dice import Block, Dice
 from .files import MOST_CLIENTS
 from .fleets import fleet
@@ -11,6 +12,7 @@ from .networks import network
 from .peers import peers
 from .policies import delivered, given_up, marina_p, participation, silence, stop
 from .problems import problem
+from .trained import trained
 from .wires import wire
 
 CLASSES = {kind: model for model in ALGORITHMS for kind in kinds_of(model)}
@@ -44,7 +46,9 @@ def world(number: int) -> Block:
         blocks["stop"].pop("batteries", None)
         if data["split"]["kind"] != "groups":
             data["split"]["clients"] = clients
-    given_up(dice, blocks)  # last: the draws before are as they were
+    given_up(dice, blocks)
+    trained(dice, blocks, the_class, clients)
     marina_p(dice, blocks)
     peers(dice, blocks, clients)
+    computing(dice, blocks)
     return blocks

@@ -1,16 +1,21 @@
 """The files that worlds name: tiny data of every format, traces, harvests and intervals."""
 
+import json
 import struct
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+from PIL import Image
+from pyarrow import parquet
 
 from fedsim.ports import Array
 
-from .dice import Block
-
 MOST_CLIENTS = 6
+PIXELS = (4, 4)
+CHARACTERS = "abc "
+"""Of the texts, so many that a class a row has one."""
 ROWS, FEATURES = 30, 4
 DEGENERATE = ("zeros", "constant", "one-row", "one-class", "tiny", "huge")
 """Data of which many a formula divides by zero."""
@@ -31,6 +36,10 @@ def write_files(folder: Path) -> None:
         _write_task(folder, task, X, y, clients)
     _write_degenerate(folder, X, labels["binary"])
     _write_idx(folder, classes)
+    _write_images(folder, classes, clients)
+    _write_saved(folder, X, classes, clients)
+    _write_leaf(folder, X, classes)
+    np.savez(folder / "signals.npz", signals=X)
     _write_physics(folder)
 
 
@@ -39,6 +48,7 @@ def _write_task(folder: Path, task: str, X: Array, y: Array, clients: NDArray[np
     table = np.column_stack([X, y, clients])
     head = ",".join([*(f"x{number}" for number in range(FEATURES)), "y", "client"])
     np.savetxt(folder / f"{task}.csv", table, "%.6g", ",", header=head, comments="")
+    np.savetxt(folder / f"{task}.txt", table, "%.6g", ";")
     lines = [
         " ".join([f"{label:.6g}", *(f"{at + 1}:{x:.6g}" for at, x in enumerate(row))])
         for row, label in zip(X, y, strict=True)
@@ -67,6 +77,68 @@ def _write_idx(folder: Path, classes: NDArray[np.intp]) -> None:
     (folder / "labels.idx").write_bytes(labels)
 
 
+def _picture(row: int) -> Image.Image:
+    """Return a small grey image, another one for each row."""
+    pixels = (31 * row + 7 * np.arange(PIXELS[0] * PIXELS[1])) % 251
+    return Image.fromarray(pixels.astype(np.uint8).reshape(PIXELS))
+
+
+def _write_images(folder: Path, classes: NDArray[np.intp], clients: NDArray[np.intp]) -> None:
+    """Write a folder a class, a folder a client with these in it, and FedScale's tables."""
+    head = "client_id,sample_path,label_name,label_id"
+    images, rows = [head], [head]
+    for row, (label, client) in enumerate(zip(classes, clients, strict=True)):
+        name = f"class-{label}/{row:02}.png"
+        for path in (folder / "pictures" / name, folder / f"albums/client-{client}" / name):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _picture(row).save(path)
+        images.append(f"{client},{name},class-{label},{label}")
+        rows.append(f"{client},{row},class-{label},{label}")
+    for name, lines in (("images", images), ("rows", rows)):
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _write_saved(
+    folder: Path, X: Array, classes: NDArray[np.intp], clients: NDArray[np.intp]
+) -> None:
+    """Write a table as Hugging Face saves it, with a column of images."""
+    pictures = [
+        {"bytes": (folder / f"pictures/class-{label}/{row:02}.png").read_bytes(), "path": None}
+        for row, label in enumerate(classes)
+    ]
+    columns = {
+        "x": pa.array(list(X.astype(np.float32))),
+        "picture": pa.array(pictures, pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
+        "y": pa.array(classes),
+        "client": pa.array([f"user {client}" for client in clients]),
+    }
+    parquet.write_table(pa.table(columns), folder / "saved.parquet")
+
+
+def _write_leaf(folder: Path, X: Array, classes: NDArray[np.intp]) -> None:
+    """Write users with rows of numbers, and users with texts whose next character is known."""
+    users = [f"user {client}" for client in range(MOST_CLIENTS)]
+    own = {user: range(client, ROWS, MOST_CLIENTS) for client, user in enumerate(users)}
+    said = "abcab c" * ROWS
+    contents = {
+        "numbers": {
+            user: {"x": X[rows].round(4).tolist(), "y": classes[rows].tolist()}
+            for user, rows in own.items()
+        },
+        "texts": {
+            user: {
+                "x": [said[3 * row : 3 * row + FEATURES] for row in rows],
+                "y": [said[3 * row + FEATURES] for row in rows],
+            }
+            for user, rows in own.items()
+        },
+    }
+    for name, data in contents.items():
+        counts = [len(data[user]["y"]) for user in users]
+        tree = {"users": users, "num_samples": counts, "user_data": data}
+        (folder / f"{name}.json").write_text(json.dumps(tree), encoding="utf-8")
+
+
 def _write_physics(folder: Path) -> None:
     texts = {
         "rate.up": "1\n4\n9\n40\n",
@@ -81,19 +153,10 @@ def _write_physics(folder: Path) -> None:
         "net.csv": "source,target,rate,latency\nserver,hub,5 Mbit/s,10 ms\n" + "".join(
             f"hub,client-{client},1 Mbit/s,{client} ms\n" for client in range(MOST_CLIENTS)
         ),
+        "pairs.csv": "source,target\n" + "".join(
+            f"{client},{(client + step) % MOST_CLIENTS}\n"
+            for step in (1, 2) for client in range(MOST_CLIENTS)
+        ),
     }  # fmt: skip
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-
-
-def named_in(world: Block) -> set[str]:
-    """Return the names of the files that a world needs."""
-    found: set[str] = set()
-    for key, value in world.items():
-        blocks = value if isinstance(value, list) else [value]
-        for block in blocks:
-            if isinstance(block, dict):
-                found |= named_in(block)
-        if key in {"path", "images", "labels"} and isinstance(value, str) and "." in value:
-            found.add(value)
-    return found

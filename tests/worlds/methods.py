@@ -7,6 +7,15 @@ from .problems import Facts
 
 Draw = Callable[[Dice, Facts], Block]
 
+_ENDS: dict[str, Block] = {
+    "newton": {"steps": 3, "accuracy": 1e-3},
+    "gradient-descent": {"accuracy": 1e-2},
+    "sgd": {"batch": 3},
+}
+"""What may be said of how far a solver goes."""
+
+_ADAPTIVE = {"beta1": 0.5, "beta2": 0.5, "tau": 0.1}
+
 BALLS = {"l1": "l1-ball", "group-l2": "group-ball", "nuclear": "nuclear-ball"}
 
 
@@ -50,6 +59,10 @@ def _sparse(dice: Dice, facts: Facts) -> Block:
     return block | dice.options({"sends": "differences"})
 
 
+def _signals(dice: Dice) -> Block:
+    return dice.options({"signals": dice.whole(1, 9), "path": "signals.npz"}, 0.6)
+
+
 def _matching_pursuit(dice: Dice, facts: Facts) -> Block:
     kinds = ["gradient-descent", "sgd"]
     kinds += ["newton"] if facts.hessian or dice.chance(0.1) else []
@@ -58,6 +71,7 @@ def _matching_pursuit(dice: Dice, facts: Facts) -> Block:
     solver: Block = {"kind": kind}
     if kind in {"gradient-descent", "sgd"}:
         solver |= {"step_size": dice.size(1e-3, 0.2), "steps": dice.whole(1, 20)}
+    solver |= dice.options(_ENDS.get(kind, {}), 0.3)
     block = {**_sparse(dice, facts), "local_steps": dice.whole(1, 2), **_batch(dice)}
     atoms = {"columns": dice.whole(1, 9)}
     further = {
@@ -66,7 +80,7 @@ def _matching_pursuit(dice: Dice, facts: Facts) -> Block:
         "dictionary": dice.one([
             {"kind": "identity"},
             {"kind": "gaussian", **atoms},
-            {"kind": "k-svd", **atoms, "iterations": 2, "sparsity": 1},
+            {"kind": "k-svd", **atoms, "iterations": 2, "sparsity": 1, **_signals(dice)},
         ]),
     }  # fmt: skip
     return block | {"solver": further["solver"]} | dice.options(further, 0.3)
@@ -105,7 +119,7 @@ def _asynchronous(dice: Dice, facts: Facts) -> Block:
     kind = dice.one(["constant", "polynomial", "hinge"])
     shape = {"constant": {}, "polynomial": {"a": 0.5}, "hinge": {"a": 1.0, "b": 2.0}}[kind]
     further = dice.options({"alpha": dice.whole(1, 10) / 10, "rho": dice.size(1e-3, 1)})
-    return _local(dice) | {"staleness": kind, **shape} | further
+    return _average(dice) | {"staleness": kind, **shape} | further
 
 
 METHODS: dict[str, Draw] = {
@@ -115,9 +129,16 @@ METHODS: dict[str, Draw] = {
     "gd": lambda dice, facts: {"step_size": _step(dice)},
     "lag-wk": lambda dice, facts: {"step_size": _step(dice), **dice.options({"xi": 0.5})},
     "lag-ps": lambda dice, facts: {"step_size": _step(dice), **dice.options({"xi": 5.0})},
-    "chb-charge": lambda dice, facts: _momentum(dice) | _censored(dice),
+    "chb-charge": lambda dice, facts: {
+        **_momentum(dice),
+        **_censored(dice),
+        **dice.options({"caution": dice.whole(0, 4) / 2}),
+    },
     "dcgd": lambda dice, facts: _momentum(dice),
-    "distributed-iht": lambda dice, facts: {"step_size": _step(dice)} | _sparse(dice, facts),
+    "distributed-iht": lambda dice, facts: {
+        **_local(dice, steps=1),
+        **_sparse(dice, facts),
+    },
     "fed-ht": lambda dice, facts: _local(dice) | _sparse(dice, facts),
     "fediter-ht": lambda dice, facts: _local(dice) | _sparse(dice, facts),
     "fedgradmp": _matching_pursuit,
@@ -125,11 +146,14 @@ METHODS: dict[str, Draw] = {
     "fedprox": lambda dice, facts: _average(dice, mu=dice.size(1e-3, 9)),
     "fednova": lambda dice, facts: _average(dice),
     "scaffold": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),
-    "fedadam": lambda dice, facts: _average(dice, server_rate=0.01, beta1=0.5, tau=0.1),
-    "fedyogi": lambda dice, facts: _average(dice, server_rate=0.01, beta2=0.5, tau=0.1),
+    "fedadam": lambda dice, facts: _average(dice, server_rate=0.01, **_ADAPTIVE),
+    "fedyogi": lambda dice, facts: _average(dice, server_rate=0.01, **_ADAPTIVE),
     "fedasync": _asynchronous,
     "fedbuff": lambda dice, facts: _average(dice, server_rate=0.5),
-    "fedmid": lambda dice, facts: _local(dice) | dice.options({"server_prox": False}),
+    "fedmid": lambda dice, facts: {
+        **_local(dice),
+        **dice.options({"server_prox": False, "server_rate": 0.5}),
+    },
     "fed-dual-avg": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),
     "fast-fedda": lambda dice, facts: _dual(dice) | dice.options({"combined": True}),
     "c-fedda": lambda dice, facts: _dual(dice) | {"ball": _ball(dice, facts)},
@@ -139,7 +163,11 @@ METHODS: dict[str, Draw] = {
     "fedcom": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),
     "fedcomgate": lambda dice, facts: _local(dice) | dice.options({"server_rate": 0.5}),
     "ef21": lambda dice, facts: {"step_size": _step(dice), **dice.options({"start": "gradient"})},
-    "diana": lambda dice, facts: _momentum(dice) | _batch(dice),
+    "diana": lambda dice, facts: {
+        **_momentum(dice),
+        **_batch(dice),
+        **dice.options({"shift_rate": dice.whole(1, 10) / 10}),
+    },
     "marina": lambda dice, facts: {"step_size": _step(dice), **dice.options({"probability": 0.5})},
     "pp-marina": lambda dice, facts: {
         "step_size": _step(dice),
@@ -152,6 +180,6 @@ METHODS: dict[str, Draw] = {
 def method(dice: Dice, kind: str, facts: Facts) -> Block:
     """Draw the block of a method."""
     block = {"kind": kind, **METHODS[kind](dice, facts)}
-    if facts.loss == "mlp" and "step_size" in block and dice.careful:
+    if facts.loss in {"mlp", "torch"} and "step_size" in block and dice.careful:
         block["step_size"] = dice.size(1e-4, 0.3)  # 1/L takes a loss that has an L
     return block

@@ -3,9 +3,13 @@
 from collections.abc import Callable
 
 from .dice import Block, Dice
+from .files import MOST_CLIENTS
 from .policies import deadline
 
 _NONE = {"kind": "none"}
+
+ROUGH = ("mlp", "torch")
+"""Losses without a constant of smoothness that is known."""
 
 
 def _random(dice: Dice, clients: int) -> Block:
@@ -16,6 +20,8 @@ def _random(dice: Dice, clients: int) -> Block:
 
 
 def _edges(dice: Dice, clients: int) -> Block:
+    if dice.chance(0.2) and (clients == MOST_CLIENTS or not dice.careful):
+        return {"path": "pairs.csv"}
     pairs = [[dice.whole(0, node - 1), node] for node in range(1, clients)]  # a tree, and more
     return {"edges": [*pairs, *dice.some([[node, 0] for node in range(1, clients)], 3)]}
 
@@ -36,7 +42,9 @@ def peers(dice: Dice, blocks: Block, clients: int) -> None:
         return
     blocks["algorithm"] = {
         "kind": "d-psgd",
-        "step_size": dice.one([0.01, "0.5/L_max"] if problem["loss"]["kind"] != "mlp" else [0.01]),
+        "step_size": dice.one(
+            [0.01, "0.5/L_max"] if problem["loss"]["kind"] not in {"mlp", "torch"} else [0.01]
+        ),
         **dice.options({"batch": dice.whole(1, 20)}, 0.5),
     }
     kind = dice.one(list(OVERLAYS))

@@ -38,7 +38,10 @@ def asynchronous(dice: Dice, clients: int) -> Block:
 PARTICIPATION: dict[str, Callable[[Dice, int], Block]] = {
     "full": lambda dice, clients: _closing(dice),
     "uniform": _sample,
-    "weighted": _sample,
+    "weighted": lambda dice, clients: {
+        **_sample(dice, clients),
+        **dice.options({"by": "samples"}, 0.2),
+    },
     "asynchronous": asynchronous,
 }
 
@@ -140,6 +143,7 @@ def stop(dice: Dice, fleet: list[Block], problem: Block) -> Block:
     }
     if problem.get("optimum") != "unknown" and problem["loss"]["kind"] not in UNSOLVED:
         rules["gap"] = dice.size(1e-6, 10)
+    rules["objective"] = dice.size(1e-3, 10)
     if batteries:
         rules["batteries"] = dice.whole(1, batteries)
     return {"rounds": dice.whole(1, 6), **dice.options(rules, 0.15)}

@@ -50,7 +50,7 @@ LOSSES: dict[str, Callable[[Dice, Drawn], Block]] = {
         "scale": dice.one(_SCALES),
         **dice.options({"l2": dice.size(1e-4, 2)}, 0.6),
     },
-    "neyman-pearson": lambda dice, data: _weights(dice),
+    "neyman-pearson": lambda dice, data: _weights(dice) | dice.options({"scale": "mean"}, 0.2),
     "trace-regression": lambda dice, data: {
         "scale": dice.one(_SQUARES),
         **_weights(dice),

@@ -69,6 +69,7 @@ def shannon(dice: Dice) -> Block:
         "latency": latency(dice),
         "send": _power(dice),
         "receive": _power(dice),
+        "idle": _power(dice),
     }
     return {
         "bandwidth": dice.quantity(1e3, 1e7, "Hz"),
@@ -82,12 +83,15 @@ def shannon(dice: Dice) -> Block:
 
 def first_order(dice: Dice) -> Block:
     block: Block = {"up": rate(dice), "down": rate(dice), "distance": dice.quantity(1, 900, "m")}
-    block |= dice.options({"latency": latency(dice), "electronics": _per_bit(dice)})
+    further = {"latency": latency(dice), "electronics": _per_bit(dice), "idle": _power(dice)}
+    block |= dice.options({**further, "amplifier": dice.quantity(1, 1e3, "pJ/bit/m^2")})
     return block | (_packets(dice) if dice.chance(0.3) else {})
 
 
 def lora(dice: Dice) -> Block:
-    return dice.options({"duty": dice.percent(1, 100), "coding": dice.whole(1, 4)})
+    further = {"duty": dice.percent(1, 100), "coding": dice.whole(1, 4), "latency": latency(dice)}
+    powers = {key: _power(dice) for key in ("send", "receive", "idle")}
+    return dice.options({**further, **powers, "bandwidth": dice.one(["250 kHz", "500 kHz"])})
 
 
 def preset(dice: Dice) -> Block:

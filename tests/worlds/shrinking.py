@@ -6,46 +6,83 @@ from copy import deepcopy
 from .dice import Block
 
 Path = tuple[str | int, ...]
+Fails = Callable[[Block], bool]
 
 
-def shrunk(world: Block, fails: Callable[[Block], bool], tries: int = 200) -> Block:
-    """Return a world with blocks and keys left out that its failure does not need.
+def shrunk(world: Block, fails: Fails, tries: int = 400) -> Block:
+    """Return a world without what its failure does not need, and with smaller numbers.
+
+    First blocks and keys are left out, the largest first, until none can be; then whole numbers
+    are made smaller.
 
     Args:
         world: one that fails.
         fails: says whether a world fails in the same way.
         tries: how many worlds are played for that at most.
     """
+    before: Block = {}
+    left = [tries]
+    while before != world and left[0] > 0:
+        before = world
+        world = _smaller(world, fails, left, _left_out)
+        world = _smaller(world, fails, left, _lessened)
+    return world
+
+
+def _smaller(
+    world: Block, fails: Fails, left: list[int], change: Callable[[Block], Iterator[Block]]
+) -> Block:
+    """Return the world after all changes of a kind that let it fail as before."""
     at = 0
-    while tries > 0 and at < len(paths := list(_paths(world))):
-        smaller = _without(world, paths[at])
-        tries -= 1
-        if fails(smaller):
-            world = smaller
+    while left[0] > 0:
+        changed = next((each for number, each in enumerate(change(world)) if number == at), None)
+        if changed is None:
+            return world
+        left[0] -= 1
+        if fails(changed):
+            world = changed
         else:
             at += 1
     return world
 
 
-def _paths(block: object, head: Path = ()) -> Iterator[Path]:
-    """Yield the path of everything that can be left out, the largest first."""
+def _left_out(world: Block) -> Iterator[Block]:
+    """Yield the world without each of what can be left out, the largest first."""
+    for path, _ in _paths(world):
+        smaller, block = _copied(world, path)
+        del block[path[-1]]  # type: ignore[arg-type]
+        yield smaller
+
+
+def _lessened(world: Block) -> Iterator[Block]:
+    """Yield the world with each of its whole numbers at 1, and at half of what it is."""
+    for path, value in _paths(world):
+        if type(value) is int and value > 1:
+            for less in dict.fromkeys((1, value // 2)):
+                smaller, block = _copied(world, path)
+                block[path[-1]] = less  # type: ignore[index]
+                yield smaller
+
+
+def _paths(block: object, head: Path = ()) -> Iterator[tuple[Path, object]]:
+    """Yield the path of everything that can be left out, with its value, the largest first."""
     if isinstance(block, dict):
         items = list(block.items())
     elif isinstance(block, list):
         items = list(enumerate(block))
     else:
         return
-    for key, _ in items:
+    for key, value in items:
         if key != "kind" and (isinstance(block, dict) or len(block) > 1):
-            yield (*head, key)
+            yield (*head, key), value
     for key, value in items:
         yield from _paths(value, (*head, key))
 
 
-def _without(world: Block, path: Path) -> Block:
+def _copied(world: Block, path: Path) -> tuple[Block, Block]:
+    """Return a copy of a world, and the block in it that the end of a path is in."""
     smaller = deepcopy(world)
     block: Block = smaller
     for key in path[:-1]:
         block = block[key]  # type: ignore[index]  # a list's items go by number
-    del block[path[-1]]  # type: ignore[arg-type]
-    return smaller
+    return smaller, block

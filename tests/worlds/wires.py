@@ -36,6 +36,8 @@ def _link(dice: Dice, kinds: tuple[str, ...], feedback: tuple[str, ...]) -> Bloc
         block["error_feedback"] = dice.one(feedback)
     if dice.chance(0.2):
         block["if_longer"] = "compressed"
+    if dice.chance(0.15):
+        block["by_layer"] = True
     return block
 
 

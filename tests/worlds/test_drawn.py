@@ -1,0 +1,113 @@
+"""Every field of every block is drawn, and every value of those that have a few."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import chdir
+from enum import Enum
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+
+from fedsim.blocks.spec import Spec
+from fedsim.errors import ScenarioError
+from fedsim.problems import ARCHITECTURES, SOURCES
+from fedsim.scenario import Scenario, load
+from fedsim.scenario.registries import REGISTRIES
+
+from .campaign import prepared
+from .drawing import world
+
+NUMBER = 3000
+
+WHOLE = {
+    "Catalogue": "files that are large, and come from elsewhere",
+    "GivenRows": "arrays that Python hands over: a world is a file",
+    "GivenModule": "a module that Python hands over",
+}
+"""Classes that are not drawn, with the reason."""
+
+FIELDS = {
+    "Scenario.variants": "a world is one run",
+    "Scenario.sweep": "a world is one run",
+    "Scenario.seeds": "a world is one run",
+}
+VALUES: dict[str, str] = {}
+
+
+def _specs(value: object) -> Iterator[Spec]:
+    if isinstance(value, Spec):
+        yield value
+        for name in type(value).model_fields:
+            yield from _specs(getattr(value, name))
+    elif isinstance(value, dict):
+        yield from _specs(list(value.values()))
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from _specs(each)
+
+
+@pytest.fixture(scope="module", name="seen")
+def _seen() -> dict[type[Spec], dict[str, set[Any]]]:
+    """Return the values that are given to each field of each class, where a file can hold them."""
+    seen: dict[type[Spec], dict[str, set[Any]]] = defaultdict(lambda: defaultdict(set))
+    with prepared() as files, chdir(files):
+        for spec in (each for number in range(NUMBER) for each in _read(number)):
+            for name in spec.model_fields_set:
+                seen[type(spec)][name].add(_told(getattr(spec, name)))
+    return seen
+
+
+def _read(number: int) -> Iterator[Spec]:
+    try:
+        (variant,) = load(world(number)).variants
+    except ScenarioError:  # not every world is one that goes together
+        return
+    yield from _specs(variant.scenario)
+
+
+def _told(value: object) -> object:
+    return value if isinstance(value, str | bool | Enum) else None
+
+
+def _classes(seen: dict[type[Spec], Any]) -> list[type[Spec]]:
+    known = {model for registry in REGISTRIES for model in registry} | set(seen) | {Scenario}
+    return sorted((each for each in known if each.__name__ not in WHOLE), key=str)
+
+
+def test_every_field_of_every_block_is_drawn(seen: dict[type[Spec], dict[str, set[Any]]]) -> None:
+    missing = {
+        f"{model.__name__}.{name}"
+        for model in _classes(seen)
+        for name in model.model_fields
+        if name not in seen.get(model, {})
+    }
+    assert sorted(missing) == sorted(FIELDS)
+
+
+def test_every_value_of_a_field_that_has_a_few_is_drawn(
+    seen: dict[type[Spec], dict[str, set[Any]]],
+) -> None:
+    missing = {
+        f"{model.__name__}.{name}: {value}"
+        for model in _classes(seen)
+        for name, field in model.model_fields.items()
+        for value in _values(field.annotation)
+        if value != field.default and value not in seen.get(model, {}).get(name, ())
+    }
+    assert sorted(missing) == sorted(VALUES)
+
+
+def _values(annotation: Any) -> set[Any]:
+    """Return the values of a field that has a few."""
+    if annotation is bool:
+        return {True, False}
+    if get_origin(annotation) is Literal:
+        return set(get_args(annotation))
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return set(annotation)
+    return set()
+
+
+def test_what_is_not_drawn_is_there() -> None:
+    names = {model.__name__ for registry in (SOURCES, ARCHITECTURES) for model in registry}
+    assert set(WHOLE) <= names

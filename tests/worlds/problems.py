@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from fedsim.algorithms import Algorithm
 
-from .data import Drawn, source, split
+from .data import source, split
 from .dice import Block, Dice
+from .formats import Drawn
 
 _SCALES = ("sum", "mean", "share")
 _SQUARES = (*_SCALES, "mean-square")

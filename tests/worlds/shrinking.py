@@ -2,10 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from itertools import islice
 
 from .dice import Block
 
 Path = tuple[str | int, ...]
+_NEEDED = ("kind", "stop", "rounds")
+"""What is never left out: a block without a kind is none, and 1,000 rounds take long."""
+
 Fails = Callable[[Block], bool]
 
 
@@ -21,34 +25,33 @@ def shrunk(world: Block, fails: Fails, tries: int = 400) -> Block:
         tries: how many worlds are played for that at most.
     """
     before: Block = {}
-    left = [tries]
-    while before != world and left[0] > 0:
+    while before != world and tries > 0:
         before = world
-        world = _smaller(world, fails, left, _left_out)
-        world = _smaller(world, fails, left, _lessened)
+        for change in (_left_out, _lessened):
+            world, tries = _smaller(world, fails, tries, change)
     return world
 
 
 def _smaller(
-    world: Block, fails: Fails, left: list[int], change: Callable[[Block], Iterator[Block]]
-) -> Block:
-    """Return the world after all changes of a kind that let it fail as before."""
+    world: Block, fails: Fails, tries: int, change: Callable[[Block], Iterator[Block]]
+) -> tuple[Block, int]:
+    """Return the world after all changes of a kind that let it fail as before; tries are left."""
     at = 0
-    while left[0] > 0:
-        changed = next((each for number, each in enumerate(change(world)) if number == at), None)
+    while tries > 0:
+        changed = next(islice(change(world), at, None), None)
         if changed is None:
-            return world
-        left[0] -= 1
+            break
+        tries -= 1
         if fails(changed):
             world = changed
         else:
             at += 1
-    return world
+    return world, tries
 
 
 def _left_out(world: Block) -> Iterator[Block]:
     """Yield the world without each of what can be left out, the largest first."""
-    for path, _ in _paths(world):
+    for path in (path for path, _ in _paths(world) if path[-1] not in _NEEDED):
         smaller, block = _copied(world, path)
         del block[path[-1]]  # type: ignore[arg-type]
         yield smaller
@@ -65,7 +68,7 @@ def _lessened(world: Block) -> Iterator[Block]:
 
 
 def _paths(block: object, head: Path = ()) -> Iterator[tuple[Path, object]]:
-    """Yield the path of everything that can be left out, with its value, the largest first."""
+    """Yield the path of everything that can be changed, with its value, the largest first."""
     if isinstance(block, dict):
         items = list(block.items())
     elif isinstance(block, list):
@@ -73,7 +76,7 @@ def _paths(block: object, head: Path = ()) -> Iterator[tuple[Path, object]]:
     else:
         return
     for key, value in items:
-        if key != "kind" and (isinstance(block, dict) or len(block) > 1):
+        if isinstance(block, dict) or len(block) > 1:
             yield (*head, key), value
     for key, value in items:
         yield from _paths(value, (*head, key))

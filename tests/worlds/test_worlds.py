@@ -129,7 +129,7 @@ def test_a_failing_world_is_made_as_small_as_its_failure_allows() -> None:
         return any("loss" in group.get("radio", {}) for group in groups) and "seed" in block
 
     number = next(number for number in range(99) if fails(world(number)))
-    small = shrunk(world(number), fails, tries=800)
+    small = shrunk(world(number), fails, tries=500)
     assert set(small) == {"seed", "fleet"}
     assert [set(group) for group in small["fleet"]] == [{"radio"}]
     assert set(small["fleet"][0]["radio"]) == {"kind", "loss"}

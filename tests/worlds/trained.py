@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from fedsim.algorithms import Algorithm
 
-from .data import Drawn, source, split
+from .data import source, split
 from .dice import Block, Dice
 from .files import CHARACTERS, FEATURES, MOST_CLIENTS
-from .formats import FORMATS
+from .formats import FORMATS, Drawn
 from .methods import method
 from .problems import PENALTIES, Facts
 

@@ -20,6 +20,8 @@ def keep(failed: Played, folder: Path = FOUND) -> Path:
     with prepared() as files:
 
         def fails(block: Block) -> bool:
+            if "rounds" not in block.get("stop", {}):  # there would be 1000 of them
+                return False
             outcome = play(block, files, twice=failed.outcome.sign == "twice")
             return (outcome.end, outcome.sign) == (failed.outcome.end, failed.outcome.sign)
 

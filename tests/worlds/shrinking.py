@@ -7,9 +7,6 @@ from itertools import islice
 from .dice import Block
 
 Path = tuple[str | int, ...]
-_NEEDED = ("kind", "stop", "rounds")
-"""What is never left out: a block without a kind is none, and 1,000 rounds take long."""
-
 Fails = Callable[[Block], bool]
 
 
@@ -51,7 +48,7 @@ def _smaller(
 
 def _left_out(world: Block) -> Iterator[Block]:
     """Yield the world without each of what can be left out, the largest first."""
-    for path in (path for path, _ in _paths(world) if path[-1] not in _NEEDED):
+    for path in (path for path, _ in _paths(world) if path[-1] != "kind"):
         smaller, block = _copied(world, path)
         del block[path[-1]]  # type: ignore[arg-type]
         yield smaller

@@ -49,14 +49,14 @@ class Hang(BaseException):
 
 
 def guarded(
-    prepare: Callable[[], Play], cases: Sequence[int], seconds: int = 60
+    prepare: Callable[[], Play], cases: Sequence[int], seconds: int = 30
 ) -> Iterator[tuple[int, Tried]]:
     """Play cases, and yield what came of each.
 
     Args:
         prepare: makes what plays them; it is pickled.
         cases: their numbers.
-        seconds: that one may take.
+        seconds: of processor time that one may take.
     """
     done = 0
     while done < len(cases):
@@ -81,10 +81,10 @@ def guarded(
             child.join()
 
 
-def in_process(play: Play, cases: Iterable[int], seconds: int = 60) -> Iterator[tuple[int, Tried]]:
-    """Play cases in this process, without a limit of memory; see `guarded`."""
+def in_process(play: Play, cases: Iterable[int]) -> Iterator[tuple[int, Tried]]:
+    """Play cases in this process, without limits of time and memory; see `guarded`."""
     for number in cases:
-        yield from ((number, each) for each in _played(play, number, seconds))
+        yield from ((number, each) for each in _played(play, number))
 
 
 def _child(
@@ -100,7 +100,7 @@ def _child(
         told.send(_played(play, number, seconds))
 
 
-def _played(play: Play, number: int, seconds: int) -> list[Tried]:
+def _played(play: Play, number: int, seconds: int | None = None) -> list[Tried]:
     before = _resident()
     tried: list[Tried] = []
     try:
@@ -119,17 +119,24 @@ def _resident() -> int:
 
 
 @contextmanager
-def _alarm(seconds: int) -> Iterator[None]:
+def _alarm(seconds: int | None) -> Iterator[None]:
+    """Raise `Hang` after so many seconds of processor time, or ten times as many of real time."""
+
     def ring(number: int, frame: FrameType | None) -> None:
         raise Hang
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
+    if seconds is None:
+        yield
+        return
+    signal.signal(signal.SIGPROF, ring)
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.alarm(10 * seconds)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def tally(found: Iterable[tuple[int, Tried]], tell: Callable[[str], object]) -> Counter[str]:

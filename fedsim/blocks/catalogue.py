@@ -14,6 +14,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.errors import BlockError
 
 AnyRegistry = Registry[Spec]
+Points = dict[str, tuple[EntryPoint, ...]]
 Failed = Callable[[BlockError], None]
 
 
@@ -37,6 +38,7 @@ class Catalogue:
             BlockError: one is no block, or leaves something out, or two are of one name.
         """
         self._given: dict[str, dict[str, type[Spec]]] = {}
+        self._found: dict[str, Points] | None = {} if registries else None
         wrong = [text for each in dict.fromkeys(blocks) if (text := self._add(each, registries))]
         if wrong:
             raise BlockError("\n".join(wrong))
@@ -59,8 +61,16 @@ class Catalogue:
     def names(self, registry: AnyRegistry) -> tuple[str, ...]:
         """Return every name that there is for a kind of block; none is imported for that."""
         given = self._given.get(registry.group, {})
-        more = *extras(registry), *given, *installed(registry)
+        more = *extras(registry), *given, *self._installed(registry)
         return tuple(dict.fromkeys((*registry.own, *more)))
+
+    def _installed(self, registry: AnyRegistry) -> Points:
+        """Return the blocks of installed packages; all are looked through once a scenario."""
+        if self._found is None:
+            return installed(registry)
+        if registry.group not in self._found:
+            self._found[registry.group] = installed(registry)
+        return self._found[registry.group]
 
     def find(self, registry: AnyRegistry, name: str) -> type[Spec] | None:
         """Return the class of a name; None where there is none.
@@ -71,7 +81,7 @@ class Catalogue:
         known = registry.own.get(name) or self._given.get(registry.group, {}).get(name)
         if known:
             return known
-        points = extras(registry).get(name) or installed(registry).get(name)
+        points = extras(registry).get(name) or self._installed(registry).get(name)
         return imported(points, registry) if points else None
 
     def every(self, registry: AnyRegistry, failed: Failed | None = None) -> tuple[type[Spec], ...]:
@@ -86,7 +96,7 @@ class Catalogue:
         """
         models = [*registry, *self.given(registry)]
         taken = {name for model in models for name in registry.names_of(model)}
-        for name, points in {**installed(registry), **extras(registry)}.items():
+        for name, points in {**self._installed(registry), **extras(registry)}.items():
             if name in taken or idle(points):
                 continue
             try:

@@ -1,5 +1,6 @@
 """What is no YAML: why, at which line and column, and the line itself with a mark below."""
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -22,6 +23,9 @@ _REMEDIES = {
 }
 """What helps against what the library says, by words of it."""
 
+_BREAK = re.compile("\r\n|[\n\r]")
+"""What the library takes for the end of a line, and counts."""
+
 _WIDEST = 90  # columns of a line that are shown
 
 
@@ -41,9 +45,9 @@ def syntax_fault(error: Exception, written: str, origin: Callable[[int], Origin]
         origin: says where a line of it, from 1, is from.
     """
     reason, place, began = _told(error, written)
-    lines = written.splitlines() or [""]
-    at_end = place.line >= len(lines)  # there it was noticed, and there is nothing to be shown
-    shown = began if at_end and began else _Place(min(place.line, len(lines) - 1), place.column)
+    lines = _BREAK.split(written)
+    at_end = not any(lines[place.line :])  # there it was noticed, and there is nothing to be shown
+    shown = began if at_end and began else place
     text = f"not YAML 1.2: {reason}, at column {place.column + 1}"
     if began and began.line != place.line:
         text += f"; it began in line {began.line + 1}, column {began.column + 1}"
@@ -73,7 +77,7 @@ def _told(error: Exception, written: str) -> tuple[str, _Place, _Place | None]:
 
 def _marked(lines: list[str], place: _Place) -> str:
     """Return a line of a text, and below it a mark at a column; of a long line a part."""
-    line, column = lines[place.line], place.column
+    line, column = lines[min(place.line, len(lines) - 1)], place.column
     first = max(0, column - _WIDEST // 2) if len(line) > _WIDEST else 0
     part = [printable(each.replace("\t", " ")) for each in line[first : first + _WIDEST]]
     before = cell_len("".join(part[: column - first]))

@@ -8,8 +8,8 @@ tables, `compare`, `report`, `trace`, `reprice`, `status`, and `fedsim run` that
 
 A case is a fault where what is read differs from what the undamaged folder tells and nobody has
 named the damage, where the error is none of fedsim's own or does not name the file, where memory
-beyond a limit is asked for, or where it takes longer than a minute. A case is a function of the
-seed and its number: `--case N` shows one.
+beyond a limit is asked for, or where it takes half a minute. A case is a function of the seed and
+its number: `--case N` shows one.
 
 Where the file is gone that was written last (a summary, the last part of a table, the study's own),
 the folder is as it was a moment earlier, and whoever reads it may say so.

@@ -213,3 +213,23 @@ def test_text_is_no_parquet_and_what_would_not_fit_is_refused(
     monkeypatch.setenv("FEDSIM_MEMORY", "9 kB")
     with pytest.raises(DataError, match="its files would take"):
         read(SAVED / "images")
+
+
+def test_lengths_and_texts_of_a_damaged_file_are_looked_at_before_they_are_used(
+    tmp_path: Path,
+) -> None:
+    names = ["no", "yes", "no"]
+    whole = pa.table({"f": [0.5, 1.5, 2.5], "label": names})
+    with pa.ipc.new_stream(tmp_path / "a", whole.schema) as writer:
+        writer.write_table(whole)
+    content = (tmp_path / "a").read_bytes()
+    offsets = np.array([0, 2, 5, 7], np.int32).tobytes()
+    for old, new in (
+        (offsets, np.array([0, 2, 2**30, 7], np.int32).tobytes()),
+        (b"noyesno", b"no\xffesno"),
+        (b"label", b"lab\xffl"),
+    ):
+        assert content.count(old) == 1
+        (tmp_path / "a").write_bytes(content.replace(old, new))
+        with pytest.raises(DataError, match="is damaged, or no table"):
+            read(tmp_path / "a")

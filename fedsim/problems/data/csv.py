@@ -150,6 +150,8 @@ class Csv(Source):
         import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
         column = frame.iloc[:, place]
+        if column.dtype.kind == "O":  # whole numbers of any length, which no float need hold
+            column = column.where(column.isna(), column.map(str))
         numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
         wrong = np.flatnonzero(np.isnan(numbers))
         if len(wrong):

@@ -159,13 +159,25 @@ def _opened(file: Path) -> Any:
                 whole.metadata.row_group(g).total_byte_size for g in range(whole.num_row_groups)
             ]
             afford(_KEY, f"{file}: what is in it", _TIMES * sum(sizes))
-            return whole.read()
+            return _valid(whole.read())
         with pa.memory_map(str(file)) as source:
-            return pa.ipc.open_stream(source).read_all()
-    except (pa.ArrowException, OSError) as error:
+            return _valid(pa.ipc.open_stream(source).read_all())
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())[:200]
         text = f"{file} is damaged, or no table of Arrow or Parquet: {reason}"
         raise DataError(_KEY, text) from error
+
+
+def _valid(table: Any) -> Any:
+    """Return a table of which every length, index and text is one.
+
+    Raises:
+        ArrowException, UnicodeDecodeError: it has others, as nobody looks who reads it.
+    """
+    table.validate(full=True)
+    for column in table.column_names:
+        str(column)
+    return table
 
 
 def _files(path: Path) -> list[Path]:

@@ -32,6 +32,8 @@ SPARSE_SHARE = 0.25
 _TIMES = 16
 """The bytes of memory that a byte of text takes: "1:1 " is a number and an index, twice."""
 
+_LONGEST = 200  # of a reason that the library gives, which may be the text itself
+
 Layout = Literal["auto", "dense", "sparse"]
 
 ACCEPTED = (
@@ -114,7 +116,8 @@ def _first_fault(text: bytes, path: Path, features: int | None, error: Exception
             low = middle
     seen = lines[low][:60].decode("ascii", "backslashreplace").rstrip() if lines else ""
     dots = " ..." if lines and len(lines[low]) > 60 else ""
-    return f"{path}, line {low + 1}: cannot read {seen!r}{dots} ({reason}); {ACCEPTED}"
+    why = str(reason)[:_LONGEST]
+    return f"{path}, line {low + 1}: cannot read {seen!r}{dots} ({why}); {ACCEPTED}"
 
 
 def _laid_out(X: csr_matrix, path: Path, layout: Layout) -> Features:

@@ -1,0 +1,83 @@
+"""A search for input that readers cannot stand, guided by the code that it reaches (atheris)."""
+
+import importlib
+import sys
+import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+TARGETS = ("scenarios", "data")
+"""What can be searched so; `python -m tests.wire.fuzz_atheris` searches the decoders."""
+
+
+def search(target: str, folder: Path, seconds: int, seed: int) -> None:
+    """Search for so long; the process ends, with code 77 where a fault was found.
+
+    Raises:
+        ModuleNotFoundError: atheris is not installed.
+    """
+    atheris: Any = importlib.import_module("atheris")
+    packages = {
+        "data": ["fedsim.problems.data", "fedsim.files"],
+        "scenarios": ["fedsim.scenario", "fedsim.blocks", "ruamel.yaml"],
+    }
+    with atheris.instrument_imports(include=packages[target]):
+        one, seeds = {"data": _data, "scenarios": _scenarios}[target](folder)
+    corpus = folder / "corpus"
+    corpus.mkdir(exist_ok=True)
+    for number, content in enumerate(seeds):
+        (corpus / f"seed-{number}").write_bytes(content)
+    warnings.simplefilter("ignore")
+    options = (f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=30", "-rss_limit_mb=3000")
+    quiet = ("-print_final_stats=1", "-verbosity=0", "-max_len=4096")
+    atheris.Setup([sys.argv[0], *options, *quiet, str(corpus)], one)
+    atheris.Fuzz()
+
+
+def _data(folder: Path) -> Any:
+    """Return what reads a string as a file of data, whose first byte says of which kind."""
+    module: Any = importlib.import_module("tests.hostile.data")
+    files: Any = importlib.import_module("tests.hostile.files")
+    every = [each for each in files.every() if len(each.files) == 1]
+
+    def one(data: bytes) -> None:
+        own = every[data[0] % len(every)] if data else every[0]
+        (name,) = own.files
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data[1:])
+        _check(module.tried(own, folder, name))
+
+    return one, [bytes([i]) + each.files[next(iter(each.files))] for i, each in enumerate(every)]
+
+
+def _scenarios(folder: Path) -> Any:
+    """Return what reads a string as a scenario's text."""
+    module: Any = importlib.import_module("tests.hostile.scenarios")
+    examples: Any = importlib.import_module("fedsim.scenario.examples")
+    path = folder / "scenario.yaml"
+
+    def one(data: bytes) -> None:
+        path.write_bytes(data)
+        _check(module.tried("text", path, [], folder))
+
+    return one, [each.read_bytes() for each in examples.examples().values()]
+
+
+def _check(tried: Any) -> None:
+    """Raise what libFuzzer keeps the input of.
+
+    Raises:
+        AssertionError: it is a fault.
+    """
+    if tried.outcome == "fault":
+        raise AssertionError(tried.text)
+
+
+def main(target: str, seconds: int, seed: int) -> None:
+    """Search in a folder of its own."""
+    with TemporaryDirectory(prefix="hostile-") as folder:
+        np.seterr(all="ignore")
+        search(target, Path(folder), seconds, seed)

@@ -14,10 +14,12 @@ import pytest
 from distributed import Client, LocalCluster
 
 import fedsim
+from fedsim.problems.references import convex
 from fedsim.record.folder import SUMMARY
 from fedsim.record.lock import held
-from fedsim.running import places
-from fedsim.running.execution import RunProgress
+from fedsim.running import places, sending
+from fedsim.running.execution import RunProgress, surroundings
+from fedsim.running.status import Status, status
 from fedsim.scenario.registries import blocks_in
 from tests.runs import files, small
 
@@ -179,6 +181,57 @@ def test_one_run_that_fails_does_not_end_the_others(
     assert (tmp_path / "censor-0.1/seed-1" / SUMMARY).exists()
     (tmp_path / "censor-0.01").unlink()
     assert fedsim.run(scenario, out=tmp_path).summary["status"].tolist() == ["done"] * 2
+
+
+def test_an_optimum_that_is_known_here_is_not_looked_for_elsewhere(
+    client: Client, tmp_path: Path
+) -> None:
+    def forget() -> str:
+        convex.kept, convex._solve = convex._solve, None  # type: ignore[assignment,attr-defined]
+        before, os.environ["FEDSIM_CACHE"] = os.environ["FEDSIM_CACHE"], os.devnull
+        return before
+
+    def remember(cache: str) -> None:
+        convex._solve, os.environ["FEDSIM_CACHE"] = convex.kept, cache  # type: ignore[attr-defined]
+
+    scenario = SWEPT | {"seeds": 1, "seed": 77}
+    cache = next(iter(client.run(forget).values()))
+    try:
+        fedsim.run(scenario, out=tmp_path / "sent", executor=client.get_executor())
+    finally:
+        client.run(remember, cache)
+    assert files(tmp_path / "sent") == files(fedsim.run(scenario, out=tmp_path / "alone").folder)
+
+
+def test_a_worker_with_other_versions_is_named_and_makes_nothing(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = surroundings()
+    monkeypatch.setattr(sending, "surroundings", lambda: here | {"numpy": "1.0"})
+    told = rf"the worker tcp://\S+ would make other runs: numpy is {here['numpy']} there, 1.0 here"
+    with pytest.raises(fedsim.RunError, match=told):
+        fedsim.run(SWEPT, out=tmp_path, executor=client.get_executor())
+    assert not list(tmp_path.rglob(SUMMARY))
+
+
+def test_what_goes_on_elsewhere_is_seen_and_how_long_it_took(
+    client: Client, blind: None, tmp_path: Path
+) -> None:
+    seen: list[Status] = []
+
+    def watch(reached: RunProgress) -> None:
+        if reached.round and not reached.ended:
+            seen.append(status(tmp_path))
+
+    fedsim.run(
+        SWEPT | {"stop": {"rounds": 300}},
+        out=tmp_path,
+        executor=client.get_executor(),
+        watch=watch,
+    )
+    assert any(each.going for one in seen for each in one.variants)
+    assert all(each.seconds > 0.05 for each in status(tmp_path).variants), "300 rounds take longer"
+    assert not (tmp_path / places.MAKING).exists()
 
 
 def test_shards_share_a_folder_and_nobody_else_does(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import Any, get_args
 from fedsim.blocks.renamed import renamed
 from fedsim.blocks.spec import Spec
 from fedsim.building import Builder, Job
-from fedsim.errors import OccupiedError, TheoryWarning
+from fedsim.errors import OccupiedError, OutputError, TheoryWarning
+from fedsim.problems.references import noted
 from fedsim.protocol.carriage import Carry
 from fedsim.record.lock import held, shared
 from fedsim.record.notes import Note, Tell, untold
@@ -81,10 +82,13 @@ def run(
     clusters.check_choice(jobs, executor, cluster)
     plan = load(source, overrides=overrides, blocks=blocks)
     builder, place = Builder(plan, _known(carry)), None if out is None else Path(out)
-    notes = _foreseen(plan, builder, place, tell, fresh=fresh)
+    with noted() as optima:
+        notes = _foreseen(plan, builder, place, tell, fresh=fresh)
     made = partial(_made, builder=builder, jobs=jobs, executor=executor, cluster=cluster)
     elsewhere = executor is not None or cluster is not None
-    return _Making(plan, made, notes, share, tell, watch, fresh, carry, elsewhere).into(place)
+    return _Making(plan, made, notes, share, tell, watch, fresh, carry, elsewhere, optima).into(
+        place
+    )
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,7 @@ class _Making:
     fresh: bool
     carry: Carry
     elsewhere: bool
+    optima: Mapping[str, bytes]
 
     @property
     def aside(self) -> bool:
@@ -115,7 +120,7 @@ class _Making:
 
     def _make(self, folder: Path) -> Result:
         with places.opened(folder) if self.aside else nullcontext() as place:
-            order = Order(self.plan, folder, self.fresh, self.carry, place)
+            order = Order(self.plan, folder, self.fresh, self.carry, place, self.optima)
             campaign = Campaign(order, self.share, self.tell)
             bar = notebook_bar(self.plan.name, len(campaign.runs))
             with nullcontext(self.watch) if self.watch else bar as told:
@@ -204,7 +209,13 @@ def _shared(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh: boo
             raise OccupiedError(f"{out} is in use: {text}; give another folder with --out")
 
     with shared(out, lambda: _take_up(plan, out, fresh=fresh), check):
-        return make(out)
+        made = make(out)
+    with (
+        suppress(OccupiedError, OutputError),
+        held(out),
+    ):  # by others, of whom the last one tidies up
+        places.clear(out)
+    return made
 
 
 def _take_up(plan: Plan, out: Path, *, fresh: bool) -> None:

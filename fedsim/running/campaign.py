@@ -16,7 +16,7 @@ from fedsim.errors import OutputError, RunError, Unfinished
 from fedsim.record.folder import SCENARIO, SUMMARY, note_failure
 from fedsim.record.notes import RUNS, Note, Tell, untold
 from fedsim.running.execution import RunProgress, Watch
-from fedsim.running.places import unpack
+from fedsim.running.places import Place, unpack
 from fedsim.running.shard import WHOLE, Shard
 from fedsim.running.tasks import Known, Order, Outcome, Run, make, make_some, names, sent, there_in
 from fedsim.running.workers import postponed, telling, workers
@@ -62,8 +62,10 @@ class Campaign:
         Raises:
             FedsimError: of a run that has failed; the others are made.
         """
-        for run in self.runs:
-            self._take(make(self.order, builder, run, there_in(self.order, run), watch))
+        with self.order.home() as home:
+            for run in self.runs:
+                known = Known(run, there_in(self.order, run))
+                self._take(make(self.order, builder, home, known, watch))
         return self._settled()
 
     def in_processes(self, jobs: int, watch: Watch) -> tuple[Path, ...]:
@@ -97,11 +99,12 @@ class Campaign:
             FedsimError: of a run that has failed; the others are made.
             RunError: the engine is gone.
         """
-        watch = once(watch)
+        watch = once(_marking(watch, self.order.place))
         known = [Known(run, there_in(self.order, run)) for run in self.runs]
         for outcome in engine.outcomes(self.order, known, watch):
             if outcome.files is not None and self.order.place is not None:
-                unpack(outcome.files, self.order.folder(outcome.run), self.order.place)
+                folder = self.order.folder(outcome.run)
+                unpack(outcome.files, folder, self.order.place, outcome.seconds)
             if outcome.ended is not None:
                 watch(outcome.ended)
             self._take(outcome)
@@ -181,6 +184,22 @@ class Pool:
 def _told(pickled: bytes, runs: Sequence[Known]) -> list[Outcome]:
     """Make runs in this process, and tell how far they are."""
     return make_some(pickled, runs, telling())
+
+
+def _marking(watch: Watch, place: Place | None) -> Watch:
+    """Return who lets others see, beside what they are told, which runs go on elsewhere."""
+    marked: set[tuple[str, int]] = set()
+
+    def told(progress: RunProgress) -> None:
+        key = progress.variant, progress.seed
+        if place is not None and progress.ended:
+            place.unmark(*key)
+        elif place is not None and key not in marked:
+            marked.add(key)
+            place.mark(*key)
+        watch(progress)
+
+    return told
 
 
 def once(watch: Watch) -> Watch:

@@ -180,6 +180,13 @@ def made_by(job: Ready) -> str:
     return digest.hexdigest()
 
 
+def surroundings() -> dict[str, str]:
+    """Return what else than a job decides which bytes a run has, by what it is called."""
+    made = made_with(0, "", "")
+    own = {"the code of fedsim": _own_code().hash()[:12]}
+    return {"Python": made["python"], **made["versions"], **own, "the machine": made["machine"]}
+
+
 @cache
 def _own_code() -> Sources:
     return sources({__name__: Path(__file__).read_bytes()})

@@ -5,6 +5,7 @@ leaves a token in it. A run that somebody else makes is made aside and moved int
 it is whole, so that a worker that was given up, and comes back, spoils nothing.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from secrets import token_hex
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 
-from fedsim.record.folder import RESULTS, SUMMARY
+from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder
 from fedsim.record.manifest import MANIFEST
 from fedsim.record.writing import unwritable, write_whole
 
@@ -40,6 +41,19 @@ class Place:
     def is_here(self) -> bool:
         """Whether this process sees the very folder."""
         return (self.out / MAKING / self.token).is_file()
+
+    def mark(self, variant: str, seed: int) -> None:
+        """Let others see that a run goes on, which is made where they do not look."""
+        with suppress(OSError):  # it is for who asks alone
+            self._marked(variant, seed).mkdir(parents=True)
+
+    def unmark(self, variant: str, seed: int) -> None:
+        """Let others see that it no longer does."""
+        with suppress(OSError):
+            self._marked(variant, seed).rmdir()
+
+    def _marked(self, variant: str, seed: int) -> Path:
+        return RunFolder.place(self.out / MAKING / f"{self.token}-told", variant, seed)
 
     @contextmanager
     def aside(self) -> Iterator[Path]:
@@ -110,8 +124,14 @@ def packed(folder: Path) -> Files:
     return {name: (folder / name).read_bytes() for name in (*RESULTS, MANIFEST)}
 
 
-def unpack(files: Files, place: Path, out: Place) -> None:
+def unpack(files: Files, place: Path, out: Place, seconds: float) -> None:
     """Write a run that was made elsewhere, whole or not at all.
+
+    Args:
+        files: of the run.
+        place: where it belongs.
+        out: the folder of all runs.
+        seconds: of real time that it took.
 
     Raises:
         OutputError: it cannot be written.
@@ -120,4 +140,13 @@ def unpack(files: Files, place: Path, out: Place) -> None:
         made = home / place.parent.name / place.name
         for name, content in files.items():
             write_whole(made / name, content)
+        date(made, seconds)
         settle(made, place)
+
+
+def date(made: Path, seconds: float) -> None:
+    """Let the files of a run say how long it took, as they do where it was made: first to last."""
+    with suppress(OSError):  # it is for who asks alone
+        last = (made / SUMMARY).stat().st_mtime_ns
+        first = last - round(seconds * 1e9)
+        os.utime(made / SCENARIO, ns=(first, first))

@@ -7,13 +7,14 @@ where they belong, or are made again with the same result.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from queue import Empty, Queue
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from fedsim.errors import RunError
 from fedsim.running.batches import Batch, Batches
+from fedsim.running.execution import surroundings
 from fedsim.running.tasks import Known, Order, Outcome, make_some, names, sent
 from fedsim.running.workers import Teller
 from fedsim.under_way import doing
@@ -39,6 +40,7 @@ class Sending:
         self._client, self._order, self._topic = client, order, topic
         self._batches = batches
         self._address = client.scheduler_info()["address"]
+        self._surroundings = surroundings()
         self._pickled: Future | None = None
         self._landed: Queue[_Landed] = Queue()
         self._flying: dict[str, Future] = {}  # by their keys
@@ -81,6 +83,7 @@ class Sending:
         return self._client.submit(
             _make,
             self._pickled,
+            self._surroundings,
             batch.runs,
             self._topic,
             pure=False,
@@ -160,11 +163,32 @@ def _kept(pickled: bytes) -> bytes:
     return pickled
 
 
-def _make(pickled: bytes, runs: Sequence[Known], topic: str) -> list[Outcome]:
-    """Make runs on a worker, which tells of them while they go on."""
+def _make(
+    pickled: bytes, wanted: Mapping[str, str], runs: Sequence[Known], topic: str
+) -> list[Outcome]:
+    """Make runs on a worker, which tells of them while they go on.
+
+    Raises:
+        RunError: its runs would have other bytes than those of who sends them.
+    """
     from distributed import get_worker
 
     worker = get_worker()
-    teller = Teller(lambda progress: worker.log_event(topic, [*progress]))
+    _check(worker.address, wanted, surroundings())
+    teller = Teller(lambda progress: worker.log_event(topic, [*progress]), ends=False)
     with teller.kept() as watch:
         return make_some(pickled, runs, watch)
+
+
+def _check(worker: str, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:
+    """Make sure that a worker makes the runs that its parent would.
+
+    Raises:
+        RunError: it has other versions.
+    """
+    differ = [name for name in wanted if there.get(name) != wanted[name]]
+    if differ:
+        told = "; ".join(
+            f"{name} is {there.get(name)} there, {wanted[name]} here" for name in differ
+        )
+        raise RunError(f"the worker {worker} would make other runs: {told}; give it what is here")

@@ -5,8 +5,9 @@ is there already of a run, for the worker may not see that.
 """
 
 import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -15,7 +16,8 @@ from typing import NamedTuple
 
 from fedsim.blocks.plugins import dumped
 from fedsim.building import Builder
-from fedsim.errors import BlockError, RunError
+from fedsim.errors import BlockError, OutputError, RunError
+from fedsim.problems.references import given
 from fedsim.protocol.carriage import Carry
 from fedsim.record.folder import SUMMARY, RunFolder, read_json
 from fedsim.running.execution import (
@@ -76,6 +78,7 @@ class Order:
         carry: how messages go from node to node.
         place: `out` for workers that are not sure to see it, who make runs aside; None for those
             of this machine, who write there, so that what is being made can be read.
+        optima: that have been found already, for who would look for them again.
     """
 
     plan: Plan
@@ -83,6 +86,20 @@ class Order:
     fresh: bool = False
     carry: Carry = "values"
     place: Place | None = None
+    optima: Mapping[str, bytes] = field(default_factory=dict)
+
+    @contextmanager
+    def home(self) -> Iterator[Path]:
+        """Make a folder for runs to be made in: `out` itself, or one aside, which goes.
+
+        Raises:
+            OutputError: it cannot be made.
+        """
+        if self.place is None:
+            yield self.out
+            return
+        with self.place.aside() as home:
+            yield home
 
     def folder(self, run: Run) -> Path:
         """Return where a run goes."""
@@ -109,43 +126,42 @@ def sent(order: Order) -> bytes:
         raise BlockError(text) from error
 
 
-def make(order: Order, builder: Builder, run: Run, there: Finished | None, watch: Watch) -> Outcome:
+def make(order: Order, builder: Builder, home: Path, known: Known, watch: Watch) -> Outcome:
     """Make a run unless it is there, and return what became of it; it does not fail.
 
     Args:
         order: the campaign.
         builder: of its plan.
-        run: which one.
-        there: what tells of a run that is there, for who may not see that.
+        home: of the order, to make it in.
+        known: which run, and what tells of it where it is there.
         watch: told of every round, and of the end of a run that is where it belongs.
     """
     started = perf_counter()
     try:
-        outcome = _made(order, builder, run, there, watch)
+        outcome = _made(order, builder, home, known, watch)
     except Exception as error:  # noqa: BLE001 - it may come from code of a user's: say of which run
-        return Outcome(run, error=error)
+        return Outcome(known.run, error=error)
     if outcome.ended is not None and outcome.files is None:  # else it has to be written first
         watch(outcome.ended)
     return outcome._replace(seconds=perf_counter() - started if outcome.seconds else 0.0)
 
 
-def _made(
-    order: Order, builder: Builder, run: Run, there: Finished | None, watch: Watch
-) -> Outcome:
+def _made(order: Order, builder: Builder, home: Path, known: Known, watch: Watch) -> Outcome:
+    run, there = known
     job = builder.build(order.plan.variants[run.number], run.seed)
     begun = order.begun(run)
     if there is not None and is_same(job, there):
         return Outcome(run, ended(begun, there.summary))
+    if not home.exists():
+        raise RunError("nobody waits for it any more: what was being made has been removed")
+    folder = execute(job, home, watch)
+    outcome = Outcome(run, ended(begun, read_json(folder / SUMMARY)), seconds=1)
     if order.place is None:
-        folder = execute(job, order.out, watch)
-        return Outcome(run, ended(begun, read_json(folder / SUMMARY)), seconds=1)
-    with order.place.aside() as home:
-        folder = execute(job, home, watch)
-        outcome = Outcome(run, ended(begun, read_json(folder / SUMMARY)), seconds=1)
-        if order.place.is_here:
-            settle(folder, order.folder(run))
-            return outcome
+        return outcome
+    if not order.place.is_here:
         return outcome._replace(files=packed(folder))
+    settle(folder, order.folder(run))
+    return outcome
 
 
 _ONE = Lock()
@@ -156,18 +172,29 @@ def make_some(pickled: bytes, runs: Sequence[Known], watch: Watch) -> list[Outco
     """Make runs in this process, one after the other, and return what became of each."""
     with _ONE:
         order, builder = _opened(pickled)
-        outcomes = []
-        for run, there in runs:
-            if isinstance(watch, Teller):
-                watch.turn_to(order.begun(run))
-            outcomes.append(_sendable(make(order, builder, run, there, watch)))
-        return outcomes
+        try:
+            with order.home() as home:
+                return [_made_sendable(order, builder, home, known, watch) for known in runs]
+        except (OSError, OutputError) as error:  # of the folder that they are made in
+            text = f"it cannot be made: {error}"
+            return [Outcome(known.run, error=OutputError(text)) for known in runs]
+
+
+def _made_sendable(
+    order: Order, builder: Builder, home: Path, known: Known, watch: Watch
+) -> Outcome:
+    """Make a run; return what became of it, with an error that another process can read."""
+    if isinstance(watch, Teller):
+        watch.turn_to(order.begun(known.run))
+    outcome = make(order, builder, home, known, watch)
+    return outcome if outcome.error is None else _sendable(outcome)
 
 
 @lru_cache(maxsize=1)
 def _opened(pickled: bytes) -> tuple[Order, Builder]:
     """Return the campaign that this process works for, and its builder."""
     order: Order = pickle.loads(pickled)  # noqa: S301 - of our own making
+    given(order.optima)
     return order, Builder(order.plan, order.carry)
 
 

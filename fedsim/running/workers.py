@@ -143,10 +143,11 @@ class Teller:
 
     Args:
         say: carries a word to who watches.
+        ends: whether it tells of every end, however soon one follows another.
     """
 
-    def __init__(self, say: Watch) -> None:
-        self._say = say
+    def __init__(self, say: Watch, *, ends: bool = True) -> None:
+        self._say, self._ends = say, ends
         self._last = 0.0
         self._run: RunProgress | None = None  # as it was last told of
         self._one = threading.Lock()  # speaks at a time
@@ -159,7 +160,7 @@ class Teller:
         """Tell how far the run is, unless that was told a moment ago."""
         moment = time.monotonic()
         self._run = None if progress.ended else progress
-        if progress.ended or moment - self._last >= _PAUSE:
+        if (progress.ended and self._ends) or moment - self._last >= _PAUSE:
             self._last = moment
             self._send(progress)
 

@@ -2,7 +2,7 @@
 
 from fedsim.problems.references.constrained import constrained_optimum
 from fedsim.problems.references.convex import optimum
-from fedsim.problems.references.optima import Reference
+from fedsim.problems.references.optima import Reference, given, noted
 from fedsim.problems.references.sparse import sparse_optimum
 
-__all__ = ["Reference", "constrained_optimum", "optimum", "sparse_optimum"]
+__all__ = ["Reference", "constrained_optimum", "given", "noted", "optimum", "sparse_optimum"]

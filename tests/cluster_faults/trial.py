@@ -199,8 +199,14 @@ def _anew(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[str]:
 def _differing(found: Mapping[str, bytes], whole: Mapping[str, bytes]) -> Iterator[str]:
     """Yield which files are more, or less, or others than those of an undisturbed study."""
     drawn = {"study.yaml", "convergence.png"}
-    for name in sorted((found.keys() | whole.keys()) - drawn):
-        if name not in whole:
-            yield f"{name} is left"
-        elif found.get(name) != whole[name]:
-            yield f"{name} {'differs' if name in found else 'is missing'}"
+    kinds = {
+        "left": sorted(found.keys() - whole.keys() - drawn),
+        "missing": sorted(whole.keys() - found.keys()),
+        "different": sorted(
+            name for name in found.keys() & whole.keys() if found[name] != whole[name]
+        ),
+    }
+    for kind, names in kinds.items():
+        if names:
+            more = f" and {len(names) - 3} more" if names[3:] else ""
+            yield f"{kind}: {', '.join(names[:3])}{more}"

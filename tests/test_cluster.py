@@ -12,12 +12,13 @@ from typing import Any
 import dask
 import pytest
 from distributed import Client, LocalCluster
+from tqdm import tqdm
 
 import fedsim
 from fedsim.problems.references import convex
 from fedsim.record.folder import SUMMARY
 from fedsim.record.lock import held
-from fedsim.running import places, sending
+from fedsim.running import notebook, places, sending
 from fedsim.running.execution import RunProgress, surroundings
 from fedsim.running.status import Status, status
 from fedsim.scenario.registries import blocks_in
@@ -50,12 +51,24 @@ class Deadly(Compressor):
 """
 
 
+GREEDY = DEADLY.replace(
+    "os.kill(os.getpid(), signal.SIGKILL)",
+    """held = []
+        while True:
+            held.append(numpy.ones(2**20))
+            time.sleep(1e-3)""",
+).replace("import os, signal", "import time, numpy")
+"""It takes memory until it is killed."""
+
+
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     """Two workers of one thread each; a task is given up when its second worker has died."""
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit="1 GB"
+        ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
@@ -137,11 +150,11 @@ def test_what_a_worker_made_when_it_was_killed_is_made_by_another(
     assert files(tmp_path / "out") == files(alone)
 
 
-@pytest.mark.parametrize("way", ["processes", "cluster"])
+@pytest.mark.parametrize("way", ["processes", "cluster", "cluster's memory"])
 def test_a_run_that_kills_its_worker_is_named_and_the_others_are_made(
     way: str, client: Client, tmp_path: Path
 ) -> None:
-    (tmp_path / "deadly.py").write_text(DEADLY)
+    (tmp_path / "deadly.py").write_text(GREEDY if way == "cluster's memory" else DEADLY)
     scenario = small(
         variants={"deadly": {"wire": {"values": "float64", "up": {"compressor": "deadly"}}}},
         stop={"rounds": 5},
@@ -201,6 +214,36 @@ def test_an_optimum_that_is_known_here_is_not_looked_for_elsewhere(
     finally:
         client.run(remember, cache)
     assert files(tmp_path / "sent") == files(fedsim.run(scenario, out=tmp_path / "alone").folder)
+
+
+def test_a_notebook_shows_how_far_runs_elsewhere_are(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[tuple[float, str]] = []
+
+    class Bar(tqdm):  # type: ignore[misc]  # it has no types
+        def update(self, n: float = 1) -> None:
+            super().update(n)
+            shown.append((self.n, self.postfix))
+
+    monkeypatch.setattr(notebook, "in_notebook", lambda: True)
+    monkeypatch.setattr(notebook, "_bar", lambda: Bar)
+    scenario = SWEPT | {"stop": {"rounds": 300}}
+    fedsim.run(scenario, out=tmp_path, executor=client.get_executor())
+    assert shown[-1][0] == pytest.approx(4)
+    assert any(place % 1 and "seed" in state for place, state in shown), "while they go on"
+
+
+def test_a_class_that_was_typed_in_is_refused(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deadly.py").write_text(DEADLY)
+    blocks = blocks_in([tmp_path / "deadly.py"])
+    for each in blocks:
+        monkeypatch.setattr(each, "__module__", "__main__")
+    scenario = small(wire={"values": "float64", "up": {"compressor": "deadly"}}, stop={"rounds": 5})
+    with pytest.raises(fedsim.BlockError, match="the class Deadly is of the script itself"):
+        fedsim.run(scenario, out=tmp_path / "out", blocks=blocks, executor=client.get_executor())
 
 
 def test_a_worker_with_other_versions_is_named_and_makes_nothing(

@@ -74,6 +74,7 @@ def opened(where: str) -> "Iterator[Cluster]":
     """
     check_installed()
     from distributed import Client
+    from distributed.utils import silence_logging_cmgr as silent
 
     kind, _, count = where.partition(":")
     if kind == "local":
@@ -82,13 +83,15 @@ def opened(where: str) -> "Iterator[Cluster]":
         with _local(int(count)) as made, Client(made, set_as_default=False) as client:
             yield Cluster(client)
         return
-    try:
-        connected = Client(where, set_as_default=False, name="fedsim")
-    except (OSError, ValueError, TypeError) as error:
-        text = f"there is no scheduler at {where} ({error}); give tcp://HOST:PORT, or local:N"
-        raise DataError("cluster", text) from None
-    with connected as client:
-        yield Cluster(client)
+    # A connection that breaks and comes back is no news, and one that does not is told of anyhow.
+    with silent(CRITICAL), silent(CRITICAL, root="distributed.client"):
+        try:
+            connected = Client(where, set_as_default=False, name="fedsim")
+        except (OSError, ValueError, TypeError) as error:
+            text = f"there is no scheduler at {where} ({error}); give tcp://HOST:PORT, or local:N"
+            raise DataError("cluster", text) from None
+        with connected as client:
+            yield Cluster(client)
 
 
 def check_installed() -> None:

@@ -12,7 +12,8 @@ from queue import Empty, Queue
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
-from fedsim.errors import RunError
+from fedsim.blocks.own import specs_in
+from fedsim.errors import BlockError, RunError
 from fedsim.running.batches import Batch, Batches
 from fedsim.running.execution import surroundings
 from fedsim.running.tasks import Known, Order, Outcome, make_some, names, sent
@@ -52,8 +53,10 @@ class Sending:
         """Yield what became of each run.
 
         Raises:
+            BlockError: a class of the scenario is kept by no file that can be sent.
             RunError: the scheduler is gone, or its workers cannot make runs.
         """
+        _check_classes(self._order)
         try:
             while self._flying or self._batches.left:
                 if self._client.status == "running":
@@ -178,6 +181,20 @@ def _make(
     teller = Teller(lambda progress: worker.log_event(topic, [*progress]), ends=False)
     with teller.kept() as watch:
         return make_some(pickled, runs, watch)
+
+
+def _check_classes(order: Order) -> None:
+    """Make sure that workers can have the classes of a scenario.
+
+    Raises:
+        BlockError: one is of the script that runs, or was typed in.
+    """
+    blocks = (block for each in order.plan.variants for block in specs_in(each.scenario))
+    for model in {model for block in blocks for model in type(block).__mro__}:
+        if model.__module__ == "__main__":
+            text = "is of the script itself, or was typed in, and workers of a cluster have neither"
+            helps = "put it into a file of its own, and give that as a plugin"
+            raise BlockError(f"the class {model.__name__} {text}: {helps}")
 
 
 def _check(worker: str, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:

@@ -3,7 +3,7 @@
     python -m tests.hostile scenarios --count 100000 --seed 1
     python -m tests.hostile data --count 10000 --seed 1
     python -m tests.hostile wire --count 1000000 --seed 1
-    python -m tests.hostile data --guided 600
+    python -m tests.hostile.guided data --seconds 600
 
 Scenarios are those that ship and random worlds, changed by what their trees are made of: keys,
 kinds, numbers, units, depth, and the letters of YAML. Data are files that every reader reads, with
@@ -12,6 +12,6 @@ process that has a limit of memory, and an alarm for every case.
 
 A case is a fault unless the input is accepted, or refused by fedsim's own error of its kind: a
 scenario by a `ScenarioError` whose faults all say where, data by a `DataError` that names the key,
-a string by a `DecodeError`. `--guided` lets atheris search, which is led by what code it reaches;
-it is no dependency (`pip install atheris`): without it, the seeds are all there is.
+a string by a `DecodeError`. `guided` lets atheris search, which is led by what code it reaches
+(`pip install atheris`; it is no dependency of the tests): without it, the seeds are all there is.
 """

@@ -4,14 +4,12 @@ import argparse
 import sys
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.guarded import Play, faults, guarded, in_process, table, tally
 
 from . import __doc__ as about
-from . import guided
 from .data import Files
 from .scenarios import Scenarios
 from .wire import EACH, Strings
@@ -34,12 +32,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000, help="how many cases")
     parser.add_argument("--seed", type=int, default=1, help="of the campaign")
     parser.add_argument("--case", type=int, help="play this one only, in this process")
-    parser.add_argument("--guided", type=int, metavar="SECONDS", help="search with atheris")
     asked = parser.parse_args()
-    if asked.guided is not None:
-        if asked.target not in guided.TARGETS or find_spec("atheris") is None:
-            parser.error(f"atheris is not installed, or guides no search of {asked.target}")
-        guided.main(asked.target, asked.guided, asked.seed)
     with TemporaryDirectory(prefix="hostile-") as folder:
         prepare = partial(TARGETS[asked.target], Path(folder), asked.seed)
         if asked.case is not None:

@@ -1,16 +1,19 @@
-"""A search for input that readers cannot stand, guided by the code that it reaches (atheris)."""
+"""A search for input that readers cannot stand, guided by the code that it reaches (atheris).
 
+    pip install atheris
+    python -m tests.hostile.guided data --seconds 600
+
+It ends with the first input that is a fault, which libFuzzer writes into the current folder.
+`python -m tests.wire.fuzz_atheris` searches the decoders of the wire.
+"""
+
+import argparse
 import importlib
 import sys
 import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-
-import numpy as np
-
-TARGETS = ("scenarios", "data")
-"""What can be searched so; `python -m tests.wire.fuzz_atheris` searches the decoders."""
 
 
 def search(target: str, folder: Path, seconds: int, seed: int) -> None:
@@ -32,7 +35,7 @@ def search(target: str, folder: Path, seconds: int, seed: int) -> None:
         (corpus / f"seed-{number}").write_bytes(content)
     warnings.simplefilter("ignore")
     options = (f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=30", "-rss_limit_mb=3000")
-    quiet = ("-print_final_stats=1", "-verbosity=0", "-max_len=4096")
+    quiet = ("-print_final_stats=1", "-max_len=4096")
     atheris.Setup([sys.argv[0], *options, *quiet, str(corpus)], one)
     atheris.Fuzz()
 
@@ -76,8 +79,16 @@ def _check(tried: Any) -> None:
         raise AssertionError(tried.text)
 
 
-def main(target: str, seconds: int, seed: int) -> None:
-    """Search in a folder of its own."""
+def main() -> None:
+    """Search as the command line asks for, in a folder of its own."""
+    parser = argparse.ArgumentParser(prog="python -m tests.hostile.guided", description=__doc__)
+    parser.add_argument("target", choices=("scenarios", "data"))
+    parser.add_argument("--seconds", type=int, default=600, help="how long")
+    parser.add_argument("--seed", type=int, default=1, help="of the search")
+    asked = parser.parse_args()
     with TemporaryDirectory(prefix="hostile-") as folder:
-        np.seterr(all="ignore")
-        search(target, Path(folder), seconds, seed)
+        search(asked.target, Path(folder), asked.seconds, asked.seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -78,6 +78,7 @@ def guarded(
             done += 1
         finally:
             ours.close()
+            child.terminate()
             child.join()
 
 
@@ -142,15 +143,21 @@ def _alarm(seconds: int | None) -> Iterator[None]:
 def tally(found: Iterable[tuple[int, Tried]], tell: Callable[[str], object]) -> Counter[str]:
     """Count what was tried and what came of it, and tell of each fault as it comes.
 
+    An interrupt ends it: what has been counted by then is returned, as a long campaign may be cut.
+
     Args:
         found: what came of which case.
         tell: told a line of each fault.
     """
     counts: Counter[str] = Counter()
-    for number, tried in found:
-        counts[f"{tried.what}: {tried.outcome}"] += 1
-        if tried.outcome == FAULT:
-            tell(f"case {number}: {tried.what}: {tried.text}\n")
+    number = -1
+    try:
+        for number, tried in found:
+            counts[f"{tried.what}: {tried.outcome}"] += 1
+            if tried.outcome == FAULT:
+                tell(f"case {number}: {tried.what}: {tried.text}\n")
+    except KeyboardInterrupt:
+        tell(f"interrupted after case {number}\n")
     return counts
 
 

@@ -132,6 +132,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     content = read_mapping(path)
     seen = content.get("schema_version")
+    if seen is None:
+        raise damaged(path, "it does not tell its schema version")
     if seen != SCHEMA_VERSION:
         raise VersionError(folder, seen, SCHEMA_VERSION, AGAIN)
     if not is_sealed(content):

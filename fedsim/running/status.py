@@ -10,7 +10,7 @@ from math import nan
 from pathlib import Path
 from statistics import fmean
 
-from fedsim.errors import DataError, VersionError
+from fedsim.errors import DataError
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_failure
 from fedsim.record.lock import is_held
 from fedsim.record.manifest import AGAIN, MADE_FROM, check_files, read_manifest
@@ -32,7 +32,7 @@ class VariantStatus:
         variant: its name.
         done, going, failed, left: the seeds of which that is so.
         seconds: of real time that a run takes, by those that are done; NaN where there are none.
-        reasons: of those that have failed, and those that are damaged and so left, by their seeds.
+        reasons: of those that have failed, and of those left that are damaged, by their seeds.
     """
 
     variant: str
@@ -132,8 +132,6 @@ def _state(folder: Path, made_from: str) -> tuple[str, str]:
                 return LEFT, f"there is no {folder / lacking}; {AGAIN}"
             return (DONE, "") if summary["status"] == "done" else (FAILING, summary["reason"])
         reason = read_failure(folder)
-    except VersionError:  # left of an earlier version, which is no damage
-        return LEFT, ""
     except DataError as error:
         return LEFT, str(error)
     return (FAILING, reason) if reason else (LEFT, "")

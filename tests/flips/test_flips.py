@@ -124,6 +124,14 @@ def test_status_counts_no_run_that_would_be_made_again(out: Path, name: str) -> 
     assert f"base/seed-2/{name} is damaged" in base.reasons[2]
 
 
+def test_status_names_another_file_in_the_place_of_a_manifest(out: Path) -> None:
+    folder = out / "base/seed-2"
+    shutil.copy(folder / "summary.json", folder / "manifest.json")
+    (base, _) = status(out).variants
+    assert base.left == (2,)
+    assert "manifest.json is damaged (it does not tell its schema version)" in base.reasons[2]
+
+
 def test_status_misses_a_log_and_a_damaged_reason(out: Path, flips: Flips) -> None:
     (out / "gd/seed-1/events.parquet").unlink()
     assert "events.parquet; make the run again" in status(out).variants[1].reasons[1]

@@ -63,6 +63,7 @@ def test_images_are_read_from_the_folder_and_clients_may_have_names(tmp_path: Pa
         (HEADER + "1,3,cat,0\n", "mapping", ["line 2: sample_path is '3'", "rows 0 to 2"]),
         (HEADER + "1,a.png,cat,0\n", "mapping", ["line 2: sample_path is 'a.png'"]),
         (HEADER + '1,"0,cat,0\n', "mapping", ["is no table"]),
+        (HEADER + f"1,{'x' * 9000},cat,0\n", "mapping", ["line 2", f"'{'x' * 60}', label_id"]),
     ],
 )
 def test_a_table_of_another_form_is_named(text: str, key: str, told: list[str], rows: Path) -> None:

@@ -28,6 +28,9 @@ _TIMES = 8
 """The bytes of memory that a byte of the table takes: a short text is an object of 50 bytes."""
 
 
+_LONGEST, _SHOWN = 1000, 60  # characters of a path, and of what is at fault
+
+
 class _Row(NamedTuple):
     line: int
     client: str
@@ -105,8 +108,9 @@ def _row(line: list[str], number: int, places: list[int], width: int, path: Path
         text = f"{path}, line {number}: {len(line)} values, but the first line has {width}"
         raise DataError(_KEY, text)
     client, sample, label = (line[place].strip() for place in places)
-    if not client or not sample or not _is_whole(label):
-        seen = f"client_id {client!r}, sample_path {sample!r}, label_id {label!r}"
+    if not client or not 0 < len(sample) < _LONGEST or not _is_whole(label):
+        names = zip(_COLUMNS, (client, sample, label), strict=True)
+        seen = ", ".join(f"{name} {text[:_SHOWN]!r}" for name, text in names)
         text = f"{path}, line {number}: seen {seen}; a client, a sample and a whole number are due"
         raise DataError(_KEY, text)
     return _Row(number, client, sample, int(label))

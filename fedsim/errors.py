@@ -37,15 +37,24 @@ class Fault:
         return "\n".join(filter(None, (told, self.excerpt)))
 
 
+_MOST_FAULTS = 100  # a file of a megabyte can be wrong in tens of thousands of places
+
+
 class ScenarioError(FedsimError):
     """The scenario is wrong; `faults` holds every one found, in file order."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
-        super().__init__("\n".join(str(fault) for fault in self.faults))
+        super().__init__("\n".join(self.told()))
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.faults,)  # as it comes back from another process
+
+    def told(self) -> list[str]:
+        """Return what is said of each fault; of very many, of the first ones, and how many more."""
+        more = len(self.faults) - _MOST_FAULTS
+        told = [str(fault) for fault in self.faults[:_MOST_FAULTS]]
+        return [*told, f"and {more} more places"] if more > 0 else told
 
     @property
     def title(self) -> str:

@@ -86,8 +86,8 @@ def errors() -> Iterator[None]:
         yield
     except ScenarioError as error:
         err.print(error.title, style="red")
-        for fault in error.faults:
-            err.print(f"  {escape(str(fault))}", highlight=False)
+        for text in error.told():
+            err.print(f"  {escape(text)}", highlight=False)
         raise typer.Exit(2) from None
     except OutputError as error:
         err.print(escape(str(error)), style="red")

@@ -23,7 +23,7 @@ from .texts import changed
 from .trees import Changes, places
 
 READ, REFUSED = "read", "refused"
-_LONGEST, _MOST = 400, 200_000  # letters that are told of a fault, and that a refusal may have
+_LONGEST, _MOST = 400, 100_000  # letters that are told of a fault, and that a refusal may have
 _WORLDS = 50
 _CHECKED = 0.03
 """The share of scenarios of which the runs are looked at as well, as `fedsim check` does."""

@@ -1,5 +1,6 @@
 """Small campaigns of hostile input, and what they have found."""
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from fedsim.blocks import installed
 from fedsim.errors import DataError, ScenarioError
-from fedsim.problems.data import SOURCES, LibSVM, Source
+from fedsim.problems.data import SOURCES, Csv, LibSVM, Source
 from fedsim.scenario import load
 from tests.guarded import FAULT, Play, in_process
 from tests.runs import small
@@ -44,6 +45,17 @@ def test_every_reader_of_files_is_tried() -> None:
 
 def _reads_files(source: type[Source]) -> bool:
     return bool({"path", "images", "mapping"} & source.model_fields.keys())
+
+
+@pytest.mark.parametrize("cells", ["1,2", "x,2", "1", '"'])
+def test_a_column_is_named_in_a_few_letters(cells: str, tmp_path: Path) -> None:
+    long = "n" * 50_000
+    for names in (f"{long},y", f"{long},{long}", long):
+        (tmp_path / "a").write_text(f"{names}\n{cells}\n", encoding="utf-8")
+        for label in ("y", "z", 2) if cells != "1,2" else ("z",):
+            with pytest.raises(DataError) as refused:
+                Csv(path=Path("a"), label=label).load(tmp_path, np.random.default_rng(0))
+            assert len(str(refused.value)) < 1000
 
 
 def test_a_refused_line_is_told_in_a_few_words(tmp_path: Path) -> None:
@@ -83,3 +95,12 @@ def test_packages_are_looked_through_once_however_much_is_unknown(
         load(small(fleet=[{"count": 1, "device": "phone-x", "radio": "ltte"}] * 50))
     assert len(caught.value.faults) == 100
     assert len(asked) == len(set(asked))
+
+
+def test_of_very_many_faults_the_first_are_told() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        load(small(fleet=[{"count": 0}] * 5000))
+    assert len(caught.value.faults) == 5000
+    lines = str(caught.value).splitlines()
+    assert (len(lines), lines[-1]) == (101, "and 4900 more places")
+    assert str(copy.copy(caught.value)) == str(caught.value)  # as another process hands it back

@@ -23,7 +23,9 @@ if TYPE_CHECKING:  # importing pandas takes half a second: only when such a file
 Column = str | int
 
 _SHOWN = 60
-"""The characters of a cell at fault."""
+"""The characters of a cell at fault, and of the name of a column."""
+
+_REASON = 200  # characters of what pandas says, which may quote all of a line
 
 _TIMES = 20
 """The bytes of memory that a byte of a table takes: "1," is a number of 8 bytes, several times."""
@@ -88,7 +90,7 @@ class Csv(Source):
                     skipinitialspace=True,
                 )
         except (ValueError, OverflowError, pd.errors.ParserWarning) as error:
-            reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
+            reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")[:_REASON]
             raise DataError(
                 "data.path", f"{path} is not a table of separated values: {reason}"
             ) from error
@@ -111,11 +113,8 @@ class Csv(Source):
         names = first.iloc[0].dropna()
         twice = names[names.duplicated()]
         if len(twice):
-            raise DataError(
-                "data.path",
-                f"{path} has several columns {twice.iloc[0]!r}; give each a name of its own, or "
-                "header: false and numbers",
-            )
+            text = f"{path} has several columns {twice.iloc[0][:_SHOWN]!r}; give each a name of its"
+            raise DataError("data.path", f"{text} own, or header: false and numbers")
 
     def _position(self, frame: "pd.DataFrame", column: Column, key: str, path: Path) -> int:
         """Return the place, from 0, of a column that is named or numbered."""
@@ -124,7 +123,7 @@ class Csv(Source):
             return column - 1
         if isinstance(column, str) and names.count(column) == 1:
             return names.index(column)
-        shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        shown = ", ".join(name[:_SHOWN] for name in names[:8]) + (", ..." if len(names) > 8 else "")
         named = f" ({shown})" if names else ", and no header that names them"
         raise DataError(
             f"data.{key}", f"{path} has no column {column!r}; it has {frame.shape[1]}{named}"
@@ -157,7 +156,7 @@ class Csv(Source):
         if len(wrong):
             value = column.iloc[wrong[0]]
             seen = "nothing" if pd.isna(value) else repr(value)[:_SHOWN]
-            name = f" ({frame.columns[place]})" if self.header else ""
+            name = f" ({str(frame.columns[place])[:_SHOWN]})" if self.header else ""
             raise DataError(
                 "data.path",
                 f"{path}, row {wrong[0] + 1} of the data: {seen} in column {place + 1}{name}; "

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
+from threading import RLock
 from typing import Protocol
 
 from fedsim.building import Builder
@@ -205,12 +206,14 @@ def _marking(watch: Watch, place: Place | None) -> Watch:
 def once(watch: Watch) -> Watch:
     """Return who tells of the end of each run once, and of nothing after it."""
     over: set[tuple[str, int]] = set()
+    one = RLock()  # speaks at a time: who hears of a run, and who takes what it has become
 
     def told(progress: RunProgress) -> None:
         key = progress.variant, progress.seed
-        if key not in over:
-            if progress.ended:
-                over.add(key)
-            watch(progress)
+        with one:
+            if key not in over:
+                if progress.ended:
+                    over.add(key)
+                watch(progress)
 
     return told

@@ -14,7 +14,9 @@ from typer.testing import CliRunner, Result
 
 import fedsim
 from fedsim.cli import app
-from fedsim.record.lock import HOLDER, LOCK, held
+from fedsim.record.holder import HOLDER
+from fedsim.record.lock import held
+from fedsim.record.locks import LOCK
 from tests.runs import files, small
 
 QUICK = small(stop={"rounds": 3})

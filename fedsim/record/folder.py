@@ -25,7 +25,7 @@ from fedsim.record.manifest import (
     sealed,
 )
 from fedsim.record.parts import write_table
-from fedsim.record.writing import ASIDE, unwritable, write_whole
+from fedsim.record.writing import ASIDE, sweep, unwritable, write_whole
 
 SUMMARY, SCENARIO = "summary.json", "scenario.yaml"
 STUDY = "study.json"
@@ -88,7 +88,10 @@ class RunFolder:
             made: what the manifest says beside the hashes.
             summary: how the run ended.
         """
-        files = {name: hash_of(self.path / name) for name in RESULTS if name != SUMMARY}
+        try:
+            files = {name: hash_of(self.path / name) for name in RESULTS if name != SUMMARY}
+        except OSError as error:  # what has just been written cannot be read
+            raise unwritable(self.path, error) from None
         text = as_json(summary)
         files[SUMMARY] = sha256(text.encode()).hexdigest()
         self.write_text(MANIFEST, as_json(sealed({**made, FILES: files})))
@@ -117,6 +120,13 @@ def read_failure(folder: Path) -> str:
     if not is_sealed(content):
         raise damaged(path, "it has another hash than it says")
     return str(content.get("reason", ""))
+
+
+def tidy(run: Path) -> None:
+    """Remove from the folder of a run that is whole what is no part of it."""
+    sweep(run)
+    for parts in run.glob("*.parts"):
+        rmtree(parts, ignore_errors=True)
 
 
 def read_json(path: Path) -> dict[str, Any]:

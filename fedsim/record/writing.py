@@ -6,6 +6,7 @@ on disk, and is removed where anything goes wrong before.
 
 import errno
 import os
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -44,6 +45,9 @@ class Draft:
             self._file: BinaryIO = self._aside.open("wb")
         except OSError as error:
             raise unwritable(path, error) from None
+        except BaseException:  # an interrupt, and the file may be there already
+            _remove(self._aside)
+            raise
 
     def __enter__(self) -> "Draft":
         return self
@@ -108,15 +112,29 @@ class Draft:
         except OSError as error:
             self.drop()
             raise unwritable(self.path, error) from None
+        except BaseException:  # an interrupt
+            self.drop()
+            raise
 
     def drop(self) -> None:
-        """Leave nothing of the file."""
+        """Leave nothing of the file; where not even that can be done, why it is tells the error."""
         try:
             self._file.close()
         except OSError:  # what is still in memory has no place either, and is not wanted
             pass
         finally:
-            self._aside.unlink(missing_ok=True)
+            _remove(self._aside)
+
+
+def sweep(folder: Path) -> None:
+    """Remove the drafts in a folder that a kill has left behind; nobody may be writing there."""
+    for draft in folder.glob(f"*{ASIDE}"):
+        _remove(draft)
+
+
+def _remove(aside: Path) -> None:
+    with suppress(OSError):  # a disk that takes nothing may not let go of anything either
+        aside.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, get_args
 from fedsim.blocks.renamed import renamed
 from fedsim.blocks.spec import Spec
 from fedsim.building import Builder, Job
-from fedsim.errors import OccupiedError, OutputError, TheoryWarning
+from fedsim.errors import OccupiedError, TheoryWarning
 from fedsim.problems.references import noted
 from fedsim.protocol.carriage import Carry
 from fedsim.record.lock import held, shared
@@ -208,14 +208,8 @@ def _shared(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh: boo
             text = "others make runs of another state of the scenario there"
             raise OccupiedError(f"{out} is in use: {text}; give another folder with --out")
 
-    with shared(out, lambda: _take_up(plan, out, fresh=fresh), check):
-        made = make(out)
-    with (
-        suppress(OccupiedError, OutputError),
-        held(out),
-    ):  # by others, of whom the last one tidies up
-        places.clear(out)
-    return made
+    with shared(out, lambda: _take_up(plan, out, fresh=fresh), check, lambda: places.clear(out)):
+        return make(out)
 
 
 def _take_up(plan: Plan, out: Path, *, fresh: bool) -> None:

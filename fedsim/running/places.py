@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from errno import EEXIST, ENOTEMPTY
 from pathlib import Path
 from secrets import token_hex
 from shutil import rmtree
@@ -20,6 +21,9 @@ from fedsim.record.writing import unwritable, write_whole
 
 MAKING = ".making"
 """In OUT: what workers are making; it goes with the campaign."""
+
+_OLD = "-old"
+"""How the name of a run ends that a newer one takes the place of."""
 
 Files = Mapping[str, bytes]
 """The files of a run by their names."""
@@ -65,9 +69,10 @@ class Place:
         home = self.out / MAKING / f"{self.token}-{token_hex(8)}"
         try:
             home.mkdir()
-            yield home
         except OSError as error:
             raise unwritable(home, error) from None
+        try:
+            yield home
         finally:
             rmtree(home, ignore_errors=True)
 
@@ -85,38 +90,55 @@ def opened(out: Path) -> Iterator[Place]:
         yield place
     finally:
         for left in (place.out / MAKING).glob(f"{place.token}*"):
-            left.unlink() if left.is_file() else rmtree(left, ignore_errors=True)
+            with suppress(OSError):
+                left.unlink() if left.is_file() else rmtree(left)
         with suppress(OSError):  # others are making runs
             (place.out / MAKING).rmdir()
 
 
 def clear(out: Path) -> None:
-    """Remove what was being made when its makers were killed; nobody else may be there."""
+    """Remove what was being made when its makers were killed; nobody else may be there.
+
+    A run that was whole is moved where it was to go, unless there is something.
+    """
+    for summary in (out / MAKING).glob(f"*/*/seed-*/{SUMMARY}"):
+        made = summary.parent
+        if not made.name.endswith(_OLD):
+            place = out / made.parent.name / made.name
+            with suppress(OSError):  # it is made again
+                place.parent.mkdir(parents=True, exist_ok=True)
+                made.rename(place)
     rmtree(out / MAKING, ignore_errors=True)
 
 
 def settle(made: Path, place: Path) -> None:
-    """Move a run that is whole into its place, where an older one may be.
+    """Move a run that is whole into its place, and an older one to where this one was made.
 
-    Somebody else may do the same at the same moment, with the same run: one of them stays.
+    Somebody else may do the same at the same moment, with the same run: one of them stays. For a
+    moment there may be neither the old one nor the new one; whoever is killed then leaves the new
+    one to `clear`.
 
     Raises:
         OutputError: it cannot be moved.
     """
-    old = made.with_name(f"{made.name}-{token_hex(4)}-old")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):
-            place.rename(old)
-        try:
-            made.rename(place)
-        except OSError:
-            if not (place / SUMMARY).exists():
-                raise
+        while not _moved(made, place):
+            with suppress(FileNotFoundError):  # somebody else has just moved it
+                place.rename(made.with_name(f"{made.name}-{token_hex(4)}{_OLD}"))
     except OSError as error:
         raise unwritable(place, error) from None
-    finally:
-        rmtree(old, ignore_errors=True)
+
+
+def _moved(made: Path, place: Path) -> bool:
+    """Move a folder to where there is none, and say whether it could be done."""
+    try:
+        made.rename(place)
+    except OSError as error:
+        if error.errno in {ENOTEMPTY, EEXIST}:
+            return False
+        raise
+    return True
 
 
 def packed(folder: Path) -> Files:

@@ -19,7 +19,7 @@ from fedsim.building import Builder
 from fedsim.errors import BlockError, OutputError, RunError
 from fedsim.problems.references import given
 from fedsim.protocol.carriage import Carry
-from fedsim.record.folder import SUMMARY, RunFolder, read_json
+from fedsim.record.folder import SUMMARY, RunFolder, read_json, tidy
 from fedsim.running.execution import (
     Finished,
     RunProgress,
@@ -210,7 +210,12 @@ def _sendable(outcome: Outcome) -> Outcome:
 
 def there_in(order: Order, run: Run) -> Finished | None:
     """Return what tells of a run that is in its folder, unless it is to be made in any case."""
-    return None if order.fresh else finished_in(order.folder(run))
+    if order.fresh:
+        return None
+    folder = order.folder(run)
+    if there := finished_in(folder):
+        tidy(folder)  # of what a disk did not let go
+    return there
 
 
 def names(order: Order, run: Run) -> str:

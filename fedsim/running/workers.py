@@ -29,6 +29,7 @@ from signal import (
 
 from fedsim.computing.threads import VARIABLE, usable_threads
 from fedsim.errors import RunError
+from fedsim.record.locks import Handed
 from fedsim.running.execution import RunProgress, Watch, unwatched
 from fedsim.running.interrupts import ENDING, heard
 from fedsim.under_way import now
@@ -81,7 +82,7 @@ def workers(jobs: int, told: Watch) -> Iterator[Executor]:
     with postponed():
         others = set(active_children())
         ear, mouth = context.Pipe(duplex=False)
-        given = mouth, max(usable_threads() // jobs, 1)
+        given = mouth, max(usable_threads() // jobs, 1), Handed()
         pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=given)
     listener = threading.Thread(target=_listen, args=(ear, told), daemon=True)
     listener.start()
@@ -115,11 +116,13 @@ def _listen(ear: "Connection[None, RunProgress]", told: Watch) -> None:
                 ear.recv_bytes()
 
 
-def _begin(mouth: "Connection[RunProgress, None]", threads: int) -> None:
+def _begin(mouth: "Connection[RunProgress, None]", threads: int, locks: Handed) -> None:
     """Prepare a process: it leaves interrupts to its parent, and ends with it.
 
-    It computes on its share of the threads.
+    It computes on its share of the threads, and holds the parent's locks as long as it lives: where
+    the parent is killed, nobody else writes while it does.
     """
+    del locks  # it has had them since it was begun
     global _watch  # noqa: PLW0603 - a process is one worker
     os.environ[VARIABLE] = str(threads)
     _watch = Teller(mouth.send)

@@ -1,0 +1,153 @@
+"""The study that faults are done to, and what counts as a fault of fedsim's.
+
+A study is two variants, long enough for logs of two parts. It is made in one of
+several ways, into a folder that is empty, that holds runs of the scenario before it was edited,
+or that holds the very runs, which are to be made anew. What it leaves undisturbed is what it has
+to leave after any disturbance, once the same commands have been given again: every file of the
+folder, each to the last byte. Nothing that a run writes tells of the time of day.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from fedsim.record.folder import SUMMARY
+from fedsim.record.holder import HOLDER
+from fedsim.record.writing import ASIDE
+from fedsim.running.places import MAKING
+from tests.faults.commands import Ended, given, gone
+from tests.interrupting import NOISE
+from tests.runs import files, small
+
+WAYS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "turn": ((),),
+    "jobs": (("--jobs", "2"),),
+    "shards": (("--shard", "1/2"), ("--shard", "2/2")),
+}
+"""How a study is made: the options of its commands."""
+
+BEFORE = ("empty", "edited", "fresh")
+"""What the folder holds before."""
+
+STUDY = small(sweep={"algorithm.censor": [0.01, 0.1]}, stop={"rounds": 16}, models={"every": 8})
+EARLIER = {**STUDY, "algorithm": {"kind": "chb", "step_size": "0.5/L"}}
+
+Files = dict[str, bytes]
+
+
+class Study:
+    """A study that is made in one way, into a folder that holds what is said.
+
+    Args:
+        home: an empty folder for all that is made of it.
+        way: one of `WAYS`.
+        before: one of `BEFORE`.
+    """
+
+    def __init__(self, home: Path, way: str, before: str) -> None:
+        self.home, self.way, self.before = home / f"{way}-{before}", way, before
+        self.home.mkdir(parents=True)
+        self.scenario, self.out = self.home / "study.yaml", self.home / "out"
+        self.temporary = self.home / "said"
+        self.temporary.mkdir()
+
+    @property
+    def commands(self) -> Iterator[list[str | Path]]:
+        """The commands that make the study."""
+        anew = ["--fresh"] if self.before == "fresh" else []
+        for options in WAYS[self.way]:
+            yield ["run", self.scenario, "--out", self.out, *options, *anew]
+
+    @cached_property
+    def earlier(self) -> Path:
+        """A folder as it is before."""
+        folder = self.home / "earlier"
+        self.scenario.write_text(json.dumps(EARLIER if self.before == "edited" else STUDY))
+        if self.before != "empty":
+            words = ["run", self.scenario, "--out", folder]
+            assert given(words, self.temporary).code == 0
+        self.scenario.write_text(json.dumps(STUDY))  # which is YAML
+        return folder
+
+    @cached_property
+    def wanted(self) -> Files:
+        """What it leaves undisturbed."""
+        self.begin()
+        for words in self.commands:
+            ended = given(words, self.temporary)
+            assert ended.code == 0, ended.said
+        return files(self.out)
+
+    def begin(self) -> None:
+        """Make the folder what it is before."""
+        shutil.rmtree(self.out, ignore_errors=True)
+        if self.earlier.exists():
+            shutil.copytree(self.earlier, self.out)
+
+    def completed(self) -> Iterator[str]:
+        """Give the commands, undisturbed, and yield what is wrong with what they leave."""
+        for words in self.commands:
+            ended = given(words, self.temporary)
+            if ended.code:
+                yield f"taking it up ended with {ended.code}: {ended.said[-500:]}"
+            yield from noises(ended)
+        yield from self.differences()
+
+    def differences(self) -> Iterator[str]:
+        """Yield in what the folder differs from what it is to be."""
+        left = files(self.out)
+        for name in sorted(left.keys() ^ self.wanted.keys()):
+            yield f"{name} is {'left over' if name in left else 'missing'}"
+        for name in sorted(left.keys() & self.wanted.keys()):
+            if left[name] != self.wanted[name]:
+                yield f"{name} has other bytes"
+
+    def readable(self, *, compared: bool = True) -> Iterator[str]:
+        """Yield what is wrong with what status and compare say of the folder as it is."""
+        if not self.out.is_dir():
+            return
+        comparing = ["compare", self.out, "--out", self.home / "compared"]
+        for words in (["status", self.out], comparing)[: 1 + compared]:
+            ended = given(words, self.temporary)
+            yield from noises(ended, words[0])
+            known = (self.out / "study.json").exists()
+            if ended.code not in ({0, 2} if words[0] == "compare" or not known else {0}):
+                yield f"{words[0]} ended with {ended.code}: {ended.said[-500:]}"
+            if "damaged" in ended.said + ended.printed:
+                yield f"{words[0]} says {ended.said + ended.printed}"
+
+    def mixed(self) -> Iterator[str]:
+        """Yield runs that count as ended, and are neither what is wanted nor what was there."""
+        earlier = files(self.earlier) if self.earlier.exists() else {}
+        for summary in self.out.glob(f"*/*/{SUMMARY}"):
+            name = str(summary.parent.relative_to(self.out))
+            own = files(summary.parent)
+            if not any(own.items() >= _of(whole, name).items() for whole in (self.wanted, earlier)):
+                yield f"{name} has a summary and is not whole"
+
+    def swept(self) -> Iterator[str]:
+        """Yield what a command has left behind that could tidy up."""
+        for path in self.out.rglob("*"):
+            if path.name.endswith(ASIDE) or path.name in {MAKING, HOLDER}:
+                yield f"{path.relative_to(self.out)} is left behind"
+        yield from (f"{path.name} is left in TMPDIR" for path in (self.temporary / "tmp").iterdir())
+
+
+def noises(ended: Ended, command: str = "run") -> Iterator[str]:
+    """Yield what a command says that nobody is to read."""
+    for noise in NOISE[:-1]:
+        if noise in ended.said:
+            yield f"{command} says {noise}: {ended.said[-1500:]}"
+
+
+def alone(ended: Ended) -> Iterator[str]:
+    """Yield whether processes of a command have not ended with it."""
+    if not gone(ended.group):
+        yield "a process is left"
+
+
+def _of(whole: Files, name: str) -> Files:
+    own = {path[len(name) + 1 :]: content for path, content in whole.items() if name in path}
+    return own or {"": b""}  # what there is none of contains nothing

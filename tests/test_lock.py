@@ -1,12 +1,17 @@
 """One writer a folder: the second one is told who is there, and touches nothing."""
 
+import errno
+import fcntl
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,8 +20,8 @@ from typer.testing import CliRunner, Result
 import fedsim
 from fedsim.cli import app
 from fedsim.record.holder import HOLDER
-from fedsim.record.lock import held
-from fedsim.record.locks import LOCK
+from fedsim.record.lock import held, is_held
+from fedsim.record.locks import LOCK, FolderLock
 from tests.runs import files, small
 
 QUICK = small(stop={"rounds": 3})
@@ -121,6 +126,80 @@ def test_two_commands_on_one_folder(tmp_path: Path) -> None:
         assert f"(fedsim run {scenario} --out {out})" in result.stderr
         assert first.wait() == 0
     assert files(out / "base") == files(fedsim.run(LONG, out=tmp_path / "alone").folder / "base")
+
+
+def test_workers_that_outlive_their_parent_keep_the_folder(tmp_path: Path) -> None:
+    """Stopped, a worker does not see that its parent is gone, and could go on when it wakes."""
+    scenario, out = tmp_path / "long.yaml", tmp_path / "out"
+    scenario.write_text(json.dumps({**LONG, "seeds": 2, "stop": {"rounds": 100_000}}))
+    command = [sys.executable, "-m", "fedsim", "run", str(scenario), "--out", str(out)]
+    with subprocess.Popen(
+        [*command, "--jobs", "2"],
+        start_new_session=True,
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    ) as first:
+        wait(lambda: len(list(out.rglob("part-*.parquet"))) > 1 or first.poll() is not None)
+        for pid in children(first.pid):
+            os.kill(pid, signal.SIGSTOP)
+        first.kill()
+    with pytest.raises(fedsim.OccupiedError, match=f"process {first.pid} on"):
+        fedsim.run(QUICK, out=out, fresh=True)
+    os.killpg(first.pid, signal.SIGKILL)
+    fedsim.run(QUICK, out=out, fresh=True)
+
+
+def children(parent: int) -> list[int]:
+    """Return the processes that a process has begun and that hold a file called .lock."""
+    found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [
+        int(pid)
+        for pid in found
+        if any(file.resolve().name == LOCK for file in Path(f"/proc/{pid}/fd").iterdir())
+    ]
+
+
+def test_who_looks_whether_a_folder_is_held_stops_nobody(tmp_path: Path) -> None:
+    fedsim.run(QUICK, out=tmp_path)
+    for shard in (None, "1/1", "1/2"):
+        with looking(tmp_path):
+            fedsim.run({**QUICK, "seeds": 2}, out=tmp_path, shard=shard)
+
+
+@contextmanager
+def looking(folder: Path) -> Iterator[None]:
+    """Have a folder's lock for a moment, as `fedsim status` has it."""
+    file = os.open(folder / LOCK, os.O_RDWR)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    timer = threading.Timer(0.1, os.close, [file])
+    timer.start()
+    yield
+    timer.join()
+
+
+def test_a_lock_that_lost_its_name_is_no_lock(tmp_path: Path) -> None:
+    lock = FolderLock(tmp_path)
+    assert lock.take(fcntl.LOCK_SH)
+    (tmp_path / LOCK).unlink()
+    assert not lock.take(fcntl.LOCK_EX)
+    assert lock.take(fcntl.LOCK_EX)
+    assert is_held(tmp_path)
+    lock.drop()
+    assert not is_held(tmp_path)
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF])
+def test_where_nothing_can_be_locked_it_is_said(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(file: int, how: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(fedsim.OutputError, match=f"cannot write {tmp_path}/.lock: .*") as caught:
+        fedsim.run(QUICK, out=tmp_path)
+    assert ("has no locks" in str(caught.value)) == (number != errno.EBADF)
+    assert not is_held(tmp_path)
 
 
 def wait(until: Callable[[], bool]) -> None:

@@ -74,7 +74,18 @@ def given(
         within: what its process does it in.
         after: so many seconds from its start a signal of this number is sent to it.
     """
-    child = _forked(lambda: _main(words, folder, within or nullcontext()))
+    return ended(begun(words, folder, within), folder, after)
+
+
+def begun(
+    words: Sequence[str | Path], folder: Path, within: AbstractContextManager[None] | None = None
+) -> int:
+    """Begin a command, and return the number of its process; see `given`."""
+    return _forked(lambda: _main(words, folder, within or nullcontext()))
+
+
+def ended(child: int, folder: Path, after: tuple[float, int] | None = None) -> Ended:
+    """Wait for the end of a command that has begun; see `given`."""
     ends = time.monotonic() + LONGEST
     moment = time.monotonic() + after[0] if after else None
     while True:

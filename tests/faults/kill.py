@@ -12,27 +12,23 @@ than one line, and anything left behind; a worker's death that ends more than it
 end: a byte that differs from the undisturbed study's, and any file more or less.
 """
 
-import argparse
-import os
 import signal
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
 from fedsim.running import workers
-from tests.faults import operations
-from tests.faults.commands import Ended, given, load
-from tests.faults.operations import Operation, met
-from tests.faults.studies import BEFORE, STUDY, WAYS, Study, alone, noises
+from tests.faults.campaign import command
+from tests.faults.commands import Ended, given
+from tests.faults.operations import Strike, beginning, met
+from tests.faults.studies import BEFORE, WAYS, Study, alone, noises
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 _WEIGHTS = (0.6, 0.2, 0.2)
@@ -77,35 +73,14 @@ class Case:
     before: str
     blows: tuple[Blow, ...]
 
+    @property
+    def title(self) -> str:
+        """What it is counted as."""
+        return f"{self.way}, {len(self.blows)} in a row"
+
     def __str__(self) -> str:
         blows = ", then ".join(map(str, self.blows))
         return f"case {self.number} ({self.way}, {self.before}): {blows}"
-
-
-class _Strike:
-    """Meets operations, and sends a signal at one of them.
-
-    Args:
-        blow: the signal, and when.
-        fired: a file that is made by whoever is the first of several workers.
-    """
-
-    def __init__(self, blow: Blow, fired: Path) -> None:
-        self._blow, self._fired = blow, fired
-
-    def __call__(self, operation: Operation) -> int | None:
-        if operation.number != self._blow.number or not self._is_first():
-            return None
-        written = operation.write_half() if self._blow.amid else None
-        os.kill(os.getpid(), self._blow.way)
-        return written or None
-
-    def _is_first(self) -> bool:
-        try:
-            os.close(os.open(self._fired, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        except FileExistsError:
-            return False
-        return True
 
 
 def case_of(seed: int, number: int) -> Case:
@@ -138,10 +113,14 @@ def faults(case: Case, study: Study) -> Iterator[str]:
     study.begin()
     for blow in case.blows:
         for words in study.commands:
+            before = study.leftovers()
             ended = struck(study, words, blow)
             if not blow.at_once:
                 yield from alone(ended)
-            yield from _after(study, ended, blow)
+            yield from _after(ended, blow)
+            if ended.code == 128 + blow.way:
+                left = study.leftovers() - before
+                yield from (f"{blow}: {each} is left behind" for each in sorted(left))
             if ended.code:
                 break
         yield from study.mixed()
@@ -153,68 +132,26 @@ def struck(study: Study, words: list[str | Path], blow: Blow) -> Ended:
     """Give a command that gets a blow."""
     fired = study.temporary / "fired"
     fired.unlink(missing_ok=True)
-    strike = _Strike(blow, fired)
+    strike = Strike(blow.number, blow.way, fired, half=blow.amid)
     within: AbstractContextManager[None] = nullcontext()
     if blow.worker:
-        within = patch.object(workers, "_begin", partial(beginning, study.out, strike))
+        begin: Any = partial(beginning, study.out, strike)
+        within = patch.object(workers, "_begin", begin)
     elif blow.number >= 0:
         within = met(study.out, strike)
     after = (blow.seconds, int(blow.way)) if blow.number < 0 else None
     return given(words, study.temporary, within, after)
 
 
-def beginning(root: Path, meet: operations.Meet, *given: Any) -> None:
-    """Begin a worker, in its own process, that a fault meets from now on."""
-    met(root, meet).__enter__()
-    workers._begin(*given)
-
-
-def _after(study: Study, ended: Ended, blow: Blow) -> Iterator[str]:
+def _after(ended: Ended, blow: Blow) -> Iterator[str]:
     """Yield what is wrong with how a command ended."""
     yield from noises(ended)
     accepted = {0} if blow.worker else {0, -blow.way, 128 + blow.way}
     if ended.code not in accepted:
         yield f"{blow}: ended with {ended.code}: {ended.said[-500:]}"
-    if ended.code == 128 + blow.way:
-        if ended.said.count("interrupted") != 1:
-            yield f"{blow}: did not say once that it was interrupted: {ended.said}"
-        yield from (f"{blow}: {left}" for left in study.swept())
-
-
-def campaign(seed: int, numbers: Iterable[int], home: Path) -> Iterator[tuple[Case, list[str]]]:
-    """Yield cases, and what is wrong in each."""
-    load(STUDY)
-    studies: dict[tuple[str, str], Study] = {}
-    for number in numbers:
-        case = case_of(seed, number)
-        key = case.way, case.before
-        if key not in studies:
-            studies[key] = Study(home, *key)
-            assert studies[key].wanted
-        yield case, list(faults(case, studies[key]))
-
-
-def main() -> int:
-    """Kill what the command line asks for; return 1 where there is a fault."""
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.kill", description=__doc__)
-    parser.add_argument("--count", type=int, default=100, help="how many cases")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--case", type=int, help="this one alone")
-    asked = parser.parse_args()
-    tried, kills, wrong = Counter[str](), 0, 0
-    with TemporaryDirectory() as home:
-        numbers = range(asked.count) if asked.case is None else [asked.case]
-        for case, found in campaign(asked.seed, numbers, Path(home)):
-            tried[f"{case.way}, {case.before}"] += 1
-            kills += len(case.blows)
-            wrong += bool(found)
-            for each in found:
-                print(f"{case}: {each}", flush=True)  # noqa: T201
-    for name, count in sorted(tried.items()):
-        print(f"{name:>16} {count:6}")  # noqa: T201
-    print(f"{sum(tried.values())} cases, {kills} kills, {wrong} cases with faults")  # noqa: T201
-    return int(bool(wrong))
+    if ended.code == 128 + blow.way and ended.said.count("interrupted") != 1:
+        yield f"{blow}: did not say once that it was interrupted: {ended.said}"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command("tests.faults.kill", case_of, faults))

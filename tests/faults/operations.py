@@ -7,12 +7,15 @@ open for writing has a raw file below its buffer that hands each write to the fa
 
 import io
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+from fedsim.running import workers
 
 NAMES = ("mkdir", "open", "write", "close", "rename", "unlink", "rmdir", "fsync")
 """What is counted."""
@@ -59,6 +62,42 @@ class Counter:
 
     def __call__(self, operation: Operation) -> None:
         self.seen.append(operation._replace(content=memoryview(b""), file=None))
+
+
+class Strike:
+    """Meets operations, and sends its own process a signal at one of them.
+
+    Args:
+        number: of the operation.
+        way: the signal.
+        fired: a file that is made by whoever is the first of several workers.
+        half: whether it comes amid the operation, where that is a write.
+    """
+
+    def __init__(
+        self, number: int, way: signal.Signals, fired: Path, *, half: bool = False
+    ) -> None:
+        self._number, self._way, self._fired, self._half = number, way, fired, half
+
+    def __call__(self, operation: Operation) -> int | None:
+        if operation.number != self._number or not self._is_first():
+            return None
+        written = operation.write_half() if self._half else 0
+        os.kill(os.getpid(), self._way)
+        return written or None
+
+    def _is_first(self) -> bool:
+        try:
+            self._fired.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+
+def beginning(root: Path, meet: Meet, *given: Any) -> None:
+    """Begin a worker, in its own process, that a fault meets from now on."""
+    met(root, meet).__enter__()
+    workers._begin(*given)
 
 
 @contextmanager

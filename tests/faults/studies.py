@@ -66,7 +66,7 @@ class Study:
         folder = self.home / "earlier"
         self.scenario.write_text(json.dumps(EARLIER if self.before == "edited" else STUDY))
         if self.before != "empty":
-            words = ["run", self.scenario, "--out", folder]
+            words: list[str | Path] = ["run", self.scenario, "--out", folder]
             assert given(words, self.temporary).code == 0
         self.scenario.write_text(json.dumps(STUDY))  # which is YAML
         return folder
@@ -95,28 +95,37 @@ class Study:
             yield from noises(ended)
         yield from self.differences()
 
-    def differences(self) -> Iterator[str]:
-        """Yield in what the folder differs from what it is to be."""
+    def differences(self, *, leftovers: bool = True) -> Iterator[str]:
+        """Yield in what the folder differs from what it is to be, what is left over if asked."""
         left = files(self.out)
         for name in sorted(left.keys() ^ self.wanted.keys()):
+            if name in left and not leftovers:
+                continue
             yield f"{name} is {'left over' if name in left else 'missing'}"
         for name in sorted(left.keys() & self.wanted.keys()):
             if left[name] != self.wanted[name]:
                 yield f"{name} has other bytes"
 
-    def readable(self, *, compared: bool = True) -> Iterator[str]:
-        """Yield what is wrong with what status and compare say of the folder as it is."""
+    def readable(self, *, compared: bool = True, damaged: bool = False) -> Iterator[str]:
+        """Yield what is wrong with what status and compare say of the folder as it is.
+
+        Args:
+            compared: whether compare is tried, too.
+            damaged: whether files may be, which is then to be said.
+        """
         if not self.out.is_dir():
             return
-        comparing = ["compare", self.out, "--out", self.home / "compared"]
-        for words in (["status", self.out], comparing)[: 1 + compared]:
+        for command in ("status", "compare")[: 1 + compared]:
+            words: list[str | Path] = [command, self.out]
+            if command == "compare":
+                words += ["--out", self.home / "compared"]
             ended = given(words, self.temporary)
-            yield from noises(ended, words[0])
-            known = (self.out / "study.json").exists()
-            if ended.code not in ({0, 2} if words[0] == "compare" or not known else {0}):
-                yield f"{words[0]} ended with {ended.code}: {ended.said[-500:]}"
-            if "damaged" in ended.said + ended.printed:
-                yield f"{words[0]} says {ended.said + ended.printed}"
+            yield from noises(ended, command)
+            known = (self.out / "study.json").exists() and not damaged
+            if ended.code not in ({0, 2} if command == "compare" or not known else {0}):
+                yield f"{command} ended with {ended.code}: {ended.said[-500:]}"
+            if not damaged and "damaged" in ended.said + ended.printed:
+                yield f"{command} says {ended.said + ended.printed}"
 
     def mixed(self) -> Iterator[str]:
         """Yield runs that count as ended, and are neither what is wanted nor what was there."""
@@ -127,12 +136,13 @@ class Study:
             if not any(own.items() >= _of(whole, name).items() for whole in (self.wanted, earlier)):
                 yield f"{name} has a summary and is not whole"
 
-    def swept(self) -> Iterator[str]:
-        """Yield what a command has left behind that could tidy up."""
-        for path in self.out.rglob("*"):
-            if path.name.endswith(ASIDE) or path.name in {MAKING, HOLDER}:
-                yield f"{path.relative_to(self.out)} is left behind"
-        yield from (f"{path.name} is left in TMPDIR" for path in (self.temporary / "tmp").iterdir())
+    def leftovers(self) -> set[str]:
+        """Return what is there that a command tidies up at its end, if it is heard."""
+        names = {MAKING, HOLDER}
+        found = [
+            path for path in self.out.rglob("*") if path.name.endswith(ASIDE) or path.name in names
+        ]
+        return {str(path) for path in (*found, *(self.temporary / "tmp").glob("*"))}
 
 
 def noises(ended: Ended, command: str = "run") -> Iterator[str]:

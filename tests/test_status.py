@@ -1,7 +1,9 @@
 """How far a study is, by its folder, and what a shard's command says."""
 
 import json
+import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,24 @@ def test_several_that_fail_are_named_together(tmp_path: Path) -> None:
         "censor-0.1, seed 2: in censor-0.1",
     ]
     assert counts(tmp_path) == [(2, 0, 1, 0)] * 2
+
+
+def test_a_clock_that_jumps_is_not_believed(tmp_path: Path) -> None:
+    fedsim.run(SWEPT, out=tmp_path)
+    day, year = 86_400, 365 * 86_400
+    ends = {1: -80 * year, 2: 60, 3: 90 * year}
+    for scenario in tmp_path.glob("censor-0.01/*/scenario.yaml"):
+        seed = int(scenario.parent.name[-1])
+        os.utime(scenario, (day, day))
+        os.utime(scenario.parent / SUMMARY, (day + ends[seed], day + ends[seed]))
+        if seed == 3:
+            os.utime(scenario, (day, day + ends[seed] - 60))
+    shutil.rmtree(tmp_path / "censor-0.1")
+    found = status(tmp_path)
+    assert found.variants[0].seconds == 60
+    assert found.seconds == 3 * 60
+    os.utime(tmp_path / "censor-0.01/seed-3/scenario.yaml", (day, day))  # it lasted 90 years
+    assert fedsim_said("status", tmp_path).exit_code == 0
 
 
 def test_shards_are_made_one_by_one_and_a_scenario_says_what_is_left(

@@ -5,16 +5,16 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
-from fedsim.errors import DataError
+from fedsim.errors import DataError, OutputError
 from fedsim.record.manifest import (
     FILES,
     MANIFEST,
@@ -24,7 +24,7 @@ from fedsim.record.manifest import (
     read_mapping,
     sealed,
 )
-from fedsim.record.parts import write_table
+from fedsim.record.parts import remove_parts, write_table
 from fedsim.record.writing import ASIDE, sweep, unwritable, write_whole
 
 SUMMARY, SCENARIO = "summary.json", "scenario.yaml"
@@ -60,7 +60,7 @@ class RunFolder:
                 (self.path / name).unlink(missing_ok=True)
             for table in (*TABLES, MODELS):
                 (self.path / f"{table}.parquet").unlink(missing_ok=True)
-                rmtree(self.path / f"{table}.parts", ignore_errors=True)
+                remove_parts(self.path / f"{table}.parts")
             for draft in self.path.glob(f"*{ASIDE}"):
                 draft.unlink()
         except OSError as error:
@@ -126,7 +126,8 @@ def tidy(run: Path) -> None:
     """Remove from the folder of a run that is whole what is no part of it."""
     sweep(run)
     for parts in run.glob("*.parts"):
-        rmtree(parts, ignore_errors=True)
+        with suppress(OutputError):  # nobody reads them beside the whole
+            remove_parts(parts)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -11,16 +11,17 @@ told from one that was written here.
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fedsim.errors import OutputError
 from fedsim.record.manifest import MANIFEST, check_files, damaged
 from fedsim.record.schema import ARROW_SCHEMA
-from fedsim.record.writing import Draft, write_whole
+from fedsim.record.writing import Draft, unwritable, write_whole
 
 _ALWAYS = {
     "events": frozenset(ARROW_SCHEMA.names) - {"peer", "message", "detail", "state_of_charge"},
@@ -106,13 +107,29 @@ class Parts:
         if self._draft is not None and self._whole is not None:
             self._whole.close()
             self._draft.keep()
-            rmtree(self.folder, ignore_errors=True)  # nobody reads them beside the whole
+            with suppress(OutputError):  # nobody reads them beside the whole
+                remove_parts(self.folder)
 
     def abandon(self) -> None:
         """Leave the parts as they are, and nothing beside them."""
         if self._draft is not None and self._whole is not None and not self._draft.closed:
             self._whole.close()
             self._draft.drop()
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove the parts of a table, the last one first, so that those that are left can be read.
+
+    Raises:
+        OutputError: one cannot be removed.
+    """
+    try:
+        for part in sorted(folder.glob("part-*"), reverse=True):
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    with suppress(OSError):  # over NFS what somebody reads stays for a while, under another name
+        folder.rmdir()
 
 
 def read_table(

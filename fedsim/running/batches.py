@@ -121,10 +121,10 @@ def _earlier(order: Order, runs: Iterable[Run]) -> dict[int, float]:
 def lasted(folder: Path) -> float | None:
     """Return how long a run took that is whole, in seconds of real time, by its files.
 
-    Its scenario is written first, its summary last.
+    Its scenario is written first, its summary last. Nothing is known where the clock went back.
     """
     try:
         first, last = ((folder / name).stat().st_mtime_ns for name in (SCENARIO, SUMMARY))
     except OSError:
         return None
-    return max(last - first, 0) / 1e9
+    return (last - first) / 1e9 if last >= first else None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
-from statistics import fmean
+from statistics import median
 
 from fedsim.errors import DataError
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_failure
@@ -31,7 +31,7 @@ class VariantStatus:
     Attributes:
         variant: its name.
         done, going, failed, left: the seeds of which that is so.
-        seconds: of real time that a run takes, by those that are done; NaN where there are none.
+        seconds: of real time that a run takes, the median of those that are done; NaN without any.
         reasons: of those that have failed, and of those left that are damaged, by their seeds.
     """
 
@@ -64,16 +64,16 @@ class Status:
     def seconds(self) -> float:
         """How long what is not done takes yet, at as many at once as go on now; NaN if unknown.
 
-        What goes on counts as half done. A variant of which no run is done takes as long as the
-        mean of the others.
+        What goes on counts as half done. A variant of which no run is done takes as long as
+        the median of the others.
         """
         known = [each.seconds for each in self.variants if each.seconds == each.seconds]
         if not known:
             return nan
         work, going = 0.0, 0
         for each in self.variants:
-            mean = each.seconds if each.seconds == each.seconds else fmean(known)
-            work += mean * (len(each.left) + len(each.going) / 2)
+            seconds = each.seconds if each.seconds == each.seconds else median(known)
+            work += seconds * (len(each.left) + len(each.going) / 2)
             going += len(each.going)
         return work / max(going, 1)
 
@@ -113,9 +113,9 @@ def _variants(
                 reasons[seed] = reason
             if state == DONE and (seconds := lasted(folder)) is not None:
                 took.append(seconds)
-        mean = fmean(took) if took else nan
+        typical = median(took) if took else nan  # a clock that jumps makes one run last for years
         done, going, failed, left = (tuple(seeds) for seeds in found.values())
-        yield VariantStatus(name, done, going, failed, left, mean, reasons)
+        yield VariantStatus(name, done, going, failed, left, typical, reasons)
 
 
 def _state(folder: Path, made_from: str) -> tuple[str, str]:

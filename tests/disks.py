@@ -1,12 +1,10 @@
-"""A disk that has no room any more from a chosen moment on."""
+"""A disk that has no room any more from a chosen moment on; `met(folder, disk)` mounts it."""
 
 import errno
-from pathlib import Path
-from typing import IO, Any
-
-import pytest
+import os
 
 from fedsim.record.writing import ASIDE
+from tests.faults.operations import Operation
 
 MOMENTS = ("open", "write", "close", "rename")
 """When a file can meet a full disk."""
@@ -18,6 +16,10 @@ class Disk:
     Args:
         file: the number of the file, from 0; none where below.
         moment: one of `MOMENTS`.
+
+    Attributes:
+        names: of the files, as long as they are drafts.
+        full: whether the moment has come.
     """
 
     def __init__(self, file: int = -1, moment: str = "open") -> None:
@@ -25,53 +27,20 @@ class Disk:
         self.full = False
         self._file, self._moment = file, moment
 
-    def meet(self, number: int, moment: str) -> None:
-        """Raise if this is the moment, or it has been."""
-        self.full = self.full or (number == self._file and moment == self._moment)
-        if self.full and moment != "rename":
-            raise OSError(errno.ENOSPC, "No space left on device")
-        if self.full and number == self._file:
-            raise OSError(errno.ENOSPC, "No space left on device")
+    def __call__(self, operation: Operation) -> None:
+        """Raise if this is the moment, or it has been; what has been written can be renamed."""
+        name, path = operation.name, str(operation.path)
+        if name not in MOMENTS or not (path.endswith(ASIDE) or name == "rename"):
+            return
+        if name == "open":
+            self.names.append(path)
+        chosen = self._file >= 0 and self._number(path) == self._file
+        self.full = self.full or (chosen and name == self._moment)
+        if self.full and (chosen or name != "rename"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def mount(self, patch: pytest.MonkeyPatch) -> None:
-        """Let all drafts be written to this disk."""
-        opened, replaced = Path.open, Path.replace
-
-        def open_(path: Path, mode: str = "r", **options: Any) -> Any:
-            if not (path.name.endswith(ASIDE) and "w" in mode):
-                return opened(path, mode, **options)
-            number = len(self.names)
-            self.names.append(str(path))
-            self.meet(number, "open")
-            return _File(opened(path, mode, **options), self, number)
-
-        def replace(path: Path, target: Path) -> Path:
-            if str(path) in self.names:
-                self.meet(self.names.index(str(path)), "rename")
-            return replaced(path, target)
-
-        patch.setattr(Path, "open", open_)
-        patch.setattr(Path, "replace", replace)
-
-
-class _File:
-    """A file on that disk."""
-
-    def __init__(self, file: IO[bytes], disk: Disk, number: int) -> None:
-        self._file, self._disk, self._number = file, disk, number
-
-    @property
-    def closed(self) -> bool:
-        return self._file.closed
-
-    def write(self, content: bytes) -> int:
-        self._disk.meet(self._number, "write")
-        return self._file.write(content)
-
-    def flush(self) -> None:
-        self._disk.meet(self._number, "write")
-        self._file.flush()
-
-    def close(self) -> None:
-        self._file.close()
-        self._disk.meet(self._number, "close")
+    def _number(self, path: str) -> int:
+        """Return which file this is, by its own name or by the one that it is to get."""
+        latest = len(self.names) - 1
+        found = (each == path or each.startswith(f"{path}.") for each in reversed(self.names))
+        return latest - next((back for back, own in enumerate(found) if own), latest + 1)

@@ -20,6 +20,7 @@ from fedsim.errors import Fault
 from fedsim.record.parts import read_table
 from fedsim.record.writing import ASIDE, Draft, write_whole
 from tests.disks import MOMENTS, Disk
+from tests.faults.operations import met
 from tests.runs import files
 
 SCENARIO = """\
@@ -75,8 +76,7 @@ def check_readable(out: Path) -> None:
 def with_room(command: str, made: dict[str, Path], out: Path) -> int:
     """Give a command where there is room, and return how many files it writes."""
     disk = Disk()
-    with pytest.MonkeyPatch.context() as patch:
-        disk.mount(patch)
+    with met(out.parent, disk):
         assert invoke(command, **made, out=out).exit_code == 0
     return len(disk.names)
 
@@ -88,8 +88,7 @@ def test_a_run_that_meets_a_full_disk_at_any_file_says_so_once_and_a_rerun_compl
     wanted = files(fedsim.run(made["scenario"], out=tmp_path / "whole").folder)
     for number in count():
         out, disk = tmp_path / str(number), Disk(number, moment)
-        with pytest.MonkeyPatch.context() as patch:
-            disk.mount(patch)
+        with met(out, disk):
             try:
                 fedsim.run(made["scenario"], out=out)
             except fedsim.OutputError as error:
@@ -113,8 +112,7 @@ def test_a_command_that_meets_a_full_disk_says_so_in_one_line_and_again_complete
     wanted = files(tmp_path / "whole")
     for place, moment in ((0, "write"), (number - 1, "close")):
         out, disk = tmp_path / moment, Disk(place, moment)
-        with pytest.MonkeyPatch.context() as patch:
-            disk.mount(patch)
+        with met(out, disk):
             result = invoke(command, **made, out=out)
         assert result.exit_code == 1, result.output
         (line,) = (line for line in result.stderr.splitlines() if "No space" in line)
@@ -168,10 +166,11 @@ def test_a_cache_without_room_ends_no_run(
 
 def test_what_a_writer_says_after_the_first_error_goes_nowhere(tmp_path: Path) -> None:
     disk = Disk(0, "write")
-    with pytest.MonkeyPatch.context() as patch:
-        disk.mount(patch)
+    with met(tmp_path, disk):
         draft = Draft(tmp_path / "file")
-        assert draft.write(b"one") == draft.write(b"and two") - 4
+        first = draft.write(b"one")
+        draft.flush()  # only then does it meet the disk
+        assert first == draft.write(b"and two") - 4
         with pytest.raises(fedsim.OutputError, match="No space left"):
             draft.check()
         with pytest.raises(fedsim.OutputError, match="No space left"):

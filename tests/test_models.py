@@ -17,6 +17,7 @@ from fedsim.ports import Array
 from fedsim.record.manifest import FILES, MANIFEST, SEAL, sealed
 from fedsim.running.execution import RunProgress
 from tests.disks import Disk
+from tests.faults.operations import met
 from tests.methods import scenario
 from tests.runs import files, small
 
@@ -214,17 +215,14 @@ def test_a_disk_that_is_full_at_the_models_is_one_error_and_a_rerun_completes(
     moment: str, tenth: fedsim.Result, tmp_path: Path
 ) -> None:
     disk = Disk()
-    with pytest.MonkeyPatch.context() as patch:
-        disk.mount(patch)
+    with met(tmp_path, disk):
         fedsim.run(GD | TENTH, out=tmp_path / "count")
     own = [number for number, name in enumerate(disk.names) if "/models.par" in name]
     assert own
     for number in own:
         out, disk = tmp_path / str(number), Disk(number, moment)
-        with pytest.MonkeyPatch.context() as patch:
-            disk.mount(patch)
-            with pytest.raises(fedsim.OutputError, match=r"models\.par"):
-                fedsim.run(GD | TENTH, out=out)
+        with met(out, disk), pytest.raises(fedsim.OutputError, match=r"models\.par"):
+            fedsim.run(GD | TENTH, out=out)
         assert not (out / "base/seed-1/summary.json").exists()
         assert not (out / "base/seed-1/models.parquet").exists()
         fedsim.run(GD | TENTH, out=out)

@@ -153,6 +153,7 @@ def _main(words: Sequence[str | Path], folder: Path, within: AbstractContextMana
     (folder / "tmp").mkdir(exist_ok=True)
     sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
     sys.argv = ["fedsim", *map(str, words)]
+    warnings.simplefilter("ignore", ResourceWarning)  # as Python has it, unlike pytest
     with pytest.MonkeyPatch.context() as patch, within:
         patch.setattr(Shown, "overview", lambda _: None)
         patch.setattr(analysis, "save", lambda _, path: write_whole(path, b"a figure"))

@@ -52,7 +52,7 @@ _FREEING = frozenset({"unlink", "rmdir"})
 _SPARED = {errno.ENOSPC: _FREEING | {"rename"}, errno.EDQUOT: _FREEING | {"rename"}}
 """What goes on where there is no room."""
 
-_COMPARED = 12  # one case in so many has a comparison, which takes long
+_COMPARED = 40  # one case in so many has a comparison, which takes long
 _YEARS = (-3, -80, 0.001, 2, 90, 300)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing import active_children, get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -125,13 +126,19 @@ def _begin(mouth: "Connection[RunProgress, None]", threads: int, locks: Handed) 
     del locks  # it has had them since it was begun
     global _watch  # noqa: PLW0603 - a process is one worker
     os.environ[VARIABLE] = str(threads)
-    _watch = Teller(mouth.send)
+    _watch = Teller(partial(_say, mouth))
     for number in ENDING:
         signal(number, SIG_IGN)
     signal(SIGTERM, SIG_DFL)
     pthread_sigmask(SIG_UNBLOCK, ENDING)
     threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
     threading.Thread(target=_watch.keep_telling, args=(threading.Event(),), daemon=True).start()
+
+
+def _say(mouth: "Connection[RunProgress, None]", progress: RunProgress) -> None:
+    """Tell the parent how far a run is, unless it is gone: then this process ends in a moment."""
+    with suppress(BrokenPipeError):
+        mouth.send(progress)
 
 
 def _end_with(parent: BaseProcess | None) -> None:

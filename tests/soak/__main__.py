@@ -1,0 +1,70 @@
+"""`python -m tests.soak events --count 100000000`: go through a load, and tell what it took."""
+
+import argparse
+import sys
+import tempfile
+import tracemalloc
+from pathlib import Path
+
+from .loads import LOADS
+from .measuring import Sample, growth, left_open, slowing
+
+MOST = {"events": 0.1, "rounds": 60.0, "runs": 1000.0}
+"""Bytes of memory that a further event, round or run may take for good."""
+
+SIZES = {"events": 10**6, "rounds": 10**4, "runs": 500}
+
+
+def main() -> int:
+    """Go through what is asked for; return 1 where memory grows, or a file stays open."""
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("load", choices=LOADS, help="what is gone through")
+    parser.add_argument("--count", type=int, help="how many events, rounds or runs")
+    parser.add_argument("--traced", action="store_true", help="measure Python's own allocator")
+    parser.add_argument("--out", type=Path, help="where runs are written; a temporary folder")
+    asked = parser.parse_args()
+    if asked.traced:
+        tracemalloc.start()
+    samples = list[Sample]()
+    with tempfile.TemporaryDirectory(dir=asked.out) as folder:
+        try:
+            LOADS[asked.load](asked.count or SIZES[asked.load], Path(folder), samples)
+        except KeyboardInterrupt:
+            sys.stdout.write("interrupted; until then:\n")
+    sys.stdout.write(report(asked.load, samples))
+    return int(bool(faults(asked.load, samples)))
+
+
+def faults(load: str, samples: list[Sample]) -> list[str]:
+    """Return what has grown and should not."""
+    found = []
+    if (slope := growth(samples)) > MOST[load]:
+        found.append(f"memory grows by {slope:.3g} bytes of each, {MOST[load]:g} at most")
+    if (handles := left_open(samples)) > 0:
+        found.append(f"{handles} files stay open")
+    return found
+
+
+def _size(memory: int) -> str:
+    return f"{memory / 2**20:.1f} MiB"
+
+
+def report(load: str, samples: list[Sample]) -> str:
+    """Return a table of what was measured, and the faults."""
+    first, last = samples[0], samples[-1]
+    pace = (last.done - first.done) / (last.seconds - first.seconds)
+    most = max(each.memory for each in samples)
+    lines = [
+        f"{last.done} {load} in {last.seconds:.0f} s of CPU, {pace:.0f} a second",
+        f"memory: {_size(first.memory)} at {first.done}, {_size(last.memory)} at last",
+        f"at most: {_size(most)}",
+        f"growth: {growth(samples):.3g} bytes of each ({MOST[load]:g} at most)",
+        f"open files: {first.handles} at first, {last.handles} at the end",
+        f"time of each, last tenth over first: {slowing(samples):.3f}",
+        *(f"fault: {fault}" for fault in faults(load, samples)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

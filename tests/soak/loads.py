@@ -1,6 +1,7 @@
 """What is gone through: one run of many events, one of many rounds, and many runs."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, ClassVar, Literal
@@ -9,13 +10,13 @@ import fedsim
 from fedsim.ports import Array
 from fedsim.problems import Measure, Objective, Observer, Problem
 
-from .measuring import Sample, sample
+from .measuring import Sample, sample, young_only
 
 SAMPLES = 200
 """How often a load is interrupted to be looked at, about."""
 
-CLIENTS = 100
-EVENTS = 702
+CLIENTS = 20
+EVENTS = 142
 """The rows of the log of a round of so many: seven a client, and two of the server."""
 
 
@@ -49,7 +50,7 @@ def scenario(clients: int, rounds: int) -> dict[str, Any]:
     return {
         "name": "soak",
         "problem": {"loss": "squared", "data": data, "split": "groups", "optimum": "unknown"},
-        "algorithm": {"kind": "gd", "step_size": 1e-6},
+        "algorithm": {"kind": "fedavg", "step_size": 1e-6},
         "fleet": [{"count": clients, "device": "pi-4", "radio": "wifi"}],
         "stop": {"rounds": rounds},
     }
@@ -83,9 +84,22 @@ def _one_run(block: dict[str, Any], each: int, folder: Path, taken: list[Sample]
     fedsim.run(block, out=folder, blocks=[Held])
 
 
+def go_through(load: str, count: int, folder: Path) -> list[Sample]:
+    """Go through a load; an interrupt ends it early.
+
+    Args:
+        load: one of `LOADS`.
+        count: how many events, rounds or runs.
+        folder: what is written goes there.
+    """
+    taken = list[Sample]()
+    with young_only(), suppress(KeyboardInterrupt):
+        LOADS[load](count, folder, taken)
+    return taken
+
+
 LOADS: dict[str, Callable[[int, Path, list[Sample]], None]] = {
     "events": events,
     "rounds": rounds,
     "runs": runs,
 }
-"""Each goes through a number of them, writes into a folder, and adds samples to a list."""

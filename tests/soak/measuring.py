@@ -4,7 +4,8 @@ import gc
 import os
 import time
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +39,17 @@ def sample(done: int) -> Sample:
     traced = tracemalloc.is_tracing()
     memory = tracemalloc.get_traced_memory()[0] if traced else _resident()
     return Sample(done, memory, _handles(), time.process_time())
+
+
+@contextmanager
+def young_only() -> Iterator[None]:
+    """Let the garbage collector look only at what comes from now on: it is called often."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _resident() -> int:

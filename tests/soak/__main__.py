@@ -7,7 +7,7 @@ import tracemalloc
 from pathlib import Path
 
 from .loads import LOADS, go_through
-from .measuring import Sample, after_warming_up, growth, left_open, slowing
+from .measuring import FEWEST, Sample, after_warming_up, growth, left_open, slowing
 
 MOST = {"events": 0.1, "rounds": 16.0, "runs": 200.0}
 """Bytes of memory that a further event, round or run may take for good."""
@@ -30,6 +30,8 @@ def main() -> int:
         tracemalloc.start()
     with tempfile.TemporaryDirectory(dir=asked.out) as folder:
         samples = go_through(asked.load, asked.count or SIZES[asked.load], Path(folder))
+    if len(samples) < FEWEST:
+        parser.error(f"cut off after {len(samples)} samples; growth is told from {FEWEST} on")
     sys.stdout.write(report(asked.load, samples))
     return int(bool(faults(asked.load, samples)))
 

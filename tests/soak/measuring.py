@@ -14,6 +14,9 @@ import numpy as np
 WINDOWS = 12
 """Of the samples between the first quarter, in which caches fill, and the end."""
 
+FEWEST = 4 * 4 * WINDOWS // 3
+"""So many samples are needed: four a window, and the first quarter."""
+
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -72,13 +75,14 @@ def growth(samples: Sequence[Sample]) -> float:
     of some windows, and the slope of the line through those (least squares).
 
     Args:
-        samples: in order; at least four a window.
+        samples: in order; at least `FEWEST`, and a buffer should be emptied in every window: a
+            log's holds 65,536 rows at most.
 
     Raises:
         ValueError: there are fewer.
     """
     steady = after_warming_up(samples)
-    if len(steady) < 4 * WINDOWS:
+    if len(samples) < FEWEST:
         raise ValueError(f"{len(samples)} samples are too few for {WINDOWS} windows")
     windows = np.array_split(np.array([(each.done, each.memory) for each in steady]), WINDOWS)
     low = np.array([window[window[:, 1].argmin()] for window in windows], np.float64)

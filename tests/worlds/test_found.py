@@ -22,6 +22,7 @@ from .tally import Tally
 
 def test_worlds_that_failed_once_end_as_they_may() -> None:
     ends = {path.name: replayed(path) for path in sorted(FOUND.glob("*.yaml"))}
+    assert ends
     assert {name: end.text for name, end in ends.items() if end.end == "finding"} == {}
 
 

@@ -1,0 +1,88 @@
+"""`python -m tests.mutants`: try a sample of mutants, or some of them again."""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a process with threads cannot be split safely
+
+from .copies import load_libraries, make_copy
+from .packages import ROOT
+from .places import Place, places, sample
+from .reach import Reach, measured
+from .results import ALIVE, KILLED, UNREACHED, Trial, kept, line, outcome, table
+from .trials import Trials
+
+
+def main() -> int:
+    """Try what the command line asks for; return 1 where a mutant lives on without a reason."""
+    asked = arguments()
+    chosen = (
+        [place for place in places(ROOT) if str(place).startswith(tuple(asked.at))]
+        if asked.at
+        else sample(ROOT, asked.count, asked.seed)
+    )
+    before = kept(asked.out) if asked.out and asked.out.exists() else {}
+    trials = [before[place] for place in chosen if place in before]
+    left = [place for place in chosen if place not in before]
+    try:
+        for trial in tried(left, asked):
+            trials.append(trial)
+            if outcome(trial) != KILLED:
+                tell(f"{len(trials)}/{len(chosen)} {line(trial)}")
+            if asked.out:
+                with asked.out.open("a", encoding="utf-8") as stream:
+                    stream.write(f"{trial.as_json()}\n")
+    except KeyboardInterrupt:
+        tell(f"interrupted after {len(trials)} of {len(chosen)} mutants")
+    tell(table(trials))
+    return int(any(outcome(trial) in {ALIVE, UNREACHED} for trial in trials))
+
+
+def arguments() -> argparse.Namespace:
+    """Return what the command line says."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--count", type=int, default=400, help="how many mutants")
+    parser.add_argument("--seed", type=int, default=1, help="which sample")
+    parser.add_argument("--budget", type=float, default=60, help="seconds of tests for a mutant")
+    parser.add_argument("--reach", type=Path, help="a file that keeps which test reaches what")
+    parser.add_argument("--out", type=Path, help="a file that keeps what became of each")
+    parser.add_argument("--at", nargs="+", default=[], help="only these, as they are told")
+    parser.add_argument("--tests", nargs="+", default=[], help="ask these tests alone")
+    return parser.parse_args()
+
+
+def tried(chosen: Sequence[Place], asked: argparse.Namespace) -> Iterator[Trial]:
+    """Try mutants one by one in a copy of the checkout."""
+    load_libraries()
+    with tempfile.TemporaryDirectory() as folder:
+        work, copy = Path(folder), Path(folder, "copy")
+        copy.mkdir()
+        make_copy(ROOT, copy)
+        reach = Reach({}, {}) if asked.tests else reached(copy, work, asked.reach)
+        try_one = Trials(copy, work, reach, asked.budget, asked.tests)
+        sys.dont_write_bytecode = True
+        yield from map(try_one, chosen)
+
+
+def reached(copy: Path, work: Path, file: Path | None) -> Reach:
+    """Return which tests reach what, from a file where it is there."""
+    if file and file.exists():
+        return Reach.load(file)
+    reach = measured(copy, work)
+    if file:
+        reach.save(file)
+    return reach
+
+
+def tell(text: str) -> None:
+    """Say something at once, as a long campaign is watched."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

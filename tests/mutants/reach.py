@@ -1,0 +1,99 @@
+"""Which tests reach which lines, and how long each takes: measured once, by coverage."""
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import coverage
+
+from .copies import in_copy, run_tests
+from .packages import PACKAGES, asked, tests_of
+from .places import Place, statement_lines
+from .plugin import SECONDS_TO
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Tests by the lines that they reach."""
+
+    seconds: dict[str, float]
+    """What every test took, by its name."""
+    contexts: dict[str, dict[int, list[str]]]
+    """By file and line: the tests that reached it, or the files of tests whose fixtures did."""
+
+    def tests(self, place: Place, source: str) -> list[str]:
+        """Return the tests that reach a mutant's statement, those that should know it first.
+
+        Where it is run at import alone (a default, a constant), all tests that run anything of
+        its file.
+        """
+        lines = self.contexts.get(str(place.file), {})
+        statement = min(
+            (span for span in statement_lines(source) if place.line in span),
+            key=len,
+            default=range(place.line, place.line + 1),
+        )
+        found = self._named(name for line in statement for name in lines.get(line, ()))
+        if not found and any(line in lines for line in statement):
+            found = self._named(name for names in lines.values() for name in names)
+        own = tests_of(place.package)
+        return sorted(found, key=lambda test: (not test.startswith(own), self.seconds[test], test))
+
+    def _named(self, contexts: Iterable[str]) -> set[str]:
+        names = set(contexts) - {""}
+        files = {name for name in names if "::" not in name}
+        of_files = {test for test in self.seconds if test.partition("::")[0] in files}
+        return of_files | {name for name in names if name in self.seconds}
+
+    def save(self, file: Path) -> None:
+        """Keep it for another time, each name once."""
+        names = sorted(
+            {name for lines in self.contexts.values() for of in lines.values() for name in of}
+        )
+        number = {name: place for place, name in enumerate(names)}
+        by_line = {
+            source: {line: [number[name] for name in of] for line, of in lines.items()}
+            for source, lines in self.contexts.items()
+        }
+        file.write_text(json.dumps([self.seconds, names, by_line]), encoding="utf-8")
+
+    @classmethod
+    def load(cls, file: Path) -> "Reach":
+        """Read what was kept."""
+        seconds, names, by_line = json.loads(file.read_text(encoding="utf-8"))
+        contexts = {
+            source: {int(line): [names[number] for number in of] for line, of in lines.items()}
+            for source, lines in by_line.items()
+        }
+        return cls(seconds, contexts)
+
+
+def measured(copy: Path, work: Path) -> Reach:
+    """Run all tests in the copy under coverage; some minutes."""
+    data = work / "coverage"
+    code = in_copy(copy, partial(_measure, copy, data, work / "seconds"), work / "log")
+    if code != 0:
+        end = (work / "log").read_text(encoding="utf-8")[-3000:]
+        message = f"the tests fail without any mutant:\n{end}"
+        raise RuntimeError(message)
+    read = coverage.CoverageData(str(data))
+    read.read()
+    contexts = {
+        str(Path(file).relative_to(copy)): read.contexts_by_lineno(file)
+        for file in read.measured_files()
+    }
+    return Reach(json.loads((work / "seconds").read_text(encoding="utf-8")), contexts)
+
+
+def _measure(copy: Path, data: Path, seconds: Path) -> int:
+    os.environ[SECONDS_TO] = str(seconds)
+    folders = [f"{copy}/fedsim/{package}/*" for package in PACKAGES]
+    measuring = coverage.Coverage(data_file=str(data), include=folders, config_file=False)
+    measuring.start()
+    code = run_tests(asked())
+    measuring.stop()
+    measuring.save()
+    return code

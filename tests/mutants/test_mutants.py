@@ -1,0 +1,102 @@
+"""Mutants are made as they are told, and noticed or not as the tests are."""
+
+from pathlib import Path
+
+import pytest
+from cosmic_ray.mutating import mutate_code
+
+from .copies import load_libraries, make_copy
+from .operators import operators
+from .packages import ROOT
+from .places import Change, Place, change, mutated, places, sample
+from .reach import Reach
+from .results import ALIVE, EXCUSED, KILLED, REASONS, UNREACHED, Trial, outcome, reasons, table
+from .trials import Trials
+
+SOURCE = '''
+"""A text."""
+__all__ = ["f"]
+
+
+def f(x: int | None = None, *, flag: bool = True) -> list[int]:
+    """Return ones."""
+    if x is None:
+        raise ValueError("no x: " + "0")
+    self.seen["count"] += 1
+    return [1 for _ in range(2 * x)] if "a" in x else {**x}
+'''
+
+
+@pytest.mark.parametrize("name", operators())
+def test_every_operator_does_what_its_example_says(name: str) -> None:
+    operator = operators()[name]
+    for each in operator.examples():
+        if each.post_mutation_code != each.pre_mutation_code:  # some show what they leave alone
+            seen = mutate_code(each.pre_mutation_code, operator, each.occurrence)
+            assert seen == each.post_mutation_code
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout of one file."""
+    file = tmp_path / "fedsim" / "sim" / "mine.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(SOURCE, encoding="utf-8")
+    return tmp_path
+
+
+def test_places_are_where_the_program_does_something(checkout: Path) -> None:
+    made = {change(SOURCE, mutated(SOURCE, place)).after for place in places(checkout)}
+    assert {text.replace("[ ", "[").replace("( ", "(") for text in made} == {
+        "def f(x: int | None = None, *, flag: bool = False) -> list[int]:",
+        "if x is not None:",
+        "if not x is None:",
+        "pass",  # instead of the raise, and of counting
+        'self.seen["mutant"] += 1',
+        'self.seen["count"] += 2',
+        'self.seen["count"] += 0',
+        'return [2 for _ in range(2 * x)] if "a" in x else {**x}',
+        'return [0 for _ in range(2 * x)] if "a" in x else {**x}',
+        'return [1 for _ in range(3 * x)] if "a" in x else {**x}',
+        'return [1 for _ in range(1 * x)] if "a" in x else {**x}',
+        'return [1 for _ in range(2 / x)] if "a" in x else {**x}',
+        'return [1 for _ in range(2 * x)] if not "a" in x else {**x}',
+        'return [1 for _ in range(2 * x)] if "a" not in x else {**x}',
+        'return [1 for _ in range(2 * x)] if "mutant" in x else {**x}',
+    }
+
+
+def test_a_sample_is_a_function_of_its_seed_and_begins_with_a_smaller_one(checkout: Path) -> None:
+    assert sample(checkout, 4, 1) == sample(checkout, 8, 1)[:4] != sample(checkout, 4, 2)
+
+
+def test_what_no_line_is_reached_by_is_told_from_what_nobody_notices(tmp_path: Path) -> None:
+    """The same place, before tests that look at it, others, and none."""
+    load_libraries()
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    make_copy(ROOT, copy)
+    found = places(ROOT, Path("fedsim/wire/bitstream.py"))
+    (place,) = (each for each in found if each.operator.endswith("BitOr_BitAnd"))
+    asked = {KILLED: ["tests/wire/test_bitstream.py"], ALIVE: ["tests/protocol/test_orders.py"]}
+    for end, tests in asked.items():
+        assert Trials(copy, tmp_path, Reach({}, {}), 1, tests)(place).end == end
+    assert Trials(copy, tmp_path, Reach({}, {}), 1)(place).end == UNREACHED
+    assert (copy / place.file).read_bytes() == (ROOT / place.file).read_bytes()
+
+
+def test_every_reason_is_given_for_a_line_that_is_there() -> None:
+    for (file, (before, _)), reason in reasons().items():
+        text = " ".join((ROOT / file).read_text(encoding="utf-8").split())
+        assert before in text, f"{REASONS.name}: no {before!r} in {file} any more"
+        assert len(reason) > 20
+
+
+def test_a_reason_excuses_what_lives_and_the_table_counts_it() -> None:
+    (file, known), *_ = reasons()
+    place = Place(Path(file), 1, 0, "AddNot", 0)
+    other = Change("a", "b")
+    trials = [Trial(place, known, ALIVE, 1), Trial(place, other, ALIVE, 1)]
+    assert [outcome(trial) for trial in trials] == [EXCUSED, ALIVE]
+    last = table([*trials, Trial(place, other, KILLED, 1)]).splitlines()[-1]
+    assert last.split() == ["all", "3", "1", "0", "1", "1", "0", "33.3%"]

@@ -277,3 +277,14 @@ def test_who_is_missing_is_said_in_words() -> None:
     assert end.progress == missing
     end.break_off()
     assert end.stuck == f"the server waits in round 1: {missing}"
+
+
+def test_whoever_is_gone_is_asked_again_by_a_server_without_rounds() -> None:
+    """Its answer never comes: who has gone must not count as at work for ever."""
+    end = opened(participation_of(buffer=1), range(CLIENTS))
+    assert not end.gone(2)
+    assert end.heard(0, Envelope(answered(), 1, 1, 16)) is Verdict.CLOSED
+    end.replies()
+    cohort = end.cohort(None)
+    assert cohort is not None
+    assert set(cohort.clients) == {0, 2}, "the other two are at work"

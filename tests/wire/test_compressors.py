@@ -55,6 +55,15 @@ def test_what_arrives_is_what_is_charged(
 
 
 @compressors
+def test_minus_zero_is_sent_as_zero(name: str) -> None:
+    vector = np.array([0.0, -2.0, 0.0, 0.0, 1.5, 0.0, 0.0, 0.0])
+    negative = np.where(vector == 0, -0.0, vector)
+    one, other = sent(ALL[name], vector), sent(ALL[name], negative)
+    assert one.bits == other.bits
+    assert np.array_equal(one.values, other.values)
+
+
+@compressors
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dimension", [1, 2, 30])
 def test_what_is_not_finite_does_not_arrive_as_finite(

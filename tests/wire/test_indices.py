@@ -30,6 +30,21 @@ def test_every_code_is_read_as_it_was_written(present: np.ndarray, code: IndexCo
     assert reader.left == 0
 
 
+@given(dimensions.flatmap(masks), st.sampled_from(IndexCode))
+def test_an_index_beyond_the_dimension_is_refused(present: np.ndarray, code: IndexCode) -> None:
+    """Written for a vector that is longer by one, whose last coordinate is named."""
+    indices, dimension = np.append(np.flatnonzero(present), present.size), present.size + 1
+    where = IndexSet.of(indices, dimension)
+    reader = Reader(packed(np.concatenate([where.write(code), np.zeros(64, np.uint8)])))
+    try:
+        seen = read(reader, where.tag(code), indices.size, dimension - 1)
+    except DecodeError:
+        return
+    assert seen.max(initial=-1) < dimension - 1
+    assert (np.diff(seen) > 0).all()
+    assert seen.size == indices.size
+
+
 @given(dimensions.flatmap(masks))
 def test_the_shortest_of_textbook_lengths_is_chosen(present: np.ndarray) -> None:
     count, dimension = int(present.sum()), present.size

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import FrozenInstanceError, dataclass, fields
 from fractions import Fraction
 from math import comb
 
@@ -30,6 +30,13 @@ def test_what_arrives_is_what_the_payload_says(payload: Encodable) -> None:
     number = ~np.isnan(payload.values)  # which bits a NaN has says nothing
     assert np.isnan(arrived.values[~number]).all()
     assert arrived.values[number].tobytes() == payload.values[number].tobytes()
+
+
+@given(payloads)
+def test_a_payload_stays_what_was_charged(payload: Encodable) -> None:
+    for field in fields(payload):  # type: ignore[arg-type]  # all are dataclasses
+        with pytest.raises(FrozenInstanceError):
+            setattr(payload, field.name, None)
 
 
 @given(payloads)

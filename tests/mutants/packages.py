@@ -9,7 +9,10 @@ COPIED = ("fedsim", "tests", "scenarios", "analysis", "docs", "README.md", "pypr
 
 PACKAGES = ("sim", "protocol", "wire", "record", "repricing")
 
-SHARED = ("tests/test_run.py", "tests/test_damaged_runs.py", "tests/test_giving_up.py")
+SHARED = (
+    "tests/test_run.py", "tests/test_damaged_runs.py", "tests/test_giving_up.py",
+    "tests/test_models.py", "tests/test_lock.py", "tests/results",
+)  # fmt: skip
 """Tests of whole runs that reach into all packages."""
 
 

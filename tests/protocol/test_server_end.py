@@ -285,6 +285,7 @@ def test_whoever_is_gone_is_asked_again_by_a_server_without_rounds() -> None:
     assert not end.gone(2)
     assert end.heard(0, Envelope(answered(), 1, 1, 16)) is Verdict.CLOSED
     end.replies()
+    assert not end.gone(3), "while nothing is asked, too"
     cohort = end.cohort(None)
     assert cohort is not None
-    assert set(cohort.clients) == {0, 2}, "the other two are at work"
+    assert set(cohort.clients) == {0, 2, 3}, "the other one is at work"

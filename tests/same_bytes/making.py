@@ -45,8 +45,9 @@ def made(study: Study, asked: argparse.Namespace) -> dict[str, dict[str, str]]:
     """Make the runs of a study; return the hashes of each, by its name."""
     with tempfile.TemporaryDirectory() as out, warnings.catch_warnings():
         warnings.simplefilter("ignore", fedsim.TheoryWarning)
+        runs: list[Path] = []
         for number in range(asked.shards):
-            result = fedsim.run(
+            runs += fedsim.run(
                 study.source,
                 out=out,
                 overrides=study.overrides,
@@ -54,8 +55,8 @@ def made(study: Study, asked: argparse.Namespace) -> dict[str, dict[str, str]]:
                 cluster=asked.cluster,
                 carry=asked.carry,
                 shard=f"{number + 1}/{asked.shards}" if asked.shards > 1 else None,
-            )
-        return {f"{study.name}/{run.relative_to(out)}": hashed(run) for run in result.runs}
+            ).runs
+        return {f"{study.name}/{run.relative_to(out)}": hashed(run) for run in runs}
 
 
 def hashed(run: Path) -> dict[str, str]:

@@ -3,11 +3,9 @@
 `summary.json` is written last: a folder without it holds a run that has not ended.
 """
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from fedsim.errors import DataError, OutputError
 from fedsim.record.manifest import (
     FILES,
     MANIFEST,
+    as_json,
     damaged,
     hash_of,
     is_sealed,
@@ -117,7 +116,7 @@ def read_failure(folder: Path) -> str:
     if not path.exists():
         return ""
     content = read_mapping(path)
-    if not is_sealed(content):
+    if not is_sealed(path, content):
         raise damaged(path, "it has another hash than it says")
     return str(content.get("reason", ""))
 
@@ -136,16 +135,3 @@ def read_json(path: Path) -> dict[str, Any]:
         return read_mapping(path)
     except DataError:
         return {}
-
-
-def as_json(content: Mapping[str, Any]) -> str:
-    """Return a mapping as JSON; what is not finite becomes null."""
-    return json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
-
-
-def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    if isinstance(value, Mapping):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, float) and not isfinite(value):
-        return None
-    return value

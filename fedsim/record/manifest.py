@@ -11,6 +11,7 @@ import platform
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import version
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +95,23 @@ def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**content, SEAL: _seal(content)}
 
 
-def is_sealed(content: Mapping[str, Any]) -> bool:
-    """Say whether the content of a file is what was sealed."""
-    return content.get(SEAL) == _seal(content)
+def is_sealed(path: Path, content: Mapping[str, Any]) -> bool:
+    """Say whether what a file holds is what was sealed, written as it is written here."""
+    same = content.get(SEAL) == _seal(content)
+    return same and path.read_bytes() == as_json(content).encode()
+
+
+def as_json(content: Mapping[str, Any]) -> str:
+    """Return a mapping as JSON; what is not finite becomes null."""
+    return json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    return value
 
 
 def hash_of(path: Path) -> str:
@@ -136,7 +151,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise damaged(path, "it does not tell its schema version")
     if seen != SCHEMA_VERSION:
         raise VersionError(folder, seen, SCHEMA_VERSION, AGAIN)
-    if not is_sealed(content):
+    if not is_sealed(path, content):
         raise damaged(path, "it has another hash than it says")
     check_kinds(Manifest, content, path)
     return content

@@ -13,11 +13,12 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from fedsim.errors import DataError
-from fedsim.record.folder import STUDY, as_json
+from fedsim.record.folder import STUDY
 from fedsim.record.manifest import (
     MADE_FROM,
     PRICED_FROM,
     SEAL,
+    as_json,
     damaged,
     is_sealed,
     read_manifest,
@@ -90,7 +91,7 @@ def read_study(out: Path) -> Study | None:
     if not path.exists():
         return None
     content = read_mapping(path)
-    if not is_sealed(content):
+    if not is_sealed(path, content):
         raise damaged(path, "it has another hash than it says")
     try:
         return _STUDY.validate_python({key: content[key] for key in content if key != SEAL})

@@ -139,3 +139,13 @@ def test_status_misses_a_log_and_a_damaged_reason(out: Path, flips: Flips) -> No
     assert status(cut).variants[0].failed == (1,)
     flip(cut / "base/seed-1" / FAILED)
     assert "failed.json is damaged" in status(cut).variants[0].reasons[1]
+
+
+@pytest.mark.parametrize("name", ["gd/seed-1/manifest.json", "study.json"])
+def test_a_file_that_lacks_its_last_byte_is_made_again(flips: Flips, name: str) -> None:
+    """Though it says the same: what is kept is what an undisturbed study has."""
+    home = flips.homes["ended"]
+    out = home.copied(flips.place)
+    (out / name).write_bytes((out / name).read_bytes()[:-1])
+    fedsim.run(home.source, out=out)
+    assert contents(out) == home.ended

@@ -9,7 +9,7 @@ from pathlib import Path
 from .loads import LOADS, go_through
 from .measuring import FEWEST, Sample, after_warming_up, growth, left_open, slowing
 
-MOST = {"events": 0.1, "rounds": 16.0, "runs": 200.0}
+MOST = {"events": 1.0, "rounds": 16.0, "runs": 200.0}
 """Bytes of memory that a further event, round or run may take for good."""
 
 SLACK = 2**16

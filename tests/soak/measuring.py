@@ -1,5 +1,6 @@
 """What a process holds at a moment, and how that grows with the work that it has done."""
 
+import ctypes
 import gc
 import os
 import time
@@ -10,12 +11,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 WINDOWS = 12
 """Of the samples between the first quarter, in which caches fill, and the end."""
 
 FEWEST = 4 * 4 * WINDOWS // 3
 """So many samples are needed: four a window, and the first quarter."""
+
+_TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
+"""Hands free memory back to the operating system: glibc keeps it, in pieces that come and go."""
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -37,8 +42,11 @@ class Sample(NamedTuple):
 
 
 def sample(done: int) -> Sample:
-    """Look at this process, with what is garbage gone."""
+    """Look at this process, with what is garbage gone and what is free handed back."""
     gc.collect()
+    pa.default_memory_pool().release_unused()
+    if _TRIM is not None:
+        _TRIM(0)
     traced = tracemalloc.is_tracing()
     memory = tracemalloc.get_traced_memory()[0] if traced else _resident()
     return Sample(done, memory, _handles(), time.process_time())

@@ -43,7 +43,10 @@ def strategy() -> FedAvg:
     return Saving(
         initial_parameters=ndarrays_to_parameters(get_params(create())),
         evaluate_metrics_aggregation_fn=weighted,
-        min_available_clients=3,  # who begins before all are there leaves some out
+        # Flower counts who is there before it waits for others, so that each count is needed.
+        min_fit_clients=3,
+        min_evaluate_clients=3,
+        min_available_clients=3,
     )
 
 

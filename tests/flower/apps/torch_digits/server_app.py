@@ -22,7 +22,9 @@ def initial() -> ArrayRecord:
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the rounds."""
-    result = FedAvg(min_available_nodes=3).start(
+    # Flower counts who is there before it waits for others, so that each count is needed.
+    strategy = FedAvg(min_available_nodes=3, min_train_nodes=3, min_evaluate_nodes=3)
+    result = strategy.start(
         grid=grid,
         initial_arrays=initial(),
         train_config=ConfigRecord({"lr": LR}),

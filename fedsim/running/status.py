@@ -124,8 +124,9 @@ def _state(folder: Path, made_from: str) -> tuple[str, str]:
     The log and the models are large: that they are there is enough.
     """
     try:
+        if (folder / SUMMARY).exists():
+            check_files(folder, SMALL)  # which a run of another state of the scenario has, too
         if (folder / SUMMARY).exists() and read_manifest(folder)[MADE_FROM] == made_from:
-            check_files(folder, SMALL)
             summary = read_summary(folder / SUMMARY)
             lacking = next((name for name in RESULTS if not (folder / name).is_file()), None)
             if lacking is not None:

@@ -149,3 +149,10 @@ def test_a_file_that_lacks_its_last_byte_is_made_again(flips: Flips, name: str) 
     (out / name).write_bytes((out / name).read_bytes()[:-1])
     fedsim.run(home.source, out=out)
     assert contents(out) == home.ended
+
+
+def test_status_names_the_manifest_of_another_variant(out: Path) -> None:
+    shutil.copy(out / "gd/seed-1/manifest.json", out / "base/seed-1/manifest.json")
+    found = {each.variant: each for each in status(out).variants}
+    assert found["base"].left == (1,)
+    assert "manifest.json says" in found["base"].reasons[1]

@@ -10,7 +10,11 @@ from .loads import LOADS, go_through
 from .measuring import FEWEST, Sample, after_warming_up, growth, left_open, slowing
 
 MOST = {"events": 1.0, "rounds": 16.0, "runs": 200.0}
-"""Bytes of memory that a further event, round or run may take for good."""
+"""Bytes of memory that a further event, round or run may take for good.
+
+Of an event that is not nothing: Parquet's writer holds what a file's footer says of each group of
+rows, some 14 kB for 65,536 of them, until the file is closed. A Python object has fifty or more.
+"""
 
 SLACK = 2**16
 """Bytes that may come to stay in all, such as the samples themselves."""

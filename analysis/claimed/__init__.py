@@ -1,0 +1,1 @@
+"""Claims of papers, and whether they hold where time and energy count."""

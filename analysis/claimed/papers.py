@@ -1,0 +1,202 @@
+"""What is claimed: which method needs less than which, of what, and until when."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+import fedsim
+from fedsim.analysis import cost_to_end, cost_to_target
+
+RADIOS = {
+    "lte": "LTE 2012",
+    "lte-2020": "LTE 2020",
+    "5g-low": "5G",
+    "wifi": "Wi-Fi",
+    "nb-iot": "NB-IoT",
+    "lora-sf7": "LoRa",
+    "ethernet": "wired",
+}
+"""Presets on which every client is, and what tables call them."""
+
+COSTS = {
+    "round": "rounds",
+    "transmissions": "messages",
+    "bits": "bits",
+    "t": "time",
+    "joules": "energy",
+}
+"""What a claim may be counted in."""
+
+Costs = Callable[[fedsim.Result], pd.DataFrame]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """That one method needs less than another to get somewhere.
+
+    Attributes:
+        title: the claim in a line.
+        source: paper, and where in it.
+        scenario: under scenarios/papers/, without its ending.
+        better: the variant that needs less, and what it is called.
+        worse: the other one.
+        counted: what the paper counts, a key of `COSTS`.
+        costs: what each run of the two has needed: a row a run, with columns variant, seed,
+            reached and those of `COSTS`.
+        overrides: of the scenario.
+        silent: whether either method keeps silent, so that deadlines matter.
+        small: whether its messages fit a LoRa radio, which may send 1 % of the time.
+    """
+
+    title: str
+    source: str
+    scenario: str
+    better: tuple[str, str]
+    worse: tuple[str, str]
+    counted: str
+    costs: Costs
+    overrides: tuple[str, ...] = ()
+    silent: bool = False
+    small: bool = False
+
+    @property
+    def variants(self) -> tuple[str, str]:
+        """The names of its two variants."""
+        return self.better[0], self.worse[0]
+
+    @property
+    def radios(self) -> Sequence[str]:
+        """The radios it is asked on."""
+        return [radio for radio in RADIOS if self.small or not radio.startswith("lora")]
+
+
+def to_gap(result: fedsim.Result) -> pd.DataFrame:
+    """Return what the gap took at which the runs were to stop."""
+    return cost_to_target(result.rounds, float(result.summary["target"].max()))
+
+
+def to_level(measure: str, level: float) -> Costs:
+    """Return what it took until a measure first was at a level."""
+    return lambda result: cost_to_target(result.rounds, level, measure)
+
+
+def to_end_of(variant: str) -> Costs:
+    """Return what it took to the objective at which another variant ends, seed by seed."""
+    return lambda result: cost_to_end(result.rounds, variant)
+
+
+def while_broken(result: fedsim.Result) -> pd.DataFrame:
+    """Return what was spent in rounds that end with a broken constraint."""
+    rounds = result.rounds
+    runs = rounds.groupby(["variant", "seed"], sort=False, observed=True)
+    each = rounds.assign(t=runs["t"].diff().fillna(rounds["t"]), round=1)
+    columns = ["round", "transmissions", "bits_up", "bits_down", "t", "joules"]
+    each[columns] = each[columns].mul(rounds["violated"], axis=0)
+    table = each.groupby(["variant", "seed"], sort=False, observed=True)[columns].sum()
+    return table.reset_index().assign(reached=True)
+
+
+CHB = "Chen, Blum, Sadler"
+
+CLAIMS = {
+    "chb-hb": Claim(
+        "CHB needs fewer transmissions than HB",
+        f"{CHB}, Table I, linear regression on ijcnn1",
+        "chb-ijcnn1-linear",
+        ("base", "CHB"),
+        ("hb", "HB"),
+        "transmissions",
+        to_gap,
+        silent=True,
+        small=True,
+    ),
+    "chb-lag": Claim(
+        "CHB needs fewer transmissions than LAG",
+        f"{CHB}, Table I, linear regression on ijcnn1",
+        "chb-ijcnn1-linear",
+        ("base", "CHB"),
+        ("lag", "LAG"),
+        "transmissions",
+        to_gap,
+        silent=True,
+        small=True,
+    ),
+    "chb-synthetic": Claim(
+        "CHB needs fewer transmissions than HB, synthetic data",
+        f"{CHB}, Figure 1; step size 1/(L_1 + ... + L_M)",
+        "chb-synthetic-linear",
+        ("base", "CHB"),
+        ("hb", "HB"),
+        "transmissions",
+        to_gap,
+        (
+            "algorithm.step_size=0.0061908",
+            "variants.hb.algorithm.step_size=0.0061908",
+        ),
+        silent=True,
+        small=True,
+    ),
+    "fedsgm": Claim(
+        "soft switching breaks the constraint in fewer rounds than hard",
+        "Upadhyay, Moon, Hashemi; step size 0.3",
+        "fedsgm-breast-cancer",
+        ("soft-100", "soft"),
+        ("base", "hard"),
+        "round",
+        while_broken,
+        small=True,
+    ),
+    "fedgradmp": Claim(
+        "FedGradMP needs fewer rounds than FedIter-HT",
+        "Jeong, Needell, Qin, noisy labels, variance 0.5; relative error 0.1",
+        "fedgradmp-noisy",
+        ("base", "FedGradMP"),
+        ("fediter-ht", "FedIter-HT"),
+        "round",
+        to_level("relative_distance", 0.1),
+        (
+            "problem.data.alpha=0.5",
+            "variants.fediter-ht.algorithm.step_size=0.03",
+            "stop.rounds=200",
+        ),
+    ),
+    "fediter-ht": Claim(
+        "FedIter-HT needs fewer rounds than Distributed-IHT",
+        "Tong et al., Simulation I, K = 10, rate 3e-4 for both",
+        "fed-ht-regression",
+        ("fediter-ht-10", "FedIter-HT"),
+        ("base", "Distributed-IHT"),
+        "round",
+        to_end_of("base"),
+    ),
+    "fediter-fed-ht": Claim(
+        "FedIter-HT needs fewer bits than Fed-HT",
+        "Tong et al., Simulation I, K = 10: sparse messages",
+        "fed-ht-regression",
+        ("fediter-ht-10", "FedIter-HT"),
+        ("fed-ht-10", "Fed-HT"),
+        "bits",
+        to_end_of("base"),
+    ),
+    "mc-fedda": Claim(
+        "MC-FedDA needs fewer rounds than FedDualAvg",
+        "Bao, Crawshaw, Luo, Liu, sparse regression; error 1",
+        "fedda-sparse",
+        ("mc-fedda", "MC-FedDA"),
+        ("fed-dual-avg", "FedDualAvg"),
+        "round",
+        to_level("distance", 1.0),
+        ("stop.rounds=1200",),
+    ),
+    "fast-fedda": Claim(
+        "Fast-FedDA needs fewer rounds than FedDualAvg",
+        "Bao, Crawshaw, Luo, Liu, sparse regression; error 1",
+        "fedda-sparse",
+        ("base", "Fast-FedDA"),
+        ("fed-dual-avg", "FedDualAvg"),
+        "round",
+        to_level("distance", 1.0),
+        ("stop.rounds=1200",),
+    ),
+}

@@ -1,0 +1,127 @@
+"""Reasons: what time and energy follow, and what they go into."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import fedsim
+from claimed.papers import COSTS, Claim
+from claimed.verdicts import Cell, cells, short
+from claimed.worlds import World
+from fedsim.analysis import energy_parts
+
+NEAR = 1.05
+"""Ratios within five per cent of each other are told as one following the other."""
+
+WORDS = {"tail": "of its energy in tails", "at rest": "of it at rest"}
+"""What parts of the energy are called in a sentence."""
+
+
+class Answer(NamedTuple):
+    """What a claim comes to in one world, and what the better method does there.
+
+    Attributes:
+        world: where.
+        cells: a cell for each of `COSTS`.
+        energy: of the better method's energy the share of each part, largest first.
+        busy: of a client's time under it the share of sending, receiving and computing.
+    """
+
+    world: World
+    cells: Mapping[str, Cell]
+    energy: pd.Series
+    busy: pd.Series
+
+
+def answer(claim: Claim, world: World, result: fedsim.Result) -> Answer:
+    """Return what a claim comes to in one world."""
+    clients = result.clients[result.clients["variant"] == claim.better[0]]
+    energy = energy_parts(clients, ["variant"]).iloc[0]
+    ends = result.rounds.groupby(["variant", "seed"], sort=False, observed=True)["t"].max()
+    whole = float(ends.loc[claim.better[0]].sum()) * clients["client"].nunique()
+    seconds = {part: clients[f"{part}_s"].sum() / whole for part in ("send", "receive", "compute")}
+    shares = energy.sort_values(ascending=False) / energy.sum()
+    return Answer(world, cells(claim, result), shares, pd.Series(seconds))
+
+
+def why(claim: Claim, answers: Sequence[Answer]) -> str:
+    """Say what time and energy follow, and what they go into, in the numbers of the runs."""
+    beacons = [each for each in answers if each.world.silence == "beacon"]
+    deadlines = [each for each in answers if each.world.silence == "deadline"]
+    followed = {cost: _followed(beacons, cost) for cost in ("t", "joules")}
+    if followed["t"] == followed["joules"]:
+        parts = [f"Either of time and energy {followed['t']}"]
+    else:
+        parts = [f"{COSTS[cost].capitalize()} {said}" for cost, said in followed.items()]
+    if deadlines:
+        parts.append(_waited(deadlines))
+    parts += [_spent(claim, beacons), _busy(beacons)]
+    return " ".join(f"{part}." for part in parts)
+
+
+def _followed(answers: Sequence[Answer], cost: str) -> str:
+    """Say of which count a cost is the image: of rounds, of bits, of messages, or of none."""
+    groups: dict[str, list[Answer]] = {}
+    for each in answers:
+        groups.setdefault(_image(each.cells, cost), []).append(each)
+    said = [
+        f"{how} on {'every radio' if len(groups) == 1 else _places(own)}"
+        for how, own in groups.items()
+    ]
+    return "; it ".join(said)
+
+
+def _image(found: Mapping[str, Cell], cost: str) -> str:
+    """Return what a cost does in one world, beside rounds, bits and messages."""
+    own, rounds, bits = (found[name].ratio for name in (cost, "round", "bits"))
+    if not np.isfinite(own):
+        return "is not known"
+    for name in ("round", "bits", "transmissions"):
+        if abs(np.log(found[name].ratio / own)) <= np.log(NEAR):
+            return f"follows {COSTS[name]}"
+    if min(rounds, bits) < own < max(rounds, bits):
+        return "lies between rounds and bits"
+    return f"{'exceeds' if own > rounds else 'falls short of'} both rounds and bits"
+
+
+def _waited(answers: Sequence[Answer]) -> str:
+    """Say what deadlines do in the place of beacons."""
+    ranges = {cost: sorted(each.cells[cost].ratio for each in answers) for cost in ("t", "joules")}
+    found = [f"{COSTS[cost]} {short(own[0])} to {short(own[-1])}" for cost, own in ranges.items()]
+    return (
+        f"With deadlines it is {' and '.join(found)}: a round in which anybody keeps silent lasts"
+        " as long as the deadline, which has to outlast the longest round of all, where there is a"
+        " promotion the one that wakes the radios"
+    )
+
+
+def _spent(claim: Claim, answers: Sequence[Answer]) -> str:
+    groups: dict[str, list[Answer]] = {}
+    for each in answers:
+        groups.setdefault(str(each.energy.index[0]), []).append(each)
+    spent = [
+        f"{_span(each.energy.iloc[0] for each in own)} {WORDS.get(part, f'on {part}')}"
+        f" ({'every radio' if len(groups) == 1 else _places(own)})"
+        for part, own in groups.items()
+    ]
+    return f"{claim.better[1]} spends {', '.join(spent)}"
+
+
+def _busy(answers: Sequence[Answer]) -> str:
+    busy = _span(each.busy.sum() for each in answers)
+    return (
+        f"A client sends, receives and computes for {busy} of the time; the rest is latency and"
+        " waiting for others"
+    )
+
+
+def _places(answers: Sequence[Answer]) -> str:
+    return ", ".join(str(each.world) for each in answers)
+
+
+def _span(shares: Iterable[float]) -> str:
+    every = sorted(shares)
+    ends = [f"{share:.2%}" if share < 0.01 else f"{share:.0%}" for share in (every[0], every[-1])]
+    return " to ".join(dict.fromkeys(ends))

@@ -88,12 +88,18 @@ def _image(found: Mapping[str, Cell], cost: str) -> str:
 
 def _waited(answers: Sequence[Answer]) -> str:
     """Say what deadlines do in the place of beacons."""
-    ranges = {cost: sorted(each.cells[cost].ratio for each in answers) for cost in ("t", "joules")}
-    found = [f"{COSTS[cost]} {short(own[0])} to {short(own[-1])}" for cost, own in ranges.items()]
+    ranges = {
+        COSTS[cost]: sorted(each.cells[cost].ratio for each in answers) for cost in ("t", "joules")
+    }
+    said = [
+        f"the ratio of {name} is {short(own[0])} to {short(own[-1])}"
+        for name, own in ranges.items()
+        if np.isfinite(own).all()
+    ]
     return (
-        f"With deadlines it is {' and '.join(found)}: a round in which anybody keeps silent lasts"
-        " as long as the deadline, which has to outlast the longest round of all, where there is a"
-        " promotion the one that wakes the radios"
+        f"With deadlines {' and '.join(said) or 'no gap is reached'}: a round in which anybody"
+        " keeps silent lasts as long as the deadline, which has to outlast the longest round of"
+        " all, where there is a promotion the one that wakes the radios"
     )
 
 

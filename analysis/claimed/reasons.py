@@ -52,7 +52,7 @@ def why(claim: Claim, answers: Sequence[Answer]) -> str:
     deadlines = [each for each in answers if each.world.silence == "deadline"]
     followed = {cost: _followed(beacons, cost) for cost in ("t", "joules")}
     if followed["t"] == followed["joules"]:
-        parts = [f"Either of time and energy {followed['t']}"]
+        parts = [f"Each of time and energy {followed['t']}"]
     else:
         parts = [f"{COSTS[cost].capitalize()} {said}" for cost, said in followed.items()]
     if deadlines:

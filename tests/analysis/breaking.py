@@ -66,7 +66,7 @@ def sealed(*harms: Break) -> Break:
                 name: hash_of(folder / name) for name in again[FILES] if (folder / name).exists()
             }
         again = manifest.sealed(again)
-        (folder / MANIFEST).write_text(json.dumps(again), encoding="utf-8")
+        (folder / MANIFEST).write_text(manifest.as_json(again), encoding="utf-8")
 
     return leave
 

@@ -6,10 +6,13 @@ from tests.faults.campaign import Studies
 from tests.faults.kill import case_of, faults
 from tests.faults.studies import WAYS
 
-CASES = 12
+CASES = [
+    number for number in range(40) if all(blow.number >= 0 for blow in case_of(1, number).blows)
+][:12]
+"""Those whose signals come at operations, the same every time; the command tries moments, too."""
 
 
-@pytest.mark.parametrize("number", range(CASES))
+@pytest.mark.parametrize("number", CASES)
 def test_a_study_that_is_killed_and_taken_up_is_the_undisturbed_one(
     number: int, studies: Studies
 ) -> None:

@@ -184,7 +184,9 @@ def test_vectors_in_a_row_arrive_as_they_were(parts: tuple[Dense, ...]) -> None:
     found = decode(encode(sent))
     assert isinstance(found, Parts)
     assert found.bits == sent.bits == 8 * len(encode(sent))
-    assert found.values.tobytes() == sent.values.tobytes()
+    numbers = ~np.isnan(sent.values)
+    assert found.values[numbers].tobytes() == sent.values[numbers].tobytes()
+    assert np.isnan(found.values[~numbers]).all()  # of NaNs there is one
     assert sent.dimension == sum(part.values.size for part in parts)
 
 

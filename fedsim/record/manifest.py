@@ -95,12 +95,6 @@ def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**content, SEAL: _seal(content)}
 
 
-def is_sealed(path: Path, content: Mapping[str, Any]) -> bool:
-    """Say whether what a file holds is what was sealed, written as it is written here."""
-    same = content.get(SEAL) == _seal(content)
-    return same and path.read_bytes() == as_json(content).encode()
-
-
 def as_json(content: Mapping[str, Any]) -> str:
     """Return a mapping as JSON; what is not finite becomes null."""
     return json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
@@ -126,15 +120,36 @@ def read_mapping(path: Path) -> dict[str, Any]:
     Raises:
         DataError: there is none, or it is damaged.
     """
+    return _read(path)[1]
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """Return what a JSON file says that has a seal.
+
+    Raises:
+        DataError: there is none, or it is not to the byte what was written.
+    """
+    written, content = _read(path)
+    _check_seal(path, written, content)
+    return content
+
+
+def _read(path: Path) -> tuple[bytes, dict[str, Any]]:
     try:
-        content = json.loads(path.read_bytes())
+        written = path.read_bytes()
+        content = json.loads(written)
     except FileNotFoundError:
         raise DataError("run", f"there is no {path}; {AGAIN}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise damaged(path, str(error)) from None
     if not isinstance(content, dict):
         raise damaged(path, f"seen a {type(content).__name__} where a mapping belongs")
-    return content
+    return written, content
+
+
+def _check_seal(path: Path, written: bytes, content: Mapping[str, Any]) -> None:
+    if content.get(SEAL) != _seal(content) or written != as_json(content).encode():
+        raise damaged(path, "it has another hash than it says")
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -145,14 +160,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         DataError: there is none, or it is damaged.
     """
     path = folder / MANIFEST
-    content = read_mapping(path)
+    written, content = _read(path)
     seen = content.get("schema_version")
     if seen is None:
         raise damaged(path, "it does not tell its schema version")
     if seen != SCHEMA_VERSION:
         raise VersionError(folder, seen, SCHEMA_VERSION, AGAIN)
-    if not is_sealed(path, content):
-        raise damaged(path, "it has another hash than it says")
+    _check_seal(path, written, content)
     check_kinds(Manifest, content, path)
     return content
 
@@ -174,13 +188,14 @@ def check_kinds(model: type[BaseModel], content: dict[str, Any], path: Path) -> 
         raise damaged(path, text) from None
 
 
-def check_files(folder: Path, names: Iterable[str]) -> None:
-    """Make sure that files of a run that has a manifest are those that it tells of.
+def check_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+    """Make sure that files of a run are those that its manifest tells of; return the manifest.
 
     Raises:
         DataError: the manifest or one of the files is missing or damaged.
     """
-    hashes = read_manifest(folder)[FILES]
+    manifest = read_manifest(folder)
+    hashes = manifest[FILES]
     for name in names:
         path = folder / name
         try:
@@ -191,6 +206,7 @@ def check_files(folder: Path, names: Iterable[str]) -> None:
             raise damaged(path, str(error)) from None
         if not same:
             raise damaged(path, f"it has another hash than {MANIFEST} says")
+    return manifest
 
 
 def damaged(path: Path, reason: str) -> DataError:

@@ -20,9 +20,8 @@ from fedsim.record.manifest import (
     SEAL,
     as_json,
     damaged,
-    is_sealed,
     read_manifest,
-    read_mapping,
+    read_sealed,
     sealed,
 )
 from fedsim.record.read import run_folders
@@ -90,9 +89,7 @@ def read_study(out: Path) -> Study | None:
     path = out / STUDY
     if not path.exists():
         return None
-    content = read_mapping(path)
-    if not is_sealed(path, content):
-        raise damaged(path, "it has another hash than it says")
+    content = read_sealed(path)
     try:
         return _STUDY.validate_python({key: content[key] for key in content if key != SEAL})
     except ValidationError as error:

@@ -11,6 +11,7 @@ loaded, an interrupt still shows Python's own traceback.
 """
 
 import atexit
+import gc
 import os
 import signal
 import sys
@@ -110,6 +111,7 @@ class LastWord:
     def _end(self) -> None:
         if self.code is None:
             return
+        gc.collect()  # what is left in circles tidies up after itself: drafts of files, for one
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):  # nobody reads it, or it is closed
                 stream.flush()

@@ -13,7 +13,7 @@ from statistics import median
 from fedsim.errors import DataError
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_failure
 from fedsim.record.lock import is_held
-from fedsim.record.manifest import AGAIN, MADE_FROM, check_files, read_manifest
+from fedsim.record.manifest import AGAIN, MADE_FROM, check_files
 from fedsim.record.soundness import SMALL
 from fedsim.record.studies import Study, read_study
 from fedsim.record.summary import read_summary
@@ -124,9 +124,8 @@ def _state(folder: Path, made_from: str) -> tuple[str, str]:
     The log and the models are large: that they are there is enough.
     """
     try:
-        if (folder / SUMMARY).exists():
-            check_files(folder, SMALL)  # which a run of another state of the scenario has, too
-        if (folder / SUMMARY).exists() and read_manifest(folder)[MADE_FROM] == made_from:
+        # Files are looked through whatever they were made from: damage is told of those, too.
+        if (folder / SUMMARY).exists() and check_files(folder, SMALL)[MADE_FROM] == made_from:
             summary = read_summary(folder / SUMMARY)
             lacking = next((name for name in RESULTS if not (folder / name).is_file()), None)
             if lacking is not None:

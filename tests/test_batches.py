@@ -31,7 +31,8 @@ def test_short_runs_go_together_and_each_goes_once(tmp_path: Path) -> None:
         sizes.append(len(batch))
         taken += batch
     assert 5 <= max(sizes) <= 10
-    assert sizes[-1] == 1, "nobody waits for one worker's batch at the end"
+    assert max(sizes[-4:]) <= 3, "nobody waits long for one worker's batch at the end"
+    assert 1 not in sizes[:-3], "nor does a task go for one of them: it has its price"
     assert len({each.run for each in taken}) == len(taken) == 2 * SEEDS
 
 

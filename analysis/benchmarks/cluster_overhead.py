@@ -3,25 +3,28 @@
     python analysis/benchmarks/cluster_overhead.py --runs 200
 
 One worker makes many short runs of the quickstart, and so does one process without it, in turns;
-both are warm. Seconds are those in which a process was at work, so other programs of the machine
-count little; the least of several repeats is taken. Told are those of the worker, by which the
-study ends later than it would without a cluster; these without what Dask takes in any case, by the
-clock, for heartbeats and the like, of which there is the more the longer runs wait for their turn;
-and those of parent and scheduler together, which are at work meanwhile.
+both are warm. Seconds are those in which a processor was at work, so other programs of the machine
+count little; medians over the turns are told, and the quartiles of what differs between them.
+
+The engine's part is what the worker's process does outside the runs that it makes: it unpacks
+tasks, answers the scheduler, and has a heartbeat. Beside it, the same runs take the worker longer
+than one process, since they are made aside and then moved to where they belong. The parent and the
+scheduler are at work meanwhile, on a processor of their own.
 """
 
 import argparse
 import time
+from collections.abc import Iterable
+from statistics import median, quantiles
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
+from unittest import mock
 
 from distributed import Client
 
 import fedsim
-from fedsim.running import batches
+from fedsim.running import batches, tasks
 from fedsim.running.cluster import opened
-
-_IDLE = 5.0  # seconds of real time for which a worker is looked at that makes no run
 
 
 def made(runs: int, rounds: int, **options: Any) -> None:
@@ -31,10 +34,41 @@ def made(runs: int, rounds: int, **options: Any) -> None:
         fedsim.run("quickstart", out=out, overrides=overrides, **options)
 
 
-def of_worker(client: Client) -> float:
-    """Return the seconds for which the worker has been at work."""
-    (seconds,) = client.run(time.process_time).values()
-    return float(seconds)
+class Spent(NamedTuple):
+    """What a worker has spent, in seconds of processors.
+
+    Attributes:
+        whole: since it began.
+        runs: of these, on runs.
+    """
+
+    whole: float
+    runs: float
+
+
+class Counting(Protocol):
+    """A worker of Dask's on which it is noted what runs have taken."""
+
+    on_runs: float
+
+
+def watch_runs(dask_worker: "Counting") -> None:
+    """Count from now on, on a worker, what its runs take."""
+    make = tasks.make
+    dask_worker.on_runs = 0.0
+
+    def counted(*given: Any) -> tasks.Outcome:
+        before = time.thread_time()
+        outcome = make(*given)
+        dask_worker.on_runs += time.thread_time() - before
+        return outcome
+
+    mock.patch.object(tasks, "make", counted).start()
+
+
+def spent(dask_worker: "Counting") -> Spent:
+    """Return what a worker has spent."""
+    return Spent(time.process_time(), dask_worker.on_runs)
 
 
 class Took(NamedTuple):
@@ -42,35 +76,36 @@ class Took(NamedTuple):
 
     Attributes:
         worker: by who made them.
-        idle: of these, what a worker of Dask's takes in that time without a run.
+        runs: of these, the runs themselves.
         beside: by parent and scheduler.
     """
 
     worker: float
-    idle: float = 0.0
+    runs: float
     beside: float = 0.0
 
 
-def on_cluster(client: Client, runs: int, rounds: int, idle: float) -> Took:
-    """Return what runs take on a cluster, whose worker takes so much in a second without any."""
-    began, here, there = time.perf_counter(), time.process_time(), of_worker(client)
+def on_cluster(client: Client, runs: int, rounds: int) -> Took:
+    """Return what runs take on a cluster."""
+    here, before = time.process_time(), of_worker(client)
     made(runs, rounds, executor=client.get_executor())
-    worked, beside = of_worker(client) - there, time.process_time() - here
-    return Took(worked, idle * (time.perf_counter() - began), beside)
+    after = of_worker(client)
+    whole, on_runs = after.whole - before.whole, after.runs - before.runs
+    return Took(whole, on_runs, time.process_time() - here)
+
+
+def of_worker(client: Client) -> Spent:
+    """Return what the only worker has spent."""
+    (seen,) = client.run(spent).values()
+    return Spent(*seen)
 
 
 def in_process(runs: int, rounds: int) -> Took:
     """Return what runs take without a cluster."""
     before = time.process_time()
     made(runs, rounds)
-    return Took(time.process_time() - before)
-
-
-def idle_share(client: Client) -> float:
-    """Return for how much of a second a worker is at work that makes no run."""
-    before = of_worker(client)
-    time.sleep(_IDLE)
-    return (of_worker(client) - before) / _IDLE
+    taken = time.process_time() - before
+    return Took(taken, taken)
 
 
 def main() -> None:
@@ -78,29 +113,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=9)
     given = parser.parse_args()
     lasting = {"in batches": batches.LASTING, "one by one": 1e-9}
     took: dict[str, list[Took]] = {"one process": [], **{name: [] for name in lasting}}
     with opened("local:1") as cluster:
+        cluster.client.run(watch_runs)
         in_process(given.runs // 5, given.rounds)  # to warm up
-        on_cluster(cluster.client, given.runs // 5, given.rounds, 0)
-        idle = idle_share(cluster.client)
+        on_cluster(cluster.client, given.runs // 5, given.rounds)
         for _ in range(given.repeats):
             took["one process"].append(in_process(given.runs, given.rounds))
             for name, batches.LASTING in lasting.items():
-                took[name].append(on_cluster(cluster.client, given.runs, given.rounds, idle))
-    least = {name: min(several) for name, several in took.items()}
-    whole = least["one process"].worker
-    print(f"a worker of Dask's without a run is at work {idle:.1%} of the time; ms a run:")
-    print("             worker   ratio   without what is so   ratio   parent and scheduler")
-    for name, each in least.items():
-        own = each.worker - each.idle
-        print(
-            f"{name:12} {each.worker / given.runs * 1e3:6.2f} {each.worker / whole:7.3f}"
-            f" {own / given.runs * 1e3:20.2f} {own / whole:7.3f}"
-            f" {each.beside / given.runs * 1e3:22.2f}"
-        )
+                took[name].append(on_cluster(cluster.client, given.runs, given.rounds))
+    print("             ms a run  engine's part (quartiles)  to one process (quartiles)  beside")
+    for name, several in took.items():
+        alone = took["one process"]
+        part = told(each.worker / each.runs - 1 for each in several)
+        ratio = told(each.worker / one.worker for each, one in zip(several, alone, strict=True))
+        worker = median(each.worker for each in several) / given.runs * 1e3
+        beside = median(each.beside for each in several) / given.runs * 1e3
+        print(f"{name:12} {worker:8.2f} {part:>26} {ratio:>27} {beside:7.2f}")
+
+
+def told(values: Iterable[float]) -> str:
+    """Return the median of some values, and their quartiles in brackets."""
+    low, middle, high = quantiles(values)
+    return f"{middle:.3f} ({low:.3f} to {high:.3f})"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Which runs go to which worker next, and how many of them in one task.
 
 A task costs a cluster some milliseconds, whatever is in it. So short runs go in batches of about
-a second, and towards the end in smaller ones, for nobody is to wait for one worker's batch. The
+a second, and towards the end in smaller ones, down to a quarter of it, for nobody is to wait long
+for one worker's batch. The
 variants of a scenario share the data and the optimum of a seed: a worker keeps to the seeds that
 it has begun as long as there are seeds that nobody has, and then helps where most is left. Within
 a seed the longest go first, as far as that is known: from this campaign, or from runs of an
@@ -21,7 +22,10 @@ LASTING = 1.0
 """Seconds of real time that a batch of short runs is to take."""
 
 _SHARES = 4
-"""A batch has at most so much of what is left: a share for each worker, divided by this."""
+"""A batch has at most so much of what is left: a share for each worker, divided by this.
+
+So does its time, for what it takes to send and to take in is the same for one run as for many.
+"""
 
 
 class Batch(NamedTuple):
@@ -68,7 +72,7 @@ class Batches:
             return Batch((self._alone.pop(),))
         taken, seconds = list[Known](), 0.0
         most = ceil(self.left / (_SHARES * max(workers, 1)))
-        while self._left and len(taken) < most and seconds < LASTING:
+        while self._left and seconds < (LASTING if len(taken) < most else LASTING / _SHARES):
             seed = self._seed[worker] = self._seed_for(worker)
             taken.append(self._left[seed].pop(0))
             seconds += self._seconds.get(taken[-1].run.number, inf)

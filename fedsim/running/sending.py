@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _AHEAD = 2  # batches that a worker has, so that it need not wait for the next
 _LOOK = 1.0  # seconds of real time between two looks at which workers there are
+_PAUSE = 0.5  # seconds of real time between two words of a worker: all pass through one scheduler
 
 
 class _Landed(NamedTuple):
@@ -178,7 +179,7 @@ def _make(
 
     worker = get_worker()
     _check(worker.address, wanted, surroundings())
-    teller = Teller(lambda progress: worker.log_event(topic, [*progress]), ends=False)
+    teller = Teller(lambda progress: worker.log_event(topic, [*progress]), _PAUSE, ends=False)
     with teller.kept() as watch:
         return make_some(pickled, runs, watch)
 

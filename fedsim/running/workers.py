@@ -35,7 +35,7 @@ from fedsim.running.execution import RunProgress, Watch, unwatched
 from fedsim.running.interrupts import ENDING, heard
 from fedsim.under_way import now
 
-_PAUSE = 0.1  # seconds of real time between two words of a run elsewhere
+_PAUSE = 0.1  # seconds of real time between two words of a worker
 _LONG = 0.5  # seconds of real time without a word, after which it is told what goes on
 
 _watch: Watch = unwatched
@@ -153,11 +153,12 @@ class Teller:
 
     Args:
         say: carries a word to who watches.
+        pause: seconds of real time between two words, at least.
         ends: whether it tells of every end, however soon one follows another.
     """
 
-    def __init__(self, say: Watch, *, ends: bool = True) -> None:
-        self._say, self._ends = say, ends
+    def __init__(self, say: Watch, pause: float = _PAUSE, *, ends: bool = True) -> None:
+        self._say, self._pause, self._ends = say, pause, ends
         self._last = 0.0
         self._run: RunProgress | None = None  # as it was last told of
         self._one = threading.Lock()  # speaks at a time
@@ -170,7 +171,7 @@ class Teller:
         """Tell how far the run is, unless that was told a moment ago."""
         moment = time.monotonic()
         self._run = None if progress.ended else progress
-        if (progress.ended and self._ends) or moment - self._last >= _PAUSE:
+        if (progress.ended and self._ends) or moment - self._last >= self._pause:
             self._last = moment
             self._send(progress)
 

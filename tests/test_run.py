@@ -15,6 +15,7 @@ from fedsim.problems import Problem
 from fedsim.problems.samples import Precision
 from fedsim.record.read import run_folders
 from fedsim.record.schema import ARROW_SCHEMA
+from fedsim.running.execution import RunProgress
 from fedsim.scenario import ProblemSpec
 from tests.runs import SMALL, files, small
 
@@ -48,6 +49,18 @@ def test_the_same_scenario_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         fedsim.run(small(), out=tmp_path / name)
     assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
+def test_rounds_are_in_the_folder_while_a_run_goes_on(tmp_path: Path) -> None:
+    seen: dict[int, int] = {}
+
+    def look(progress: RunProgress) -> None:
+        parts = tmp_path / "base/seed-1/rounds.parts"
+        seen[progress.round] = sum(len(pd.read_parquet(each)) for each in parts.glob("*.parquet"))
+
+    fedsim.run(small(stop={"rounds": 100}), out=tmp_path, watch=look)
+    assert seen[64] == 0
+    assert seen[65] == seen[99] == 64
 
 
 def test_another_seed_splits_the_rows_another_way() -> None:

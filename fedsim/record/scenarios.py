@@ -91,7 +91,12 @@ def fleet_of(scenario: Mapping[str, Any]) -> str:
 
 
 def setting_of(scenario: Mapping[str, Any], seeds: Sequence[int]) -> str:
-    """Return data, fleet and seeds in a few words, for below the title of a figure."""
+    """Return data, fleet and seeds in a few words, for below the title of a figure.
+
+    >>> scenario = {"problem": {"data": {"kind": "tong"}}, "fleet": []}
+    >>> setting_of(scenario, [7]), setting_of(scenario, [1, 2])
+    ('tong; ideal clients; seed 7', 'tong; ideal clients; 2 seeds')
+    """
     counted = f"{len(seeds)} seeds" if len(seeds) != 1 else f"seed {seeds[0]}"
     return f"{data_of(scenario)}; {fleet_of(scenario)}; {counted}"
 

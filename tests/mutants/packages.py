@@ -11,7 +11,9 @@ PACKAGES = ("sim", "protocol", "wire", "record", "repricing")
 
 SHARED = (
     "tests/test_run.py", "tests/test_damaged_runs.py", "tests/test_giving_up.py",
-    "tests/test_models.py", "tests/test_lock.py", "tests/results",
+    "tests/test_models.py", "tests/test_lock.py", "tests/results", "tests/test_corruption.py",
+    "tests/test_edited_scenarios.py", "tests/test_divergence.py", "tests/test_run_ends.py",
+    "tests/test_degenerate.py", "tests/test_status.py",
 )  # fmt: skip
 """Tests of whole runs that reach into all packages."""
 

@@ -28,7 +28,7 @@ class Reach:
         """Return the tests that reach a mutant's statement, those that should know it first.
 
         Where it is run at import alone (a default, a constant), all tests that run anything of
-        its file.
+        its file; where nothing else is in the file, those of its package.
         """
         lines = self.contexts.get(str(place.file), {})
         statement = min(
@@ -40,6 +40,8 @@ class Reach:
         if not found and any(line in lines for line in statement):
             found = self._named(name for names in lines.values() for name in names)
         own = tests_of(place.package)
+        if not any(lines.values()):
+            found = {test for test in self.seconds if test.startswith(own)}
         return sorted(found, key=lambda test: (not test.startswith(own), self.seconds[test], test))
 
     def _named(self, contexts: Iterable[str]) -> set[str]:

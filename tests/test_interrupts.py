@@ -7,15 +7,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import fedsim
-from fedsim.running.interrupts import ENDING, Interrupted, behind, raise_once
+from fedsim.record.lock import held, shared
+from fedsim.record.locks import LOCK
+from fedsim.record.writing import Draft
+from fedsim.running.interrupts import Interrupted, behind, raise_once
+from fedsim.running.places import opened
 from fedsim.running.workers import postponed
+from fedsim.signals import ENDING
 from tests.interrupting import LONG, hearing, interrupted
 from tests.runs import small
 
@@ -130,6 +135,57 @@ def test_signals_wait_for_the_end_of_a_block_and_come_then(handlers: None) -> No
         assert seen == []
     assert set(seen) == {signal.SIGINT}
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) & set(ENDING) == set()
+
+
+def _hold(folder: Path) -> None:
+    with held(folder):
+        (folder / "a").touch()
+
+
+def _share(folder: Path) -> None:
+    with shared(folder, nothing, nothing, nothing):
+        (folder / "a").touch()
+
+
+def _make_aside(folder: Path) -> None:
+    with opened(folder) as place, place.aside() as home:
+        (home / "b").touch()
+    (folder / "a").touch()
+
+
+def _drop(folder: Path) -> None:
+    (folder / "a").touch()
+    with suppress(OverflowError), Draft(folder / "b") as draft:
+        draft.write(b"what is never kept")
+        raise OverflowError
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+@pytest.mark.parametrize("use", [_hold, _share, _make_aside, _drop])
+@pytest.mark.parametrize("number", WAYS)
+def test_an_interrupt_of_what_tidies_up_leaves_nothing(
+    use: Callable[[Path], None],
+    number: int,
+    handlers: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hearing()
+    raise_once()
+    unlink = Path.unlink
+
+    def struck(path: Path, *, missing_ok: bool = False) -> None:
+        signal.raise_signal(number)
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", struck)
+    with pytest.raises(Interrupted) as caught:
+        use(tmp_path)
+    behind(caught.value)  # it is told: it need not come again
+    assert {path.name for path in tmp_path.iterdir()} <= {"a", LOCK}
 
 
 def test_what_is_begun_while_signals_wait_hears_none(handlers: None) -> None:

@@ -16,6 +16,7 @@ from fedsim.errors import OccupiedError
 from fedsim.record.holder import HOLDER, is_at_work, name_oneself, refusal, unname
 from fedsim.record.locks import LOCK, FolderLock, lock_of
 from fedsim.record.writing import sweep
+from fedsim.signals import uninterrupted
 
 _MOMENT = 0.05  # seconds of real time
 _HOLDING, _JOINING, _CHECKING = 10, 40, 3
@@ -41,10 +42,12 @@ def held(folder: Path) -> Iterator[None]:
             name_oneself(folder)
             yield
         except BaseException:
-            _retreat(folder, made)
+            with uninterrupted():
+                _retreat(folder, made)
             raise
         finally:
-            unname(folder)
+            with uninterrupted():
+                unname(folder)
 
 
 @contextmanager
@@ -69,9 +72,10 @@ def shared(
             name_oneself(folder)
             yield
         finally:
-            if lock.take(fcntl.LOCK_EX):
-                end()
-                unname(folder)
+            with uninterrupted():
+                if lock.take(fcntl.LOCK_EX):
+                    end()
+                    unname(folder)
 
 
 def is_held(folder: Path) -> bool:

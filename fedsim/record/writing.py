@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from fedsim.errors import OutputError
+from fedsim.signals import uninterrupted
 
 ASIDE = ".aside"
 """How the names of drafts end; a kill leaves them behind."""
@@ -118,11 +119,9 @@ class Draft:
 
     def drop(self) -> None:
         """Leave nothing of the file; where not even that can be done, why it is tells the error."""
-        try:
-            self._file.close()
-        except OSError:  # what is still in memory has no place either, and is not wanted
-            pass
-        finally:
+        with uninterrupted():
+            with suppress(OSError):  # what is still in memory has no place either; nobody wants it
+                self._file.close()
             _remove(self._aside)
 
 

@@ -28,6 +28,7 @@ from fedsim.results import Result
 from fedsim.running.execution import Watch, ending, execute, unwatched
 from fedsim.running.study import check_place
 from fedsim.scenario import Variant
+from fedsim.signals import uninterrupted
 
 
 @renamed
@@ -182,9 +183,9 @@ def _priced(run: Repricing, out: Path, watch: Watch) -> Path:
         if summary["status"] != "done":
             raise run.error("fleet", str(summary["reason"]))
     except RepricingError:
-        place = RunFolder.place(out, run.variant.name, run.seed)
-        rmtree(place, ignore_errors=True)
-        with suppress(OSError):  # where other runs of the variant are
+        with uninterrupted(), suppress(OSError):  # where other runs of the variant are
+            place = RunFolder.place(out, run.variant.name, run.seed)
+            rmtree(place, ignore_errors=True)
             place.parent.rmdir()
         raise
     watch(ending(run, out))

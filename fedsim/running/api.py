@@ -32,6 +32,7 @@ from fedsim.running.shard import WHOLE, Shard
 from fedsim.running.study import changes, check_place, study_of
 from fedsim.running.tasks import Order
 from fedsim.scenario import Plan, Scenario, load
+from fedsim.signals import uninterrupted
 
 
 @renamed
@@ -188,7 +189,8 @@ def _temporary(plan: Plan, make: Callable[[Path], Result]) -> Result:
         study_of(plan).write(folder)
         return replace(make(folder), temporary=True)
     except BaseException:
-        rmtree(folder, ignore_errors=True)
+        with uninterrupted():
+            rmtree(folder, ignore_errors=True)
         raise
 
 

@@ -17,17 +17,14 @@ import signal
 import sys
 from contextlib import suppress
 
+from fedsim.signals import heard
+
 TYPE_CHECKING = False  # as in typing, which takes time to load
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
     Handler = Callable[[int, FrameType | None], None]
-
-ENDING = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-)
-"""The signals that end a command."""
 
 _SOON = 1e-3  # seconds of real time
 
@@ -122,11 +119,6 @@ def ignore() -> None:
     """Let no signal interrupt the end of a command that is done."""
     for number in heard():
         signal.signal(number, signal.SIG_IGN)
-
-
-def heard() -> list[int]:
-    """Return the signals that are not ignored."""
-    return [number for number in ENDING if signal.getsignal(number) not in {signal.SIG_IGN, None}]
 
 
 def _answer(handler: "Handler") -> None:

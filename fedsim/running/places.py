@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder
 from fedsim.record.manifest import MANIFEST
 from fedsim.record.writing import unwritable, write_whole
+from fedsim.signals import uninterrupted
 
 MAKING = ".making"
 """In OUT: what workers are making; it goes with the campaign."""
@@ -74,7 +75,8 @@ class Place:
         try:
             yield home
         finally:
-            rmtree(home, ignore_errors=True)
+            with uninterrupted():
+                rmtree(home, ignore_errors=True)
 
 
 @contextmanager
@@ -89,11 +91,16 @@ def opened(out: Path) -> Iterator[Place]:
         write_whole(place.out / MAKING / place.token, b"")
         yield place
     finally:
-        for left in (place.out / MAKING).glob(f"{place.token}*"):
-            with suppress(OSError):
-                left.unlink() if left.is_file() else rmtree(left)
-        with suppress(OSError):  # others are making runs
-            (place.out / MAKING).rmdir()
+        with uninterrupted():
+            _close(place)
+
+
+def _close(place: Place) -> None:
+    for left in (place.out / MAKING).glob(f"{place.token}*"):
+        with suppress(OSError):
+            left.unlink() if left.is_file() else rmtree(left)
+    with suppress(OSError):  # others are making runs
+        (place.out / MAKING).rmdir()
 
 
 def clear(out: Path) -> None:

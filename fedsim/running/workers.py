@@ -22,9 +22,7 @@ from signal import (
     SIG_SETMASK,
     SIG_UNBLOCK,
     SIGTERM,
-    getsignal,
     pthread_sigmask,
-    raise_signal,
     signal,
 )
 
@@ -32,7 +30,7 @@ from fedsim.computing.threads import VARIABLE, usable_threads
 from fedsim.errors import RunError
 from fedsim.record.locks import Handed
 from fedsim.running.execution import RunProgress, Watch, unwatched
-from fedsim.running.interrupts import ENDING, heard
+from fedsim.signals import ENDING, uninterrupted
 from fedsim.under_way import now
 
 _PAUSE = 0.1  # seconds of real time between two words of a worker
@@ -54,20 +52,12 @@ def postponed() -> Iterator[None]:
     what it decides to hear.
     """
     resource_tracker.ensure_running()  # it unblocks signals, so not amid what postpones them
-    noted: list[int] = []
-    main = threading.current_thread() is threading.main_thread()
-    before = {number: getsignal(number) for number in (heard() if main else ())}
-    for number in before:
-        signal(number, lambda seen, _: noted.append(seen))
-    mask = pthread_sigmask(SIG_BLOCK, ENDING)
-    try:
-        yield
-    finally:
-        pthread_sigmask(SIG_SETMASK, mask)
-        for number, handler in before.items():
-            signal(number, handler)
-        for number in noted:
-            raise_signal(number)
+    with uninterrupted():
+        mask = pthread_sigmask(SIG_BLOCK, ENDING)
+        try:
+            yield
+        finally:
+            pthread_sigmask(SIG_SETMASK, mask)
 
 
 @contextmanager

@@ -1,0 +1,37 @@
+"""The signals that end a command, and how what is not to be cut off by them waits for its end."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+ENDING = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+"""The signals that end a command."""
+
+
+def heard() -> list[int]:
+    """Return the signals that are not ignored."""
+    return [number for number in ENDING if signal.getsignal(number) not in {signal.SIG_IGN, None}]
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let signals that end a command wait for the end of the block, which is to be short.
+
+    It is for what tidies up: an interrupt that cuts it off would leave behind what nobody removes.
+    Signals are heard by the main thread alone, so in others there is nothing to wait.
+    """
+    noted: list[int] = []
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in (heard() if main else ())}
+    for number in before:
+        signal.signal(number, lambda seen, _: noted.append(seen))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in noted:
+            signal.raise_signal(number)

@@ -100,3 +100,11 @@ def test_a_file_of_another_run_is_no_file_of_this_one(whole: Path, out: Path, jo
         assert not is_finished(job, out)
         shutil.copy(whole / "base/seed-1" / name, out / "base/seed-1" / name)
     assert is_finished(job, out)
+
+
+def test_a_manifest_of_another_variant_is_damage_and_no_earlier_state(tmp_path: Path) -> None:
+    both = small(stop={"rounds": 3}, variants={"slow": {"algorithm": {"step_size": "0.1/L"}}})
+    out = fedsim.run(both, out=tmp_path / "out").folder
+    shutil.copy(out / "slow/seed-1" / MANIFEST, out / "base/seed-1" / MANIFEST)
+    with pytest.raises(DataError, match=r"base/seed-1/\S+ is damaged"):
+        fedsim.reprice(out, ["network.latency=0.1"], out=tmp_path / "priced")

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedsim.errors import DataError
-from fedsim.record.manifest import MADE_FROM, read_manifest
+from fedsim.record.folder import SUMMARY
+from fedsim.record.manifest import MADE_FROM, check_files, read_manifest
 from fedsim.record.read import run_folders
 from fedsim.record.scenarios import differing, parsed, read_text, told
+from fedsim.record.soundness import SMALL
 from fedsim.record.studies import Study, read_study
 
 
@@ -61,12 +63,16 @@ def parted(place: Path) -> tuple[list[Path], Mapping[Path, str]]:
         place: as for `run_folders`.
 
     Raises:
-        DataError: the seeds of a variant do not belong together, or a manifest is damaged.
+        DataError: the seeds of a variant do not belong together, or a manifest is damaged, or, of
+            a run that does not belong to the scenario, another file.
     """
     study = read_study(place) if place.is_dir() else None
     paths = run_folders(place)
     every = [Made(path.resolve(), read_manifest(path).get(MADE_FROM), study) for path in paths]
     reasons = apart(every)
+    for path in reasons:
+        if (path / SUMMARY).exists():  # else the run has not ended
+            check_files(path, SMALL)  # a manifest of another run is no earlier state
     kept = [path for path, own in zip(paths, every, strict=True) if own.path not in reasons]
     if reasons and not kept:
         raise DataError("folder", "\n".join(dict.fromkeys(reasons.values())))

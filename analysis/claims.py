@@ -1,6 +1,6 @@
 """Which claims survive? What the papers count, and what the same runs cost by radio and silence.
 
-    python analysis/claims.py [--out DIR] [--set KEY=VALUE] [--seeds N] [CLAIM ...]
+    python analysis/claims.py [--out DIR] [--set KEY=VALUE] [--seeds N] [PART ...]
 
 Each claim says that one method needs less of something than another. Both are trained once, by a
 scenario of scenarios/papers/, and the log is priced again under every radio of `RADIOS`. Where a
@@ -10,9 +10,7 @@ all are asked for, writes analysis/claims.md and analysis/figures/claims.png. Wi
 are kept, and a command that was cut off goes on.
 """
 
-import argparse
-import sys
-import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 
@@ -21,10 +19,9 @@ from claimed.papers import CLAIMS
 from claimed.picture import draw
 from claimed.reasons import Answer, answer, why
 from claimed.worlds import runs
-from rich.console import Console
-from rich.progress import track
+from rich.table import Table
 
-from fedsim.analysis import save
+from fedsim.analysis import run_parts, save
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "analysis/claims.md"
@@ -33,27 +30,18 @@ FIGURE = ROOT / "analysis/figures/claims.png"
 
 def main() -> None:
     """Ask the claims, print what they come to, and write the page and its figure."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("claims", nargs="*", metavar="CLAIM", help=", ".join(CLAIMS))
-    parser.add_argument("--out", type=Path, help="keep the run folders here")
-    parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--seeds", type=int, help="how many; as the scenarios have it if not given")
-    options = parser.parse_args()
-    if unknown := [claim for claim in options.claims if claim not in CLAIMS]:
-        parser.error(f"no claim {unknown[0]!r}; there are {', '.join(CLAIMS)}")
-    overrides = options.overrides + ([f"seeds={options.seeds}"] if options.seeds else [])
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    found = dict[str, list[Answer]]()
-    with tempfile.TemporaryDirectory() as temporary:
-        place = options.out or Path(temporary)
-        for key in track(options.claims or list(CLAIMS), console=Console(stderr=True)):
-            worlds = runs(CLAIMS[key], place / key, overrides)
-            found[key] = [answer(CLAIMS[key], *each) for each in worlds]
-            console.print(
-                table(CLAIMS[key], found[key]), fill(why(CLAIMS[key], found[key]), 108), ""
-            )
-    if not (options.claims or overrides):
-        PAGE.write_text(page(found), encoding="utf-8")
+    found, changed = dict[str, list[Answer]](), False
+
+    def ask(part: str, out: Path, overrides: Sequence[str]) -> tuple[Sequence[Table], str]:
+        nonlocal changed
+        changed = bool(overrides)
+        worlds = runs(CLAIMS[part], out / part, overrides)
+        found[part] = [answer(CLAIMS[part], *each) for each in worlds]
+        return [table(CLAIMS[part], found[part])], fill(why(CLAIMS[part], found[part]), 108) + "\n"
+
+    run_parts(__doc__ or "", CLAIMS, ask)
+    if len(found) == len(CLAIMS) and not changed:
+        PAGE.write_text(page({key: found[key] for key in CLAIMS}), encoding="utf-8")
         save(draw(found), FIGURE)
 
 

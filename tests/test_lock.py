@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 import fedsim
 from fedsim.cli import app
-from fedsim.record.holder import HOLDER
+from fedsim.record.holder import HOLDER, is_at_work
 from fedsim.record.lock import held, is_held
 from fedsim.record.locks import LOCK, FolderLock
 from tests.runs import files, small
@@ -259,3 +259,12 @@ def test_what_was_written_stays_and_so_does_its_lock(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         written()
     assert sorted(path.name for path in tmp_path.iterdir()) == [LOCK, "base"]
+
+
+def test_the_first_process_of_a_machine_may_be_at_work_too(tmp_path: Path) -> None:
+    told = {"process": 1, "host": platform.node()}  # as a container's only command is
+    (tmp_path / HOLDER).write_text(json.dumps(told))
+    assert is_at_work(tmp_path)
+    for nobody in (0, -1):  # which would be groups of processes
+        (tmp_path / HOLDER).write_text(json.dumps(told | {"process": nobody}))
+        assert not is_at_work(tmp_path)

@@ -27,8 +27,8 @@ class Reach:
     def tests(self, place: Place, source: str) -> list[str]:
         """Return the tests that reach a mutant's statement, those that should know it first.
 
-        Where it is run at import alone (a default, a constant), all tests that run anything of
-        its file; where nothing else is in the file, those of its package.
+        Where none does (it is run at import alone, as a default is, or in processes that nobody
+        measures), all that reach anything of its file; where there are none, its package's.
         """
         lines = self.contexts.get(str(place.file), {})
         statement = min(
@@ -36,12 +36,12 @@ class Reach:
             key=len,
             default=range(place.line, place.line + 1),
         )
-        found = self._named(name for line in statement for name in lines.get(line, ()))
-        if not found and any(line in lines for line in statement):
-            found = self._named(name for names in lines.values() for name in names)
         own = tests_of(place.package)
-        if not any(lines.values()):
-            found = {test for test in self.seconds if test.startswith(own)}
+        found = (
+            self._named(name for line in statement for name in lines.get(line, ()))
+            or self._named(name for names in lines.values() for name in names)
+            or {test for test in self.seconds if test.startswith(own)}
+        )
         return sorted(found, key=lambda test: (not test.startswith(own), self.seconds[test], test))
 
     def _named(self, contexts: Iterable[str]) -> set[str]:

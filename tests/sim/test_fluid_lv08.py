@@ -11,6 +11,7 @@ from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Topology, routed, star
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.bearers import bearers, delay
+from fedsim.sim.network.lv08 import weight
 from tests.sim.radios import law
 
 MEGABIT, KILOBYTE = 1e6, 8e3
@@ -121,3 +122,8 @@ def test_a_radio_may_follow_a_trace() -> None:
     assert span[0, True] == pytest.approx(3.0, rel=1e-12)
     still = spans(star(1), (Constant(1e6), 1e9), 0.01, {(0, True): 0.97e6})
     assert still == {(0, True): 1.0}
+
+
+def test_a_flow_over_nothing_that_slows_it_has_a_weight_all_the_same() -> None:
+    assert weight(0.0, []) == weight(1.0, []) == 1.0
+    assert weight(0.5, []) == 2.0

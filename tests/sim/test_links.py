@@ -5,6 +5,7 @@ import weakref
 from math import inf
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fedsim.sim.engine.calendar import Calendar
@@ -184,3 +185,20 @@ def test_a_link_forgets_what_has_passed_though_one_transfer_lasts(
     env.run(until=5000.0)
     gc.collect()
     assert len(remembered) < 1000
+
+
+def test_a_link_that_everybody_has_left_is_as_it_was_to_the_last_bit(env: Calendar) -> None:
+    rng = np.random.default_rng(1)
+    caps = rng.random(300)  # whose sum, less each of them in another order, is not zero
+    link, alone = FairLink(env, 1.5 * caps.sum()), FairLink(env, 1.5 * caps.sum())
+    ended = dict[object, float]()
+    for cap, bits in zip(caps, rng.random(300), strict=True):
+        link.add(bits, cap, lambda _: None, None)
+
+    def begin() -> None:
+        for each in (link, alone):
+            each.add(1e6, inf, lambda token: ended.update({token: env.now}), each)
+
+    env.at(1e6, begin)
+    env.run()
+    assert ended[link] == ended[alone]

@@ -8,7 +8,12 @@ The parts, all of them where none is named:
     cohort      50 clients: heterogeneity, local steps, cohorts; fedgradmp-cohort.png
     noisy       five methods on noisy labels, clients' means of variance 0.2; fedgradmp-noisy.png
     noisier     the same with clients' means of variance 0.5; fedgradmp-noisier.png
+    less-sparse the same of a model with 400 entries; fedgradmp-less-sparse.png
+    divergence  FedIter-HT at rates from 0.004 to 0.02; fedgradmp-divergence.png
+    work        local steps and cohorts in the paper's settings; fedgradmp-work.png
+    noisy-work  the same with noisy labels; fedgradmp-noisy-work.png
 
+fedgradmp_rates.py has noisy, noisier and less-sparse at every rate of the paper's grid.
 The paper plots its results; what is published here is what it says of them.
 """
 
@@ -81,6 +86,17 @@ class Part:
 
 NOISY = {"base": "fewest rounds, lowest error"}
 
+WORK = {
+    "base": "K = 3, cohort of 30",
+    "steps-5": "K = 5, cohort of 30",
+    "steps-10": "K = 10, cohort of 30",
+    "steps-15": "K = 15, cohort of 30",
+    "cohort-20": "K = 3, cohort of 20",
+    "cohort-10": "K = 3, cohort of 10",
+}
+
+WORK_CLAIMS = {"steps-15": "faster", "cohort-10": "slower"}
+
 PARTS = {
     "noiseless": Part(
         "fedgradmp-noiseless",
@@ -127,6 +143,40 @@ PARTS = {
             "variants.fediter-ht.algorithm.step_size=0.03",
             *(f"variants.{name}.algorithm.step_size=0.001" for name in list(FIVE)[2:]),
         ),
+    ),
+    "less-sparse": Part(
+        "fedgradmp-400-sparse",
+        "50 clients, 400-sparse",
+        FIVE,
+        NOISY,
+        (2, 5, 10, 50, 100),
+        0.3,
+    ),
+    "divergence": Part(
+        "fedgradmp-divergence",
+        "30 clients, alpha = 2.5, noiseless",
+        {"fedgradmp": "FedGradMP", "base": "FedIter-HT, 0.004"}
+        | {f"iht-{rate}": f"FedIter-HT, {rate}" for rate in ["0.008", "0.012", "0.016", "0.02"]},
+        {"fedgradmp": "converges", "base": "does not diverge", "iht-0.02": "diverges"},
+        (1, 2, 3, 4, 10, 20),
+        1e-10,
+    ),
+    "work": Part(
+        "fedgradmp-local-work",
+        "50 clients, alpha = 2.5, noiseless",
+        WORK,
+        WORK_CLAIMS,
+        (1, 2, 3, 4, 5),
+        1e-10,
+    ),
+    "noisy-work": Part(
+        "fedgradmp-local-work",
+        "50 clients, alpha = 2.5, noisy",
+        WORK,
+        WORK_CLAIMS,
+        (1, 2, 3, 5, 10),
+        0.2,
+        ("problem.data.noise=0.005",),
     ),
 }
 

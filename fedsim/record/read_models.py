@@ -166,6 +166,10 @@ def _last_round(folder: Path, kept: Sequence[int]) -> int:
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    """Return numbers in words, of many the first and the last."""
+    """Return numbers in words, of many the first and the last.
+
+    >>> _listed(range(12)), _listed(range(13))
+    ('0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ..., 12')
+    """
     few = [str(number) for number in numbers]
     return ", ".join(few if len(few) <= _FEW else [*few[: _FEW - 2], "...", few[-1]])

@@ -99,6 +99,12 @@ def test_time_that_runs_back_is_found_within_a_chunk_and_between_two(cut: int | 
         ledger(*chunks).audit(METERS)
 
 
+def test_no_row_is_from_before_the_start() -> None:
+    early = [(-0.5, *ROWS[0][1:]), *ROWS[1:]]
+    with pytest.raises(AuditError, match=r"time runs back from 0\.0 to -0\.5"):
+        ledger(rows(early)).audit(METERS)
+
+
 def test_the_client_table_says_who_did_and_spent_what() -> None:
     table = client_table(ledger(rows()), {"device": ["a", "b"]}, METERS)
     first, second = table.to_dict("records")

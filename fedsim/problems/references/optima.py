@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fedsim.blocks.spec import Spec
 from fedsim.errors import OutputError
 from fedsim.ports import Array
 from fedsim.problems.cache import cache_folder
@@ -81,8 +80,10 @@ class Task:
         return stored if math.isclose(value, stored.value, rel_tol=1e-9, abs_tol=1e-12) else None
 
 
-class _Stored(Spec):
+class _Stored(BaseModel):
     """What the cache keeps of an optimum; the value tells whether it still holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     model: tuple[float, ...]
     method: str

@@ -22,6 +22,7 @@ from fedsim.algorithms.control import Scaffold
 from fedsim.algorithms.diana import Diana
 from fedsim.algorithms.dual_averaging import FastFedDA
 from fedsim.algorithms.error_feedback import EF21
+from fedsim.algorithms.extrapolation import FedExProx
 from fedsim.algorithms.gates import FedCom, FedComGate
 from fedsim.algorithms.gossip import DPSGD
 from fedsim.algorithms.lag import LagServer, LagWorker
@@ -30,6 +31,7 @@ from fedsim.algorithms.marina_p import MarinaP
 from fedsim.algorithms.matching_pursuit import FedGradMP
 from fedsim.algorithms.peers import PeerAlgorithm
 from fedsim.algorithms.pp_marina import PPMarina
+from fedsim.algorithms.scaffnew import Scaffnew
 from fedsim.algorithms.sending import SendsModels
 from fedsim.algorithms.signs import SignSGD
 from fedsim.algorithms.stale_switching import StaleFedSGM
@@ -55,8 +57,10 @@ ALGORITHMS: Registry[Algorithm] = Registry(
         FedGradMP,
         FedAvg,
         FedProx,
+        FedExProx,
         FedNova,
         Scaffold,
+        Scaffnew,
         FedAdam,
         FedYogi,
         FedAsync,
@@ -102,6 +106,7 @@ __all__ = [
     "FedCom",
     "FedComGate",
     "FedDualAvg",
+    "FedExProx",
     "FedGradMP",
     "FedHT",
     "FedIterHT",
@@ -121,6 +126,7 @@ __all__ = [
     "PPMarina",
     "PeerAlgorithm",
     "ProblemInfo",
+    "Scaffnew",
     "Scaffold",
     "SendsModels",
     "SignSGD",

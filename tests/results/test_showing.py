@@ -136,7 +136,9 @@ def test_the_summary_begins_with_what_was_reached_and_what_it_cost(result: fedsi
     columns = result.summary.columns.tolist()
     assert columns[:7] == ["variant", "algorithm", "seed", "status", "rounds", "objective", "gap"]
     assert columns[7:13] == ["transmissions", "beacons", "bits_up", "bits_down", "t", "joules"]
-    assert columns[-1] == "problem"
+    aside = [name for name in columns if name in {"cohort", "start", "concerns", "notes", "looks"}]
+    assert columns[-1 - len(aside) :] == [*aside, "problem"]
+    assert {"concerns", "notes"} <= {*aside}
 
 
 SESSION = """

@@ -194,6 +194,7 @@ def test_a_compressor_says_what_it_is_and_what_it_promises(spec: type[Compressor
     assert len(spec.source) > 10
     kind = next(value for value in ALL.values() if type(value) is spec).contract(9).kind
     assert spec.law.startswith(kind)
+    assert spec.unbiased() == (kind == "unbiased")
     undescribed = [name for name, field in spec.model_fields.items() if not field.description]
     assert undescribed == ["kind"]
     schema = spec.model_json_schema()

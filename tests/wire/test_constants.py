@@ -11,6 +11,7 @@ from fedsim.ports import Array
 from fedsim.wire import (
     QSGD,
     Compressor,
+    Contract,
     Dithered,
     HardThreshold,
     Natural,
@@ -235,3 +236,9 @@ def test_one_level_of_qsgd_costs_far_less() -> None:
     # About sqrt(d) coordinates, each with log2 of the gap of sqrt(d) and a sign.
     assert 0.5 < payload.indices.size / 100 < 1.0
     assert payload.bits < 100 * (math.log2(100) + 4)
+
+
+def test_qsgd_has_the_smaller_of_the_two_constants_of_its_lemma() -> None:
+    # Alistarh et al. 2017, lemma 3.1: min(d/s^2, sqrt(d)/s).
+    assert QSGD(levels=4).contract(4) == Contract("unbiased", 4 / 16)
+    assert QSGD(levels=1).contract(4) == Contract("unbiased", 2.0)

@@ -2,6 +2,7 @@
 
 # ruff: noqa: ARG002 - no file is read
 
+from math import inf
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -50,11 +51,22 @@ class PlantedSmoothness(Source):
             raise ValueError(
                 f"{len(self.constants)} constants for {self.clients} clients; give one a client"
             )
-        if self.smoothness().min() <= self.l2:
-            raise ValueError(
-                f"every L_m must be above l2 = {self.l2:g}; seen {self.smoothness().min():g}"
-            )
+        least, most = self._range()
+        if least <= self.l2:
+            raise ValueError(f"every L_m must be above l2 = {self.l2:g}; seen {least:g}")
+        if most == inf:
+            text = f"with growth {self.growth:g} the L_m of {self.clients:,} clients are infinite"
+            raise ValueError(f"{text}; give fewer clients, or a growth nearer to 1")
         return self
+
+    def _range(self) -> tuple[float, float]:
+        """Return the least and the largest L_m, without the others, of which there may be many."""
+        if self.growth is not None:
+            with np.errstate(over="ignore", under="ignore"):
+                last = float(np.float64(self.growth) ** (2.0 * (self.clients - 1)))
+            return min(1.0, last), max(1.0, last)
+        each = self.constants if isinstance(self.constants, tuple) else (self.constants or 0.0,)
+        return min(each), max(each)
 
     def smoothness(self) -> Array:
         """Return the L_m that are planted, shape (M,)."""

@@ -120,7 +120,7 @@ def _join(lock: FolderLock, begin: Callable[[], None], check: Callable[[], None]
                 check()
             except OccupiedError:  # unless it is who looks whether the folder is held
                 checks += 1
-                if checks == _CHECKING:
+                if checks >= _CHECKING:
                     raise
                 lock.drop()
             else:

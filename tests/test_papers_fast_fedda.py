@@ -167,3 +167,19 @@ def test_the_setting_of_federated_emnist_runs_on_a_file_of_the_users_own(
     for _, run in rounds.groupby("variant", observed=True):
         assert run["objective"].iloc[-1] < np.log(3)
         assert run["test_accuracy"].iloc[-1] > 0.5
+
+
+def test_the_mean_of_the_models_has_a_row_beside_the_last_one(tmp_path: Path) -> None:
+    """Of 36 clients; what is sent is the same."""
+    reduced = [
+        *("stop.rounds=6", "problem.data.rows=20", "participation.count=3"),
+        *("problem.data.features=36", "problem.data.ones=10"),
+    ]
+    (plan, *_) = fedsim.load(paper.scenario("average")).variants
+    assert plan.scenario.clients == 36
+    (table, _), _ = paper.run("average", tmp_path, reduced, tmp_path)
+    rounds = fedsim.run(paper.scenario("average"), out=tmp_path / "average", overrides=reduced)
+    runs = dict(list(rounds.rounds.groupby("variant", observed=True)))
+    assert all(paper.LABELS[name] in shown(table) for name in runs)
+    assert runs["average"]["bits_up"].tolist() == runs["base"]["bits_up"].tolist()
+    assert runs["average"]["distance"].iloc[-1] != runs["base"]["distance"].iloc[-1]

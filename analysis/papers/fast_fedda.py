@@ -99,15 +99,15 @@ def sparse_table(rounds: pd.DataFrame) -> Table:
 
 
 def rank_table(rounds: pd.DataFrame) -> Table:
-    """Return a row a method: Frobenius error and rank after the last round."""
+    """Return a row a method: error in two norms and rank after the last round."""
     last, rows = rounds["round"].max(), list[Sequence[str]]()
     for name, label in labels(rounds).items():
-        error, rank = (
+        figures = [
             measured(rounds, column, name, last, form)
-            for column, form in (("distance", ".2f"), ("rank", ".0f"))
-        )
-        rows.append((label, *RANKS[KNOWN_AS.get(name, name)], error, rank))
-    heads = ("method", "error, known about", "rank, known", "error, measured", "rank, measured")
+            for column, form in (("distance", ".2f"), ("operator_distance", ".2f"), ("rank", ".0f"))
+        ]
+        rows.append((label, *RANKS[KNOWN_AS.get(name, name)], *figures))
+    heads = ("method", "error, known about", "rank, known", "Frobenius", "operator norm", "rank")
     return listing(f"Low-rank regression after {last} rounds", heads, rows)
 
 

@@ -12,6 +12,7 @@ from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.metrics import precision_recall_fscore_support as scores
 
+from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems import (
     Logistic,
@@ -28,6 +29,7 @@ from fedsim.problems.measures import (
     GradientNorm,
     HeldOutAccuracy,
     HeldOutLoss,
+    OperatorDistance,
     Rank,
     RelativeDistance,
     Sparsity,
@@ -86,6 +88,23 @@ def test_the_distance_of_matrices_is_frobenius() -> None:
     problem = gaussian(TraceRegression(rows=3), truth.ravel())
     distance = seen(Distance(), problem, W.ravel())["distance"]
     assert distance == pytest.approx(np.linalg.norm(W - truth, ord="fro"), rel=1e-12)
+
+
+def test_the_operator_distance_is_the_largest_stretch_of_the_difference() -> None:
+    rng = np.random.default_rng(0)
+    W, truth = rng.standard_normal((2, 3, 4))
+    problem = gaussian(TraceRegression(rows=3), truth.ravel())
+    distance = seen(OperatorDistance(), problem, W.ravel())["operator_distance"]
+    squares = np.linalg.eigvalsh((W - truth) @ (W - truth).T)
+    assert distance == pytest.approx(np.sqrt(squares.max()), rel=1e-12)
+    directions = rng.standard_normal((1000, 4))
+    stretch = np.linalg.norm(directions @ (W - truth).T, axis=1)
+    assert (stretch <= distance * np.linalg.norm(directions, axis=1)).all()
+
+
+def test_the_operator_distance_takes_matrices() -> None:
+    with pytest.raises(DataError, match="operator_distance takes a model that is a matrix"):
+        OperatorDistance().bind(gaussian(Squared(), np.ones(12)), "mean")
 
 
 @given(entries, entries.filter(np.any), st.sampled_from([0.0, 0.005, 0.01, 0.5]))

@@ -79,6 +79,7 @@ MEASURES: dict[str, Callable[[Dice], Block]] = {
     "gradient_norm": lambda dice: {},
     "distance": lambda dice: {},
     "relative_distance": lambda dice: {},
+    "operator_distance": lambda dice: {},
     "support": lambda dice: dice.options({"threshold": dice.size(1e-9, 1)}),
     "sparsity": lambda dice: dice.options({"threshold": dice.size(1e-9, 1)}),
     "rank": lambda dice: dice.options({"tolerance": 0.01}),
@@ -160,6 +161,8 @@ def _measures(dice: Dice, block: Block, data: Drawn) -> list[Block]:
         known += ["support", "distance", "relative_distance"]
     if block["loss"]["kind"] in {"softmax", "trace-regression"}:
         known += ["rank"]
+    if data.planted and block["loss"]["kind"] == "trace-regression":
+        known += ["operator_distance"]
     if "test" in block:
         known += ["test_loss"]
     if block["loss"]["kind"] in {"logistic", "softmax", "neyman-pearson"}:

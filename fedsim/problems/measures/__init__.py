@@ -9,7 +9,7 @@ from fedsim.problems.measures.base import Figures, Measure, Observer
 from fedsim.problems.measures.optimality import Constraint, GradientNorm
 from fedsim.problems.measures.prediction import HeldOutAccuracy, HeldOutLoss, TrainingAccuracy
 from fedsim.problems.measures.structure import Rank, Sparsity
-from fedsim.problems.measures.truth import Distance, RelativeDistance, Support
+from fedsim.problems.measures.truth import Distance, OperatorDistance, RelativeDistance, Support
 
 MEASURES: Registry[Measure] = Registry(
     "measure",
@@ -17,6 +17,7 @@ MEASURES: Registry[Measure] = Registry(
         GradientNorm,
         Distance,
         RelativeDistance,
+        OperatorDistance,
         Support,
         Sparsity,
         Rank,
@@ -39,6 +40,7 @@ __all__ = [
     "HeldOutLoss",
     "Measure",
     "Observer",
+    "OperatorDistance",
     "Rank",
     "RelativeDistance",
     "Sparsity",

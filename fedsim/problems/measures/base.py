@@ -5,7 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from fedsim.blocks.spec import Spec
+from fedsim.blocks.wording import joined
+from fedsim.errors import DataError
 from fedsim.ports import Array
+from fedsim.problems.losses.base import matrix_losses
 from fedsim.problems.problem import Objective, Problem
 from fedsim.record.directions import HIGHER_IS_BETTER
 
@@ -39,3 +42,19 @@ class Measure(Spec):
             DataError: the problem has not what this measure compares with; the text says what
                 would have.
         """
+
+
+def matrix_shape(problem: Problem, kind: str) -> tuple[int, ...]:
+    """Return the two sides of a model that is a matrix, for a measure of this kind.
+
+    Raises:
+        DataError: it is none.
+    """
+    if len(problem.shape) != 2:
+        losses = joined(matrix_losses(), "or")
+        text = (
+            f"{kind} takes a model that is a matrix: use the loss {losses};"
+            f" the model of the loss {problem.loss.kind} has the shape {problem.shape}"
+        )
+        raise DataError("loss", text)
+    return problem.shape

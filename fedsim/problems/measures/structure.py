@@ -5,11 +5,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.blocks.wording import joined
-from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.losses.base import matrix_losses
-from fedsim.problems.measures.base import Figures, Measure, Observer
+from fedsim.problems.measures.base import Figures, Measure, Observer, matrix_shape
 from fedsim.problems.problem import Objective, Problem
 
 
@@ -47,14 +44,7 @@ class Rank(Measure):
 
     def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
         """Return the rank; see `Measure.bind`."""
-        shape = problem.shape
-        if len(shape) != 2:
-            losses = joined(matrix_losses(), "or")
-            text = (
-                f"rank takes a model that is a matrix: use the loss {losses};"
-                f" the model of the loss {problem.loss.kind} has the shape {shape}"
-            )
-            raise DataError("loss", text)
+        shape = matrix_shape(problem, self.kind)
 
         def evaluate(w: Array) -> Figures:
             values = np.linalg.svd(w.reshape(shape), compute_uv=False)

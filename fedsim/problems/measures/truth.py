@@ -7,7 +7,7 @@ from pydantic import Field
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.measures.base import Figures, Measure, Observer
+from fedsim.problems.measures.base import Figures, Measure, Observer, matrix_shape
 from fedsim.problems.problem import Objective, Problem
 
 
@@ -42,6 +42,27 @@ class RelativeDistance(Measure):
 
         def evaluate(w: Array) -> Figures:
             return {"relative_distance": float(np.linalg.norm(w - truth)) / norm}
+
+        return evaluate
+
+
+class OperatorDistance(Measure):
+    """Distance of a model that is a matrix from the planted truth, in the operator norm.
+
+    It is the largest singular value of their difference.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ("operator_distance",)
+
+    kind: Literal["operator_distance"] = "operator_distance"
+
+    def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
+        """Return |W - truth|_2; see `Measure.bind`."""
+        shape = matrix_shape(problem, self.kind)
+        truth = _truth(problem, self.kind)
+
+        def evaluate(w: Array) -> Figures:
+            return {"operator_distance": float(np.linalg.norm((w - truth).reshape(shape), 2))}
 
         return evaluate
 

@@ -20,6 +20,7 @@ PAPERS = ROOT / "analysis/papers"
 
 ijcnn1 = script("papers/chb")
 synthetic = script("papers/chb_synthetic")
+mnist = script("papers/chb_mnist")
 
 
 def text(table: Any) -> str:
@@ -147,3 +148,17 @@ def test_what_a_target_costs_is_read_off_the_round_table(tasks: dict[str, fedsim
     assert table.loc[worst, "joules"] == pytest.approx(own["joules"].sum(), rel=1e-12)
     assert table.loc[worst, "bits"] == (own["bits_up"] + own["bits_down"]).sum()
     assert ijcnn1.finding("network", table).endswith(".")
+
+
+# -- MNIST -----------------------------------------------------------------------------
+
+
+def test_mnist_in_a_reduced_form(real_data: Path, tmp_path: Path) -> None:
+    """Linear regression, 20 iterations: the counts are those of a computation with X^T X."""
+    if not (real_data / "mnist").is_dir():
+        pytest.skip(f"no mnist in {real_data}")
+    tables, _ = mnist.run("mnist-linear", tmp_path, ["stop.rounds=20"], figures=tmp_path)
+    assert (tmp_path / "chb-mnist-linear.png").exists()
+    rows = [line.split() for line in text(tables[0]).splitlines()]
+    measured = {row[0]: row[2] for row in rows if row and row[0] in mnist.LABELS.values()}
+    assert measured == {"CHB": "18", "LAG": "18", "HB": "180", "GD": "180"}

@@ -228,7 +228,7 @@ def test_a_notebook_shows_how_far_runs_elsewhere_are(
 
     monkeypatch.setattr(notebook, "in_notebook", lambda: True)
     monkeypatch.setattr(notebook, "_bar", lambda: Bar)
-    scenario = SWEPT | {"stop": {"rounds": 300}}
+    scenario = SWEPT | {"stop": {"rounds": 1500}}
     fedsim.run(scenario, out=tmp_path, executor=client.get_executor())
     assert shown[-1][0] == pytest.approx(4)
     assert any(place % 1 and "seed" in state for place, state in shown), "while they go on"
@@ -267,13 +267,13 @@ def test_what_goes_on_elsewhere_is_seen_and_how_long_it_took(
             seen.append(status(tmp_path))
 
     fedsim.run(
-        SWEPT | {"stop": {"rounds": 300}},
+        SWEPT | {"stop": {"rounds": 1500}},
         out=tmp_path,
         executor=client.get_executor(),
         watch=watch,
     )
     assert any(each.going for one in seen for each in one.variants)
-    assert all(each.seconds > 0.05 for each in status(tmp_path).variants), "300 rounds take longer"
+    assert all(each.seconds > 0.05 for each in status(tmp_path).variants), "so do 1,500 rounds"
     assert not (tmp_path / places.MAKING).exists()
 
 

@@ -16,6 +16,7 @@ PARAMETERS = {
     "step_size": 0.1,
     "sparsity": 100,
     "tolerance": 0.1,
+    "probability": 0.3,
     "mu": 0.01,
     "gamma": 50,
     "ball": {"kind": "l1-ball", "radius": 100},

@@ -44,7 +44,7 @@ class AdaptiveServer(LocalUpdates):
     async def serve(self, server: Server) -> None:
         """Run the server of Algorithm 2."""
         w = server.initial
-        m, v = np.zeros_like(w), np.full_like(w, self.tau**2)
+        m, v = np.zeros_like(w), np.full_like(w, self.tau * self.tau)
         while True:
             replies = await server.exchange(Model(server.pack(w)))
             if replies:

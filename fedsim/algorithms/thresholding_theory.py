@@ -72,7 +72,7 @@ def concerns(
     rate, length = float(info.shares @ nearer), (info.shape or (info.dimension,))[0]
     bears = expansion(np.arange(kept, length + 1), length) ** thresholds * rate**2 < 1
     if bears.any() and not bears[0]:
-        moved = float(expansion(kept, length)) ** (thresholds / 2)
+        moved = float(np.power(expansion(kept, length), thresholds / 2))
         worst = (
             f"seen {kept}, which may move a model away from the best one by {moved:.4g}, while"
             f" local steps of {eta:g} bring it nearer by {rate:.4g} at best: no theorem like those"

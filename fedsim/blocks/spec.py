@@ -1,10 +1,8 @@
 """The base of everything a user writes down: frozen, closed pydantic models."""
 
-from math import inf
 from typing import Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict
 
 from fedsim.blocks.signatures import LazySignature
 
@@ -12,16 +10,11 @@ IN_SI: Final = object()
 """The context of a validation in which quantities are numbers in SI units."""
 
 
-MOST = 1e100
-"""How large a number may be: beyond anything that is measured, and so that its cube is one, too."""
-
-
 class Spec(BaseModel):
     """A block of a scenario file, and the constructor of the object it describes.
 
     Frozen, because a run is a pure function of its scenario; closed, because an
-    unknown key is a misspelt one; finite, because no parameter here may be NaN, and of a size
-    that can be computed with.
+    unknown key is a misspelt one; finite, because no parameter here may be NaN.
     """
 
     model_config = ConfigDict(
@@ -37,14 +30,6 @@ class Spec(BaseModel):
         """Give a class a signature of its own until pydantic does, which is late."""
         super().__pydantic_init_subclass__(**kwargs)
         type.__setattr__(cls, "__signature__", LazySignature())
-
-    @field_validator("*")
-    @classmethod
-    def _moderate(cls, value: object) -> object:
-        if isinstance(value, float) and MOST < abs(value) < inf:
-            text = f"seen {value:g}; give a magnitude of {MOST:g} at most"
-            raise PydanticCustomError("stated", "{text}", {"text": text})
-        return value
 
     @classmethod
     def in_si(cls, **values: Any) -> Self:

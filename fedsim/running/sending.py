@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _AHEAD = 2  # batches that a worker has, so that it need not wait for the next
 _LOOK = 1.0  # seconds of real time between two looks at which workers there are
-_PAUSE = 0.5  # seconds of real time between two words of a worker: all pass through one scheduler
+_PAUSE = 0.25  # seconds of real time between two words of a worker: all pass through one scheduler
 
 
 class _Landed(NamedTuple):

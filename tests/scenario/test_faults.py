@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.errors import ScenarioError
 from fedsim.scenario import load
-from tests.runs import small
 from tests.scenario.examples import FILE, LINES, faults, least, written
 from tests.scenario.wrong import WRONG
 
@@ -135,10 +133,3 @@ def test_no_line_of_the_good_scenario_can_be_misspelt(tmp_path: Path) -> None:
         fault = next(each for each in found if each.key.endswith("zz"))
         assert fault.where == f"{FILE}:{number}"
         assert f"did you mean '{head.strip(' -')}'?" in fault.message
-
-
-def test_a_number_whose_square_is_none_is_refused_where_it_stands() -> None:
-    up = {"compressor": {"kind": "threshold", "threshold": 1e200}}
-    text = r"wire\.up\.compressor\.threshold: seen 1e\+200; give a magnitude of 1e\+100 at most"
-    with pytest.raises(ScenarioError, match=text):
-        load(small(wire={"up": up}))

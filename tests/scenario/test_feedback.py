@@ -13,7 +13,7 @@ from fedsim.scenario.feedback import compression
 from tests import methods
 from tests.algorithms.packing import COMPRESSORS
 
-DIFFERENCES = {"chb", "hb", "lag", "gd", "lag-wk", "lag-ps", "chb-charge", "ef21"}
+DIFFERENCES = {"chb", "hb", "lag", "gd", "lag-wk", "lag-ps", "chb-charge", "ef21", "scaffnew"}
 UNBIASED = {"diana", "marina", "pp-marina", "fedcomgate"}
 STATES = {"distributed-iht", "fed-ht", "fediter-ht", "fedgradmp", "fedasync"}
 SIGNS = {"signsgd"}

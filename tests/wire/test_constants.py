@@ -242,3 +242,7 @@ def test_qsgd_has_the_smaller_of_the_two_constants_of_its_lemma() -> None:
     # Alistarh et al. 2017, lemma 3.1: min(d/s^2, sqrt(d)/s).
     assert QSGD(levels=4).contract(4) == Contract("unbiased", 4 / 16)
     assert QSGD(levels=1).contract(4) == Contract("unbiased", 2.0)
+
+
+def test_a_threshold_whose_square_is_too_large_promises_nothing() -> None:
+    assert HardThreshold(threshold=1e200).contract(4) == Contract("absolute", math.inf)

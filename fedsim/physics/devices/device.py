@@ -61,7 +61,8 @@ class Device(Presettable, DeviceLaw):
         """
         if self.active is not None:
             return self.active
-        return (self.kappa or 0.0) * (self.frequency or 0.0) ** 3 + self.idle
+        frequency = self.frequency or 0.0
+        return (self.kappa or 0.0) * frequency * frequency * frequency + self.idle
 
     def _faults(self) -> Iterator[tuple[str, str, object]]:
         """Yield what keeps the block from being of one of the two models, completely."""

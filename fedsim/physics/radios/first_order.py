@@ -32,7 +32,7 @@ class FirstOrderRadio(PacketRadio):
     @property
     def draw(self) -> Draw:
         """The energy of a bit that is sent and of one that is received."""
-        sent = self.electronics + self.amplifier * self.distance**2
+        sent = self.electronics + self.amplifier * self.distance * self.distance
         return NO_DRAW.model_copy(update={"energy_up": sent, "energy_down": self.electronics})
 
     def rates(self, signals: Mapping[str, Signal]) -> Rates:  # noqa: ARG002 - no traces

@@ -93,7 +93,8 @@ class HardThreshold(Compressor):
 
     def contract(self, dimension: int) -> Contract:
         """Return: absolute; no delta above 0 holds for all vectors."""
-        return Contract("absolute", dimension * self.threshold**2)
+        # Python's power of a number that is too large is an error; the product is infinite.
+        return Contract("absolute", dimension * self.threshold * self.threshold)
 
     def contract_for(self, vector: Array) -> Contract:
         """Return: contractive, with the share of |v|^2 that is sent."""

@@ -60,7 +60,12 @@ from fedsim.problems.measures import MEASURES, Measure, Observer
 from fedsim.problems.measures.optimality import Constraint, GradientNorm
 from fedsim.problems.measures.prediction import HeldOutAccuracy, HeldOutLoss, TrainingAccuracy
 from fedsim.problems.measures.structure import Rank, Sparsity
-from fedsim.problems.measures.truth import Distance, RelativeDistance, Support
+from fedsim.problems.measures.truth import (
+    Distance,
+    OperatorDistance,
+    RelativeDistance,
+    Support,
+)
 from fedsim.problems.oracle import LossOracle
 from fedsim.problems.penalties import PENALTIES, NoPenalty, Penalty, Regulariser
 from fedsim.problems.penalties.group import GroupL2
@@ -149,6 +154,7 @@ __all__ = [
     "Nuclear",
     "Objective",
     "Observer",
+    "OperatorDistance",
     "OwnStart",
     "Penalty",
     "PlantedSmoothness",

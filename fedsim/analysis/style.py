@@ -59,6 +59,7 @@ _NARROW = 2.6
 _SHORT = 18  # letters that have room, beside "log scale", along a panel's height
 
 _FEW_DECADES, _NO_DECADE = 2.0, 0.7  # of a logarithmic axis: it has ticks between powers of ten
+_FEW_LABELS = 1.2  # decades of a horizontal one in which three labels each have room
 
 
 class Drawing(Figure):
@@ -216,18 +217,19 @@ def against_cost(axis: Axes, cost: str, costs: Mapping[str, tuple[str, str]] = A
 def _logarithmic(axis: Axis, units: Formatter | None) -> None:
     """Make an axis logarithmic; where it spans few decades, ticks stand between powers of ten."""
     (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
-    low, high = axis.get_view_interval()
+    upwards, (low, high) = axis is axis.axes.yaxis, axis.get_view_interval()
     decades = float(np.log10(high / low)) if 0 < low < high else 0.0
     axis.set_minor_formatter(NullFormatter())
     if units is not None:
         axis.set_major_formatter(units)
     if decades >= _FEW_DECADES:
-        axis.set_major_locator(LogLocator(numticks=7))
+        axis.set_major_locator(LogLocator(numticks=7 if upwards else 5))
         return
     if units is None:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     if decades >= _NO_DECADE:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        roomy = upwards or decades < _FEW_LABELS
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if roomy else (1.0, 3.0)))
     else:
-        axis.set_major_locator(MaxNLocator(5))
+        axis.set_major_locator(MaxNLocator(5 if upwards else 3))
         axis.set_minor_locator(NullLocator())

@@ -1,6 +1,7 @@
 """The style that all figures share: axes that cannot be misread, legends with room, mathematics."""
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -29,6 +30,21 @@ def test_a_logarithmic_axis_says_so_and_has_two_labels_at_least(low: float, span
     called, seen = labels(low, low * span)
     assert called.endswith("log scale")
     assert 2 <= len(set(seen)) <= 9
+
+
+@pytest.mark.parametrize("span", [3, 6, 12, 30, 45, 90, 300, 1e4, 1e7])
+@pytest.mark.parametrize("low", [2.1e4, 3.4e5])
+def test_labels_below_a_logarithmic_axis_have_room(low: float, span: float) -> None:
+    figure, axes = panels(4)
+    for axis in axes:
+        axis.plot([low, low * span], [0, 1])
+        measured(axis.xaxis, "bits, up and down", "bit", log=True)
+    figure.draw_without_rendering()
+    for axis in axes:
+        least, largest = axis.get_xlim()
+        ticks = zip(axis.get_xticks(), axis.get_xticklabels(), strict=True)
+        boxes = [text.get_window_extent() for at, text in ticks if least <= at <= largest]
+        assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
 
 
 def test_units_have_a_space_before_them() -> None:

@@ -133,7 +133,7 @@ def test_where_no_worker_sees_the_folder_runs_come_back_and_are_kept(
 def test_what_a_worker_made_when_it_was_killed_is_made_by_another(
     client: Client, tmp_path: Path
 ) -> None:
-    scenario = SWEPT | {"stop": {"rounds": 300}}
+    scenario = SWEPT | {"stop": {"rounds": 1500}}
     pids, killed = client.run(os.getpid), threading.Event()
     seen: list[RunProgress] = []
 

@@ -21,6 +21,7 @@ from fedsim.problems.measures import (
     Distance,
     HeldOutAccuracy,
     HeldOutLoss,
+    OperatorDistance,
     Rank,
     RelativeDistance,
     Support,
@@ -43,7 +44,7 @@ def test_sparse_features_are_measured_as_dense_ones(kind: type[Measure]) -> None
             Samples(layout(part.X), part.y, None, np.ones(12)) for part in parted(X, y, parts=4)
         ]
         *clients, test = parts
-        loss = TraceRegression(rows=3) if kind is Rank else NeymanPearson()
+        loss = TraceRegression(rows=3) if kind in {Rank, OperatorDistance} else NeymanPearson()
         problem = Problem.of(loss, clients, test=test)
         figures.append(seen(kind.model_validate({}), problem, np.linspace(-1, 1, 12)))
     assert figures[0] == pytest.approx(figures[1], rel=1e-12)

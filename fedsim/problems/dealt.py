@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from math import isfinite
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.features import Features
 from fedsim.problems.samples import Block, Samples
@@ -19,6 +21,7 @@ Transform = Callable[[Features], Features]
 """What treats rows of features, each by itself."""
 
 _DOUBLE = np.dtype(np.float64)
+
 
 _AT_ONCE = 2**20
 """So many numbers are treated together."""
@@ -115,18 +118,34 @@ def deal(
         return Dealt(samples.take(order), ends)
     bare = Samples(np.empty((samples.rows, 0)), samples.y, samples.client, samples.truth)
     dealt = bare.take(order)
-    held = _gathered(samples.X, order, treat, kind)
+    held = _in_range(_gathered(samples.X, order, treat, kind))
     return Dealt(replace(dealt, X=held) if treat is None else dealt.with_features(held), ends)
 
 
 def finished(samples: Samples, treat: Transform | None, kind: np.dtype[Any] = _DOUBLE) -> Samples:
     """Return samples whose features have gone through preprocessing and are of a type."""
     if treat is None:
-        return replace(samples, X=samples.X.astype(kind, copy=False))
+        with np.errstate(over="ignore"):
+            return replace(samples, X=_in_range(samples.X.astype(kind, copy=False)))
     if isinstance(samples.X, np.ndarray):
         order = np.arange(samples.rows)
         return samples.with_features(_gathered(samples.X, order, treat, kind))
     return samples.with_features(treat(samples.X).astype(kind, copy=False))
+
+
+def _in_range(X: Features) -> Features:
+    """Return features of a type that has numbers for all of them.
+
+    Raises:
+        DataError: some are too large for float32.
+    """
+    values: Array = X if isinstance(X, np.ndarray) else X.data
+    if values.dtype == np.float32 and values.size:
+        least, most = float(values.min()), float(values.max())
+        if not (isfinite(least) and isfinite(most)):
+            text = "features are too large for float32, which ends at 3.4e38"
+            raise DataError("data", f"{text}; take precision: float64, or preprocess them")
+    return X
 
 
 def _gathered(X: Array, order: Indices, treat: Transform | None, kind: np.dtype[Any]) -> Array:

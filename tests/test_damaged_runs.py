@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -13,8 +16,10 @@ import fedsim
 from fedsim.building import Builder, Job
 from fedsim.cli import app
 from fedsim.errors import DataError
-from fedsim.record.folder import RESULTS
+from fedsim.record.folder import RESULTS, tidy
 from fedsim.record.manifest import MANIFEST
+from fedsim.record.parts import read_table
+from fedsim.record.scenarios import parsed
 from fedsim.running.execution import is_finished
 from tests.runs import files, small
 
@@ -108,3 +113,51 @@ def test_a_manifest_of_another_variant_is_damage_and_no_earlier_state(tmp_path: 
     shutil.copy(out / "slow/seed-1" / MANIFEST, out / "base/seed-1" / MANIFEST)
     with pytest.raises(DataError, match=r"base/seed-1/\S+ is damaged"):
         fedsim.reprice(out, ["network.latency=0.1"], out=tmp_path / "priced")
+
+
+FULL = {
+    "events": (
+        "seq t duration event node round payload_bits header_bits transport_bits"
+        " joules operations samples"
+    ),
+    "rounds": "round cohort transmissions beacons bits_up bits_down joules t",
+    "clients": "client group device radio samples",
+    "models": "round model",
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [(table, name) for table, all_ in FULL.items() for name in all_.split()]
+)
+def test_a_table_in_which_a_value_is_missing_is_named(
+    table: str, column: str, whole: Path, tmp_path: Path
+) -> None:
+    """Its manifest is gone, so that no hash tells."""
+    path = whole / f"base/seed-1/{table}.parquet"
+    content = pq.read_table(path)
+    place = content.schema.get_field_index(column)
+    values = content[column].combine_chunks()
+    mask = pa.array([row == len(values) - 1 for row in range(len(values))])
+    missing = pc.if_else(mask, pa.scalar(None, values.type), values)
+    pq.write_table(
+        content.set_column(place, content.schema.field(place), missing), tmp_path / path.name
+    )
+    with pytest.raises(DataError, match=f"column {column} lacks values"):
+        read_table(tmp_path, table)
+
+
+@pytest.mark.parametrize("text", ["", "7", "[fleet, network]", "fleet: []", "network: {}"])
+def test_what_is_no_scenario_is_named(text: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"scenario\.yaml is damaged \(it says nothing of a fleet"):
+        parsed(text, tmp_path / "scenario.yaml")
+
+
+def test_parts_that_lie_beside_the_whole_are_removed(out: Path) -> None:
+    run = out / "base/seed-1"
+    before = files(run)
+    parts = run / "events.parquet.parts"
+    parts.mkdir()
+    (parts / "part-0").write_bytes(b"left over")
+    tidy(run)
+    assert files(run) == before
+    assert not parts.exists()

@@ -136,7 +136,9 @@ class Changes:
         value = at(tree, path)
         if isinstance(value, int | float):
             factor = float(rng.choice([-1, 0, 0.1, 10, 1e3, 1e6, 1e12, 1e-9]))
-            scaled = value * factor
+            scaled = (
+                value * factor if abs(value) < 1e290 else -value
+            )  # an integer may be larger than any float
             whole = isinstance(value, int) and isfinite(scaled)
             at(tree, path[:-1])[path[-1]] = int(scaled) if whole else scaled
         else:

@@ -4,13 +4,15 @@ import json
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fedsim
+from fedsim.algorithms.censored import GradientDescent, Iterate
+from fedsim.ports import Server
 from fedsim.record.manifest import MANIFEST
 
 from .prices import FLEET, differing, small, unlike
@@ -103,6 +105,24 @@ COHORTS: dict[str, dict[str, Any]] = {
 def test_whoever_was_drawn(name: str, kind: str, tmp_path: Path) -> None:
     source = small(kind, participation=COHORTS[name])
     assert unlike(source, OTHER_WORLD, tmp_path) == []
+
+
+class Asking(GradientDescent):
+    """Asks all clients once more when its last round has been committed, and ends by itself."""
+
+    kind: Literal["asking"] = "asking"  # type: ignore[assignment]
+
+    async def serve(self, server: Server) -> None:
+        model = server.initial
+        for _ in range(4):
+            await server.exchange(Iterate(server.pack(model)))
+            server.commit(model)
+        await server.exchange(Iterate(server.pack(model)))
+
+
+def test_what_a_method_asks_after_its_last_round_is_asked_again(tmp_path: Path) -> None:
+    source = small("gd", 9) | {"algorithm": {"kind": "asking", "step_size": "1/L"}}
+    assert unlike(source, OTHER_WORLD, tmp_path, blocks=[Asking]) == []
 
 
 def test_traces_measures_variants_and_seeds(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedsim.errors import Deadlock
@@ -97,8 +97,10 @@ STEPS: dict[str, Callable[..., Awaitable[None]]] = {
 }
 
 
-async def watch(script: list[Step], cancels: list[float], make: Callable[[Any], Any]) -> list[Any]:
-    """Return what happens when: to a script that is cancelled at some times."""
+async def watch(
+    script: list[Step], cancels: list[tuple[float, int]], make: Callable[[Any], Any]
+) -> list[Any]:
+    """Return what happens when: to a script that is cancelled at some times, once or more often."""
     loop = cast("SimLoop", asyncio.get_running_loop())
     seen: list[Any] = []
 
@@ -114,8 +116,13 @@ async def watch(script: list[Step], cancels: list[float], make: Callable[[Any], 
         note("done")
 
     task = make(whole)
-    for when in cancels:
-        loop.call_at(when, task.cancel)
+
+    def cancel(times: int) -> None:
+        for _ in range(times):
+            task.cancel()
+
+    for when, times in cancels:
+        loop.call_at(when, cancel, times)
     await asyncio.sleep(100.0)
     return [*seen, task.done()]
 
@@ -145,8 +152,14 @@ def by_light_task(coroutine: Callable[[Until], Any]) -> LightTask:
     return task
 
 
-@given(scripts, st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.5, 3.0]), max_size=3))
-def test_it_does_what_a_task_of_asyncio_does(script: list[Step], cancels: list[float]) -> None:
+moments = st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.5, 3.0])
+
+
+@given(scripts, st.lists(st.tuples(moments, st.integers(1, 2)), max_size=3))
+@example([("stubborn", [("until", 1.0)]), ("until", 2.0)], [(0.5, 2)])
+def test_it_does_what_a_task_of_asyncio_does(
+    script: list[Step], cancels: list[tuple[float, int]]
+) -> None:
     expected = simulate(watch(script, cancels, by_asyncio))
     assert simulate(watch(script, cancels, by_light_task)) == expected
 

@@ -29,6 +29,7 @@ from fedsim.wire import (
     encode,
     refusal,
 )
+from fedsim.wire.feedback import Contractive
 from tests.wire.compressors import ALL, F64, hard_vectors, of_class
 
 DIMENSION = 12
@@ -327,3 +328,14 @@ def test_a_state_arrives_under_ef21_and_an_increment_under_ef() -> None:
     assert off.min() > 3.7  # no nearer than the best single entry, which misses sqrt(14)
     missing = np.linalg.norm(np.sum(ef, axis=0) - 40 * vector)
     assert missing < 2 * np.linalg.norm(vector) / 0.25  # (1 - delta)/delta, not growing with time
+
+
+def test_a_method_that_keeps_errors_itself_gets_a_contraction() -> None:
+    """Rand-k is unbiased with omega = d/k - 1; its contraction sends entries as they are."""
+    vector = np.arange(1.0, DIMENSION + 1)
+    arrived = Contractive(RandK(count=3), F64, rng()).pack(vector).values
+    sent = arrived.nonzero()[0]
+    assert len(sent) == 3
+    assert arrived[sent] == pytest.approx(vector[sent], rel=1e-15)
+    plain = Plain(RandK(count=3), F64, rng()).pack(vector).values
+    assert plain[sent] == pytest.approx(DIMENSION / 3 * vector[sent], rel=1e-15)

@@ -190,3 +190,12 @@ def test_a_message_has_the_bits_of_all_its_payloads() -> None:
     assert Pair(left, right).bits == 8 * len(encode(left)) + 8 * len(encode(right))
     assert Pair(left, right).payloads() == (left, right)
     assert Pair.label == "pair"
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (7,), (2, 3), (2, 3, 4)])
+@pytest.mark.parametrize("form", ValueFormat)
+def test_the_length_of_an_array_is_known_before_it_is_encoded(
+    shape: tuple[int, ...], form: ValueFormat
+) -> None:
+    values = np.ones(shape)
+    assert Dense.length(values, form) == 8 * len(encode(Dense.of(values, form)))

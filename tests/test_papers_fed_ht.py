@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from fedsim.problems import LocalLoss
 from fedsim.record.read import read_all, run_folders
 from tests.scripts import script
 
@@ -114,15 +115,39 @@ def test_the_sweep_over_rates_compares_at_one_rate_and_at_the_best() -> None:
     sweep = Told(10)
     table, sentence = rates.rates(sweep)
     assert {rate for _, _, rate in sweep.asked} == set(rates.RATES)
-    assert list(table.columns[3].cells) == ["-"] * 2 + ["4"] * 9
+    assert list(table.columns[4].cells) == ["-"] * 2 + ["4"] * 9
     assert "in 4 rounds with its best, 0.6" in sentence
     assert "with the rate 0.6" in sentence
+
+
+def test_the_table_has_the_papers_rate_and_the_step_that_ran() -> None:
+    table, _ = rates.rates(Told(10))
+    assert [float(cell) for cell in table.columns[0].cells] == list(map(float, rates.RATES))
+    assert [float(cell) for cell in table.columns[1].cells] == [
+        2 * float(rate) for rate in rates.RATES
+    ]
+
+
+def test_a_step_is_that_of_the_papers_loss_which_has_no_half() -> None:
+    """The paper's |Xw-y|^2/n falls as its own gradient says, not as ours of half of it does."""
+    rng = np.random.default_rng(1)
+    X, y, w = rng.standard_normal((30, 4)), rng.standard_normal(30), rng.standard_normal(4)
+    (variant, *_) = paper.fedsim.load(rates.SCENARIO).variants
+    ours = LocalLoss(variant.scenario.problem.loss, X, y)
+    theirs = 2 * X.T @ (X @ w - y) / 30
+    taken = rates.step("0.03") * ours.gradient(w)
+    assert taken == pytest.approx(0.03 * theirs, rel=1e-12)
+
+
+def test_the_scenario_has_the_middle_one_of_the_small_rates() -> None:
+    (variant, *_) = paper.fedsim.load(rates.SCENARIO).variants
+    assert variant.scenario.algorithm.step_size == rates.step(rates.SMALL[1])
 
 
 def test_the_other_sweeps_have_a_row_a_setting() -> None:
     (table,) = rates.readings(Told(5))
     assert table.row_count == len(rates.READINGS) * len(rates.SMALL)
-    assert set(table.columns[4].cells) == {"8"}
+    assert set(table.columns[5].cells) == {"8"}
     (table,) = rates.heterogeneity(Told(5))
     assert table.row_count == len(rates.SPREADS)
 
@@ -137,3 +162,7 @@ def test_a_sweep_runs_the_scenario_with_one_step_size(tmp_path: Path) -> None:
     )
     assert set(rounds["variant"]) == {"base", "fediter-ht-5"}
     assert rounds["round"].max() == ROUNDS
+    own = [*larger, "problem.data.features=220", "seeds=1", "variants={}"]
+    alone = paper.fedsim.run(rates.SCENARIO, overrides=[*own, "algorithm.step_size=2e-3"]).rounds
+    base = rounds[rounds["variant"] == "base"]["objective"].to_numpy()
+    assert base == pytest.approx(alone["objective"].to_numpy(), rel=1e-12)

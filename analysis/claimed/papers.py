@@ -163,7 +163,7 @@ CLAIMS = {
     ),
     "fediter-ht": Claim(
         "FedIter-HT needs fewer rounds than Distributed-IHT",
-        "Tong et al., Simulation I, K = 10, rate 3e-4 for both",
+        "Tong et al., Simulation I, K = 10, step size 3e-4 for both",
         "fed-ht-regression",
         ("fediter-ht-10", "FedIter-HT"),
         ("base", "Distributed-IHT"),

@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 
 import fedsim
-from tests.conftest import ROOT
 from tests.scripts import script
 
 paper = script("papers/fast_fedda")
@@ -73,7 +72,7 @@ def test_the_settings_are_those_of_the_paper() -> None:
 
 def test_every_method_has_its_row(part: Any) -> None:
     name, result = part
-    text = shown(paper.PARTS[name](result.rounds))
+    text = shown(paper.PARTS[name].table(result.rounds))
     for label in paper.labels(result.rounds).values():
         assert label in text
 
@@ -111,7 +110,8 @@ def test_a_part_draws_its_figure_and_says_what_it_found(
     part: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, result = part
-    monkeypatch.setattr(paper, "TARGET", float(result.rounds["distance"].max()))
+    easy = paper.PARTS[name]._replace(target=float(result.rounds["distance"].max()))
+    monkeypatch.setitem(paper.PARTS, name, easy)
     monkeypatch.setattr(fedsim, "run", lambda *_, **__: result)
     tables, sentence = paper.run(name, tmp_path, figures=tmp_path)
     assert (tmp_path / f"fast-fedda-{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -152,21 +152,41 @@ def test_costs_are_those_of_the_first_round_at_the_target() -> None:
     assert np.array_equal(costs.loc["base"], [2.0, 30.0, 1.5, 4.0])
 
 
-def test_the_setting_of_federated_emnist_runs_on_a_file_of_the_users_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("part", "target"), [("emnist-10", "80%"), ("emnist-62", "50%")])
+def test_federated_emnist_runs_on_a_file_of_the_users_own(
+    part: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Four writers of twelve images of three characters, drawn at random."""
+    """Four writers of 33 images of eleven characters, of which ten are digits, drawn at random."""
     rng = np.random.default_rng(3)
-    client, y = np.repeat(np.arange(4), 12), np.tile(np.arange(3), 16)
-    X = rng.uniform(size=(48, 784)) * (np.arange(784) % 3 == y[:, None])
+    client, y = np.repeat(np.arange(4), 33), np.tile(np.arange(11), 12)
+    X = rng.uniform(size=(132, 784)) * (np.arange(784) % 11 == y[:, None])
     np.savez(tmp_path / "femnist.npz", X=X, y=y, client=client)
     monkeypatch.setenv("FEDSIM_DATA", str(tmp_path))
-    scenario = ROOT / "scenarios/papers/fedda-femnist.yaml"
-    overrides = ["stop.rounds=4", "participation.count=2", "problem.penalty.weight=0.05"]
-    rounds = fedsim.run(scenario, out=tmp_path / "out", overrides=overrides).rounds
-    for _, run in rounds.groupby("variant", observed=True):
-        assert run["objective"].iloc[-1] < np.log(3)
+    rounds = 50
+    overrides = [f"stop.rounds={rounds}", "participation.count=2", "problem.penalty.weight=0.005"]
+    (table, spent), said = paper.run(part, tmp_path, overrides, tmp_path)
+    runs = fedsim.run(paper.scenario(part), out=tmp_path / part, overrides=overrides)
+    classes = 10 if part == "emnist-10" else 11
+    assert runs.rounds.groupby("variant").size().eq(rounds).all()
+    for _, run in runs.rounds.groupby("variant", observed=True):
+        assert run["objective"].iloc[-1] < np.log(classes)
         assert run["test_accuracy"].iloc[-1] > 0.5
+    words = shown(table, spent)
+    assert all(
+        paper.LABELS[name] in words for name in ("base", "c-fedda", "fedmid", "fed-dual-avg")
+    )
+    assert f"To an accuracy of {target} the order by" in said
+    assert (tmp_path / f"fast-fedda-{part}.png").exists()
+
+
+def test_both_settings_of_federated_emnist_are_the_same_but_for_the_classes() -> None:
+    ten, all_ = (fedsim.load(paper.scenario(part)).variants for part in ("emnist-10", "emnist-62"))
+    for few, many in zip(ten, all_, strict=True):
+        own, other = few.scenario.model_dump(), many.scenario.model_dump()
+        assert own["problem"]["data"].pop("classes") == list(range(10))
+        assert other["problem"]["data"].pop("classes") is None
+        assert own["problem"] == other["problem"]
+        assert own["algorithm"] == other["algorithm"]
 
 
 def test_the_mean_of_the_models_has_a_row_beside_the_last_one(tmp_path: Path) -> None:

@@ -38,6 +38,20 @@ class TestFemnist:
             with pytest.raises(DataError, match="it is 3 x 28, that of the catalogue any x 784"):
                 source.load(Path(), np.random.default_rng(0))
 
+    def test_the_rows_of_some_classes_are_kept(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("FEDSIM_DATA", str(tmp_path))
+        X, client = np.arange(5.0)[:, None] * np.ones(784), np.array([5, 5, 9, 9, 9])
+        np.savez(tmp_path / "femnist.npz", X=X, y=np.array([0, 61, 3, 0, 12]), client=client)
+        samples = Catalogue(name="femnist", classes=[0, 3]).load(Path(), np.random.default_rng(0))
+        assert samples.y.tolist() == [0, 3, 0]
+        assert samples.X[:, 7].tolist() == [0, 2, 3]
+        assert samples.client is not None
+        assert samples.client.tolist() == [5, 9, 9]
+        with pytest.raises(DataError, match=r"no row of femnist has the label 7; .* from 0 to 61"):
+            Catalogue(name="femnist", classes=[0, 7]).load(Path(), np.random.default_rng(0))
+
 
 @pytest.mark.parametrize(("name", "entry"), ENTRIES.items(), ids=list(ENTRIES))
 def test_entries_say_where_files_are_and_who_made_them(name: str, entry: Entry) -> None:

@@ -4,7 +4,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -48,6 +48,11 @@ class Catalogue(Source):
         default="train",
         description="train, or test: a1a 30956 rows, e2006-tfidf 3308, mnist 10000",
     )
+    classes: list[float] | None = Field(
+        default=None,
+        min_length=1,
+        description="the labels whose rows are kept; femnist: 0..9 are the digits; all by default",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -70,7 +75,20 @@ class Catalogue(Source):
         ]
         samples = _parsed(self.name, rows, contents, paths)
         _check(samples, rows, paths[0], self.name)
-        return samples
+        return samples if self.classes is None else self._kept(samples, self.classes)
+
+    def _kept(self, samples: Samples, classes: Sequence[float]) -> Samples:
+        """Return the rows of some classes.
+
+        Raises:
+            DataError: a class has no rows.
+        """
+        for label in classes:
+            if not (samples.y == label).any():
+                seen = f"they are from {samples.y.min():g} to {samples.y.max():g}"
+                text = f"no row of {self.name} has the label {label:g}; {seen}"
+                raise DataError("data.classes", text)
+        return samples.take(np.flatnonzero(np.isin(samples.y, classes)))
 
     @property
     def fetchable(self) -> bool:

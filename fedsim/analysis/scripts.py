@@ -10,7 +10,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.table import Table
 
-from fedsim.errors import ScenarioError
+from fedsim.errors import DataError, ScenarioError
 
 
 class Part(Protocol):
@@ -46,6 +46,6 @@ def run_parts(doc: str, parts: Iterable[str], run: Part) -> None:
         for part in options.parts or known:
             try:
                 tables, finding = run(part, options.out or Path(temporary), overrides)
-            except ScenarioError as error:
+            except (ScenarioError, DataError) as error:
                 sys.exit(str(error))
             console.print(*tables, finding, sep="\n")

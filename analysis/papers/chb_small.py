@@ -159,8 +159,8 @@ def norms(result: fedsim.Result) -> Table:
 def table(part: str, spent: pd.DataFrame) -> Table:
     """Return a row a method: what its way to the target took."""
     rows = [
-        (label, *(quantity(spent.loc[name, cost], unit) for cost, unit in COSTS.items()))
-        for name, label in LABELS.items()
+        (LABELS[str(name)], *(quantity(row[cost], unit) for cost, unit in COSTS.items()))
+        for name, row in spent.reindex(list(LABELS)).iterrows()
     ]
     return listing(f"{part}: to the target on nine phones over LTE", ("method", *HEADS), rows)
 

@@ -4,9 +4,10 @@
 
 Runs Simulation I of Tong et al. (scenarios/papers/fed-ht-regression.yaml) under one seed. The
 parts, all of them where none is named: rates, the paper's rates and two below them; readings,
-those that the generator offers; heterogeneity, clients that differ more. In rates and readings
-Distributed-IHT and FedIter-HT, K = 10, have the same step size. Rates are in the paper's units:
-its squared loss has no 1/2, ours has one, so that the step size of a run is twice the rate.
+those that the generator offers; grid, every method with every K and rate of the paper's. In rates
+and readings Distributed-IHT and FedIter-HT, K = 10, have the same step size. Rates are in the
+paper's units: its squared loss has no 1/2, ours has one, so that the step size of a run is twice
+the rate.
 """
 
 import argparse
@@ -28,21 +29,22 @@ from fedsim.analysis import cost_to_end, cost_to_target, listing
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios/papers/fed-ht-regression.yaml"
 
 LOCAL = "fediter-ht-10"
-SHORT = "fediter-ht-5"
+IHT = "distributed-iht"
 
 RATES = ("10", "1", "0.6", "0.3", "0.1", "0.06", "0.03", "0.01", "0.001", "1.5e-4", "5e-5")
 """The paper's rates, and two below them, in the paper's units."""
+
+GRID = (*RATES[:8], "0.003", "0.001")
+"""The paper's rates, and one between its last two, 0.003."""
+
+LOCAL_STEPS = (3, 5, 8, 10)
+"""The paper's K."""
 
 SMALL = ("5e-4", "1.5e-4", "5e-5")
 """Rates in the paper's units; the middle one is that of the scenario."""
 
 READINGS = ("", "deviations", "client-noise", "feature-centres", "row-means")
 """Readings of the generator; the first is the literal one."""
-
-SPREADS = ("0.1", "0.5", "1")
-"""Variances of the clients' levels and centres: alpha and beta alike."""
-
-MARKS = (10, 20, 50, 100)
 
 HEADS = (
     "rate",
@@ -73,6 +75,17 @@ class Sweep:
     out: Path
     overrides: tuple[str, ...] = ()
 
+    def grid(self) -> pd.DataFrame:
+        """Return the rounds of every method with every K and rate, as `gridded` names them."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", fedsim.TheoryWarning)  # that the batch does not grow
+            result = fedsim.run(
+                SCENARIO,
+                out=self.out / "grid",
+                overrides=["seeds=1", f"variants={json.dumps(gridded())}", *self.overrides],
+            )
+        return result.rounds
+
     def rounds(self, name: str, variant: str, rate: str, *overrides: str) -> pd.DataFrame:
         """Return the rounds of Distributed-IHT and one variant with the same step size.
 
@@ -96,6 +109,21 @@ class Sweep:
                 overrides=["seeds=1", *own, *overrides, *self.overrides],
             )
         return result.rounds
+
+
+def gridded() -> dict[str, dict[str, object]]:
+    """Return the variants of the grid, such as distributed-iht-at-1 and fed-ht-3-at-0.01."""
+    (plan, *_) = fedsim.load(SCENARIO).variants
+    block = plan.scenario.algorithm.model_dump(mode="json", exclude_none=True)
+    local = [(kind, steps) for kind in ("fed-ht", "fediter-ht") for steps in LOCAL_STEPS]
+    ways = {IHT: block} | {
+        f"{kind}-{steps}": block | {"kind": kind, "local_steps": steps} for kind, steps in local
+    }
+    return {
+        f"{name}-at-{rate}": {"algorithm": way | {"step_size": step(rate)}}
+        for name, way in ways.items()
+        for rate in GRID
+    }
 
 
 Runs = Mapping[tuple[str, ...], pd.DataFrame]
@@ -171,24 +199,31 @@ def readings(sweep: Sweep) -> list[Table | str]:
     return [listing(title, ("reading", *HEADS), compared(runs))]
 
 
-def heterogeneity(sweep: Sweep) -> list[Table | str]:
-    """Run FedIter-HT, K = 5, on clients that differ more and more, with one step size."""
-    rows: list[Sequence[str]] = []
-    for spread in SPREADS:
-        own = [f"problem.data.{name}={spread}" for name in ("alpha", "beta")]
-        rounds = sweep.rounds(f"heterogeneity-{spread}", SHORT, "5e-5", *own)
-        values = rounds[rounds["variant"] == SHORT].set_index("round")["objective"]
-        shares = [f"{values[mark] / values[1]:.3f}" for mark in MARKS if mark in values]
-        rows.append((spread, *shares))
-    heads = ("alpha = beta", *(f"round {mark}" for mark in MARKS[: len(rows[0]) - 1]))
-    title = "FedIter-HT, K = 5, rate 5e-5: objective over that of round 1; published: slower"
-    return [listing(title, heads, rows)]
+def grid(sweep: Sweep) -> list[Table | str]:
+    """Run every method with every K and rate, and compare each with Distributed-IHT at its best."""
+    rounds = sweep.grid()
+    found = ends(rounds, rounds["round"].max())
+    base = min(end for name, end in found.items() if name.startswith(IHT))
+    costs = cost_to_target(rounds, base, "objective").set_index("variant")
+
+    def cell(name: str) -> str:
+        if name not in found:
+            return "diverges"
+        there = f"{costs['round'][name]:.0f}" if costs["reached"][name] else "never"
+        return f"{found[name]:.4g}, {there}"
+
+    names = [name.split("-at-") for name in gridded()]
+    shown = [rate for rate in GRID if any(name.endswith(f"-at-{rate}") for name in found)]
+    ways = dict.fromkeys(way for way, _ in names)
+    rows = [(way, *(cell(f"{way}-at-{rate}") for rate in shown)) for way in ways]
+    title = f"Objective at the end, and rounds to {base:.4g}, by rate; all diverge with the others"
+    return [listing(title, ("method, K", *shown), rows)]
 
 
 PARTS: dict[str, Callable[[Sweep], list[Table | str]]] = {
     "rates": rates,
     "readings": readings,
-    "heterogeneity": heterogeneity,
+    "grid": grid,
 }
 
 

@@ -1,5 +1,6 @@
 """The experiments of FedGradMP in a reduced form: their scenarios, tables, costs and figures."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from rich.console import Console
 
 import fedsim
+from fedsim.analysis import cost_to_target
 from tests.scripts import script
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
@@ -143,3 +145,17 @@ def test_every_method_runs_with_every_rate(tmp_path: Path) -> None:
     assert tables[1].row_count == len(rates.PUBLISHED) + len(rates.WIDER)
     assert sentence.startswith("Nearest at the end: on the paper's grid ")
     assert (tmp_path / "fedgradmp-rates-noisy.png").exists()
+
+
+def test_what_diverged_is_told_in_words_and_stands_last() -> None:
+    """One run of two that diverges is not averaged away; a part's last row is what diverged."""
+    told = errors({"fediter-ht": [0.9, 2.0], "fedavg": [5.0], "base": [0.5, 0.05]})
+    again = told[told["variant"] != "fediter-ht"].assign(seed=2)
+    partly = errors({"fediter-ht": [3.0]}).assign(seed=2)
+    rounds = pd.concat([told, again, partly])
+    part = dataclasses.replace(paper.PARTS["noisy"], marks=(1, 2))
+    table = paper.error_table(part, rounds, cost_to_target(rounds, part.target, paper.ERROR))
+    cells = [list(column.cells) for column in table.columns]
+    assert cells[0] == ["FedGradMP", "FedIter-HT", "FedAvg"]
+    assert cells[2] == ["0.5", "1.9", "5"]
+    assert cells[3] == ["0.05", "1 diverged", "diverged"]

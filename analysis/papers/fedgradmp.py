@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table
@@ -182,16 +183,32 @@ PARTS = {
 
 
 def error_table(part: Part, rounds: pd.DataFrame, costs: pd.DataFrame) -> Table:
-    """Return a row a variant: errors by round, as means, and rounds to the target."""
-    means = rounds.groupby(["variant", "round"], observed=True)[ERROR].mean()
+    """Return a row a variant: errors by round, as means, and rounds to the target.
+
+    Variants with a run that diverged come last.
+    """
     marks = [mark for mark in part.marks if mark <= rounds["round"].max()]
-    rows: list[Sequence[str]] = []
-    for name, label in part.labels.items():
-        if name in set(rounds["variant"]):
-            errors = [f"{means.get((name, mark), float('nan')):.2g}" for mark in marks]
-            rows.append((label, part.claims.get(name, ""), *errors, reached(costs, name)))
+    there = [name for name in part.labels if name in set(rounds["variant"])]
+    cells = {name: [error_at(rounds, name, mark) for mark in marks] for name in there}
+    rows: list[Sequence[str]] = [
+        (part.labels[name], part.claims.get(name, ""), *cells[name], reached(costs, name))
+        for name in sorted(there, key=lambda name: "diverged" in cells[name][-1])
+    ]
     heads = ("variant", "published", *(f"round {mark}" for mark in marks), f"to {part.target:g}")
     return listing(f"{part.title}: relative error", heads, rows)
+
+
+def error_at(rounds: pd.DataFrame, variant: str, mark: int) -> str:
+    """Return the mean error of a variant after a round; how many of its runs diverged, if any.
+
+    A run that diverges ends there, so that it has no error in the rounds after.
+    """
+    own = rounds[rounds["variant"] == variant]
+    errors = own.loc[own["round"] == mark, ERROR].replace(np.inf, np.nan).dropna()
+    lost = own["seed"].nunique() - len(errors)
+    if not lost:
+        return f"{errors.mean():.2g}"
+    return "diverged" if errors.empty else f"{lost} diverged"
 
 
 def reached(costs: pd.DataFrame, variant: str) -> str:

@@ -27,7 +27,8 @@ def test_a_part_says_what_is_published_and_what_was_measured(part: str, tmp_path
     overrides = ["seeds=1", "stop.rounds=12"]
     if part == "theory":
         overrides += [f"variants.{name}.stop.rounds=15" for name in ("long", "soft-long")]
-    (table,), said = paper.run(part, tmp_path, overrides)
+    (table,), said = paper.run(part, tmp_path, overrides, tmp_path)
+    assert (tmp_path / f"fedsgm-{part}.png").read_bytes().startswith(b"\x89PNG")
     shown = text(table)
     assert all(label in shown for label in paper.LABELS[part].values())
     assert said.startswith("Published")

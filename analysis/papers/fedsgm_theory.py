@@ -3,10 +3,10 @@
     python analysis/papers/fedsgm_theory.py [--out DIR] [--set KEY=VALUE] [--seeds N] [PART ...]
 
 The parts are theory, constraints and both-ways, all where none is named; each runs
-scenarios/papers/fedsgm-PART.yaml and prints in how many rounds the constraint is broken, and
-where f and g end. Of theory it is also said what the theorem promises: with eps its tolerance,
-the mean of the near-feasible models has g <= eps, and f at most eps above that of any feasible
-model within the distance D of the start.
+scenarios/papers/fedsgm-PART.yaml, prints in how many rounds the constraint is broken, and where f
+and g end, and draws g in analysis/figures/fedsgm-PART.png. Of theory it is also said what the
+theorem promises: with eps its tolerance, the mean of the near-feasible models has g <= eps, and f
+at most eps above that of any feasible model within the distance D of the start.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,13 +14,15 @@ from pathlib import Path
 from textwrap import fill
 
 import pandas as pd
+from matplotlib.figure import Figure
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import listing, quantity, run_parts
+from fedsim.analysis import listing, progress, quantity, run_parts, save, typeset_labels
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = ROOT / "scenarios/papers"
+FIGURES = ROOT / "analysis/figures"
 
 LABELS = {
     "theory": {
@@ -40,6 +42,8 @@ LABELS = {
         "soft-10": "soft, g <= 0.1",
         "hard-20": "hard, g <= 0.2",
         "soft-20": "soft, g <= 0.2",
+        "hard-majority": "hard, g <= 0.1 of the majority",
+        "soft-majority": "soft, g <= 0.1 of the majority",
     },
     "both-ways": {
         "base": "hard, in full",
@@ -55,12 +59,24 @@ LABELS = {
 
 PAIRS = {
     "theory": (("base", "soft"), ("tuned", "tuned-soft")),
-    "constraints": (("hard-5", "soft-5"), ("base", "soft-10"), ("hard-20", "soft-20")),
+    "constraints": (
+        ("hard-5", "soft-5"),
+        ("base", "soft-10"),
+        ("hard-20", "soft-20"),
+        ("hard-majority", "soft-majority"),
+    ),
     "both-ways": (("base", "soft"), ("hard-up", "soft-up"), ("hard-both", "soft-both")),
 }
 """Hard and soft switching, otherwise alike."""
 
 PARTS = tuple(LABELS)
+
+DRAWN = {
+    "theory": ("tuned", "tuned-soft", "long", "soft-long"),
+    "constraints": ("hard-5", "soft-5", "base", "soft-10", "hard-majority", "soft-majority"),
+    "both-ways": ("base", "soft", "hard-both", "soft-both", "hard-bare"),
+}
+"""Those that the figure of a part shows."""
 
 PUBLISHED = (
     "Published (Upadhyay, Moon, Hashemi 2025): soft switching has about 4 times fewer rounds that"
@@ -127,19 +143,32 @@ def promised(table: pd.DataFrame) -> str:
     )
 
 
-def run(part: str, out: Path, overrides: Sequence[str] = ()) -> tuple[list[Table], str]:
+def draw(result: fedsim.Result, part: str) -> Figure:
+    """Draw g of some variants of a part against what it costs."""
+    names = typeset_labels({name: LABELS[part][name] for name in DRAWN[part]})
+    title = f"FedSGM: {part.replace('-', ' ')}\n{result.setting}"
+    return progress(result.rounds, names, "constraint", ylabel="constraint $g$", title=title)
+
+
+def run(
+    part: str, out: Path, overrides: Sequence[str] = (), figures: Path | None = FIGURES
+) -> tuple[list[Table], str]:
     """Run a part.
 
     Args:
         part: of `PARTS`.
         out: where the run folders go.
         overrides: of the scenario, "KEY=VALUE".
+        figures: where the figure goes; None to draw none.
 
     Returns:
         The table, and what is published and measured.
     """
     path = SCENARIOS / f"fedsgm-{part}.yaml"
-    table = ends(fedsim.run(path, out=out / part, overrides=overrides))
+    result = fedsim.run(path, out=out / part, overrides=overrides)
+    if figures:
+        save(draw(result, part), figures / f"fedsgm-{part}.png")
+    table = ends(result)
     said = f"{PUBLISHED}. Measured: {'; '.join(ratios(table, part))}."
     return [shown(table, part)], fill(f"{said} {promised(table)}" if part == "theory" else said, 88)
 

@@ -40,6 +40,24 @@ def test_swapped_classes_swap_loss_and_constraint(rng: np.random.Generator) -> N
     assert f.constraint_gradient(w) == pytest.approx(g.gradient(w), rel=1e-14)
 
 
+@given(w=models)
+def test_either_class_may_be_the_one_whose_loss_is_bounded(w: Array) -> None:
+    f, g = (local(NeymanPearson(bounded=which), DATA) for which in ("minority", "majority"))
+    assert g.value(w) == f.constraint(-w)
+    assert g.constraint(w) == f.value(-w)
+
+
+@pytest.mark.parametrize("labels", [LABELS, -LABELS, np.resize([3.0, 4.0], 20)])
+def test_the_bounded_class_is_class_1(labels: Array) -> None:
+    few, many = NeymanPearson(), NeymanPearson(bounded="majority")
+    assert many.classes(labels).tolist() == few.classes(labels)[::-1].tolist()
+    assert (many.encode(labels) == 1.0 - few.encode(labels)).all()
+    w = np.array([1.0, -1.0, 0.5, 0.0])
+    assert np.array_equal(
+        many.predict(X, w, many.classes(labels)) == many.classes(labels)[1], X @ w > 0
+    )
+
+
 def test_class_0_of_breast_cancer_is_benign(tmp_path: Path) -> None:
     data = Bundled(name="breast-cancer").load(tmp_path, np.random.default_rng(0))
     loss = NeymanPearson()
@@ -60,9 +78,12 @@ def test_the_majority_is_that_of_all_clients() -> None:
 @pytest.mark.parametrize(("label", "lacking"), [(8, "minority"), (2, "majority")])
 def test_a_client_without_one_of_the_classes_is_refused(label: float, lacking: str) -> None:
     parts = [DATA, DATA.take(np.flatnonzero(label == LABELS)[:3])]
-    with pytest.raises(DataError, match=f"has none with the {lacking}") as caught:
-        Problem.of(NeymanPearson(), parts)
-    assert caught.value.key == "split"
+    for bounded in ("minority", "majority"):
+        number = int(lacking == bounded)
+        text = rf"has none with the {lacking} \(class {number}\)"
+        with pytest.raises(DataError, match=text) as caught:
+            Problem.of(NeymanPearson(bounded=bounded), parts)
+        assert caught.value.key == "split"
 
 
 @pytest.mark.parametrize("labels", [[1, 1], [0, 1, 2]])

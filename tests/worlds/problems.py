@@ -51,7 +51,11 @@ LOSSES: dict[str, Callable[[Dice, Drawn], Block]] = {
         "scale": dice.one(_SCALES),
         **dice.options({"l2": dice.size(1e-4, 2)}, 0.6),
     },
-    "neyman-pearson": lambda dice, data: _weights(dice) | dice.options({"scale": "mean"}, 0.2),
+    "neyman-pearson": lambda dice, data: {
+        **_weights(dice),
+        **dice.options({"scale": "mean"}, 0.2),
+        **dice.options({"bounded": dice.one(("minority", "majority"))}, 0.3),
+    },
     "trace-regression": lambda dice, data: {
         "scale": dice.one(_SQUARES),
         **_weights(dice),

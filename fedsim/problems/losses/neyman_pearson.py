@@ -19,7 +19,8 @@ class NeymanPearson(LinearLoss):
 
     f(w) is the mean over the client's rows of class 0 of log(1 + exp(x.w)), and g(w) the
     mean over its rows of class 1 of log(1 + exp(-x.w)); l1 and l2 belong to f. Class 0 is
-    the majority of all clients' labels, the smaller label where both are as many. The
+    the majority of all clients' labels, the smaller label where both are as many, unless it is
+    the majority that is to be bounded. The
     kernels pass over all rows, with weight 0 for the other class, and are priced so; a
     minibatch is drawn from all rows as well. A client that lacks one of the classes is
     refused: a mean over no rows is no number, and 0 in its place would move the objective.
@@ -35,8 +36,12 @@ class NeymanPearson(LinearLoss):
         default="mean", description="the mean over the client's rows of a class"
     )
 
+    bounded: Literal["minority", "majority"] = Field(
+        default="minority", description="the class whose loss is g, and so is class 1"
+    )
+
     def encode(self, labels: Array) -> Array:
-        """Return the class of each row: 0 for the majority label, 1 for the other.
+        """Return the class of each row: 1 for the label whose loss is bounded, 0 for the other.
 
         Raises:
             DataError: there are not two distinct labels.
@@ -52,7 +57,7 @@ class NeymanPearson(LinearLoss):
         ones = float(t.sum())
         zeros = len(t) - ones
         if not ones or not zeros:
-            lacking = "majority (class 0)" if ones else "minority (class 1)"
+            lacking = f"{self._names[0]} (class 0)" if ones else f"{self._names[1]} (class 1)"
             raise DataError(
                 "split",
                 f"a client of {len(t)} rows has none with the {lacking} label; neyman-pearson "
@@ -96,15 +101,22 @@ class NeymanPearson(LinearLoss):
         return gradient
 
     def classes(self, labels: Array) -> Array:
-        """Return the majority label, then the other.
+        """Return the label of class 0, then that of class 1, whose loss is bounded.
 
         Raises:
             DataError: there are not two distinct labels.
         """
         pair = distinct_pair(labels, "loss.kind")
         larger = np.count_nonzero(labels == pair[1])
-        return pair[::-1] if 2 * larger > len(labels) else pair
+        majority_is_first = 2 * larger <= len(labels)
+        return pair if majority_is_first == (self._names[0] == "majority") else pair[::-1]
 
     def predict(self, X: Features, w: Array, classes: Array) -> Array:
-        """Return the minority label (class 1) where x.w > 0, the majority label elsewhere."""
+        """Return the label of class 1 where x.w > 0, that of class 0 elsewhere."""
         return sigmoid.decided(X, w, classes)
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        """What classes 0 and 1 are among all clients' labels."""
+        names = ("majority", "minority")
+        return names if self.bounded == "minority" else names[::-1]

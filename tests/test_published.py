@@ -13,6 +13,7 @@ import fedsim
 from fedsim.ports import Array
 from tests.algorithms import reference
 from tests.conftest import ROOT
+from tests.scripts import script
 
 PAPERS = ROOT / "scenarios/papers"
 STUDY = ROOT / "analysis/papers/chb.py"
@@ -67,16 +68,16 @@ def test_the_logistic_column_starts_as_the_plain_loop_does(real_data: Path) -> N
 
 
 @pytest.mark.usefixtures("real_data")
-def test_the_study_prints_published_beside_measured(data_folder: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(STUDY), "linear", "--figures", str(tmp_path)],
-        env={"FEDSIM_DATA": str(data_folder), "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    (row,) = [line.split() for line in done.stdout.splitlines() if "chb" in line]
+def test_the_study_prints_published_beside_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    study = script("papers/chb")
+    monkeypatch.setattr(study, "FIGURES", tmp_path / "figures")
+    monkeypatch.setattr(sys, "argv", [str(STUDY), "linear", "--out", str(tmp_path)])
+    study.main()
+    (row,) = [line.split() for line in capsys.readouterr().out.splitlines() if "chb" in line]
     assert row == ["linear", "chb", "465", "/", "109", "465", "/", "109", "+0", "/", "+0"]
+    assert (tmp_path / "figures/chb-ijcnn1-linear.png").exists()
 
 
 @pytest.mark.usefixtures("real_data")

@@ -1,8 +1,8 @@
 """Table I of Chen, Blum, Sadler on ijcnn1: published beside measured.
 
-    python analysis/papers/chb.py [--out DIR] [--set KEY=VALUE] [--seeds N] [TASK ...]
+    python analysis/papers/chb.py [--out DIR] [--set KEY=VALUE] [--seeds N] [PART ...]
 
-The tasks are linear, lasso, logistic and network, all four where none is named; each runs
+The parts are linear, lasso, logistic and network, all four where none is named; each runs
 its scenario under scenarios/papers/, says what the same accuracy costs the scenario's fleet in
 bits, seconds and joules, and draws that as analysis/figures/chb-ijcnn1-<task>.png. They need the
 ijcnn1 file: FEDSIM_DATA names its folder, or `fedsim fetch ijcnn1` gets it.
@@ -13,21 +13,16 @@ algebraically equal ways to write it give 546 to 560 transmissions, and arithmet
 bits of mantissa gives 549 / 5329.
 """
 
-import argparse
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 
 import pandas as pd
 from matplotlib.figure import Figure
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import cost_to_target, listing, progress, quantity, save
+from fedsim.analysis import cost_to_target, listing, progress, quantity, run_parts, save
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = ROOT / "scenarios/papers"
@@ -156,9 +151,7 @@ def draw(task: str, result: fedsim.Result) -> Figure:
 
 def ran(task: str, out: Path, overrides: Sequence[str]) -> fedsim.Result:
     """Run a task."""
-    return fedsim.run(
-        SCENARIOS / f"chb-ijcnn1-{task}.yaml", out=out / task, overrides=list(overrides)
-    )
+    return fedsim.run(SCENARIOS / f"chb-ijcnn1-{task}.yaml", out=out / task, overrides=overrides)
 
 
 def table(results: Mapping[str, fedsim.Result]) -> Table:
@@ -170,38 +163,29 @@ def table(results: Mapping[str, fedsim.Result]) -> Table:
     return listing("Table I: transmissions / iterations, or squared gradient norm", heads, rows)
 
 
-def report(console: Console, results: Mapping[str, fedsim.Result], figures: Path) -> None:
-    """Print the tables and findings, and draw the figures."""
-    console.print(table(results))
-    for task, result in results.items():
-        spent = costs(task, result)
-        console.print(cost_table(task, spent))
-        console.print(finding(task, spent), end="\n\n")
-        save(draw(task, result), figures / f"chb-ijcnn1-{task}.png")
+def run(
+    task: str, out: Path, overrides: Sequence[str] = (), figures: Path | None = None
+) -> tuple[list[Table], str]:
+    """Run a task.
+
+    Args:
+        task: of `PUBLISHED`.
+        out: where the run folders go.
+        overrides: of the scenario, "KEY=VALUE".
+        figures: where the figure goes, `FIGURES` where not given.
+
+    Returns:
+        The tables, and whether the paper's ranking is that of the costs.
+    """
+    result = ran(task, out, overrides)
+    spent = costs(task, result)
+    save(draw(task, result), (figures or FIGURES) / f"chb-ijcnn1-{task}.png")
+    return [table({task: result}), cost_table(task, spent)], finding(task, spent)
 
 
 def main() -> None:
-    """Run the tasks that were asked for and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tasks", nargs="*", metavar="TASK", help=", ".join(PUBLISHED))
-    parser.add_argument("--out", type=Path, help="keep the run folders here")
-    parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--figures", type=Path, default=FIGURES, help="where to draw")
-    parser.add_argument("--seeds", type=int, help="how many, in place of the scenarios' own")
-    options = parser.parse_args()
-    tasks = options.tasks or list(PUBLISHED)
-    if unknown := [task for task in tasks if task not in PUBLISHED]:
-        parser.error(f"no task {unknown[0]!r}; there are {', '.join(PUBLISHED)}")
-    overrides = options.overrides + ([f"seeds={options.seeds}"] if options.seeds else [])
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    with tempfile.TemporaryDirectory() as temporary:
-        try:
-            bar = track(tasks, console=Console(stderr=True))
-            out = options.out or Path(temporary)
-            results = {task: ran(task, out, overrides) for task in bar}
-        except fedsim.ScenarioError as error:
-            sys.exit(str(error))
-        report(console, results, options.figures)
+    """Run the tasks that were asked for, print their tables and draw their figures."""
+    run_parts(__doc__ or "", PUBLISHED, run)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
 """The synthetic experiments of Chen, Blum, Sadler (CHB): what is claimed beside what is seen.
 
-    python analysis/papers/chb_synthetic.py [--out DIR] [--set KEY=VALUE] [--seeds N] [TASK ...]
+    python analysis/papers/chb_synthetic.py [--out DIR] [--set KEY=VALUE] [--seeds N] [PART ...]
 
-The tasks are linear and logistic, both where none is named; each runs its scenario under
+The parts are linear and logistic, both where none is named; each runs its scenario under
 scenarios/papers/ with two readings of alpha = 1/L: L the smoothness constant of the sum of all
 losses, as a scenario's "1/L" has it, and L_1 + ... + L_M, which bounds that and is what a server
 can know without the data. Prints transmissions and iterations, the claims with the number of
 seeds that they hold under, and what the target costs; draws analysis/figures/chb-synthetic-*.png.
 """
 
-import argparse
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -19,8 +17,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 import fedsim
@@ -35,6 +31,7 @@ from fedsim.analysis import (
     panels,
     progress,
     quantity,
+    run_parts,
     save,
     typeset_labels,
 )
@@ -238,36 +235,34 @@ def draw_workers(results: Mapping[str, fedsim.Result]) -> Figure:
     return figure
 
 
-def report(task: str, results: Mapping[str, fedsim.Result], console: Console) -> None:
-    """Print a task's tables and finding, and draw its figures."""
-    console.print(cost_table(task, results))
-    console.print(claim_table(task, results))
-    console.print(finding(task, results), end="\n\n")
+def run(
+    task: str, out: Path, overrides: Sequence[str] = (), figures: Path | None = None
+) -> tuple[list[Table], str]:
+    """Run a task under both readings of its step size, and draw its figures.
+
+    Args:
+        task: of `TASKS`.
+        out: where the run folders go.
+        overrides: of the scenario, "KEY=VALUE".
+        figures: where the figures go, `FIGURES` where not given.
+
+    Returns:
+        What the target costs, the claims, and what is left of CHB's saving.
+    """
+    results = {each: ran(task, each, out, overrides) for each in (WHOLE, ADDED)}
     for reading, part in {WHOLE: "whole", ADDED: "added"}.items():
         own, names = results[reading], typeset_labels(LABELS)
         title = Maths(f"CHB, synthetic {task} regression, {STEPS[reading]}\n{own.setting}")
         figure = progress(own.rounds, names, title=title)
-        save(figure, FIGURES / f"chb-synthetic-{task}-{part}.png")
+        save(figure, (figures or FIGURES) / f"chb-synthetic-{task}-{part}.png")
     if task == "linear":
-        save(draw_workers(results), FIGURES / "chb-synthetic-workers.png")
+        save(draw_workers(results), (figures or FIGURES) / "chb-synthetic-workers.png")
+    return [cost_table(task, results), claim_table(task, results)], finding(task, results)
 
 
 def main() -> None:
-    """Run the tasks that were asked for and print what they show."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tasks", nargs="*", metavar="TASK", help=", ".join(TASKS))
-    parser.add_argument("--out", type=Path, help="keep the run folders here")
-    parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--seeds", type=int, help="how many, in place of the scenarios' own")
-    options = parser.parse_args()
-    overrides = options.overrides + ([f"seeds={options.seeds}"] if options.seeds else [])
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    for task in track(options.tasks or TASKS, console=Console(stderr=True)):
-        try:
-            results = {each: ran(task, each, options.out, overrides) for each in (WHOLE, ADDED)}
-        except fedsim.ScenarioError as error:
-            sys.exit(str(error))
-        report(task, results, console)
+    """Run the tasks that were asked for, print what they show and draw their figures."""
+    run_parts(__doc__ or "", TASKS, run)
 
 
 if __name__ == "__main__":

@@ -164,12 +164,12 @@ def table(results: Mapping[str, fedsim.Result]) -> Table:
 
 
 def run(
-    task: str, out: Path, overrides: Sequence[str] = (), figures: Path | None = None
+    part: str, out: Path, overrides: Sequence[str] = (), figures: Path | None = None
 ) -> tuple[list[Table], str]:
-    """Run a task.
+    """Run a part.
 
     Args:
-        task: of `PUBLISHED`.
+        part: of `PUBLISHED`.
         out: where the run folders go.
         overrides: of the scenario, "KEY=VALUE".
         figures: where the figure goes, `FIGURES` where not given.
@@ -177,10 +177,10 @@ def run(
     Returns:
         The tables, and whether the paper's ranking is that of the costs.
     """
-    result = ran(task, out, overrides)
-    spent = costs(task, result)
-    save(draw(task, result), (figures or FIGURES) / f"chb-ijcnn1-{task}.png")
-    return [table({task: result}), cost_table(task, spent)], finding(task, spent)
+    result = ran(part, out, overrides)
+    spent = costs(part, result)
+    save(draw(part, result), (figures or FIGURES) / f"chb-ijcnn1-{part}.png")
+    return [table({part: result}), cost_table(part, spent)], finding(part, spent)
 
 
 def main() -> None:

@@ -236,12 +236,12 @@ def draw_workers(results: Mapping[str, fedsim.Result]) -> Figure:
 
 
 def run(
-    task: str, out: Path, overrides: Sequence[str] = (), figures: Path | None = None
+    part: str, out: Path, overrides: Sequence[str] = (), figures: Path | None = None
 ) -> tuple[list[Table], str]:
-    """Run a task under both readings of its step size, and draw its figures.
+    """Run a part under both readings of its step size, and draw its figures.
 
     Args:
-        task: of `TASKS`.
+        part: of `TASKS`.
         out: where the run folders go.
         overrides: of the scenario, "KEY=VALUE".
         figures: where the figures go, `FIGURES` where not given.
@@ -249,15 +249,15 @@ def run(
     Returns:
         What the target costs, the claims, and what is left of CHB's saving.
     """
-    results = {each: ran(task, each, out, overrides) for each in (WHOLE, ADDED)}
-    for reading, part in {WHOLE: "whole", ADDED: "added"}.items():
+    results = {each: ran(part, each, out, overrides) for each in (WHOLE, ADDED)}
+    for reading, name in {WHOLE: "whole", ADDED: "added"}.items():
         own, names = results[reading], typeset_labels(LABELS)
-        title = Maths(f"CHB, synthetic {task} regression, {STEPS[reading]}\n{own.setting}")
+        title = Maths(f"CHB, synthetic {part} regression, {STEPS[reading]}\n{own.setting}")
         figure = progress(own.rounds, names, title=title)
-        save(figure, (figures or FIGURES) / f"chb-synthetic-{task}-{part}.png")
-    if task == "linear":
+        save(figure, (figures or FIGURES) / f"chb-synthetic-{part}-{name}.png")
+    if part == "linear":
         save(draw_workers(results), (figures or FIGURES) / "chb-synthetic-workers.png")
-    return [cost_table(task, results), claim_table(task, results)], finding(task, results)
+    return [cost_table(part, results), claim_table(part, results)], finding(part, results)
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 import fedsim
 from fedsim.cli import app
 from fedsim.record.holder import HOLDER, is_at_work
-from fedsim.record.lock import held, is_held
+from fedsim.record.lock import held, is_held, shared
 from fedsim.record.locks import LOCK, FolderLock
 from tests.runs import files, small
 
@@ -268,3 +268,16 @@ def test_the_first_process_of_a_machine_may_be_at_work_too(tmp_path: Path) -> No
     for nobody in (0, -1):  # which would be groups of processes
         (tmp_path / HOLDER).write_text(json.dumps(told | {"process": nobody}))
         assert not is_at_work(tmp_path)
+
+
+def test_who_has_left_a_shared_folder_is_named_no_longer(tmp_path: Path) -> None:
+    calls: list[str] = []
+    with shared(
+        tmp_path,
+        lambda: calls.append("begin"),
+        lambda: calls.append("check"),
+        lambda: calls.append("end"),
+    ):
+        assert (tmp_path / HOLDER).exists()
+    assert not (tmp_path / HOLDER).exists()
+    assert calls == ["begin", "end"]

@@ -45,6 +45,17 @@ def test_a_slow_run_shows_its_rounds_before_it_ends(tmp_path: Path) -> None:
     assert len(read_table(tmp_path, "rounds")) == 100
 
 
+def test_columns_stand_in_order_where_a_round_lacks_some(tmp_path: Path) -> None:
+    """A method may give a figure of its own in some rounds alone: it stands before the costs."""
+    table = RoundTable(Parts(tmp_path, "rounds"), "base", 1)
+    for number in range(3):
+        figures = {"drift": 0.25} if number == 1 else {}
+        table.add(1.0 + number, Traffic(), objective=1.0, gap=0.5, measures=figures)
+    table.close()
+    columns = read_table(tmp_path, "rounds").column_names
+    assert columns.index("gap") < columns.index("drift") < columns.index(COSTS[0])
+
+
 def test_measures_become_columns(tmp_path: Path) -> None:
     table = RoundTable(Parts(tmp_path, "rounds"), "base", 1)
     table.add(1.0, Traffic(), objective=1.0, gap=0.5, measures={"drift": 0.25})

@@ -44,6 +44,13 @@ def test_a_client_at_rest_dies_when_its_idle_power_has_emptied_the_battery() -> 
     assert stores(run)["depletions"] == 1
 
 
+def test_where_all_is_metered_by_power_nothing_is_settled_beyond_the_clock_s_resolution() -> None:
+    run = play(setup(waiting(100.0), working(1.0), [member(battery(1000.0), device=WORKER)]))
+    held = run.world.meters().stores
+    assert held.settled.tolist() == [0.0]
+    assert held.resolution.tolist() == [0.0]  # nothing has changed its power
+
+
 def test_what_leaves_the_store_is_more_than_what_the_client_draws_and_it_leaks() -> None:
     store = battery(100.0, discharge_efficiency=0.5, leak=1.0, cutoff=0.25)
     run = play(setup(waiting(100.0), working(1.0), [member(store, device=WORKER)]))

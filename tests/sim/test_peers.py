@@ -1,5 +1,6 @@
 """Peers by hand: two legs of every message, who waits for whom, and who goes on without whom."""
 
+import asyncio
 from collections import Counter
 from typing import Any
 
@@ -259,6 +260,20 @@ def test_a_node_that_fails_ends_the_run() -> None:
 
     with pytest.raises(ValueError, match="a node's own"):
         play(peers(fleet(*[(member().device, IDEAL)] * 3), live))
+
+
+def test_the_other_nodes_are_cancelled_when_the_commit_of_one_ends_the_run() -> None:
+    cancelled: list[int] = []
+
+    async def live(node: SimNode) -> None:
+        try:
+            await talk(node)
+        except asyncio.CancelledError:
+            cancelled.append(node.id)
+            raise
+
+    play(peers(fleet(*[(member().device, IDEAL)] * 3), live, **once()))
+    assert cancelled == [0, 2]
 
 
 def test_a_mean_that_is_not_finite_ends_the_run() -> None:

@@ -218,6 +218,21 @@ def test_a_handler_that_fails_as_it_is_cancelled_is_heard() -> None:
         cut_off(respond)
 
 
+def test_the_first_failure_is_told_whatever_others_raise_as_they_are_cancelled_for_it() -> None:
+    async def handle(client: SimClient, message: Message) -> Message:
+        if client.id == 0:
+            await client.compute(work(1.0))
+            raise Mine
+        try:
+            await client.compute(work(10.0))
+        except asyncio.CancelledError:
+            raise ZeroDivisionError from None
+        return answered()
+
+    with pytest.raises(Mine):
+        play(setup(rounds, handle, TWO))
+
+
 def test_a_handler_that_takes_its_time_to_stop_does_not_upset_the_others() -> None:
     async def respond(client: SimClient) -> Message:
         await client.compute(work(2.0))

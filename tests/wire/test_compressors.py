@@ -30,6 +30,7 @@ from fedsim.wire import (
     decode,
     encode,
 )
+from fedsim.wire.compressors.base import Contract
 from fedsim.wire.compressors.quantized import float32_above
 from tests.wire.compressors import ALL, F64, vectors
 
@@ -219,3 +220,9 @@ def test_parameters_out_of_bounds_are_refused(
 ) -> None:
     with pytest.raises(ValidationError):
         spec.model_validate(fields)
+
+
+def test_a_vector_of_zeros_loses_nothing() -> None:
+    """delta = 1, as for a vector whose magnitudes are all the same; it is at most that."""
+    for vector in (np.zeros(3), np.full(3, -2.0)):
+        assert ScaledSign().contract_for(vector) == Contract("contractive", 1.0)

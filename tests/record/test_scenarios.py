@@ -1,0 +1,54 @@
+"""What the folder of a run tells in words: what its data are called, and what a JSON file lacks."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from fedsim.errors import DataError
+from fedsim.record.directions import higher_is_better
+from fedsim.record.manifest import check_kinds
+from fedsim.record.scenarios import data_of
+
+
+@pytest.mark.parametrize(
+    ("data", "called"),
+    [
+        ({"kind": "catalogue", "name": "mnist"}, "mnist"),
+        ({"kind": "csv", "path": "somewhere/mine.csv"}, "mine.csv"),
+        ({"kind": "tong"}, "tong"),
+        (None, "quadratic"),  # clients that have data of their own
+    ],
+)
+def test_data_are_called_by_their_name_or_file_or_kind(
+    data: dict[str, Any] | None, called: str
+) -> None:
+    assert data_of({"problem": {"data": data, "loss": {"kind": "quadratic"}}}) == called
+
+
+class Told(BaseModel):
+    rounds: int
+    reason: str
+
+
+def test_all_that_a_file_does_not_tell_is_named() -> None:
+    with pytest.raises(DataError, match="it does not tell rounds, reason"):
+        check_kinds(Told, {}, Path("summary.json"))
+    with pytest.raises(DataError, match=r"it does not tell reason\b"):
+        check_kinds(Told, {"rounds": "many"}, Path("summary.json"))
+
+
+def test_a_value_of_the_wrong_kind_is_shown() -> None:
+    with pytest.raises(DataError, match="rounds: seen 'many'; "):
+        check_kinds(Told, {"rounds": "many", "reason": ""}, Path("summary.json"))
+
+
+@pytest.mark.parametrize(
+    "word", ["accuracy", "acc", "precision", "recall", "f1", "auc", "r2", "score", "iou"]
+)
+def test_figures_of_a_users_own_that_are_good_where_they_are_high(word: str) -> None:
+    assert higher_is_better(word)
+    assert higher_is_better(f"eval_{word}")
+    assert higher_is_better(f"eval-{word}")
+    assert not higher_is_better(f"{word}_loss")

@@ -276,6 +276,17 @@ def test_the_other_nodes_are_cancelled_when_the_commit_of_one_ends_the_run() -> 
     assert cancelled == [0, 2]
 
 
+def test_a_node_that_fails_as_it_is_cancelled_is_heard() -> None:
+    async def live(node: SimNode) -> None:
+        try:
+            await talk(node)
+        except asyncio.CancelledError:
+            raise ValueError("a node's own") from None
+
+    with pytest.raises(ValueError, match="a node's own"):
+        play(peers(fleet(*[(member().device, IDEAL)] * 3), live, **once()))
+
+
 def test_a_mean_that_is_not_finite_ends_the_run() -> None:
     async def live(node: SimNode) -> None:
         for number in (0.0, float("inf")):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fedsim.ports import ClientId
 from fedsim.protocol.envelope import BEACON, Envelope
 from fedsim.protocol.errors import LocalProtocolError, RemoteProtocolError
+from fedsim.protocol.exchange import Exchange
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import ServerEnd
@@ -289,3 +290,9 @@ def test_whoever_is_gone_is_asked_again_by_a_server_without_rounds() -> None:
     cohort = end.cohort(None)
     assert cohort is not None
     assert set(cohort.clients) == {0, 2, 3}, "the other one is at work"
+
+
+def test_of_many_who_are_missing_their_number_is_said() -> None:
+    few, many = Exchange(1, set(range(5))), Exchange(1, set(range(6)))
+    assert few.progress.endswith("missing: client-0, client-1, client-2, client-3, client-4")
+    assert many.progress.endswith("missing: 6 clients")

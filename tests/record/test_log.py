@@ -217,3 +217,14 @@ def test_names_that_a_column_does_not_have_are_not_written_with_it(tmp_path: Pat
     assert node.dictionary.to_pylist() == ["server", *map(node_name, range(200))]
     assert peer.dictionary.to_pylist() == ["server", "client-250"]
     assert peer.to_pylist() == [*["server"] * 200, "client-250"]
+
+
+def test_chunks_grow_with_the_log(tmp_path: Path) -> None:
+    """So that a short run is seen soon, and a long one has few of them: 256, 1024, 4096 rows."""
+    log = log_in(tmp_path)
+    for number in range(256 * (1 + 4 + 16) + 1):
+        log.append(float(number), 0.0, Event.STOP, -1)
+    log.close()
+    told = pq.ParquetFile(tmp_path / "events.parquet").metadata
+    groups = [told.row_group(number).num_rows for number in range(told.num_row_groups)]
+    assert groups == [256, 1024, 4096, 1]

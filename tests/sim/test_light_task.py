@@ -232,6 +232,23 @@ def test_it_runs_one_coroutine_after_another() -> None:
     assert seen == [1.0, 2.0, 3.0]
 
 
+@pytest.mark.parametrize("make", [by_asyncio, by_light_task])
+def test_what_is_cancelled_before_its_first_turn_does_not_begin(make: Callable[[Any], Any]) -> None:
+    seen: list[str] = []
+
+    async def whole(until: Until) -> None:
+        seen.append("began")
+
+    async def main() -> bool:
+        task = make(whole)
+        assert task.cancel()
+        await asyncio.sleep(1.0)
+        return bool(task.done())
+
+    assert simulate(main())
+    assert seen == []
+
+
 def test_what_one_sets_in_its_context_no_other_one_sees() -> None:
     variable = ContextVar("variable", default=0)
     seen: list[tuple[int, int]] = []

@@ -332,6 +332,7 @@ def test_the_books_of_any_world_of_peers_balance(data: st.DataObject) -> None:
         )
     )
     assert run.error is None
+    assert all(row["duration"] >= 0.0 and row["joules"] >= 0.0 for row in run.rows)
     check_pairs(run)
 
 

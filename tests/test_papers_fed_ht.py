@@ -1,6 +1,7 @@
 """The experiments of Fed-HT in a reduced form: their scenarios, tables, costs and figures."""
 
 import bz2
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -131,12 +132,19 @@ def test_texts_in_a_reduced_form_on_made_up_files(
 
 @pytest.mark.parametrize(("part", "name"), [("e2006", "e2006-tfidf"), ("rcv1", "rcv1")])
 def test_where_texts_belong_is_said_where_they_are_missing(
-    part: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    part: str,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("FEDSIM_DATA", str(tmp_path))
     monkeypatch.setattr("sys.argv", ["fed_ht.py", part])
-    with pytest.raises(SystemExit, match=f"{name} is not on this machine: .*fedsim fetch {name}"):
+    with pytest.raises(SystemExit) as ended:
         paper.main()
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert re.search(f"{name} is not on this machine: .*fedsim fetch {name}", told, re.DOTALL)
 
 
 class Told:

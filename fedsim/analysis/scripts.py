@@ -10,7 +10,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.table import Table
 
-from fedsim.errors import DataError, ScenarioError
+from fedsim.errors import FedsimError
 
 
 class Part(Protocol):
@@ -30,6 +30,9 @@ def run_parts(doc: str, parts: Iterable[str], run: Part) -> None:
         doc: of the script; its first line is what the help says.
         parts: their names, all of which are run where none is named.
         run: called as `run(part, out, overrides)`, where `out` is for run folders.
+
+    Raises:
+        SystemExit: with 2 where something is wrong, which is told in words.
     """
     known = list(parts)
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
@@ -46,6 +49,6 @@ def run_parts(doc: str, parts: Iterable[str], run: Part) -> None:
         for part in options.parts or known:
             try:
                 tables, finding = run(part, options.out or Path(temporary), overrides)
-            except (ScenarioError, DataError) as error:
-                sys.exit(str(error))
+            except FedsimError as error:
+                parser.exit(2, f"{error}\n")
             console.print(*tables, finding, sep="\n")

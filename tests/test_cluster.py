@@ -177,6 +177,30 @@ def test_a_run_that_kills_its_worker_is_named_and_the_others_are_made(
     assert len([each for each in told if "seed 1 has failed: " in each]) == 1
 
 
+def test_who_waits_at_a_worker_that_dies_is_not_given_up_for_it(tmp_path: Path) -> None:
+    """The only worker has two runs, of which the first kills it: it dies twice of that one."""
+    (tmp_path / "deadly.py").write_text(DEADLY)
+    deadly = {"wire": {"values": "float64", "up": {"compressor": "deadly"}}, "stop": {"rounds": 9}}
+    scenario = small(
+        variants={"deadly": deadly, "fine": {"algorithm": {"step_size": "0.5/L"}}},
+        stop={"rounds": 5},  # what may be longer comes first
+    )
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as only,
+        pytest.raises(fedsim.RunError, match=r"^deadly, seed 1: each of 2 workers .* has died"),
+    ):
+        fedsim.run(
+            scenario,
+            out=tmp_path / "out",
+            blocks=blocks_in([tmp_path / "deadly.py"]),
+            executor=only.get_executor(),
+        )
+    for name in ("base", "fine"):
+        assert (tmp_path / f"out/{name}/seed-1" / SUMMARY).exists()
+
+
 @pytest.mark.parametrize("way", ["in turn", "cluster"])
 def test_one_run_that_fails_does_not_end_the_others(
     way: str, client: Client, tmp_path: Path

@@ -1,12 +1,13 @@
 """Batches of runs on their way to the workers of a cluster of Dask's, and what comes back.
 
-A worker that dies has its batches made by others, by Dask itself; a batch that has killed all who
-made it is sent again run by run, so that one run alone is given up. Where the scheduler is out of
-reach for a while, what was on the way is sent again; runs that have been made meanwhile are whole
-where they belong, or are made again with the same result.
+A worker that dies has its batches made by others, by Dask itself; a batch of which all died who had
+it is sent again run by run. A worker has several batches, and nobody can tell of which one it died:
+a run is given up only where workers die that had nothing but this run, in the end. Where the
+scheduler is out of reach for a while, what was on the way is sent again; runs that have been made
+meanwhile are whole where they belong, or are made again with the same result.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from queue import Empty, Queue
 from time import monotonic
@@ -48,6 +49,8 @@ class Sending:
         self._flying: dict[str, Future] = {}  # by their keys
         self._has: Counter[str] = Counter()  # worker -> batches
         self._sent: dict[str, str] = {}  # key -> worker
+        self._suspects = deque[Batch]()  # of one run each, of which perhaps workers have died
+        self._alone = ""  # the key of a suspect that is made while nothing else is
         self._looked, self._workers = 0.0, list[str]()
 
     def all(self) -> Iterator[Outcome]:
@@ -59,7 +62,7 @@ class Sending:
         """
         _check_classes(self._order)
         try:
-            while self._flying or self._batches.left:
+            while self._flying or self._batches.left or self._suspects:
                 if self._client.status == "running":
                     self._send()
                 yield from self._next()
@@ -68,17 +71,23 @@ class Sending:
                 self._client.cancel([*self._flying.values()])
 
     def _send(self) -> None:
-        """Give every worker what it is to have."""
+        """Give every worker what it is to have; suspects come last, one after another."""
+        if self._alone in self._flying:
+            return
         for worker in self._present():
             while self._batches.left and self._has[worker] < _AHEAD:
-                batch = self._batches.take(worker, len(self._workers))
-                self._has[worker] += 1
-                future = self._submit(batch, worker)
-                self._flying[future.key] = future
-                self._sent[future.key] = worker
-                future.add_done_callback(
-                    lambda done, batch=batch: self._landed.put(_Landed(batch, done))
-                )
+                self._launch(self._batches.take(worker, len(self._workers)), worker)
+        if self._suspects and self._workers and not self._flying:
+            self._alone = self._launch(self._suspects.popleft(), self._workers[0])
+
+    def _launch(self, batch: Batch, worker: str) -> str:
+        """Send a batch; return its key."""
+        future = self._submit(batch, worker)
+        self._has[worker] += 1
+        self._flying[future.key] = future
+        self._sent[future.key] = worker
+        future.add_done_callback(lambda done: self._landed.put(_Landed(batch, done)))
+        return str(future.key)
 
     def _submit(self, batch: Batch, worker: str) -> "Future":
         if self._pickled is None:
@@ -127,13 +136,18 @@ class Sending:
             self._batches.again(batch)
             return
         if error is not None:
-            yield from self._lost(batch, error)
+            yield from self._lost(batch, error, alone=future.key == self._alone)
             return
         self._batches.note(outcomes)
         yield from outcomes
 
-    def _lost(self, batch: Batch, error: BaseException) -> Iterator[Outcome]:
-        """Send the runs of a batch again, each alone, or say that one is given up.
+    def _lost(self, batch: Batch, error: BaseException, *, alone: bool) -> Iterator[Outcome]:
+        """Send the runs of a batch again, each by itself, or say that one is given up.
+
+        Args:
+            batch: that has not come back.
+            error: why.
+            alone: whether nothing else was made meanwhile.
 
         Raises:
             RunError: it is not for a worker that has died.
@@ -144,6 +158,9 @@ class Sending:
             raise RunError(f"the workers of {self._address} cannot make runs: {error}") from error
         if len(batch.runs) > 1:
             self._batches.again(batch)
+            return
+        if not alone:
+            self._suspects.append(batch)
             return
         run = batch.runs[0].run
         text = (

@@ -99,6 +99,6 @@ def test_the_study_says_what_is_missing_in_one_block(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "fedsim fetch ijcnn1" in done.stderr
     assert "Traceback" not in done.stderr

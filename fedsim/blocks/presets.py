@@ -1,7 +1,8 @@
 """Blocks that start from a preset: a name alone, or a name and what differs from it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
@@ -15,6 +16,51 @@ CUSTOM = "custom"
 """The kind of a block that starts from nothing and gives every value."""
 
 
+class Source(NamedTuple):
+    """Where a figure is from, so that it can be found.
+
+    Attributes:
+        authors: of a paper or a page; the maker, of a data sheet.
+        title: of it.
+        year: of its publication, or in which a page was read.
+        where: a DOI, or the address of a repository or a document.
+    """
+
+    authors: str
+    title: str
+    year: int
+    where: str
+
+    def __str__(self) -> str:
+        return f'{self.authors}, "{self.title}", {self.year}, {self.where}'
+
+
+Basis = Literal["meas", "lit", "est"]
+"""How a figure is known: a public measurement, the literature, or an estimate."""
+
+
+class Doubt(NamedTuple):
+    """How well a figure of a preset is known.
+
+    Attributes:
+        low: the lower end of an interval that holds the figure with a probability of 90 %, in
+            the field's own notation.
+        high: the upper end.
+        basis: "meas" where the source measured the figure, or publishes the measurements of
+            which it is the middle; "lit" where the source states it or its range; "est" where
+            it is an estimate, to which the source is the nearest that is published.
+        source: of the figure and its interval.
+    """
+
+    low: str | float
+    high: str | float
+    basis: Basis
+    source: Source
+
+    def __str__(self) -> str:
+        return f"{self.low} to {self.high}"
+
+
 class Preset(NamedTuple):
     """A row of a table of presets.
 
@@ -23,10 +69,13 @@ class Preset(NamedTuple):
             [meas] a public measurement, [est] an estimate good to a factor of 2.
         values: field -> what a scenario would have there, such as a text with its unit; the
             fields that are not in it have the defaults of the block.
+        doubts: field -> how well its figure is known; a field that is not in it is a definition,
+            such as a standard's, or a choice.
     """
 
     basis: str
     values: Mapping[str, str | float]
+    doubts: Mapping[str, Doubt] = MappingProxyType({})
 
 
 class Presettable(Spec):

@@ -59,9 +59,9 @@ class Files:
         """Return the edges of a graph, as pairs of nodes."""
         return list(self.graph(path).edges)
 
-    def read(self, read: Callable[..., T], path: Path, **options: bool) -> T:
+    def read(self, read: Callable[..., T], path: Path, **options: bool | int | str) -> T:
         """Return what a function makes of a file, which it is called with."""
-        key = read, path, *options.values()
+        key = read, path, *options.items()
         if key not in self._read:
             self._read[key] = read(self._folder / path, **options)
         found: T = self._read[key]

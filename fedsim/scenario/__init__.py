@@ -25,7 +25,14 @@ from fedsim.physics.overlay import Complete, Listed, Random, Ring
 from fedsim.physics.packet_loss.gilbert_elliott import GilbertElliottLoss
 from fedsim.physics.packet_loss.independent import IndependentLoss
 from fedsim.physics.radios import FirstOrderRadio, LoRaRadio, Radio, ShannonRadio
-from fedsim.physics.radios.traces import CsvTrace, MahimahiTrace
+from fedsim.physics.radios.traces import (
+    CsvTrace,
+    LumosTrace,
+    MahimahiTrace,
+    MonroeTrace,
+    PensieveTrace,
+    UccTrace,
+)
 from fedsim.physics.slowdowns import LognormalSlowdown, ShiftedExponentialSlowdown
 from fedsim.problems.held_out import HeldOut
 from fedsim.protocol.observing import Observe
@@ -70,10 +77,13 @@ __all__ = [
     "Listed",
     "LoRaRadio",
     "LognormalSlowdown",
+    "LumosTrace",
     "MahimahiTrace",
     "MarkovAvailability",
     "Models",
+    "MonroeTrace",
     "Observe",
+    "PensieveTrace",
     "Plan",
     "ProblemSpec",
     "Radio",
@@ -86,6 +96,7 @@ __all__ = [
     "StarNetwork",
     "Stop",
     "TreeNetwork",
+    "UccTrace",
     "UniformParticipation",
     "Variant",
     "WeightedParticipation",

@@ -68,6 +68,14 @@ GOOD: dict[str, Blocks] = {
         up_trace={"kind": "mahimahi", "path": "a.up", "shift": "random"},
         down_trace={"kind": "csv", "path": "b.csv", "repeat": False},
     ),
+    "traces of others": radio(
+        up_trace={"kind": "ucc-5g", "path": "a.csv", "direction": "up"},
+        down_trace={"kind": "lumos5g", "path": "b.csv", "run": 3},
+    ),
+    "further traces of others": radio(
+        up_trace={"kind": "monroe", "path": "a.json", "direction": "up", "repeat": False},
+        down_trace={"kind": "pensieve", "path": "b", "shift": "random"},
+    ),
     "no loss": radio(loss={"kind": "none"}, tries="unlimited"),
     "independent": radio(loss={"kind": "independent", "rate": "1 %"}, tries=3),
     "gilbert-elliott": radio(loss={"kind": "gilbert-elliott", "p": "1 %", "r": "30 %"}),

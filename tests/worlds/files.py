@@ -17,6 +17,11 @@ PIXELS = (4, 4)
 CHARACTERS = "abc "
 """Of the texts, so many that a class a row has one."""
 ROWS, FEATURES = 30, 4
+FLOWS = [
+    {"time_series": [{"t": 4 * 10**8, "b": 10**5}, {"t": 2 * 10**9, "b": 3 * 10**5}]},
+    {"time_series": [{"t": 10**9, "b": 10**5}, {"t": 3 * 10**9, "b": 2 * 10**5}]},
+]
+"""Of MONROE's: what two flows have carried."""
 DEGENERATE = ("zeros", "constant", "one-row", "one-class", "tiny", "huge")
 """Data of which many a formula divides by zero."""
 
@@ -143,6 +148,11 @@ def _write_physics(folder: Path) -> None:
     texts = {
         "rate.up": "1\n4\n9\n40\n",
         "rate.csv": "0,1\n2.5,0.02\n7,30\n",
+        "ucc.csv": "Timestamp,DL_bitrate,UL_bitrate\n2020.02.14_10.00.00,5000,200\n"
+        "2020.02.14_10.00.03,90,0\n2020.02.14_10.00.04,20000,3000\n",
+        "lumos.csv": "run_num,seq_num,Throughput\n1,1,80\n1,2,0\n1,5,300\n2,7,3\n",
+        "pensieve.txt": "0 1\n0.8 4.5\n2 0\n3.1 0.3\n",
+        "flows.json": json.dumps({"res_details": {"dl": FLOWS, "ul": FLOWS}}),
         "slow.csv": "0,1e-4\n86400,1e-3\n200000,1e-5\n",
         "sun.csv": "0,0\n21600,2\n43200,4\n64800,0\n",
         "flicker.csv": "0,0.5\n0.2,0\n0.5,0.1\n",

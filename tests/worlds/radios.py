@@ -50,6 +50,19 @@ def _packets(dice: Dice) -> Block:
     return {"framing": f"{framing} B", "packet": f"{framing + dice.whole(1, 1500)} B"}
 
 
+def _way(dice: Dice) -> Block:
+    return dice.options({"direction": dice.one(["up", "down"])})
+
+
+RATE_FILES: dict[str, Callable[[Dice], Block]] = {
+    "csv": lambda dice: {"path": "rate.csv"},
+    "ucc-5g": lambda dice: {"path": "ucc.csv", **_way(dice)},
+    "lumos5g": lambda dice: {"path": "lumos.csv", "run": dice.one([1, 2])},
+    "pensieve": lambda dice: {"path": "pensieve.txt"},
+    "monroe": lambda dice: {"path": "flows.json", **_way(dice)},
+}
+
+
 def _trace(dice: Dice) -> Block:
     block: Block = dice.options({"shift": "random"})
     if dice.slow:
@@ -57,7 +70,8 @@ def _trace(dice: Dice) -> Block:
     if dice.chance(0.5):
         return {"kind": "mahimahi", "path": "rate.up"} | block
     again: Block = {"repeat": False} if dice.chance(0.2) else block
-    return {"kind": "csv", "path": "rate.csv"} | again
+    kind = dice.one(list(RATE_FILES))
+    return {"kind": kind, **RATE_FILES[kind](dice)} | again
 
 
 def shannon(dice: Dice) -> Block:

@@ -11,6 +11,13 @@ from fedsim.blocks.choice import OneOf, failure
 from fedsim.blocks.given import AnyPath, Block, Given
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
+from fedsim.physics.formats.rates import (
+    Direction,
+    read_lumos,
+    read_monroe,
+    read_pensieve,
+    read_ucc,
+)
 from fedsim.physics.signals import Steps
 from fedsim.physics.traces import read_csv, read_mahimahi
 
@@ -18,6 +25,8 @@ Shift = Literal["none", "random"]
 """Where in its pattern a trace starts: at the beginning, or anywhere, client by client."""
 
 _SHIFT = "where each client starts in the pattern: all at its beginning, or each anywhere"
+
+_DIRECTION = "which way the bits went that were measured: up from the device, or down to it"
 
 
 def check_shift(shift: Shift, *, repeat: bool) -> None:
@@ -30,7 +39,9 @@ def check_shift(shift: Shift, *, repeat: bool) -> None:
 class Reading(Protocol):
     """Reads a file, once however often it is asked for."""
 
-    def __call__(self, read: Callable[..., Steps], path: Path, **options: bool) -> Steps:
+    def __call__(
+        self, read: Callable[..., Steps], path: Path, **options: bool | int | str
+    ) -> Steps:
         """Return what a function makes of a file.
 
         Args:
@@ -81,10 +92,9 @@ class MahimahiTrace(Trace):
         return read(read_mahimahi, self.path)
 
 
-class CsvTrace(Trace):
-    """A trace of two columns: seconds, and Mbit/s from then on."""
+class RateFile(Trace):
+    """A file of rates over time, which starts again at its end or stays at its last rate."""
 
-    kind: Literal["csv"] = Field(default="csv", description="seconds, Mbit/s")
     path: AnyPath = Field(description="the file, relative to that of the scenario")
     repeat: bool = Field(
         default=True, description="whether it starts again at its end; else the last rate stays"
@@ -101,12 +111,80 @@ class CsvTrace(Trace):
         """As was written."""
         return self.shift == "random"
 
+
+class CsvTrace(RateFile):
+    """A trace of two columns: seconds, and Mbit/s from then on."""
+
+    kind: Literal["csv"] = Field(default="csv", description="seconds, Mbit/s")
+
     def rate(self, read: Reading) -> Steps:
         """Return what the file says."""
         return read(read_csv, self.path, repeat=self.repeat)
 
 
-TRACES: Registry[Trace] = Registry("trace", (MahimahiTrace, CsvTrace), Trace)
+class UccTrace(RateFile):
+    """A drive or a stay of UCC's 5G data set: DL_bitrate or UL_bitrate, in kbit/s.
+
+    Raca et al., "Beyond Throughput, The Next Generation: A 5G Dataset with Channel and Context
+    Metrics", MMSys 2020. `fedsim fetch ucc-5g` gets it.
+    """
+
+    kind: Literal["ucc-5g"] = Field(default="ucc-5g", description="G-NetTrack's table")
+    direction: Direction = Field(default="down", description=_DIRECTION)
+
+    def rate(self, read: Reading) -> Steps:
+        """Return what the file says of that direction."""
+        return read(read_ucc, self.path, direction=self.direction, repeat=self.repeat)
+
+
+class LumosTrace(RateFile):
+    """A run of Lumos5G's table: the Throughput of each second, downlink, in Mbit/s.
+
+    Narayanan et al., "Lumos5G: Mapping and Predicting Commercial mmWave 5G Throughput", IMC 2020.
+    """
+
+    kind: Literal["lumos5g"] = Field(default="lumos5g", description="Lumos5G's table")
+    run: int = Field(ge=0, description="which run_num of the table")
+
+    def rate(self, read: Reading) -> Steps:
+        """Return what the file says of that run."""
+        return read(read_lumos, self.path, run=self.run, repeat=self.repeat)
+
+
+class PensieveTrace(RateFile):
+    """A trace of Pensieve, of FCC by way of it, or of the 5G measurements of SIGCOMM 2021.
+
+    Lines of seconds and Mbit/s: the rate up to then. Mao et al., "Neural Adaptive Video Streaming
+    with Pensieve", SIGCOMM 2017.
+    """
+
+    kind: Literal["pensieve"] = Field(default="pensieve", description="seconds Mbit/s")
+
+    def rate(self, read: Reading) -> Steps:
+        """Return what the file says."""
+        return read(read_pensieve, self.path, repeat=self.repeat)
+
+
+class MonroeTrace(RateFile):
+    """A measurement of MONROE-Nettest: the bytes of its flows over time.
+
+    Midoglu et al., "MONROE-Nettest: A Configurable Tool for Dissecting Speed Measurements in Mobile
+    Broadband Networks", 2017, arXiv:1710.07805.
+    """
+
+    kind: Literal["monroe"] = Field(default="monroe", description="MONROE-Nettest's flows")
+    direction: Direction = Field(default="down", description=_DIRECTION)
+
+    def rate(self, read: Reading) -> Steps:
+        """Return what the file says of that direction."""
+        return read(read_monroe, self.path, direction=self.direction, repeat=self.repeat)
+
+
+TRACES: Registry[Trace] = Registry(
+    "trace",
+    (MahimahiTrace, CsvTrace, UccTrace, LumosTrace, PensieveTrace, MonroeTrace),
+    Trace,
+)
 """The formats of rate traces."""
 
 AnyTrace = Given[Annotated[Trace, OneOf(TRACES)] | None, Trace | Block | None]

@@ -1,0 +1,1 @@
+"""Files of others, made small: what is in them is what fedsim follows, and a fault is named."""

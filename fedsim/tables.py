@@ -30,9 +30,11 @@ def plain(title: str, keys: int = 1) -> Table:
     return table
 
 
-def listing(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Return a plain table of texts."""
-    table = plain(title)
+def listing(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], keys: int = 1
+) -> Table:
+    """Return a plain table of texts; `keys` columns, from the left, say what a row is of."""
+    table = plain(title, keys)
     for head in heads:
         table.add_column(head)
     for row in rows:

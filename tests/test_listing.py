@@ -13,6 +13,7 @@ from fedsim.blocks.choice import OneOf
 from fedsim.cli import app, describe
 from fedsim.cli.block import as_written, example
 from fedsim.scenario.registries import REGISTRIES
+from fedsim.tables import as_text
 
 BLOCKS = [
     pytest.param(registry, model, name, id=f"{registry.name}-{name}")
@@ -76,6 +77,38 @@ def test_blocks_of_any_table_are_shown(table: str, name: str, words: str) -> Non
     result = invoke(table, name)
     assert result.exit_code == 0, result.output
     assert words in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("radios", "energy_up 438.39 mW/(Mbit/s) 300 to 640 [meas] Huang et al. 2012"),
+        ("radios", "ideal up unlimited down unlimited ble"),
+        ("devices", "kappa 1e-28 3e-29 to 1e-27 [lit] Tran et al. 2019"),
+        ("devices", "battery 18.5 Wh pi-5 speed 30 Gflop/s 23 to 38 [meas]"),
+        ("citations", "Huang et al. 2012 Huang, Qian, Gerber, Mao, Sen, Spatscheck,"),
+    ],
+)
+def test_a_preset_s_figures_have_an_interval_a_basis_and_a_source(table: str, words: str) -> None:
+    result = invoke(table)
+    assert result.exit_code == 0, result.output
+    assert words in " ".join(result.stdout.split())
+
+
+def test_a_preset_is_shown_with_what_is_known_of_its_figures() -> None:
+    words = " ".join(invoke("radios", "lte").stdout.split())
+    assert "tail_time 11.6 s 5 to 13 [meas] Huang et al. 2012" in words
+    assert "doi 10.1145/2307636.2307658" in words
+    assert "well known" not in " ".join(invoke("radios", "ideal").stdout.split())
+
+
+@pytest.mark.parametrize("table", ["devices", "radios"])
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_narrow_terminal_names_every_row(table: str, width: int) -> None:
+    lines = as_text(dict(describe.listings())[table], width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum("energy_up" in line or "active" in line for line in lines) >= 5
+    assert sum("Huang et al. 2012" in line or "Geerling 20" in line for line in lines) >= 5
 
 
 def test_a_block_that_there_is_not_is_one_line_with_the_nearest() -> None:

@@ -31,6 +31,13 @@ class Source(NamedTuple):
     year: int
     where: str
 
+    @property
+    def short(self) -> str:
+        """How a table cites it."""
+        first, *others = self.authors.split(", ")
+        rest = " et al." if len(others) > 1 else "".join(f" and {each}" for each in others)
+        return f"{first}{rest} {self.year}"
+
     def __str__(self) -> str:
         return f'{self.authors}, "{self.title}", {self.year}, {self.where}'
 
@@ -46,9 +53,9 @@ class Doubt(NamedTuple):
         low: the lower end of an interval that holds the figure with a probability of 90 %, in
             the field's own notation.
         high: the upper end.
-        basis: "meas" where the source measured the figure, or publishes the measurements of
-            which it is the middle; "lit" where the source states it or its range; "est" where
-            it is an estimate, to which the source is the nearest that is published.
+        basis: "meas" where the source measured it, or values around it; "lit" where the source
+            states it, its range, or what bounds it; "est" where it is an estimate, to which the
+            source is the nearest that is published.
         source: of the figure and its interval.
     """
 

@@ -21,7 +21,7 @@ from fedsim.blocks.quantity import Quantity
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import unknown
-from fedsim.cli.describe import presets_of, registry_of
+from fedsim.cli.describe import FIGURE, figure_cells, presets_of, registry_of
 from fedsim.errors import DataError
 from fedsim.tables import listing
 
@@ -92,6 +92,11 @@ def block_lines(table: str, name: str, known: Catalogue) -> Iterator[str | Table
         yield f"source: {escape(source)}"
     rows = list(_parameters(model, registry, preset))
     yield listing("parameters", ("key", "default", "meaning"), rows) if rows else "no parameters"
+    if preset and preset.doubts:
+        known_of = [(key, *figure_cells(preset, key)) for key in preset.doubts]
+        yield listing("how well its figures are known", ("key", *FIGURE), known_of)
+        for source in dict.fromkeys(doubt.source for doubt in preset.doubts.values()):
+            yield f"{escape(source.short)}: {escape(str(source))}"
     block = as_written(example(name, model, registry))
     yield f"in a scenario: {escape(_PLACES.get(registry.name, '{}').format(block))}"
 

@@ -18,6 +18,10 @@ from fedsim.tables import listing
 _BESIDE = 28  # columns of an overview that the names of its tables take
 _PRESETS: Mapping[str, Mapping[str, Preset]] = {"devices": DEVICES, "radios": {**RADIOS, **LORA}}
 
+_CITATIONS = "citations"
+FIGURE = ("value", "90 % interval", "basis", "source")
+"""The columns of `figure_cells`."""
+
 
 def listings(
     known: Catalogue = NOTHING_GIVEN, failed: Failed | None = None
@@ -35,8 +39,9 @@ def listings(
     for registry in sourced:
         yield registry.title or registry.several, _listing(registry, known, failed)
     for title, presets in _PRESETS.items():
-        lines = [(name, _values(preset), preset.basis) for name, preset in presets.items()]
-        yield title, listing(title, ("preset", "values", "source"), lines)
+        lines = [line for name, preset in presets.items() for line in _figures(name, preset)]
+        yield title, listing(title, ("preset", "figure", *FIGURE), lines, keys=2)
+    yield _CITATIONS, listing(_CITATIONS, ("cited as", "authors, title, year, where"), _citations())
     for registry in REGISTRIES:
         if registry not in sourced:
             yield (
@@ -54,6 +59,7 @@ def overview(known: Catalogue, width: int) -> Table:
     """
     held = {registry.title or registry.several: known.names(registry) for registry in REGISTRIES}
     held |= {title: tuple(presets) for title, presets in _PRESETS.items()}
+    held[_CITATIONS] = tuple(short for short, _ in _citations())
     rows = [
         (title.replace(" ", "-"), _some(names, width - _BESIDE)) for title, names in held.items()
     ]
@@ -120,11 +126,42 @@ def _kind(model: type[Any], registry: Registry[Spec]) -> str:
     return ", ".join(registry.names_of(model))
 
 
-def _values(preset: Preset) -> str:
-    """Return what a preset says, without what is nothing."""
-    said = {key: str(value) for key, value in preset.values.items()}
+def figure_cells(preset: Preset, key: str) -> tuple[str, str, str, str]:
+    """Return what is known of a figure: value, 90 % interval in its unit, basis, short source.
+
+    Args:
+        preset: that has it.
+        key: of the figure; the cells are empty where the preset has none.
+    """
+    written, doubt = _plain(preset.values.get(key, "")), preset.doubts.get(key)
+    if doubt is None:
+        return written, "", "", ""
+    low, _, unit = _plain(doubt.low).partition(" ")
+    ends = f"{low} to {_plain(doubt.high)}"
+    ends = ends.removesuffix(f" {unit}") if unit and written.endswith(f" {unit}") else ends
+    return written, ends, f"[{doubt.basis}]", doubt.source.short
+
+
+def _plain(value: str | float) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _figures(name: str, preset: Preset) -> list[tuple[str, ...]]:
+    """Return a line for each figure of a preset that is not nothing."""
     nothing = ("0 W", "0 mW", "0 J/bit", "0 s")
-    return ", ".join(f"{key} {text}" for key, text in said.items() if text not in nothing)
+    keys = [key for key, value in preset.values.items() if value not in nothing]
+    return [(name if n == 0 else "", key, *figure_cells(preset, key)) for n, key in enumerate(keys)]
+
+
+def _citations() -> list[tuple[str, str]]:
+    """Return the sources of all presets, as they are cited and as they are found."""
+    sources = {
+        doubt.source
+        for presets in _PRESETS.values()
+        for preset in presets.values()
+        for doubt in preset.doubts.values()
+    }
+    return sorted((source.short, str(source)) for source in sources)
 
 
 def _first_line(model: type) -> str:

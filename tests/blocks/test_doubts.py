@@ -6,6 +6,7 @@ import pytest
 
 from fedsim.blocks.doubts import faults_of_doubts
 from fedsim.blocks.presets import Doubt, Preset, Presettable, Source
+from fedsim.physics import sources
 from fedsim.physics.devices import DEVICES, Device
 from fedsim.physics.radios import LORA, RADIOS, LoRaRadio, Radio
 
@@ -17,6 +18,35 @@ EVERY = [(model, name) for model, table in TABLES.items() for name in table]
 @pytest.mark.parametrize(("model", "name"), EVERY, ids=[name for _, name in EVERY])
 def test_the_doubts_of_a_preset_are_sound(model: type[Presettable], name: str) -> None:
     assert not list(faults_of_doubts(model, name))
+
+
+CHOICES = {
+    "framing",  # of the transport's headers
+    "packet",  # of the largest unit of the link
+    "battery",  # what somebody has built in, or plugged in
+    "spreading",  # of the modem's setting
+}
+NOTHING = ("0 W", "0 J/bit", "0 s", "unlimited", "mains")
+
+
+@pytest.mark.parametrize(("model", "name"), EVERY, ids=[name for _, name in EVERY])
+def test_a_figure_that_is_no_definition_is_in_doubt(model: type[Presettable], name: str) -> None:
+    preset = model.presets[name]
+    figures = {key for key, value in preset.values.items() if value not in NOTHING} - CHOICES
+    standard = {"up", "down", "latency"} if name == "ethernet" else set()
+    assert figures - standard <= set(preset.doubts)
+
+
+def test_nine_figures_of_ten_are_measured_or_of_the_literature() -> None:
+    bases = [doubt.basis for model, name in EVERY for doubt in model.presets[name].doubts.values()]
+    assert len(bases) > 100
+    assert bases.count("est") <= 0.1 * len(bases)
+
+
+def test_every_source_is_in_the_list_and_has_figures() -> None:
+    every = {doubt.source for model, name in EVERY for doubt in model.presets[name].doubts.values()}
+    listed = {each for each in vars(sources).values() if isinstance(each, Source)}
+    assert every == listed
 
 
 def faults(**doubts: Doubt) -> list[str]:

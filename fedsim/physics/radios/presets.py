@@ -1,4 +1,4 @@
-"""The table of radios: rates, latencies and powers, with where they are from.
+"""The table of radios: rates, latencies and powers, with intervals and where they are from.
 
 Latency is half of the round-trip time. A power per rate is an energy per bit: 1 mW/(Mbit/s)
 is 1 nJ/bit. Framing is what every packet carries beside the message's own bits.
@@ -7,134 +7,190 @@ is 1 nJ/bit. Framing is what every packet carries beside the message's own bits.
 from collections.abc import Mapping
 
 from fedsim.blocks.presets import Preset
+from fedsim.physics.figures import Figure, est, lit, meas, preset
+from fedsim.physics.sources import (
+    ANDROID,
+    CASALS_2017,
+    CC2420,
+    GUNARATNE_2008,
+    HUANG_2012,
+    LATRE_2006,
+    NARAYANAN_2021,
+    NORDIC,
+    SARA_N2,
+    SINGH_2020,
+    WIFI_6,
+)
 
 _HUANG = "[lit] Huang et al., A Close Examination of 4G LTE Networks, MobiSys 2012"
 _HUANG_3G = f"{_HUANG}: its 3G"
-_POWER_2021 = "[est] from a public data set of 2021; the tail, of 10 s, at the base power"
-_CHIP = "[est] state powers of a radio chip of its class"
-_NARROW = "[est] state powers of a module of its class; packets of 1500 bytes as in LTE"
+_NARAYANAN = (
+    "[meas] slopes: Narayanan et al., A Variegated Look at 5G in the Wild, SIGCOMM 2021;"
+    " [est] the tail, of 10 s, at the base power"
+)
+_CHIP = "[lit] state powers of a radio chip's data sheet"
+_NARROW = "[lit] state powers of a module's data sheet; packets of 1500 bytes as in LTE"
+_ANDROID = "[lit] currents of the Wi-Fi controller of a phone of 2021; [est] rates"
 
 
-def _radio(
-    mbits: tuple[float, float], latency: str, framing: str, basis: str, **powers: str
-) -> Preset:
-    """Return a radio by its rates up and down in Mbit/s, "bytes per packet", and its powers."""
+def _radio(basis: str, framing: str, **figures: Figure | str) -> Preset:
+    """Return a radio by "bytes of framing per bytes of packet" and its other figures."""
     overhead, _, packet = framing.partition(" per ")
-    values = {
-        "up": f"{mbits[0]:g} Mbit/s",
-        "down": f"{mbits[1]:g} Mbit/s",
-        "latency": latency,
-        "energy_up": "0 J/bit",
-        "energy_down": "0 J/bit",
-        "base": "0 W",
-        "framing": f"{overhead} B",
-        "packet": f"{packet} B",
-    }
-    return Preset(basis, values | powers)
-
-
-def _linear(up: float, down: float, base: float) -> dict[str, str]:
-    """Return power as alpha_u * up + alpha_d * down + beta: mW/(Mbit/s) twice, and mW."""
-    return {
-        "energy_up": f"{up:g} mW/(Mbit/s)",
-        "energy_down": f"{down:g} mW/(Mbit/s)",
-        "base": f"{base:g} mW",
-    }
-
-
-def _tail(power: float, seconds: float) -> dict[str, str]:
-    return {"tail_power": f"{power:g} mW", "tail_time": f"{seconds:g} s"}
-
-
-def _promotion(power: float, seconds: float) -> dict[str, str]:
-    return {"promotion_power": f"{power:g} mW", "promotion_time": f"{seconds:g} s"}
-
-
-def _states(send: float, receive: float, idle: float = 0.0) -> dict[str, str]:
-    return {"send": f"{send:g} mW", "receive": f"{receive:g} mW", "idle": f"{idle:g} mW"}
+    figures |= {"framing": f"{overhead} B", "packet": f"{packet} B"}
+    none = dict.fromkeys(("up", "down", "latency"), "")  # which all have, and which come first
+    none |= {"energy_up": "0 J/bit", "energy_down": "0 J/bit", "base": "0 W"}
+    return preset(basis, **{**none, **figures})
 
 
 RADIOS: Mapping[str, Preset] = {
-    "ideal": Preset(
+    "ideal": preset(
         "sends in no time, for nothing",
-        {
-            "up": "unlimited",
-            "down": "unlimited",
-            "latency": "0 s",
-            "energy_up": "0 J/bit",
-            "energy_down": "0 J/bit",
-            "base": "0 W",
-        },
+        up="unlimited",
+        down="unlimited",
+        latency="0 s",
+        energy_up="0 J/bit",
+        energy_down="0 J/bit",
+        base="0 W",
     ),
-    "ble": _radio((0.7, 0.7), "15 ms", "17 per 244", _CHIP, **_states(14.4, 13.8)),
-    "zigbee": _radio((0.1, 0.1), "10 ms", "27 per 127", _CHIP, **_states(52, 56)),
-    "nb-iot": _radio((0.03, 0.025), "750 ms", "40 per 1500", _NARROW, **_states(792, 166, 22)),
-    "umts": _radio(
-        (0.94, 2.0),
-        "60 ms",
+    "ble": _radio(
+        _CHIP,
+        "17 per 244",
+        up=lit("0.7 Mbit/s", 0.2, 0.8, NORDIC),
+        down=lit("0.7 Mbit/s", 0.2, 0.8, NORDIC),
+        latency=lit("15 ms", 4, 50, NORDIC),
+        send=lit("14.4 mW", 12, 45, NORDIC),
+        receive=lit("13.8 mW", 12, 33, NORDIC),
+    ),
+    "zigbee": _radio(
+        _CHIP,
+        "27 per 127",
+        up=lit("0.1 Mbit/s", 0.03, 0.16, LATRE_2006),
+        down=lit("0.1 Mbit/s", 0.03, 0.16, LATRE_2006),
+        latency=lit("10 ms", 3, 30, LATRE_2006),
+        send=lit("52 mW", 18, 75, CC2420),
+        receive=lit("56 mW", 18, 72, CC2420),
+    ),
+    "nb-iot": _radio(
+        _NARROW,
         "40 per 1500",
+        up=lit("0.03 Mbit/s", 0.005, 0.06, SARA_N2),
+        down=lit("0.025 Mbit/s", 0.005, 0.03, SARA_N2),
+        latency=est("750 ms", 200, 5000, SINGH_2020),
+        send=lit("792 mW", 260, 1000, SARA_N2),
+        receive=lit("166 mW", 90, 250, SARA_N2),
+        idle=lit("22 mW", 3, 30, SARA_N2),
+    ),
+    "umts": _radio(
         _HUANG_3G,
-        **_linear(868.98, 122.12, 817.88),
-        **_tail(804, 8.1),
-        **_promotion(659, 0.58),
+        "40 per 1500",
+        up=lit("0.94 Mbit/s", 0.3, 2, HUANG_2012),
+        down=lit("2 Mbit/s", 0.7, 5, HUANG_2012),
+        latency=lit("60 ms", 30, 120, HUANG_2012),
+        energy_up=meas("868.98 mW/(Mbit/s)", 600, 1250, HUANG_2012),
+        energy_down=meas("122.12 mW/(Mbit/s)", 85, 175, HUANG_2012),
+        base=meas("817.88 mW", 600, 1100, HUANG_2012),
+        tail_power=meas("804 mW", 450, 1000, HUANG_2012),
+        tail_time=meas("8.1 s", 4, 15, HUANG_2012),
+        promotion_power=meas("659 mW", 500, 900, HUANG_2012),
+        promotion_time=meas("0.58 s", 0.4, 2, HUANG_2012),
     ),
     "lte": _radio(
-        (6, 13),
-        "30 ms",
-        "60 per 1500",
         _HUANG,
-        **_linear(438.39, 51.97, 1288.04),
-        **_tail(1060, 11.6),
-        **_promotion(1211, 0.26),
+        "60 per 1500",
+        up=meas("6 Mbit/s", 2, 12, HUANG_2012),
+        down=meas("13 Mbit/s", 5, 25, HUANG_2012),
+        latency=meas("30 ms", 20, 50, HUANG_2012),
+        energy_up=meas("438.39 mW/(Mbit/s)", 300, 640, HUANG_2012),
+        energy_down=meas("51.97 mW/(Mbit/s)", 36, 75, HUANG_2012),
+        base=meas("1288.04 mW", 900, 1700, HUANG_2012),
+        tail_power=meas("1060 mW", 700, 1400, HUANG_2012),
+        tail_time=meas("11.6 s", 5, 13, HUANG_2012),
+        promotion_power=meas("1211 mW", 900, 1600, HUANG_2012),
+        promotion_time=meas("0.26 s", 0.2, 0.5, HUANG_2012),
     ),
     "lte-2020": _radio(
-        (20, 40),
-        "25 ms",
+        _NARAYANAN,
         "60 per 1500",
-        _POWER_2021,
-        **_linear(76.7, 11.5, 1000),
-        **_tail(1000, 10),
+        up=meas("20 Mbit/s", 7, 35, NARAYANAN_2021),
+        down=meas("40 Mbit/s", 15, 90, NARAYANAN_2021),
+        latency=meas("25 ms", 15, 35, NARAYANAN_2021),
+        energy_up=meas("76.7 mW/(Mbit/s)", 50, 115, NARAYANAN_2021),
+        energy_down=meas("11.5 mW/(Mbit/s)", 8, 20, NARAYANAN_2021),
+        base=lit("1000 mW", 500, 1700, ANDROID),
+        tail_power=lit("1000 mW", 150, 1300, ANDROID),
+        tail_time=meas("10 s", 5, 12, NARAYANAN_2021),
     ),
     "5g-low": _radio(
-        (40, 100),
-        "20 ms",
+        _NARAYANAN,
         "60 per 1500",
-        _POWER_2021,
-        **_linear(32.2, 11.5, 1200),
-        **_tail(1200, 10),
+        up=meas("40 Mbit/s", 10, 60, NARAYANAN_2021),
+        down=meas("100 Mbit/s", 30, 250, NARAYANAN_2021),
+        latency=meas("20 ms", 12, 30, NARAYANAN_2021),
+        energy_up=meas("32.2 mW/(Mbit/s)", 16, 60, NARAYANAN_2021),
+        energy_down=meas("11.5 mW/(Mbit/s)", 8, 22, NARAYANAN_2021),
+        base=lit("1200 mW", 600, 2000, ANDROID),
+        tail_power=lit("1200 mW", 200, 1600, ANDROID),
+        tail_time=meas("10 s", 9, 13, NARAYANAN_2021),
     ),
     "5g-mmwave": _radio(
-        (130, 800),
-        "10 ms",
+        _NARAYANAN,
         "60 per 1500",
-        _POWER_2021,
-        **_linear(8.9, 1.73, 3000),
-        **_tail(3000, 10),
+        up=meas("130 Mbit/s", 30, 200, NARAYANAN_2021),
+        down=meas("800 Mbit/s", 200, 2000, NARAYANAN_2021),
+        latency=meas("10 ms", 5, 27, NARAYANAN_2021),
+        energy_up=meas("8.9 mW/(Mbit/s)", 6, 13, NARAYANAN_2021),
+        energy_down=meas("1.73 mW/(Mbit/s)", 1.2, 2.6, NARAYANAN_2021),
+        base=est("3000 mW", 1800, 4200, NARAYANAN_2021),
+        tail_power=est("3000 mW", 800, 4000, NARAYANAN_2021),
+        tail_time=meas("10 s", 9, 13, NARAYANAN_2021),
     ),
     "wifi": _radio(
-        (20, 30),
-        "5 ms",
-        "66 per 1514",
         _HUANG,
-        **_linear(283.17, 137.01, 132.86),
-        **_tail(119, 0.24),
-        **_promotion(124, 0.08),
+        "66 per 1514",
+        up=lit("20 Mbit/s", 3, 50, HUANG_2012),
+        down=lit("30 Mbit/s", 5, 80, HUANG_2012),
+        latency=lit("5 ms", 1, 30, HUANG_2012),
+        energy_up=meas("283.17 mW/(Mbit/s)", 100, 400, HUANG_2012),
+        energy_down=meas("137.01 mW/(Mbit/s)", 50, 200, HUANG_2012),
+        base=meas("132.86 mW", 90, 300, HUANG_2012),
+        tail_power=meas("119 mW", 80, 250, HUANG_2012),
+        tail_time=meas("0.24 s", 0.15, 0.4, HUANG_2012),
+        promotion_power=meas("124 mW", 80, 250, HUANG_2012),
+        promotion_time=meas("0.08 s", 0.05, 0.12, HUANG_2012),
+    ),
+    "wifi-6": _radio(
+        _ANDROID,
+        "66 per 1514",
+        up=est("200 Mbit/s", 50, 600, WIFI_6),
+        down=est("300 Mbit/s", 80, 800, WIFI_6),
+        latency=est("3 ms", 1, 15, WIFI_6),
+        send=lit("1740 mW", 800, 2200, ANDROID),
+        receive=lit("363 mW", 200, 900, ANDROID),
+        tail_power=lit("141 mW", 30, 250, ANDROID),
+        tail_time=meas("0.24 s", 0.1, 0.4, HUANG_2012),
     ),
     "ethernet": _radio(
-        (940, 940),
-        "0.5 ms",
-        "66 per 1514",
         "[est] gigabit; the power does not depend on the rate",
-        base="0.5 W",
+        "66 per 1514",
+        up="940 Mbit/s",
+        down="940 Mbit/s",
+        latency="0.5 ms",
+        base=lit("0.5 W", 0.2, 1.2, GUNARATNE_2008),
     ),
 }
-"""The presets of constant rate. [lit] is the cited paper, [est] good to a factor of about 2."""
+"""The presets of constant rate. [lit] is the cited paper or data sheet, [meas] a measurement, [est]
+good to a factor of about 2. The whole-phone intercepts of Narayanan et al., 2.84 W in LTE and 3.06
+W and 5.24 W in 5G, include a screen at its brightest: they bound the base power from above, and
+their differences are those of the base powers here.
+"""
 
 
 def _lora(spreading: int) -> Preset:
-    return Preset(
-        "[est] state powers of a modem of its class; EU868 payloads and 1 % duty cycle",
-        {"spreading": spreading},
+    return preset(
+        "[lit] state powers of a modem's data sheet; EU868 payloads and 1 % duty cycle",
+        spreading=spreading,
+        send=lit("92 mW", 66, 280, CASALS_2017),
+        receive=lit("37 mW", 33, 130, CASALS_2017),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fedsim.building.graphs import read_graph
 from fedsim.errors import DataError
-from fedsim.physics.availability import Intervals, read_intervals
+from fedsim.physics.availability import PresenceLaw, read_intervals
 from fedsim.physics.radios.traces import Trace
 from fedsim.physics.signals import Steps
 from fedsim.physics.traces import read_power
@@ -47,9 +47,14 @@ class Files:
         """Return the power that a harvest trace says, W."""
         return self.read(read_power, path, repeat=repeat)
 
-    def intervals(self, path: Path) -> Mapping[int, Intervals]:
+    def presence(
+        self,
+        path: Path,
+        read: Callable[..., Mapping[int, PresenceLaw]] = read_intervals,
+        **options: bool | int | str,
+    ) -> Mapping[int, PresenceLaw]:
         """Return when the clients are there, by their number."""
-        return self.read(read_intervals, path)
+        return self.read(read, path, **options)
 
     def graph(self, path: Path) -> "nx.Graph[str]":
         """Return a graph, with attributes of links at its edges."""

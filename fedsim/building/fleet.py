@@ -165,7 +165,7 @@ def _availability(
 ) -> PresenceLaw | Mapping[ClientId, PresenceLaw]:
     found: PresenceLaw | Mapping[ClientId, PresenceLaw] = ALWAYS
     with findings.at(key):
-        found = law.among(files.intervals)
+        found = law.among(files.presence)
     return found  # noqa: RET504 - a file at fault leaves what it was
 
 

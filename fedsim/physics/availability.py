@@ -5,10 +5,9 @@ for.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from math import cos, inf, tau
+from math import cos, tau
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from pydantic import Field
@@ -19,7 +18,9 @@ from fedsim.blocks.given import AnyPath, Block, Given
 from fedsim.blocks.quantities import Fraction, Hours, Period, Share
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
-from fedsim.physics.traces import read_table
+from fedsim.physics.formats.fedscale import read_presence
+from fedsim.physics.formats.flash import Condition, read_states
+from fedsim.physics.intervals import NEVER, Intervals, read_intervals
 
 Timeline = tuple[bool, Iterator[float]]
 """Whether a client is online at time 0, and the rising times at which that toggles, s."""
@@ -138,40 +139,23 @@ class MarkovAvailability(Availability):
                 return t
 
 
-@dataclass(frozen=True, slots=True)
-class Intervals:
-    """Online from begins[i] to ends[i], offline between and after.
+class Reading(Protocol):
+    """Reads when clients are there, by their numbers: as `read_intervals` does, or as told."""
 
-    Attributes:
-        begins, ends: rising, s; the last end may be infinite.
+    def __call__(
+        self,
+        path: Path,
+        read: Callable[..., Mapping[int, PresenceLaw]] = read_intervals,
+        **options: bool | int | str,
+    ) -> Mapping[int, PresenceLaw]:
+        """Return what a function makes of a file.
 
-    Raises:
-        ValueError: intervals are reversed, overlap, or begin before 0.
-    """
-
-    begins: tuple[float, ...]
-    ends: tuple[float, ...]
-    always: ClassVar[bool] = False
-    chance: ClassVar[float] = 1.0
-
-    def __post_init__(self) -> None:
-        edges = [edge for pair in zip(self.begins, self.ends, strict=True) for edge in pair]
-        if not all(begin < end for begin, end in zip(self.begins, self.ends, strict=True)):
-            raise ValueError("every interval ends after it begins")
-        if edges != sorted(edges) or (edges and edges[0] < 0):
-            raise ValueError("intervals follow each other from 0 on, without an overlap")
-
-    def timeline(self, rng: np.random.Generator) -> Timeline:  # noqa: ARG002 - nothing is drawn
-        """Return the edges; where one interval ends as the next begins, nothing happens."""
-        edges = set(self.begins) ^ set(self.ends)
-        online = 0.0 in self.begins
-        return online, iter(sorted(edges - {0.0, inf}))
-
-
-NEVER = Intervals((), ())
-
-Reading = Callable[[Path], Mapping[int, Intervals]]
-"""Reads when clients are there, by their numbers, from a file as `read_intervals` does."""
+        Args:
+            path: relative to the file of the scenario.
+            read: the function; it is called with the file's path and the options.
+            options: told as they are.
+        """
+        ...
 
 
 class IntervalAvailability(Availability):
@@ -183,14 +167,58 @@ class IntervalAvailability(Availability):
     kind: Literal["intervals"] = Field(default="intervals", description="as a file says")
     path: AnyPath = Field(description="the CSV file, relative to that of the scenario")
 
-    def among(self, read: Reading) -> Mapping[int, Intervals]:
+    def among(self, read: Reading) -> Mapping[int, PresenceLaw]:
         """Return what the file says, by client number."""
         return read(self.path)
 
 
+class FedScaleAvailability(Availability):
+    """Clients are there as in FedScale's trace, a pickle, which starts again at its end.
+
+    Client k is the k-th of the file, and again from the first. Lai et al., "FedScale: Benchmarking
+    Model and System Performance of Federated Learning at Scale", ICML 2022. Nothing in the pickle
+    is run. `fedsim fetch fedscale` gets FedScale's own, client_behave_trace.
+    """
+
+    kind: Literal["fedscale"] = Field(default="fedscale", description="FedScale's trace")
+    path: AnyPath = Field(description="the pickle, relative to the file of the scenario")
+
+    def among(self, read: Reading) -> Mapping[int, PresenceLaw]:
+        """Return what the file says, by client number."""
+        return read(self.path, read_presence)
+
+
+class FlashAvailability(Availability):
+    """Clients are there while their phones are in some states, by FLASH's traces.
+
+    Client k is the k-th user of the file, and again from the first; a trace starts again at its
+    end. Time 0 is midnight. Yang et al., "Characterizing Impacts of Heterogeneity in Federated
+    Learning upon Large-Scale Smartphone Data", WWW 2021. `fedsim fetch flash` gets FLASH's own.
+    """
+
+    kind: Literal["flash"] = Field(default="flash", description="FLASH's state traces")
+    path: AnyPath = Field(description="the JSON file, relative to that of the scenario")
+    when: tuple[Condition, ...] = Field(
+        default=("idle", "charging", "wifi"),
+        min_length=1,
+        description="what has to hold: idle (locked), charging, wifi",
+    )
+
+    def among(self, read: Reading) -> Mapping[int, PresenceLaw]:
+        """Return what the file says, by client number."""
+        return read(self.path, read_states, when=",".join(self.when))
+
+
 AVAILABILITY: Registry[Availability] = Registry(
     "availability",
-    (AlwaysAvailable, BernoulliAvailability, MarkovAvailability, IntervalAvailability),
+    (
+        AlwaysAvailable,
+        BernoulliAvailability,
+        MarkovAvailability,
+        IntervalAvailability,
+        FedScaleAvailability,
+        FlashAvailability,
+    ),
     Availability,
     plural="availability",
 )
@@ -199,35 +227,21 @@ AVAILABILITY: Registry[Availability] = Registry(
 AnyAvailability = Given[Annotated[Availability, OneOf(AVAILABILITY)], Availability | Block]
 """A field that takes one of them."""
 
-
-def read_intervals(path: Path) -> Mapping[int, Intervals]:
-    """Read when clients are online: CSV with columns client, start, end, in seconds.
-
-    Rows come in any order; clients without one are never online. A start or an end counts
-    from the beginning of the run; an end of "inf" is never.
-
-    Returns:
-        The intervals of each client that has some, by client number.
-
-    Raises:
-        DataError: the file cannot be read, a line is malformed, or intervals of one client
-            overlap; the text names the lines.
-    """
-    table = read_table(path, ("client", "start", "end"), "intervals")
-    client, start, end = table.columns
-    numbered = (client >= 0) & (client < 2**53) & (client == np.floor(client))
-    table.refuse(~numbered, "a client is a whole number of at least 0")
-    table.refuse(~((start >= 0) & (start < inf)), "a start is a number of seconds of at least 0")
-    table.refuse(~(end > start), "an interval ends after it starts")
-    order = np.lexsort((start, client))
-    same = client[order[1:]] == client[order[:-1]]
-    overlaps = same & (start[order[1:]] < end[order[:-1]])
-    if overlaps.any():
-        at = int(np.argmax(overlaps))
-        before, after = order[at : at + 2]
-        table.fail(after, f"it begins before the interval of line {table.numbers[before]} ends")
-    first = np.flatnonzero(np.diff(client[order], prepend=-1.0))
-    return {
-        int(client[rows[0]]): Intervals(tuple(start[rows].tolist()), tuple(end[rows].tolist()))
-        for rows in np.split(order, first[1:])
-    }
+__all__ = [
+    "ALWAYS",
+    "AVAILABILITY",
+    "NEVER",
+    "AlwaysAvailable",
+    "AnyAvailability",
+    "Availability",
+    "BernoulliAvailability",
+    "FedScaleAvailability",
+    "FlashAvailability",
+    "IntervalAvailability",
+    "Intervals",
+    "MarkovAvailability",
+    "PresenceLaw",
+    "Reading",
+    "Timeline",
+    "read_intervals",
+]

@@ -7,6 +7,8 @@ problems are made of (`fedsim.problems`) and compressors (`fedsim.wire`).
 from fedsim.physics.availability import (
     AlwaysAvailable,
     BernoulliAvailability,
+    FedScaleAvailability,
+    FlashAvailability,
     IntervalAvailability,
     MarkovAvailability,
 )
@@ -64,7 +66,9 @@ __all__ = [
     "DeadlineSilence",
     "Device",
     "Edge",
+    "FedScaleAvailability",
     "FirstOrderRadio",
+    "FlashAvailability",
     "FullParticipation",
     "Gateway",
     "GilbertElliottLoss",

@@ -1,5 +1,6 @@
 """Every kind of block, from the scenario to a run that ends and whose books balance."""
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,15 @@ FILES = {
     "b.csv": "0,3\n5,1\n9,2\n",
     "sun.csv": "0,0\n1000,3\n2000,0\n",
     "there.csv": "client,start,end\n0,0,1000\n1,5,20\n2,0,inf\n3,10,inf\n",
+    "ucc.csv": "Timestamp,UL_bitrate\n2020.02.14_10.00.00,3000\n2020.02.14_10.00.02,500\n",
+    "lumos.csv": "run_num,seq_num,Throughput\n3,1,80\n3,2,0\n3,3,5\n",
+    "pensieve.txt": "0 1\n1 20\n2 0\n3 4\n",
+    "flows.json": '{"res_details": {"ul": [{"time_series": [{"t": 1000000000, "b": 900000}]}]}}',
+    "states.json": '{"a": {"messages": "2020-02-01 00:00:00\\tbattery_charged_on\\n'
+    '2020-02-01 10:00:00\\tbattery_charged_off\\n2020-02-01 11:00:00\\twifi"}}',
+    "there.pickle": pickle.dumps(
+        {1: {"active": [0, 50], "inactive": [40, 90], "finish_time": 100}}, 0
+    ).decode("ascii"),
 }
 
 BASE: dict[str, Any] = {

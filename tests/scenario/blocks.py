@@ -69,12 +69,12 @@ GOOD: dict[str, Blocks] = {
         down_trace={"kind": "csv", "path": "b.csv", "repeat": False},
     ),
     "traces of others": radio(
-        up_trace={"kind": "ucc-5g", "path": "a.csv", "direction": "up"},
-        down_trace={"kind": "lumos5g", "path": "b.csv", "run": 3},
+        up_trace={"kind": "ucc-5g", "path": "ucc.csv", "direction": "up"},
+        down_trace={"kind": "lumos5g", "path": "lumos.csv", "run": 3},
     ),
     "further traces of others": radio(
-        up_trace={"kind": "monroe", "path": "a.json", "direction": "up", "repeat": False},
-        down_trace={"kind": "pensieve", "path": "b", "shift": "random"},
+        up_trace={"kind": "monroe", "path": "flows.json", "direction": "up", "repeat": False},
+        down_trace={"kind": "pensieve", "path": "pensieve.txt", "shift": "random"},
     ),
     "no loss": radio(loss={"kind": "none"}, tries="unlimited"),
     "independent": radio(loss={"kind": "independent", "rate": "1 %"}, tries=3),
@@ -94,6 +94,8 @@ GOOD: dict[str, Blocks] = {
         availability={"kind": "markov", "on": "2 h", "off": "30 min", "amplitude": "80 %"}
     ),
     "intervals": group(availability={"kind": "intervals", "path": "there.csv"}),
+    "fedscale": group(availability={"kind": "fedscale", "path": "there.pickle"}),
+    "flash": group(availability={"kind": "flash", "path": "states.json", "when": ["charging"]}),
     "star": {"network": {"topology": "star", "server": {"discipline": "fifo"}, "model": "lv08"}},
     "tree": {
         "network": {

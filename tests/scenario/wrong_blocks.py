@@ -131,6 +131,8 @@ WRONG_BLOCKS: list[tuple[Blocks, str, list[str]]] = [
      ["missing", "mean stay off-line"]),
     (group(availability={"kind": "markov", "on": "1 h", "off": "1 h", "amplitude": "101 %"}),
      "fleet.0.availability.amplitude", ["of 100 % or less"]),
+    (group(availability={"kind": "flash", "path": "a", "when": ["idle", "on"]}),
+     "fleet.0.availability.when.1", ["on", "charging"]),
     ({"network": {"topology": "tree"}}, "network.gateways", ["missing", "how many gateways"]),
     ({"network": {"topology": "tree", "gateways": 0}}, "network.gateways", ["1 or more"]),
     ({"network": {"topology": "star", "gateways": 2}}, "network.gateways",

@@ -1,7 +1,9 @@
 """The files that worlds name: tiny data of every format, traces, harvests and intervals."""
 
 import json
+import pickle
 import struct
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -170,3 +172,19 @@ def _write_physics(folder: Path) -> None:
     }  # fmt: skip
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
+    _write_users(folder)
+
+
+def _write_users(folder: Path) -> None:
+    """Write FedScale's and FLASH's traces, for rounds of seconds and for rounds of days."""
+    for prefix, scale in (("", 1), ("slow", 10**5)):
+        trace = {"active": [0, 40 * scale], "inactive": [25 * scale, 90 * scale]}
+        users = {each: trace | {"finish_time": (100 + each) * scale} for each in (1, 2, 3)}
+        (folder / f"{prefix or 'there'}.pickle").write_bytes(pickle.dumps(users))
+        states = ["wifi", "screen_lock", "battery_charged_on", "4G", "wifi", "screen_unlock"]
+        start = datetime(2020, 2, 1)  # noqa: DTZ001 - the traces have no time zone
+        times = [start + timedelta(seconds=20 * scale * place) for place in range(len(states))]
+        lines = [f"{time}\t{state}" for time, state in zip(times, states, strict=True)]
+        tree = {"a": {"messages": "\n".join(lines)}, "b": {"messages": "\n".join(lines[1:])}}
+        name = f"{prefix}-states.json".removeprefix("-")
+        (folder / name).write_text(json.dumps(tree), encoding="utf-8")

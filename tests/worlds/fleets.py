@@ -91,6 +91,11 @@ AVAILABILITY: dict[str, Callable[[Dice], Block]] = {
     "bernoulli": lambda dice: {"share": dice.percent(5, 100)},
     "markov": _coming,
     "intervals": lambda dice: {"path": "there.csv"},
+    "fedscale": lambda dice: {"path": "slow.pickle" if dice.slow else "there.pickle"},
+    "flash": lambda dice: {
+        "path": "slow-states.json" if dice.slow else "states.json",
+        **dice.options({"when": dice.one([["wifi"], ["idle", "charging"]])}),
+    },
 }
 
 

@@ -51,7 +51,7 @@ def _packets(dice: Dice) -> Block:
 
 
 def _way(dice: Dice) -> Block:
-    return dice.options({"direction": dice.one(["up", "down"])})
+    return {"direction": dice.one(["up", "up", "down"])}
 
 
 RATE_FILES: dict[str, Callable[[Dice], Block]] = {
@@ -67,9 +67,9 @@ def _trace(dice: Dice) -> Block:
     block: Block = dice.options({"shift": "random"})
     if dice.slow:
         return {"kind": "csv", "path": "slow.csv"} | block
-    if dice.chance(0.5):
+    if dice.chance(0.2):
         return {"kind": "mahimahi", "path": "rate.up"} | block
-    again: Block = {"repeat": False} if dice.chance(0.2) else block
+    again: Block = {"repeat": False} if dice.chance(0.4) else block
     kind = dice.one(list(RATE_FILES))
     return {"kind": kind, **RATE_FILES[kind](dice)} | again
 

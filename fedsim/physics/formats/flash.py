@@ -1,0 +1,141 @@
+r"""FLASH's state traces: what phones have told of themselves, and so when they are there.
+
+Yang et al., "Characterizing Impacts of Heterogeneity in Federated Learning upon Large-Scale
+Smartphone Data", WWW 2021, https://github.com/PKU-Chengxu/FLASH, data/state_traces.json: an object
+of {user: {"messages": "2020-02-01 10:20:30\tscreen_lock\n...", "guid": ..., "model": ...}}.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from fedsim.errors import DataError
+from fedsim.physics.formats.cycles import Cycle, Users
+from fedsim.physics.formats.json_files import Tree, read_json
+
+Condition = Literal["idle", "charging", "wifi"]
+"""What a phone can be: locked, at a charger, in a wireless network."""
+
+_TIME = "%Y-%m-%d %H:%M:%S"
+_DAY = 86400.0
+
+_STATES: dict[str, tuple[Condition, bool]] = {
+    "screen_lock": ("idle", True),
+    "screen_unlock": ("idle", False),
+    "battery_charged_on": ("charging", True),
+    "battery_charged_off": ("charging", False),
+    "wifi": ("wifi", True),
+    **dict.fromkeys(("unknown", "2g", "3g", "4g", "5g"), ("wifi", False)),
+}
+_OTHERS = frozenset(
+    {"screen_on", "screen_off", "battery_low", "battery_okay", "phone_on", "phone_off"}
+)
+
+_Event = tuple[float, str]
+
+
+def read_states(path: Path, when: str) -> Users[Cycle]:
+    """Read when phones were in some states at once, such as idle, charging and in a wireless LAN.
+
+    A phone is idle while it is locked, as in FLASH; before its first message of a kind it is not
+    in that state. Its trace starts again at its last message. The run begins at midnight before
+    the first message of all. As in FLASH, a user is left out whose messages are malformed, last no
+    time, or never say all of the states at once.
+
+    Args:
+        path: the file; it may be packed as gzip, bzip2 or xz pack.
+        when: the states, separated by commas.
+
+    Returns:
+        The users in the order of the file, and again from the first.
+
+    Raises:
+        DataError: the file cannot be read or is not of that form, or no user is left; the text
+            says what was wrong with the first one.
+    """
+    members = read_json(path, "states").members()
+    faults: list[str] = []
+    traces = [found for each in members.values() if (found := _events(each, faults))]
+    midnight = min((events[0][0] // _DAY * _DAY for events in traces), default=0.0)
+    wanted = frozenset(when.split(","))
+    users = [_cycle(events, wanted, midnight) for events in traces]
+    kept = [user for user in users if user is not None]
+    if not kept:
+        first = faults[0] if faults else f"none is ever {' and '.join(sorted(wanted))} at once"
+        wants = "a line of messages is 2020-02-01 10:20:30, a tab, and a state"
+        raise DataError(
+            "states", f"{path} has no user whose messages can be used: {first}; {wants}"
+        )
+    return Users(kept)
+
+
+def _events(user: Tree, faults: list[str]) -> list[_Event]:
+    """Return the messages of a user by time; none where they are malformed, which is a fault."""
+    text = user["messages"].text()
+    lines = [line for line in text.split("\n") if line.strip()]
+    try:
+        events = sorted((_event(line) for line in lines), key=lambda each: each[0])
+    except ValueError:
+        wrong = next(line for line in lines if not _sound(line))
+        faults.append(f"at {user.place}: seen {wrong.strip()[:60]!r}")
+        return []
+    if not events or events[-1][0] <= events[0][0]:
+        faults.append(f"at {user.place}: {len(events)} messages that last no time")
+        return []
+    return events
+
+
+def _event(line: str) -> _Event:
+    time, state = (part.strip() for part in line.strip().split("\t"))
+    state = state.lower()
+    if state not in _STATES and state not in _OTHERS and not _is_level(state):
+        raise ValueError
+    return datetime.strptime(time, _TIME).replace(tzinfo=UTC).timestamp(), state
+
+
+def _sound(line: str) -> bool:
+    try:
+        _event(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_level(state: str) -> bool:
+    """Say whether this is the battery's level, such as "73.0%"."""
+    if state.endswith("%"):
+        float(state[:-1])  # it is malformed where that fails
+        return True
+    return False
+
+
+def _cycle(events: list[_Event], wanted: frozenset[str], midnight: float) -> Cycle | None:
+    """Return when all states hold at once; None if never."""
+    start, end = events[0][0], events[-1][0]
+    toggles = [*_toggles(events, wanted), end]
+    spans = zip(toggles[::2], toggles[1::2], strict=False)  # from a coming to the next going
+    pairs = [(begin - start, stop - start) for begin, stop in spans if begin < stop]
+    if not pairs:
+        return None
+    period = end - start
+    return Cycle(
+        tuple(begin for begin, _ in pairs),
+        tuple(stop for _, stop in pairs),
+        period,
+        (midnight - start) % period,
+    )
+
+
+def _toggles(events: list[_Event], wanted: frozenset[str]) -> Iterator[float]:
+    """Yield the times at which all of the states come to hold, and cease to, in turn."""
+    holds: dict[str, bool] = {}
+    there = False
+    for time, state in events:
+        if state in _STATES:
+            name, on = _STATES[state]
+            holds[name] = on
+        now = all(holds.get(each, False) for each in wanted)
+        if now != there:
+            there = now
+            yield time

@@ -1,0 +1,161 @@
+"""Pickles of others, read without running anything: plain values, and nothing that is called.
+
+A pickle is a program for a machine that can import and call what it likes. Here it may only put
+together dictionaries, lists, numbers and texts: any other instruction is refused before the
+machine starts, and what it would import is refused again while it runs. How much it may make is
+counted beforehand, from its instructions.
+"""
+
+import io
+import pickle
+import pickletools
+from pathlib import Path
+from typing import Any, NoReturn
+
+from fedsim.errors import DataError
+from fedsim.files import read_bytes
+from fedsim.limits import afford
+
+_PLAIN = frozenset(
+    {"PROTO", "FRAME", "STOP", "MARK", "POP", "POP_MARK", "DUP"}
+    | {"MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT", "GET", "BINGET", "LONG_BINGET"}
+    | {"NONE", "NEWTRUE", "NEWFALSE", "INT", "BININT", "BININT1", "BININT2"}
+    | {"LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "STRING", "BINSTRING", "SHORT_BINSTRING"}
+    | {"UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"}
+    | {"EMPTY_LIST", "APPEND", "APPENDS", "LIST", "EMPTY_DICT", "DICT", "SETITEM", "SETITEMS"}
+)
+"""The instructions that make plain values; all that import, call, or reach out are not in it.
+
+Nor are tuples: one within another a million times would be a key whose hash takes the whole stack.
+"""
+
+_CALLS = {
+    "GLOBAL": "would import {}",
+    "STACK_GLOBAL": "would import something",
+    "INST": "would import and call {}",
+}
+"""What others would do, in words."""
+
+_BYTES_EACH = 200
+"""The memory that an instruction takes at the most, beside what its text or number has."""
+
+_LONGEST = 512  # bits of a whole number
+_DEEPEST = 50  # marks that are open at once, and values within values
+_TOO_DEEP = f"values within values; up to {_DEEPEST} are accepted"
+_CLOSING = frozenset({"APPENDS", "SETITEMS", "DICT", "LIST", "POP_MARK"})
+
+
+def read_plain(path: Path, key: str) -> Any:  # noqa: ANN401 - whatever plain value is in it
+    """Return the plain value that a pickle holds.
+
+    Args:
+        path: the file.
+        key: the key of the scenario that names it, for errors.
+
+    Returns:
+        A value made of dict, list, str, int, float, bool and None.
+
+    Raises:
+        DataError: it cannot be read, is too large, is damaged, or is more than a plain value; the
+            instruction is named, and where it is.
+    """
+    content = read_bytes(path, key)
+    return loads_plain(content, path, key)
+
+
+def loads_plain(content: bytes, path: Path, key: str) -> Any:  # noqa: ANN401 - see above
+    """Return the plain value of a pickle that is in memory; see `read_plain`."""
+    count = _walk(content, path, key)
+    try:
+        value = _Plain(io.BytesIO(content), encoding="latin-1").load()
+    except Exception as error:  # whatever a machine that is fed nonsense stumbles over
+        raise DataError(key, f"{path} is no whole pickle: {_short(error)}") from error
+    _check_depth(value, count, path, key)
+    return value
+
+
+class _Plain(pickle.Unpickler):
+    """Imports nothing, whatever it is told."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        """Refuse; the walk has refused what would ask for it already."""
+        raise pickle.UnpicklingError(f"it would import {module[:40]}.{name[:40]}")
+
+    def persistent_load(self, pid: object) -> NoReturn:
+        """Refuse likewise."""
+        raise pickle.UnpicklingError(f"it refers to {str(pid)[:40]!r}, outside of the file")
+
+
+def _walk(content: bytes, path: Path, key: str) -> int:
+    """Read the instructions without following them, and return how many there are.
+
+    Raises:
+        DataError: one is not plain, or they would make too much.
+    """
+    count, open_marks, place = 0, 0, 0
+    try:
+        for opcode, argument, position in pickletools.genops(content):
+            name, place, count = opcode.name, position or 0, count + 1
+            if name not in _PLAIN:
+                _refuse(name, argument, path, key, place)
+            open_marks += (name == "MARK") - (name in _CLOSING)
+            if open_marks > _DEEPEST:
+                _fail(key, f"{path}, byte {place}: {_TOO_DEEP}")
+            if isinstance(argument, int):
+                _check_number(name, argument, count, f"{path}, byte {place}", key)
+    except DataError:
+        raise
+    except Exception as error:  # of what is cut off or damaged, of any type
+        text = f"{path} is no whole pickle: after byte {place}: {_short(error)}"
+        raise DataError(key, text) from error
+    afford(key, f"{path}: what is in it", _BYTES_EACH * count + 4 * len(content))
+    return count
+
+
+def _fail(key: str, text: str) -> NoReturn:
+    raise DataError(key, text)
+
+
+def _refuse(name: str, argument: object, path: Path, key: str, place: int) -> NoReturn:
+    does = _CALLS.get(name, "is more than a plain value").format(_short(argument))
+    wanted = "a pickle of dictionaries, lists, numbers and texts alone is accepted"
+    text = f"{path}, byte {place}: the instruction {name} {does}, and was not run; {wanted}"
+    raise DataError(key, text)
+
+
+def _check_number(name: str, number: int, count: int, where: str, key: str) -> None:
+    """Raise a DataError for a number without end, or a place of the memo that is far out."""
+    if name in {"PUT", "BINPUT", "LONG_BINPUT"}:
+        if number > count:
+            raise DataError(key, f"{where}: the memo's place {number}, of {count} instructions")
+    elif number.bit_length() > _LONGEST:
+        text = f"a whole number of {number.bit_length()} bits; up to {_LONGEST} are accepted"
+        raise DataError(key, f"{where}: {text}")
+
+
+def _check_depth(value: object, count: int, path: Path, key: str) -> None:
+    """Raise a DataError for values within values without end, or shared ones that look like many.
+
+    A list that is put into two places of the next, and that again, has few instructions and
+    looks like millions of values: each is counted as often as it is seen.
+    """
+    level, seen = [value], 0
+    for _ in range(_DEEPEST):
+        inner: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += [*each.keys(), *each.values()]
+            elif isinstance(each, list):
+                inner += each
+            if seen + len(inner) > 2 * count + 1000:
+                text = f"{path} has {count} instructions, and looks like far more values"
+                raise DataError(key, f"{text}; a value is accepted in one place")
+        if not inner:
+            return
+        level, seen = inner, seen + len(inner)
+    raise DataError(key, f"{path}: {_TOO_DEEP}")
+
+
+def _short(what: object) -> str:
+    text = " ".join(str(what).split())
+    return text if len(text) <= 80 else f"{text[:80]} ..."

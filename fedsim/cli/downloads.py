@@ -1,12 +1,20 @@
-"""What a scenario needs and this machine lacks, offered before anything runs."""
+"""What is public: downloaded when it is asked for, or offered before anything runs."""
 
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import typer
+from rich.table import Table
 
+from fedsim.blocks.wording import unknown
 from fedsim.building import missing_data
+from fedsim.errors import DataError
+from fedsim.physics.formats.public import TRACE_SETS, fetch_traces
 from fedsim.problems import ENTRIES, fetch
+from fedsim.problems.cache import cache_folder
 from fedsim.scenario import Plan
+from fedsim.tables import listing
 
 
 def offer_downloads(plan: Plan) -> None:
@@ -15,3 +23,42 @@ def offer_downloads(plan: Plan) -> None:
         question = f"{name} is not on this machine. Download {ENTRIES[name].download}?"
         if sys.stdin.isatty() and typer.confirm(question, default=True):
             fetch(name)
+
+
+def fetched(name: str) -> list[Path]:
+    """Download a data set or traces, and return where they are.
+
+    Raises:
+        DataError: there is none of that name, it cannot be had, or it is not what is expected.
+    """
+    if name in ENTRIES:
+        return [fetch(name)]
+    if name in TRACE_SETS:
+        return fetch_traces(name, cache_folder() / "traces")
+    known = [*ENTRIES, *TRACE_SETS]
+    raise DataError("fetch", f"there is nothing of that name to fetch: {unknown(name, known)}")
+
+
+def public_table() -> Table:
+    """Return what can be fetched, and what is to be got by hand."""
+    return listing(
+        "to fetch", ("name", "download", "licence", "checksum", "for, by"), list(_rows())
+    )
+
+
+def _rows() -> Iterator[tuple[str, ...]]:
+    for name, entry in ENTRIES.items():
+        kinds = {file.known.partition(":")[0] or "none" for file in entry.files}
+        licence = entry.origin.rpartition("; ")[2] if "CC BY" in entry.origin else "see there"
+        serves = f"data: {{kind: catalogue, name: {name}}}; {entry.origin}"
+        size, _, place = entry.download.partition("from ")
+        download = size.strip() or ("size unknown" if place else "by hand")
+        yield name, download, licence, _said(kinds), serves
+    for name, found in TRACE_SETS.items():
+        kinds = {file.known.partition(":")[0] for file in found.files}
+        serves = f"{found.serves}; {found.origin}; {found.page}"
+        yield name, found.download, found.licence, _said(kinds), serves
+
+
+def _said(kinds: set[str]) -> str:
+    return ", ".join(sorted(kinds)) or "none"

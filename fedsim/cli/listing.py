@@ -68,10 +68,20 @@ def schema_command(plugins: Plugins = None) -> None:
 
 @app.command("fetch")
 def fetch_command(
-    name: Annotated[str, typer.Argument(help="of the catalogue, as `fedsim list data` has it")],
+    name: Annotated[
+        str | None, typer.Argument(help="of data or traces; a list of them if not given")
+    ] = None,
 ) -> None:
-    """Download a data set of the catalogue into the user's cache."""
-    from fedsim.problems import fetch
+    """Download a data set of the catalogue, or traces of others, into the user's cache.
+
+    Without NAME: what there is, how large, under which licence, by whom, and what it serves.
+    """
+    from fedsim.cli.downloads import fetched, public_table
 
     with _errors():
-        _out.print(escape(str(fetch(name))))
+        if name is None:
+            _out.print(public_table())
+            _out.print("`fedsim fetch NAME` gets one into the cache, and checks it.")
+            return
+        for path in fetched(name):
+            _out.print(escape(str(path)))

@@ -64,7 +64,7 @@ RATE_FILES: dict[str, Callable[[Dice], Block]] = {
 
 
 def _trace(dice: Dice) -> Block:
-    block: Block = dice.options({"shift": "random"})
+    block: Block = dice.options({"shift": "random"}, 0.5)
     if dice.slow:
         return {"kind": "csv", "path": "slow.csv"} | block
     if dice.chance(0.2):
@@ -111,7 +111,7 @@ def lora(dice: Dice) -> Block:
 def preset(dice: Dice) -> Block:
     """Draw what differs from a preset."""
     block = dice.options({"up": rate(dice), "down": rate(dice), "latency": latency(dice)}, 0.15)
-    if dice.chance(0.1):
+    if dice.chance(0.2):
         block[dice.one(["up_trace", "down_trace"])] = _trace(dice)
     return block | (_packets(dice) if dice.chance(0.1) else {})
 

@@ -78,7 +78,7 @@ def check_flicker(groups: Sequence[BuiltGroup], findings: Findings) -> None:
         if battery is None:
             continue
         span, leak = (battery.restarts_at - battery.cutoff) * capacity, battery.leak(capacity)
-        drawn = (group.device.idle + group.radio.idle) / battery.discharge_efficiency + leak
+        drawn = (group.device.idle + group.radio.resting) / battery.discharge_efficiency + leak
         offered = group.source.average, group.source.peak
         inflows = [battery.charge_efficiency * power for power in offered]
         shortest = min(_cycle(span, inflow, leak, drawn) for inflow in inflows)

@@ -83,7 +83,8 @@ def _on_air(group: BuiltGroup, bits: int) -> float:
     radio = group.radio
     framed = bits + radio.packaging.bits(bits)
     ways = sum(law.seconds(bits, framed) for law in (group.rates.down, group.rates.up))
-    waits = 2 * (radio.latency + radio.connection.promotion_time)
+    states = radio.states
+    waits = 2 * (radio.latency + states.stages[-1].wake_time) + states.longest_wait
     return ways * radio.transmissions + waits
 
 

@@ -11,12 +11,15 @@ from fedsim.blocks.presets import Preset
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.physics.devices import DEVICES
-from fedsim.physics.radios import LORA, RADIOS
+from fedsim.physics.radios import LORA, NB_IOT, RADIOS
 from fedsim.scenario.registries import REGISTRIES
 from fedsim.tables import listing
 
 _BESIDE = 28  # columns of an overview that the names of its tables take
-_PRESETS: Mapping[str, Mapping[str, Preset]] = {"devices": DEVICES, "radios": {**RADIOS, **LORA}}
+_PRESETS: Mapping[str, Mapping[str, Preset]] = {
+    "devices": DEVICES,
+    "radios": {**RADIOS, **LORA, **NB_IOT},
+}
 
 _CITATIONS = "citations"
 FIGURE = ("value", "90 % interval", "basis", "source")

@@ -116,17 +116,25 @@ def _carried(radio: RadioLaw, law: RateLaw, seed: int) -> list[Terms]:
 
 
 def _draws(radio: RadioLaw) -> Iterator[str]:
-    said = {"idle": radio.idle, "latency": radio.latency}
-    draw, states = radio.draw, radio.connection
-    said |= {key: getattr(draw, key) for key in _OF_DRAW}
-    said |= {key: getattr(states, key) for key in _OF_STATES}
+    stages = radio.states.stages
+    said = {"idle": radio.idle, "resting": radio.resting, "latency": radio.latency}
+    said |= {key: getattr(radio.draw, key) for key in _OF_DRAW}
+    said |= {key: getattr(radio.connection, key) for key in _OF_CONNECTION}
+    for number, stage in enumerate(stages):
+        said |= {f"{key} of stage {number}": getattr(stage, key) for key in _OF_STAGE}
+    said |= {f"time of stage {number}": stage.time for number, stage in enumerate(stages[:-1])}
+    if len(stages) == 1 or stages[0].cycle or stages[-1].power or stages[-1].time < inf:
+        yield "of `states`, the first does not hear always, or the last has a power or an end"
     for key, value in said.items():
         if not (isfinite(value) and value >= 0):
             yield f"`{key}` is {value:g}"
 
 
 _OF_DRAW = ("energy_up", "energy_down", "base", "send", "receive")
-_OF_STATES = ("promotion_power", "promotion_time", "tail_power", "tail_time")
+_OF_CONNECTION = ("promotion_power", "promotion_time", "tail_power", "tail_time")
+
+
+_OF_STAGE = ("power", "cycle", "wake_time", "wake_power")
 
 
 def _packets(radio: RadioLaw) -> Iterator[str]:

@@ -151,3 +151,21 @@ TRAN_2019 = Source(
     2019,
     "INFOCOM, doi 10.1109/INFOCOM.2019.8737464",
 )
+IMEC_NB_IOT = Source(
+    "imec IDLab",
+    "NB-IoT for ns-3: energy-module-nbiot, 220, 46 and 6 mA at 3.6 V",
+    2026,
+    "github.com/imec-idlab/NB-IoT",
+)
+YE_NB_IOT = Source(
+    "Ye",
+    "LoRaWAN and NB-IoT Energy Models: NBIoTEnergyModel, after Andres-Maldonado et al.",
+    2026,
+    "github.com/peteryej/LoRaWAN-NBIoTEnergyModels",
+)
+ROBINSON_2019 = Source(
+    "Robinson",
+    "LTE Cat-NB (Narrowband) Performance Evaluation, Stellenbosch University",
+    2019,
+    "github.com/dan-leo/masters, thesis/v8/3_design.md",
+)

@@ -26,7 +26,7 @@ from fedsim.physics.networks import (
 from fedsim.physics.overlay import Complete, Listed, Random, Ring
 from fedsim.physics.packet_loss.gilbert_elliott import GilbertElliottLoss
 from fedsim.physics.packet_loss.independent import IndependentLoss
-from fedsim.physics.radios import FirstOrderRadio, LoRaRadio, Radio, ShannonRadio
+from fedsim.physics.radios import FirstOrderRadio, LoRaRadio, NarrowbandRadio, Radio, ShannonRadio
 from fedsim.physics.radios.traces import (
     CsvTrace,
     LumosTrace,
@@ -86,6 +86,7 @@ __all__ = [
     "MarkovAvailability",
     "Models",
     "MonroeTrace",
+    "NarrowbandRadio",
     "Observe",
     "PensieveTrace",
     "Plan",

@@ -82,7 +82,7 @@ class Fleet:
     def _radio(self, client: ClientId) -> Radio:
         kind, supply = self._kinds[client], self.supplies.get(client)
         law, continuous = kind.radio, all(rate.continuous for rate in kind.rates)
-        if not law.connection.stateful:
+        if not law.states.stateful:
             return Radio(law, supply, continuous=continuous)
         live = self._calendar, self._log, self._traffic
         return CellularRadio(law, client, supply, *live, continuous=continuous)
@@ -221,4 +221,4 @@ class Fleet:
 
 def _idle(member: Member) -> float:
     """Return what a client draws at rest, W."""
-    return member.device.idle + member.radio.idle
+    return member.device.idle + member.radio.resting

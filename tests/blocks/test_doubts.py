@@ -8,10 +8,15 @@ from fedsim.blocks.doubts import faults_of_doubts
 from fedsim.blocks.presets import Doubt, Preset, Presettable, Source
 from fedsim.physics import sources
 from fedsim.physics.devices import DEVICES, Device
-from fedsim.physics.radios import LORA, RADIOS, LoRaRadio, Radio
+from fedsim.physics.radios import LORA, NB_IOT, RADIOS, LoRaRadio, NarrowbandRadio, Radio
 
 SOURCE = Source("A. Author", "A title", 2020, "doi 10.1000/1")
-TABLES: dict[type[Presettable], Any] = {Device: DEVICES, Radio: RADIOS, LoRaRadio: LORA}
+TABLES: dict[type[Presettable], Any] = {
+    Device: DEVICES,
+    Radio: RADIOS,
+    LoRaRadio: LORA,
+    NarrowbandRadio: NB_IOT,
+}
 EVERY = [(model, name) for model, table in TABLES.items() for name in table]
 
 
@@ -25,6 +30,9 @@ CHOICES = {
     "packet",  # of the largest unit of the link
     "battery",  # what somebody has built in, or plugged in
     "spreading",  # of the modem's setting
+    "paging_cycle",  # of what the device asks for
+    "paged",
+    "tau",
 }
 NOTHING = ("0 W", "0 J/bit", "0 s", "unlimited", "mains")
 

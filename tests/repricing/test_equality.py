@@ -45,6 +45,7 @@ TREE = "network={topology: tree, gateways: 2, gateway: {rate: 1 Mbit/s, latency:
 WORLDS = {
     "a radio's rate": ["fleet.0.radio.up=1 Mbit/s"],
     "a radio that sleeps": ["fleet.0.radio=nb-iot", "fleet.1.radio=ble"],
+    "a radio that is paged": ["fleet.0.radio=nb-iot-edrx", "fleet.1.radio=nb-iot-psm"],
     "LoRa": ["fleet.0.radio=lora-sf7", "fleet.1.radio=zigbee"],
     "fading": [f"fleet.0.radio={CHANNEL}"],
     "packets sent again": ["fleet.0.radio.loss={kind: independent, rate: 10 %}"],

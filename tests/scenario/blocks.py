@@ -58,6 +58,10 @@ GOOD: dict[str, Blocks] = {
                     energy_up="0 J/bit", energy_down="0 J/bit", send="50 mW", receive="40 mW"),
     "lora": group(radio="lora-sf7"),
     "lora in a block": group(radio={"kind": "lora-sf12", "duty": "10 %", "coding": 4}),
+    "nb-iot with its states": group(radio="nb-iot-edrx"),
+    "nb-iot in a block": group(
+        radio={"kind": "nb-iot-psm", "tau": "1 h", "repetitions": 8, "drx_cycle": "0 s"}
+    ),
     "shannon": group(radio=SHANNON),
     "shannon in full": group(
         radio=SHANNON | {"shadowing": "0 dB", "noise": "-170 dBm/Hz", "most": "unlimited",

@@ -8,9 +8,14 @@ from pydantic import ValidationError
 
 from fedsim.blocks.presets import Presettable
 from fedsim.physics.devices import DEVICES, Device
-from fedsim.physics.radios import LORA, RADIOS, LoRaRadio, Radio
+from fedsim.physics.radios import LORA, NB_IOT, RADIOS, LoRaRadio, NarrowbandRadio, Radio
 
-TABLES: dict[type[Presettable], Any] = {Device: DEVICES, Radio: RADIOS, LoRaRadio: LORA}
+TABLES: dict[type[Presettable], Any] = {
+    Device: DEVICES,
+    Radio: RADIOS,
+    LoRaRadio: LORA,
+    NarrowbandRadio: NB_IOT,
+}
 EVERY = [(model, name) for model, table in TABLES.items() for name in table]
 
 every = pytest.mark.parametrize(("model", "name"), EVERY, ids=[name for _, name in EVERY])

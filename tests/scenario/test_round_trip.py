@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedsim.errors import ScenarioError
 from fedsim.physics.devices import DEVICES
-from fedsim.physics.radios import LORA, RADIOS
+from fedsim.physics.radios import LORA, NB_IOT, RADIOS
 from fedsim.scenario import Scenario, dump, load
 from fedsim.scenario.located import Origin
 from fedsim.scenario.reading import read_text
@@ -47,6 +47,9 @@ constant = presets(
      "send": "mW", "tail_power": "mW", "tail_time": "s", "promotion_time": "ms"},
 )  # fmt: skip
 lora = presets(LORA, {"bandwidth": "kHz", "latency": "min", "send": "uW"})
+narrowband = presets(
+    NB_IOT, {"latency": "ms", "send": "uW", "connected": "s", "resume_power": "mW", "listen": "ms"}
+)
 shannon = st.fixed_dictionaries(
     {"kind": st.just("shannon"), "bandwidth": quantities.map("{}MHz".format),
      "power": quantities.map("{}mW".format), "server_power": quantities.map("{}W".format),
@@ -81,7 +84,7 @@ availability = st.fixed_dictionaries(
 def groups() -> st.SearchStrategy[dict[str, Any]]:
     options = {
         "device": devices,
-        "radio": constant | lora | shannon,
+        "radio": constant | lora | narrowband | shannon,
         "battery": st.none() | batteries,
         "availability": availability,
     }

@@ -11,7 +11,7 @@ from hypothesis.strategies import SearchStrategy
 
 from fedsim.physics.availability import ALWAYS
 from fedsim.physics.packets import NONE, Framing
-from fedsim.physics.radios import LoRa, Shannon
+from fedsim.physics.radios import LoRa, Shannon, Stage
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Discipline, star, tree
 from fedsim.ports import SILENCE, Message, Silence
@@ -63,7 +63,19 @@ per_bit = {"energy_up": some([0.0, 0.05]), "energy_down": some([0.0, 0.02])}
 
 constant = st.builds(RadioModel, up=rates, down=rates, **states, **per_bit)
 traced = st.builds(RadioModel, up=some([TRACE, 50.0]), down=st.just(TRACE), **states, **per_bit)
-stateful = st.builds(RadioModel, up=rates, down=rates, **states)
+one_tail = st.builds(RadioModel, up=rates, down=rates, **states)
+
+
+def paged(radio: RadioModel) -> RadioModel:
+    """Return a radio of more stages, all of one power: only some of them hear at any time."""
+    tail, _ = radio.states.stages
+    doze = Stage(tail.power, 2.0, cycle=0.7, name="c-drx")
+    idle = Stage(tail.power, 3.0, 1.3, 0.4, radio.promotion_power, "paging")
+    asleep = Stage(cycle=5.0, wake_time=0.9, wake_power=radio.promotion_power)
+    return radio.model_copy(update={"stages": (tail, doze, idle, asleep)})
+
+
+stateful = st.one_of(one_tail, one_tail.map(paged))
 unlimited = st.builds(RadioModel, **states)
 MODEM, WEAK = LoRa(duty=0.25), Shannon(bandwidth=20.0, power=1e-9, distance=100.0)
 spread = st.builds(RadioModel, up=st.just(MODEM), down=st.just(MODEM), **states)

@@ -10,7 +10,16 @@ from fedsim.physics.charging import NO_POWER
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.packet_loss import NoLoss
 from fedsim.physics.packets import NONE, Framing
-from fedsim.physics.radios import Connection, Constant, Draw, RadioLaw, RateLaw, Rates, Traced
+from fedsim.physics.radios import (
+    Connection,
+    Constant,
+    Draw,
+    RadioLaw,
+    RateLaw,
+    Rates,
+    States,
+    Traced,
+)
 from fedsim.physics.signals import Signal
 from fedsim.ports import Oracle
 from fedsim.sim.setup import Member
@@ -42,6 +51,7 @@ class RadioModel(Draw, Connection, RadioLaw):
     framing: Any = NONE
     loss: Any = NoLoss()
     tries: Any = None
+    stages: Any = None
 
     def __init__(
         self,
@@ -61,6 +71,11 @@ class RadioModel(Draw, Connection, RadioLaw):
 
     def rates(self, signals: Mapping[str, Signal]) -> Rates:
         return Rates(law(self.up), law(self.down))
+
+    @property
+    def states(self) -> States:
+        """Those of its tail and promotion, or the stages that it is given."""
+        return self.connection.as_states if self.stages is None else States(self.stages)
 
     @property
     def packaging(self) -> Framing:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from fedsim.physics.radios.nb_iot import NB_IOT
 from fedsim.physics.radios.presets import LORA, RADIOS
 
 from .dice import Block, Dice
@@ -108,6 +109,25 @@ def lora(dice: Dice) -> Block:
     return dice.options({**further, **powers, "bandwidth": dice.one(["250 kHz", "500 kHz"])})
 
 
+def narrowband(dice: Dice) -> Block:
+    """Draw an NB-IoT module, with and without PSM; what is on is on for less than its cycle."""
+    powers = {key: _power(dice) for key in ("idle", "send", "receive", "doze", "between")}
+    waking = {"resume_power": _power(dice), "resume_time": dice.quantity(1e-3, 2, "s")}
+    times = {"listen": dice.quantity(1e-3, 1, "s"), "connected": dice.quantity(1e-3, 30, "s")}
+    cycles = {
+        key: "0 s" if dice.chance(0.2) else dice.quantity(0.6, 10, "s")
+        for key in ("drx_cycle", "paging_cycle")
+    }
+    on = {key: dice.quantity(1e-3, 0.5, "s") for key in ("drx_on", "paging_on")}
+    rates = {"up": rate(dice), "down": rate(dice), "latency": latency(dice)}
+    every = {**powers, **waking, **times, **cycles, **on, "repetitions": dice.whole(1, 20)}
+    block = dice.options({**rates, **every})
+    if dice.chance(0.5):
+        block |= {"tau": dice.quantity(80, 500, "s"), "paged": dice.quantity(0.1, 30, "s")}
+        block["sync_time"] = dice.quantity(1e-3, 5, "s")
+    return block | (_packets(dice) if dice.chance(0.1) else {})
+
+
 def preset(dice: Dice) -> Block:
     """Draw what differs from a preset."""
     block = dice.options({"up": rate(dice), "down": rate(dice), "latency": latency(dice)}, 0.15)
@@ -119,6 +139,7 @@ def preset(dice: Dice) -> Block:
 RADIO_DRAWS: dict[str, Callable[[Dice], Block]] = {
     **dict.fromkeys(RADIOS, preset),
     **dict.fromkeys(LORA, lora),
+    **dict.fromkeys(NB_IOT, narrowband),
     "custom": lambda dice: custom(dice) | (_packets(dice) if dice.chance(0.3) else {}),
     "shannon": shannon,
     "first-order": first_order,

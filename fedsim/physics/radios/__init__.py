@@ -10,13 +10,16 @@ from fedsim.physics.radios.base import Connection, Draw, PacketRadio, RadioLaw
 from fedsim.physics.radios.first_order import FirstOrderRadio
 from fedsim.physics.radios.linear import Radio
 from fedsim.physics.radios.lora import LoRa, LoRaRadio
+from fedsim.physics.radios.narrowband import NarrowbandRadio
+from fedsim.physics.radios.nb_iot import NB_IOT
 from fedsim.physics.radios.presets import LORA, RADIOS
 from fedsim.physics.radios.rates import Carrier, Constant, RateLaw, Rates, Terms, Traced
 from fedsim.physics.radios.shannon import Shannon, ShannonRadio
+from fedsim.physics.radios.states import Stage, States
 
 RADIO_KINDS: Registry[RadioLaw] = Registry(
     "radio",
-    (Radio, LoRaRadio, ShannonRadio, FirstOrderRadio),
+    (Radio, LoRaRadio, NarrowbandRadio, ShannonRadio, FirstOrderRadio),
     RadioLaw,
     title="radio kinds",
     names=names_of,
@@ -28,6 +31,7 @@ AnyRadio = Given[Annotated[RadioLaw, OneOf(RADIO_KINDS)], RadioLaw | Block]
 
 __all__ = [
     "LORA",
+    "NB_IOT",
     "RADIOS",
     "RADIO_KINDS",
     "AnyRadio",
@@ -38,6 +42,7 @@ __all__ = [
     "FirstOrderRadio",
     "LoRa",
     "LoRaRadio",
+    "NarrowbandRadio",
     "PacketRadio",
     "Preset",
     "Radio",
@@ -46,6 +51,8 @@ __all__ = [
     "Rates",
     "Shannon",
     "ShannonRadio",
+    "Stage",
+    "States",
     "Terms",
     "Traced",
 ]

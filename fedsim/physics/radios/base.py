@@ -14,6 +14,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.physics.packet_loss import AnyPacketLoss
 from fedsim.physics.packets import NONE, Framing, framing
 from fedsim.physics.radios.rates import Rates
+from fedsim.physics.radios.states import Stage, States
 from fedsim.physics.radios.traces import Trace
 from fedsim.physics.signals import Signal
 
@@ -48,9 +49,10 @@ class Connection(Spec):
     tail_time: Seconds = as_written("0 s", "from the last bit until it is idle")
 
     @property
-    def stateful(self) -> bool:
-        """Whether there are such states."""
-        return self.promotion_time > 0 or self.tail_time > 0
+    def as_states(self) -> States:
+        """A tail, where it has one, and being idle."""
+        idle = Stage(wake_time=self.promotion_time, wake_power=self.promotion_power)
+        return States((Stage(self.tail_power, self.tail_time), idle))
 
 
 LATENCY = "one-way delay, half of the round-trip time"
@@ -98,6 +100,16 @@ class RadioLaw(KindFirst):
     def connection(self) -> Connection:
         """Its states beyond busy and idle."""
         return self if isinstance(self, Connection) else ALWAYS_READY
+
+    @property
+    def states(self) -> States:
+        """What it does between two messages, stage by stage."""
+        return self.connection.as_states
+
+    @property
+    def resting(self) -> float:
+        """Its power whenever the client is on, W: that of the last of its states."""
+        return self.idle
 
     @property
     def packaging(self) -> Framing:

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from math import nan
+from math import inf, nan
 from operator import itemgetter
 
 from fedsim.physics.packets import Framing
@@ -98,8 +98,21 @@ class CellNetwork(Network):
                 cell.queue.append((envelope, lanes))
 
     def _begin(self, cell: Cell, envelope: Envelope, lanes: dict[ClientId, Lane]) -> None:
-        """Wait for the listeners' radios and for the latency."""
+        """Wait until every listener's radio hears of the message."""
         cell.current, cell.listeners = envelope, lanes
+        now = self._calendar.now
+        heard = max((lane.radio.heard(now) for lane in lanes.values()), default=now)
+        if heard > now:
+            cell.began = inf
+            self._calendar.call(heard, self._wake_all, cell)
+        else:
+            self._wake_all(cell)
+
+    def _wake_all(self, cell: Cell) -> None:
+        """Wait for the listeners' radios and for the latency."""
+        envelope, lanes = cell.current, cell.listeners
+        if envelope is None:  # pragma: no cover - a cell has one message until its end
+            return
         now = self._calendar.now
         ready, latency = max(now, cell.free_at), 0.0
         for lane in lanes.values():

@@ -1,12 +1,14 @@
 """The transport: takes messages from end to end, and keeps the books of their bits.
 
-A message waits until its sender's lane is free and its radio awake, takes the latency of
+A message waits until its sender's lane is free and its radio awake (a message down first until the
+radio hears of it), takes the latency of
 radio and route, and then its bits flow: at the radio's rate at most, and at its share of the
 links on its route. It has arrived when its last bit has.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from math import inf
 
 from fedsim.ports import ClientId, Message
 from fedsim.protocol.envelope import Envelope
@@ -115,12 +117,16 @@ class Network:
             end = began + bits / lane.cap  # type: ignore[operator]  # a quick lane has a cap
             self._calendar.call(end, self._arrive_plainly, lane)
 
-    def _wake(self, lane: Lane, envelope: Envelope) -> None:
+    def _wake(self, lane: Lane, envelope: Envelope, *, paged: bool = False) -> None:
         """Let a message wait for its radio and for its latency."""
         ready = now = self._calendar.now
         if not lane.plain:
             ready = max(now, lane.free_at)
             if not lane.radio.detached:
+                if not (lane.up or paged) and (heard := lane.radio.heard(now)) > now:
+                    lane.began = inf
+                    self._calendar.call(heard, self._page, (lane, lane.turn))
+                    return
                 ready = max(ready, lane.radio.wake(now, envelope.round))
         lane.began = began = ready + lane.latency
         lane.radio.began[lane.up] = began
@@ -129,6 +135,12 @@ class Network:
         else:
             self._starting[began] = [(lane, lane.turn)]
             self._calendar.call(began, self._flow, began)
+
+    def _page(self, waiting: tuple[Lane, int]) -> None:
+        """Wake a radio for the message that has waited until it hears of it."""
+        lane, turn = waiting
+        if lane.turn == turn and lane.current is not None:
+            self._wake(lane, lane.current, paged=True)
 
     def _flow(self, began: float) -> None:
         """Let the bits flow of all whose latency is over now."""

@@ -63,7 +63,7 @@ class Radio:
     ) -> None:
         self.law = law
         self.supply = supply
-        self.detached = supply is None and not law.connection.stateful and continuous
+        self.detached = supply is None and not law.states.stateful and continuous
         self.began = [inf, inf]
         self.joules = 0.0
         draw = law.draw
@@ -75,6 +75,10 @@ class Radio:
         self._rates = _NOTHING
         self._flowing = 0  # a bit for what flows down, and one for what flows up
         self._paid_until = 0.0
+
+    def heard(self, now: float) -> float:
+        """Return when it hears of a message that is there for it now."""
+        return now
 
     def wake(self, now: float, round_number: int) -> float:  # noqa: ARG002 - for subclasses
         """Return when it is ready for a message that is there now."""

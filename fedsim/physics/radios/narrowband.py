@@ -1,0 +1,151 @@
+"""NB-IoT: connected, connected DRX, paged in idle, and asleep in PSM.
+
+After its last bit a device listens for a moment (`listen`), then only at the start of every
+`drx_cycle` (C-DRX), and is released `connected` after that bit. Idle, it is paged every
+`paging_cycle` (DRX, or eDRX where that is long), for ever or, where there is a `tau`, for
+`paged` (T3324). Then it sleeps in PSM, out of which it comes every `tau` (T3412) to tell where
+it is. These are the states of Andres-Maldonado, Lauridsen, Ameigeiras, Lopez-Soler, "Analytical
+Modeling and Experimental Validation of NB-IoT Device Energy Consumption", IEEE IoT Journal 6(3),
+2019, doi 10.1109/JIOT.2019.2904802, and of Sorensen et al., "Modelling and Experimental
+Validation for Battery Lifetime Estimation in NB-IoT and LTE-M", IEEE IoT Journal, 2022,
+doi 10.1109/JIOT.2022.3152173; without losses, collisions and the steps of a procedure.
+
+A message up resumes the connection from idle, and from PSM it first gets back in step with its
+cell. A message down waits in the network for the next time that the device listens: connected for
+`drx_cycle` at most, idle for `paging_cycle`, in PSM for `tau`.
+
+What is as regular as paging is charged as its mean power. Where a paging is cut off by PSM, the
+message waits for the next update; what an update cuts off, and that the network may send a waiting
+message as soon as the device speaks, is not modelled.
+"""
+
+from collections.abc import Mapping
+from math import inf
+from typing import ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from fedsim.blocks.choice import failure
+from fedsim.blocks.fields import as_written
+from fedsim.blocks.presets import Preset, Presettable
+from fedsim.blocks.quantities import Hours, Rate, Seconds, Watts
+from fedsim.physics.radios.base import NO_DRAW, Draw, PacketRadio
+from fedsim.physics.radios.nb_iot import NB_IOT
+from fedsim.physics.radios.rates import Constant, Rates
+from fedsim.physics.radios.states import Stage, States
+from fedsim.physics.signals import Signal
+
+
+class NarrowbandRadio(Presettable, PacketRadio):
+    """An NB-IoT module: connected, C-DRX, paged (DRX or eDRX), PSM; powers are those of states.
+
+    A state's power is all that the module draws in it, `idle` being what it draws asleep. A state
+    never draws less than its last one does on average.
+    """
+
+    presets: ClassVar[Mapping[str, Preset]] = NB_IOT
+    customs: ClassVar[tuple[str, ...]] = ()
+
+    kind: str = Field(description="the preset to start from")
+    up: Rate = Field(description="rate from the client to the server, sent once")
+    down: Rate = Field(description="rate from the server to the client, sent once")
+    repetitions: int = Field(
+        default=1, ge=1, le=2048, description="how often all is sent, by the coverage"
+    )
+    idle: Watts = Field(description="power while it sleeps, the least of all")
+    send: Watts = Field(description="power while it sends")
+    receive: Watts = Field(description="power while it receives or listens")
+    doze: Watts = Field(description="power between two times of listening, while connected")
+    between: Watts = Field(description="power between two times of listening, while idle")
+    listen: Seconds = Field(description="how long it listens after the last bit")
+    connected: Seconds = Field(description="from the last bit until the connection is released")
+    drx_cycle: Seconds = Field(description='how often it listens then; "0 s" for always')
+    drx_on: Seconds = Field(description="for how long, each time")
+    paging_cycle: Seconds = Field(description='how often it is paged while idle; "0 s" for always')
+    paging_on: Seconds = Field(description="how long it listens for that, each time")
+    resume_time: Seconds = Field(description="how long a connection takes to be resumed")
+    resume_power: Watts = Field(description="power meanwhile")
+    paged: Seconds = as_written("0 s", "T3324: how long it is idle before PSM")
+    tau: Hours = as_written("0 s", 'T3412: how often PSM ends by itself; "0 s" for no PSM')
+    sync_time: Seconds = as_written("0 s", "how long it listens to its cell after PSM")
+
+    @property
+    def states(self) -> States:
+        """Listening, C-DRX, paging and PSM, as far as there are such stages."""
+        listen = min(self.listen, self.connected)
+        stages = [
+            Stage(self._beyond(self.receive), listen, name="listening"),
+            Stage(
+                self._beyond(self._connected_power),
+                self.connected - listen,
+                self.drx_cycle,
+                name="c-drx",
+            ),
+        ]
+        resume, power = self._resume
+        if self.tau:
+            paging = self._beyond(self._paging_power)
+            wake = (self.paging_cycle, resume, self._beyond(self.resume_power), "paging")
+            stages.append(Stage(paging, self.paged, *wake))
+        cycle = self.tau or self.paging_cycle
+        return States((*stages, Stage(0.0, inf, cycle, resume + self._sync, self._beyond(power))))
+
+    @property
+    def resting(self) -> float:
+        """The mean power of its last state, W: of PSM with its updates, or of paging."""
+        if not self.tau:
+            return self._paging_power
+        time, power = self._resume
+        busy = time + self._sync
+        joules = (power - self.idle) * busy + (self._paging_power - self.idle) * self.paged
+        return self.idle + max(joules, 0.0) / self.tau
+
+    @property
+    def draw(self) -> Draw:
+        """What its states draw, beyond what it draws at rest."""
+        powers = {"send": self._beyond(self.send), "receive": self._beyond(self.receive)}
+        return NO_DRAW.model_copy(update=powers)
+
+    def rates(self, signals: Mapping[str, Signal]) -> Rates:  # noqa: ARG002 - no traces
+        """Return the two rates, all being sent as often as the coverage asks for."""
+        return Rates(Constant(self.up / self.repetitions), Constant(self.down / self.repetitions))
+
+    @property
+    def _connected_power(self) -> float:
+        return _mean(self.receive, self.doze, self.drx_on, self.drx_cycle)
+
+    @property
+    def _paging_power(self) -> float:
+        return _mean(self.receive, self.between, self.paging_on, self.paging_cycle)
+
+    @property
+    def _sync(self) -> float:
+        return self.sync_time if self.tau else 0.0
+
+    @property
+    def _resume(self) -> tuple[float, float]:
+        """How long resuming takes, and the mean power from the deepest state to being connected."""
+        time = self.resume_time * self.repetitions
+        whole = time + self._sync
+        joules = time * self.resume_power + self._sync * self.receive
+        return time, joules / whole if whole else 0.0
+
+    def _beyond(self, power: float) -> float:
+        return max(power - self.resting, 0.0)
+
+    @model_validator(mode="after")
+    def _listens_no_longer_than_its_cycle(self) -> Self:
+        for on, cycle in (("drx_on", "drx_cycle"), ("paging_on", "paging_cycle")):
+            seen, most = getattr(self, on), getattr(self, cycle)
+            if 0 < most < seen:
+                raise failure((on, f'seen "{seen:g} s"; at most {cycle}, "{most:g} s"', seen))
+        least = self.paged + self._resume[0] + self._sync
+        if 0 < self.tau < least:
+            text = f'seen "{self.tau:g} s", less than an update and paged, "{least:g} s"'
+            raise failure(("tau", f'{text}; give that or more, or "0 s" for no PSM', self.tau))
+        return self
+
+
+def _mean(on: float, off: float, time: float, cycle: float) -> float:
+    """Return the mean power of what is on for a time in each cycle, W; always, without one."""
+    return off + (on - off) * time / cycle if cycle else on

@@ -83,9 +83,10 @@ class Event(IntEnum):
     STOP = 15
     """The run ended; the detail says why, the joules are the fleet's at rest since the round."""
     PROMOTION = 16
-    """A radio left its idle state."""
+    """A radio left its idle state, or another that bits cannot flow in."""
     TAIL = 17
-    """A radio was connected while no bits flowed."""
+    """A radio was connected, or paged, while no bits flowed; the detail says in which stage, where
+    it has several."""
     EXCHANGE = 18
     """The server turned to a cohort with a message, or with one for each where the row tells no
     message; what follows, up to the next such row, is of this exchange, but for what is late and

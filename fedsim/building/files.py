@@ -43,9 +43,14 @@ class Files:
             raise DataError("trace", text)
         return rate
 
-    def power(self, path: Path, *, repeat: bool) -> Steps:
-        """Return the power that a harvest trace says, W."""
-        return self.read(read_power, path, repeat=repeat)
+    def power(
+        self,
+        path: Path,
+        read: Callable[..., Steps] = read_power,
+        **options: bool | float | str,
+    ) -> Steps:
+        """Return the power that a file says, W."""
+        return self.read(read, path, **options)
 
     def presence(
         self,
@@ -64,7 +69,7 @@ class Files:
         """Return the edges of a graph, as pairs of nodes."""
         return list(self.graph(path).edges)
 
-    def read(self, read: Callable[..., T], path: Path, **options: bool | int | str) -> T:
+    def read(self, read: Callable[..., T], path: Path, **options: bool | float | str) -> T:
         """Return what a function makes of a file, which it is called with."""
         key = read, path, *options.items()
         if key not in self._read:

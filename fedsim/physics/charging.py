@@ -3,6 +3,7 @@
 # ruff: noqa: ARG002 - only what follows a file reads one
 
 from abc import abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, Self
 
@@ -14,8 +15,10 @@ from fedsim.blocks.given import AnyPath, Block, Given
 from fedsim.blocks.quantities import Power, TimeOfDay
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
+from fedsim.physics.formats.flash import read_charging
 from fedsim.physics.radios.traces import Shift, check_shift
 from fedsim.physics.signals import Constant, Signal, Steps
+from fedsim.physics.traces import read_power
 
 _DAY = 86400.0
 
@@ -24,10 +27,15 @@ NO_POWER = Constant(0.0)
 
 
 class Reading(Protocol):
-    """Reads the power that a file says, W, as `fedsim.physics.traces.read_power` does."""
+    """Reads the power that a file says, W: as `read_power` does, or as told."""
 
-    def __call__(self, path: Path, *, repeat: bool) -> Steps:
-        """Read a file; `repeat` says whether it starts again at its end."""
+    def __call__(
+        self,
+        path: Path,
+        read: Callable[..., Steps] = read_power,
+        **options: bool | float | str,
+    ) -> Steps:
+        """Return what a function makes of a file, which it is called with, and the options."""
         ...
 
 
@@ -120,9 +128,35 @@ class HarvestCharging(Charging):
         return Steps(offered.times, offered.values * self.scale, offered.period)
 
 
+class FlashCharging(Charging):
+    """A charger that is there while a phone has told that it charges, by FLASH's traces.
+
+    The trace of a user is that of all clients of the group, and starts again at its end. Yang et
+    al., "Characterizing Impacts of Heterogeneity in Federated Learning upon Large-Scale Smartphone
+    Data", WWW 2021.
+    """
+
+    kind: Literal["flash"] = Field(default="flash", description="as a phone of FLASH has told")
+    path: AnyPath = Field(description="the JSON file, relative to that of the scenario")
+    power: Power = Field(description="what the charger offers")
+    user: int = Field(default=0, ge=0, description="which user of the file, of those that charge")
+    shift: Shift = Field(
+        default="none", description="where each client starts in the pattern: none or random"
+    )
+
+    @property
+    def starts_anywhere(self) -> bool:
+        """As was written."""
+        return self.shift == "random"
+
+    def source(self, read: Reading) -> Signal:
+        """Return the power while that user charges."""
+        return read(self.path, read_charging, user=self.user, power=self.power)
+
+
 CHARGING: Registry[Charging] = Registry(
     "charging",
-    (NoCharging, ConstantCharging, DailyCharging, HarvestCharging),
+    (NoCharging, ConstantCharging, DailyCharging, HarvestCharging, FlashCharging),
     Charging,
     plural="charging",
 )

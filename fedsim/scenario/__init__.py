@@ -13,7 +13,12 @@ from fedsim.physics.availability import (
     MarkovAvailability,
 )
 from fedsim.physics.batteries import Battery
-from fedsim.physics.charging import ConstantCharging, DailyCharging, HarvestCharging
+from fedsim.physics.charging import (
+    ConstantCharging,
+    DailyCharging,
+    FlashCharging,
+    HarvestCharging,
+)
 from fedsim.physics.devices import Device
 from fedsim.physics.networks import (
     Edge,
@@ -69,6 +74,7 @@ __all__ = [
     "FedScaleAvailability",
     "FirstOrderRadio",
     "FlashAvailability",
+    "FlashCharging",
     "FullParticipation",
     "Gateway",
     "GilbertElliottLoss",

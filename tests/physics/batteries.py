@@ -57,7 +57,7 @@ def battery_of(
     return AnyBattery.in_si(capacity=capacity, charging=Offered(power=source), **rest)
 
 
-def _unread(path: Path, *, repeat: bool) -> Steps:
+def _unread(path: Path, read: object = None, **options: object) -> Steps:
     raise AssertionError(f"{path} is read")
 
 

@@ -92,6 +92,9 @@ GOOD: dict[str, Blocks] = {
     "constant": battery(charging={"kind": "constant", "power": "5 W"}),
     "daily": battery(charging={"kind": "daily", "power": "5 W", "start": "1 h", "end": "24 h"}),
     "harvest": battery(charging={"kind": "harvest", "path": "sun.csv", "shift": "random"}),
+    "charged as FLASH says": battery(
+        charging={"kind": "flash", "path": "states.json", "power": "5 W", "shift": "random"}
+    ),
     "always": group(availability={"kind": "always"}),
     "bernoulli": group(availability={"kind": "bernoulli", "share": "30 %"}),
     "markov": group(

@@ -45,6 +45,11 @@ CHARGING: dict[str, Callable[[Dice], Block]] = {
         "power": dice.quantity(1e-6, 20, "W"),
         **dice.options({"start": f"{dice.whole(7, 21)} h", "end": f"{dice.whole(0, 6)} h"}),
     },
+    "flash": lambda dice: {
+        "path": "slow-states.json" if dice.slow else "states.json",
+        "power": dice.quantity(1e-6, 20, "W"),
+        **dice.options({"user": 1, "shift": "random"}, 0.5),
+    },
     "harvest": lambda dice: {
         "path": "sun.csv" if dice.slow else dice.one(["sun.csv", "flicker.csv"]),
         **dice.options({"scale": dice.size(1e-3, 10)}),

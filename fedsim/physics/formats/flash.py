@@ -13,6 +13,7 @@ from typing import Literal
 from fedsim.errors import DataError
 from fedsim.physics.formats.cycles import Cycle, Users
 from fedsim.physics.formats.json_files import Tree, read_json
+from fedsim.physics.signals import Steps
 
 Condition = Literal["idle", "charging", "wifi"]
 """What a phone can be: locked, at a charger, in a wireless network."""
@@ -68,6 +69,24 @@ def read_states(path: Path, when: str) -> Users[Cycle]:
             "states", f"{path} has no user whose messages can be used: {first}; {wants}"
         )
     return Users(kept)
+
+
+def read_charging(path: Path, user: int, power: float) -> Steps:
+    """Read when a phone was charged, as the power that it was offered.
+
+    Args:
+        path: as for `read_states`.
+        user: which of those that have ever told that they charge, from 0.
+        power: of the charger, W.
+
+    Raises:
+        DataError: see `read_states`; there are not so many users.
+    """
+    users = read_states(path, "charging")
+    if user >= len(users):
+        text = f"{path} has {len(users)} users that charge, and no user {user}; they are from 0"
+        raise DataError("states", text)
+    return users[user].signal(power)
 
 
 def _events(user: Tree, faults: list[str]) -> list[_Event]:

@@ -115,7 +115,7 @@ TRACE_SETS: Mapping[str, Traces] = {
         ),
     ),
     "fedscale": Traces(
-        serves="availability: {kind: fedscale}",
+        serves="availability: {kind: fedscale}; fedsim.physics.formats.fleets.fedscale_fleet",
         licence="Apache-2.0",
         origin="Lai et al., FedScale, ICML 2022",
         page="https://github.com/SymbioticLab/FedScale",
@@ -125,7 +125,7 @@ TRACE_SETS: Mapping[str, Traces] = {
         ),
     ),
     "flash": Traces(
-        serves="availability: {kind: flash}",
+        serves="availability: {kind: flash}; charging: {kind: flash}",
         licence="BSD-2-Clause",
         origin="Yang et al., Characterizing Impacts of Heterogeneity in Federated Learning upon "
         "Large-Scale Smartphone Data, WWW 2021",
@@ -171,7 +171,7 @@ TRACE_SETS: Mapping[str, Traces] = {
         hand="no licence or checksum of it is known; get a flows file, and name it in path",
     ),
     "loed": Traces(
-        serves="fedsim.physics.formats.lorawan",
+        serves="fedsim.physics.formats.fleets.lorawan_fleet",
         licence="CC BY 4.0",
         origin="Bhatia et al., LoED: The LoRaWAN at the Edge Dataset, DATA 2020",
         page="https://doi.org/10.5281/zenodo.4121430",

@@ -20,7 +20,7 @@ from fedsim.conformance import (
     check_sending,
     check_split,
 )
-from fedsim.physics.devices import DEVICE_KINDS, DEVICES, Device
+from fedsim.physics.devices import DEVICE_KINDS, DEVICES, Device, Phone
 from fedsim.physics.radios import (
     RADIO_KINDS,
     Constant,
@@ -72,7 +72,7 @@ RADIOS: list[RadioLaw] = [
     ShannonRadio.in_si(bandwidth=1e7, power=0.2, server_power=20, distance=400, most=4.4),
     ShannonRadio.in_si(bandwidth=1e5, power=0.01, server_power=1, distance=5000, attenuation=0.5),
 ]
-MACHINES = [Device.model_validate({"kind": name}) for name in DEVICES]
+MACHINES = [*(Device.model_validate({"kind": name}) for name in DEVICES), Phone()]
 DEALING: list[Split] = [
     Contiguous(),
     Contiguous(clients=7),

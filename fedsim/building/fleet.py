@@ -54,23 +54,29 @@ class BuiltGroup:
 
     @property
     def alike(self) -> bool:
-        """Whether they come and go by one law, and differ in no more than where traces start."""
-        return not isinstance(self.availability, Mapping)
+        """Whether they differ in no more than where traces start, with one device and one law."""
+        return not (isinstance(self.availability, Mapping) or self.device.varies)
 
     def least_compute(self, operations: float, samples: float) -> float:
         """Return the seconds that a task takes at the very least."""
-        return self.device.slowdown.least * self.device.seconds(operations, samples)
+        return self.device.slowdown.least * self.device.fastest.seconds(operations, samples)
 
     def member(self, client: ClientId, oracle: Oracle, seed: int) -> Member:
-        """Return one client; where its traces start is drawn from its stream "trace"."""
+        """Return one client.
+
+        Where its traces start is drawn from its stream "trace", and a device from "device".
+        """
         rates, source, availability = self.rates, self.source, self.availability
+        device = self.device
+        if device.varies:
+            device = device.one(stream(seed, "device", client))
         if any(self._shifts):
             rates, source = self._shifted(client, seed)
         if isinstance(availability, Mapping):
             availability = availability.get(client, NEVER)
         spec = self.spec
         return Member(
-            spec.device,
+            device,
             spec.radio,
             rates,
             oracle,

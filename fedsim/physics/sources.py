@@ -121,7 +121,7 @@ PRASHANTHI_2022 = Source(
     "POMACS 6(3), doi 10.1145/3570604",
 )
 FLASH_2021 = Source(
-    "Yang, Wang, Xu, Chen, Bian, Liu, Liu",
+    "C. Yang, Wang, Xu, Chen, Bian, Liu, Liu",
     "Characterizing Impacts of Heterogeneity in Federated Learning upon Large-Scale Smartphone"
     " Data",
     2021,
@@ -140,7 +140,7 @@ CARROLL_2010 = Source(
     "USENIX Annual Technical Conference",
 )
 YANG_2021 = Source(
-    "Yang, Chen, Saad, Hong, Shikh-Bahaei",
+    "Z. Yang, Chen, Saad, Hong, Shikh-Bahaei",
     "Energy Efficient Federated Learning Over Wireless Communication Networks",
     2021,
     "IEEE Trans. Wireless Comm. 20(3), doi 10.1109/TWC.2020.3037554",

@@ -19,7 +19,7 @@ from fedsim.physics.charging import (
     FlashCharging,
     HarvestCharging,
 )
-from fedsim.physics.devices import Device
+from fedsim.physics.devices import Device, Phone
 from fedsim.physics.networks import (
     Edge,
     Gateway,
@@ -95,6 +95,7 @@ __all__ = [
     "NarrowbandRadio",
     "Observe",
     "PensieveTrace",
+    "Phone",
     "Plan",
     "ProblemSpec",
     "Radio",

@@ -55,6 +55,7 @@ def test_every_source_is_in_the_list_and_has_figures() -> None:
     every = {doubt.source for model, name in EVERY for doubt in model.presets[name].doubts.values()}
     listed = {each for each in vars(sources).values() if isinstance(each, Source)}
     assert every == listed
+    assert len({source.short for source in every}) == len(every)
 
 
 def faults(**doubts: Doubt) -> list[str]:

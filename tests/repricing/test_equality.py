@@ -52,6 +52,7 @@ WORLDS = {
     "a processor that slows down": [
         "fleet.1.device.slowdown={kind: shifted-exponential, shift: 1, rate: 2}"
     ],
+    "phones of their own": ["fleet.1.device={kind: phone, speed: 1 Mflop/s}"],
     "cycles per sample": [
         "fleet.0.device={kind: yang-2021, slowdown: {kind: lognormal, sigma: 0.5}}"
     ],

@@ -22,10 +22,20 @@ def _watts(dice: Dice, most: float = 20) -> str:
 
 
 def device(dice: Dice) -> Block:
-    """Draw a device: a preset, or one of either model."""
-    kind = "custom" if dice.chance(0.4) else dice.one(list(DEVICES))
+    """Draw a device: a preset, one of either model, or phones of one's own."""
+    kind = "custom" if dice.chance(0.4) else dice.one([*DEVICES, "phone"])
     block: Block = {"kind": kind}
-    if kind == "custom" and dice.chance(0.7):
+    if kind == "phone":
+        block |= dice.options(
+            {
+                "draw": "ai-benchmark",
+                "speed": dice.quantity(1, 1e12, "flop/s"),
+                "active": dice.quantity(1, 9, "W"),
+                "idle": _watts(dice, 1),
+                "battery": dice.one(["mains", "12 Wh"]),
+            }
+        )
+    elif kind == "custom" and dice.chance(0.7):
         speed = "unlimited" if dice.chance(0.1) else dice.quantity(1, 1e12, "flop/s")
         idle, more = dice.one([0.0, dice.size(1e-6, 1)]), dice.one([0.0, dice.size(1e-6, 20)])
         block |= {"speed": speed, "active": f"{idle + more:g} W", "idle": f"{idle:g} W"}

@@ -13,7 +13,7 @@ from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
 from fedsim.physics.charging import CHARGING
-from fedsim.physics.devices import Device
+from fedsim.physics.devices import Device, Phone
 from fedsim.physics.overlay import OVERLAYS
 from fedsim.physics.packet_loss import PACKET_LOSSES
 from fedsim.physics.radios import RADIO_KINDS
@@ -98,7 +98,7 @@ def test_every_kind_of_every_block_is_drawn() -> None:
         "compressor": _names(COMPRESSORS),
         "values": {each.value for each in ValueFormat},
         "error_feedback": {"none", "ef", "ef21"},
-        "device": _names((Device,)),
+        "device": _names((Device, Phone)),
         "slowdown": _names(SLOWDOWNS),
         "radio": _names(RADIO_KINDS),
         "up_trace": _names(TRACES),

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Self
 
+import numpy as np
 from pydantic import model_validator
 
 from fedsim.blocks.choice import failure
@@ -43,6 +44,20 @@ class DeviceLaw(KindFirst):
     def constant(self) -> float | None:
         """The speed by which the operations of every task are divided, flop/s; else None."""
         return None
+
+    @property
+    def varies(self) -> bool:
+        """Whether each client has a device of its own; see `one`."""
+        return False
+
+    @property
+    def fastest(self) -> Self:
+        """The fastest of the devices that clients may have."""
+        return self
+
+    def one(self, rng: np.random.Generator) -> Self:  # noqa: ARG002 - all are alike
+        """Return the device of one client, drawn where they vary."""
+        return self
 
     @model_validator(mode="after")
     def _sound(self) -> Self:

@@ -99,7 +99,8 @@ CLOUTIER_2016 = Source(
     "Cloutier, Paradis, Weaver",
     "A Raspberry Pi Cluster Instrumented for Fine-Grained Power Measurement",
     2016,
-    "Electronics 5(4):61, doi 10.3390/electronics5040061",
+    "Electronics 5(4):61, doi 10.3390/electronics5040061; the Zero 2 W on the group's own page,"
+    " web.eece.maine.edu/~vweaver/group/green_machines.html",
 )
 JETSON = Source(
     "NVIDIA",

@@ -9,9 +9,9 @@ from fedsim.physics.radios import LORA, RADIOS, LoRaRadio, Radio
 
 # name: Gflop/s; W active, idle; Wh (None: mains); tags of the basis.
 DEVICE_TABLE: dict[str, tuple[float, float, float, float | None, str]] = {
-    "cortex-m4": (0.02, 0.047, 2e-5, 1.1, "[meas]"),
-    "cortex-m7": (0.08, 0.158, 5e-4, 3.7, "[meas]"),
-    "pi-zero-2w": (0.37, 2.1, 0.6, 10, "[meas]"),
+    "cortex-m4": (0.02, 0.042, 2e-5, 1.1, "[meas]"),
+    "cortex-m7": (0.08, 0.125, 5e-4, 3.7, "[meas]"),
+    "pi-zero-2w": (5.1, 2.1, 0.6, 10, "[meas]"),
     "pi-4": (11.9, 7.2, 2.3, 18.5, "[meas]"),
     "pi-5": (30, 11, 3, 18.5, "[meas]"),
     "jetson-nano": (80, 10, 1.5, None, "[est]"),

@@ -21,7 +21,7 @@ from fedsim.physics.sources import (
     YANG_2021,
 )
 
-_TINY = "[meas] power: MLPerf Tiny v1.2; [est] speed"
+_TINY = "[meas] power: MLPerf Tiny v1.2, rate times energy of STM32L4R5 and STM32H7A3"
 _HPL = "[meas] High-Performance Linpack on the board, power at its supply"
 _JETSON = "[est] effective training speed of a board of its class, power of its modes"
 _PHONE = "[est] effective training speed and power of phones of its class"
@@ -50,20 +50,20 @@ DEVICES: Mapping[str, Preset] = {
     "cortex-m4": preset(
         _TINY,
         speed=lit("0.02 Gflop/s", 0.008, 0.05, MLPERF_TINY),
-        active=meas("0.047 W", 0.036, 0.05, MLPERF_TINY),
+        active=meas("0.042 W", 0.036, 0.048, MLPERF_TINY),
         idle=est("2e-5 W", 5e-6, 1e-3, STM32),
         battery="1.1 Wh",
     ),
     "cortex-m7": preset(
         _TINY,
         speed=lit("0.08 Gflop/s", 0.04, 0.2, MLPERF_TINY),
-        active=meas("0.158 W", 0.11, 0.16, MLPERF_TINY),
+        active=meas("0.125 W", 0.11, 0.15, MLPERF_TINY),
         idle=est("5e-4 W", 1e-4, 5e-3, STM32),
         battery="3.7 Wh",
     ),
     "pi-zero-2w": preset(
         _HPL,
-        speed=lit("0.37 Gflop/s", 0.37, 6, CLOUTIER_2016),
+        speed=lit("5.1 Gflop/s", 2.5, 6.4, CLOUTIER_2016),
         active=meas("2.1 W", 1.7, 2.5, KAISER_2021),
         idle=meas("0.6 W", 0.55, 0.95, KAISER_2021),
         battery="10 Wh",

@@ -26,7 +26,7 @@ _HUANG = "[lit] Huang et al., A Close Examination of 4G LTE Networks, MobiSys 20
 _HUANG_3G = f"{_HUANG}: its 3G"
 _NARAYANAN = (
     "[meas] slopes: Narayanan et al., A Variegated Look at 5G in the Wild, SIGCOMM 2021;"
-    " [est] the tail, of 10 s, at the base power"
+    " the tail, of 10 s, at the base power, which is from Android's power profiles"
 )
 _CHIP = "[lit] state powers of a radio chip's data sheet"
 _NARROW = "[lit] state powers of a module's data sheet; packets of 1500 bytes as in LTE"

@@ -111,9 +111,9 @@ def test_a_kind_is_required_where_there_is_one() -> None:
 
 def test_presets_can_be_named_alone_or_in_a_block() -> None:
     group = SCHEMA["$defs"]["Group"]["properties"]
-    (device,), radios = group["device"]["anyOf"], group["radio"]["anyOf"]
+    devices, radios = group["device"]["anyOf"], group["radio"]["anyOf"]
     for described, presets, customs in (
-        (device, DEVICES, ["custom"]),
+        (devices[0], DEVICES, ["custom"]),
         (radios[0], RADIOS, ["custom"]),
         (radios[1], LORA, []),
         (radios[2], NB_IOT, []),

@@ -1,5 +1,6 @@
 """Analysis: frames in, tables and figures out."""
 
+from fedsim.analysis.carbon import with_grams
 from fedsim.analysis.comparing.comparison import Comparison
 from fedsim.analysis.comparing.gathering import Runs, gather, labels_of
 from fedsim.analysis.comparing.pairs import COMPARED, paired, summarised
@@ -17,6 +18,7 @@ from fedsim.analysis.scripts import run_parts
 from fedsim.analysis.style import (
     AXES,
     COLOURS,
+    EVERY_AXIS,
     GREY,
     PART_COLOURS,
     entitle,
@@ -38,6 +40,7 @@ __all__ = [
     "COLOURS",
     "COMPARED",
     "ENERGY_PARTS",
+    "EVERY_AXIS",
     "GREY",
     "PART_COLOURS",
     "STATES",
@@ -83,6 +86,7 @@ __all__ = [
     "time_in_states",
     "typeset",
     "typeset_labels",
+    "with_grams",
     "write_trace",
     "write_traces",
 ]

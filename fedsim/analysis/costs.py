@@ -6,13 +6,14 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from fedsim.analysis.carbon import with_grams
 from fedsim.record.directions import higher_is_better
 
 Direction = Literal["below", "at-most", "at-least"]
 """On which side of a target a figure has reached it."""
 
 COSTS = ("transmissions", "beacons", "bits_up", "bits_down", "joules")
-"""Columns of a round table that are costs of that round, and add up."""
+"""Columns of a round table that are costs of that round, and add up; grams may come beside."""
 
 _REACHED: dict[Direction, Callable[[Any, float], Any]] = {
     "below": lt,
@@ -29,10 +30,9 @@ def cumulative(rounds: pd.DataFrame) -> pd.DataFrame:
     Args:
         rounds: as `Result.rounds` gives it, rounds in order.
     """
-    totals = rounds.copy()
-    totals[list(COSTS)] = rounds.groupby(["variant", "seed"], sort=False, observed=True)[
-        list(COSTS)
-    ].cumsum()
+    totals, costs = rounds.copy(), with_grams(COSTS, rounds)
+    runs = rounds.groupby(["variant", "seed"], sort=False, observed=True)
+    totals[costs] = runs[costs].cumsum()
     return totals
 
 
@@ -76,7 +76,7 @@ def cost_to_target(
 def _by_run(reached: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row a run: what it had spent in its row of `reached`, if it has one there."""
     every = runs[["variant", "seed"]].drop_duplicates()
-    table = every.merge(reached[_COLUMNS], how="left", on=["variant", "seed"])
+    table = every.merge(reached[with_grams(_COLUMNS, reached)], how="left", on=["variant", "seed"])
     table.insert(2, "reached", table["round"].notna())
     return table.reset_index(drop=True)
 
@@ -93,7 +93,7 @@ def mean_cost(costs: pd.DataFrame, order: Sequence[str]) -> pd.DataFrame:
     The mean is over the runs that reached the target; `reached` and `runs` count.
     """
     grouped = costs.groupby("variant", sort=False, observed=True)
-    table = grouped[["round", "t", *COSTS]].mean()
+    table = grouped[with_grams(["round", "t", *COSTS], costs)].mean()
     counts = pd.DataFrame({"reached": grouped["reached"].sum(), "runs": grouped.size()})
     counts = counts.reindex(list(order), fill_value=0)  # a run may have no round at all
     return counts.join(table).rename_axis("variant").reset_index()

@@ -10,6 +10,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fedsim.analysis.carbon import with_grams
 from fedsim.analysis.costs import cumulative
 from fedsim.analysis.style import (
     AXES,
@@ -37,7 +38,7 @@ def convergence(
     against: Sequence[str] = (),
     columns: int = 2,
 ) -> Drawing:
-    """Draw the gap of every run against rounds, bits, seconds and joules.
+    """Draw the gap of every run against rounds, bits, seconds, joules and, where known, grams.
 
     Where no optimum is known, the objective stands in for the gap.
 
@@ -47,14 +48,14 @@ def convergence(
         title: above the figure; what follows its first line is in smaller letters.
         measures: other columns of the rounds, in place of the gap; several stand one below the
             other, each against all costs.
-        against: some of `AXES`, in place of all.
+        against: some of `AXES`, or grams, in place of all.
         columns: how many panels stand side by side.
     """
     totals = cumulative(rounds)
     totals = totals[totals["objective"].notna()]  # curves join the rounds that were looked at
     totals["bits"] = totals["bits_up"] + totals["bits_down"]
     shown = list(measures) or ["gap" if totals["gap"].notna().any() else "objective"]
-    costs = list(against or AXES)
+    costs = list(against or with_grams(AXES, totals))
     columns = min(columns, len(costs))
     block = -(-len(costs) // columns) * columns
     figure, every = panels(block * len(shown), columns)

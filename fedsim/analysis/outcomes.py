@@ -7,7 +7,7 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from fedsim.record.rounds import COLUMNS
+from fedsim.record.rounds import OWN
 from fedsim.tables import plain
 
 
@@ -15,7 +15,7 @@ def measures_in(rounds: pd.DataFrame) -> list[str]:
     """Return what rounds tell of the model: the gap, or the objective without one; measures."""
     known = [name for name in ("gap", "objective") if rounds[name].notna().any()][:1]
     numbers = (str(name) for name in rounds.select_dtypes("number"))
-    asked = (name for name in numbers if name not in COLUMNS and rounds[name].notna().any())
+    asked = (name for name in numbers if name not in OWN and rounds[name].notna().any())
     return [*known, *asked]
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fedsim.analysis.carbon import with_grams
 from fedsim.analysis.costs import cumulative
 from fedsim.analysis.figures import spread
 from fedsim.analysis.style import (
@@ -46,7 +47,7 @@ def over_seeds(rounds: pd.DataFrame, column: str, *, log: bool = False) -> pd.Da
     totals["averaged"] = np.log(totals["value"]) if log else totals["value"]
     runs = totals.groupby("variant", sort=False, observed=True)["seed"].nunique()
     grouped = totals.groupby(["variant", "round"], sort=False, observed=True)
-    table = grouped[list(COSTS)].mean()
+    table = grouped[with_grams(COSTS, totals)].mean()
     means = grouped["averaged"].mean()
     table["mean"] = np.exp(means) if log else means
     table["least"], table["largest"] = grouped["value"].min(), grouped["value"].max()
@@ -60,7 +61,7 @@ def progress(
     labels: Mapping[str, str],
     column: str = "gap",
     *,
-    axes: Sequence[str] = tuple(AXES),
+    axes: Sequence[str] = (),
     ylabel: str = "",
     title: str = "",
     log: bool = True,
@@ -72,12 +73,13 @@ def progress(
         rounds: as `Result.rounds` gives it.
         labels: variant -> what the legend calls it; variants that are not in it are left out.
         column: of the round table.
-        axes: which costs, of `AXES`.
+        axes: which costs, of `AXES` or grams; all that there are if none are given.
         ylabel: what the column is; its name where not given.
         title: above the figure; what follows its first line is in smaller letters.
         log: whether the column is drawn on a logarithmic axis, and averaged so.
         target: where a line is to be.
     """
+    axes = axes or with_grams(AXES, rounds)
     figure, every = panels(len(axes), 2, sharey=True)
     table = over_seeds(rounds[rounds["variant"].isin(list(labels))], column, log=log)
     for axis, cost in zip(every, axes, strict=True):

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from fedsim.analysis.carbon import with_grams
 from fedsim.analysis.costs import cost_to_target
 
-RANKED = {"round": "rounds", "bits": "bits", "t": "seconds", "joules": "joules"}
+RANKED = {"round": "rounds", "bits": "bits", "t": "seconds", "joules": "joules", "grams": "CO2"}
 """The costs by which methods are ranked, and what each is counted in."""
 
 
@@ -47,12 +48,13 @@ def ranking(costs: pd.DataFrame, labels: Mapping[str, str]) -> str:
     >>> ranking(pd.DataFrame(table | {"joules": [5.0, 6.0]}), {"a": "A", "b": "B"})
     'The order by rounds is A < B; by bits it is B < A; by seconds and joules it is the same.'
     """
-    there = costs.dropna(subset=list(RANKED)).set_index("variant")
+    ranked = with_grams([cost for cost in RANKED if cost != "grams"], costs)
+    there = costs.dropna(subset=ranked).set_index("variant")
     if len(there) < 2:
         return f"Only {labels[there.index[0]]} gets there." if len(there) else "None gets there."
     names: dict[str, list[str]] = {}
-    for cost, name in RANKED.items():
-        names.setdefault(_order(there[cost], labels), []).append(name)
+    for cost in ranked:
+        names.setdefault(_order(there[cost], labels), []).append(RANKED[cost])
     (first, same), *others = names.items()
     parts = [f"by {_listed(own)} it is {order}" for order, own in others]
     if same[1:]:

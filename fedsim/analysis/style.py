@@ -51,6 +51,9 @@ AXES = {
 }
 """What figures are drawn against: a cost, what its axis is called, its unit."""
 
+EVERY_AXIS = {**AXES, "grams": ("CO2", "g")}
+"""The same, and what only runs have where somebody's electricity is known."""
+
 _WIDTHS = {1: 5.4, 2: 3.4, 3: 3.0}
 """Inches of a panel by how many stand side by side: two, on a page 800 pixels wide, have letters
 of 16 pixels, and on a telephone of 8."""
@@ -204,7 +207,7 @@ def counted(axis: Axis, label: str) -> None:
     axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
-def against_cost(axis: Axes, cost: str, costs: Mapping[str, tuple[str, str]] = AXES) -> None:
+def against_cost(axis: Axes, cost: str, costs: Mapping[str, tuple[str, str]] = EVERY_AXIS) -> None:
     """Label the horizontal axis of a cost, which begins at zero."""
     label, unit = costs[cost]
     axis.set_xlim(left=0)

@@ -6,9 +6,10 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
+from fedsim.analysis.carbon import with_grams
 from fedsim.tables import plain, quantity
 
-UNITS = {"bits": "bit", "bits_up": "bit", "bits_down": "bit", "t": "s", "joules": "J"}
+UNITS = {"bits": "bit", "bits_up": "bit", "bits_down": "bit", "t": "s", "joules": "J", "grams": "g"}
 """Units of costs; the others are counted."""
 
 HEADS = {
@@ -17,6 +18,7 @@ HEADS = {
     "bits_down": "bits down",
     "t": "time",
     "joules": "energy",
+    "grams": "CO2",
 }
 """What tables call costs, where that is not the name of their column."""
 
@@ -25,12 +27,12 @@ _COLUMNS = ("round", "transmissions", "beacons", "bits_up", "bits_down", "t", "j
 
 def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
     """Return a table of `mean_cost`, a row a variant."""
-    several = bool((costs["runs"] > 1).any())
+    several, columns = bool((costs["runs"] > 1).any()), with_grams(_COLUMNS, costs)
     table = plain(title)
     table.add_column("variant")
     if several:
         table.add_column("reached", justify="right")
-    for column in _COLUMNS:
+    for column in columns:
         table.add_column(HEADS.get(column, column), justify="right")
     for row in costs.to_dict("records"):
         name = str(row["variant"])
@@ -38,7 +40,7 @@ def cost_table(costs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Ta
         if several:
             cells.append(f"{row['reached']} of {row['runs']}")
         if row["reached"]:
-            cells += [quantity(row[column], UNITS.get(column, "")) for column in _COLUMNS]
+            cells += [quantity(row[column], UNITS.get(column, "")) for column in columns]
         else:
             cells.append("not reached")
         table.add_row(*cells)

@@ -125,6 +125,12 @@ Share = Given[Annotated[float, _SHARE], str]
 ShareOrNone = Given[Annotated[float, _SHARE] | None, str | None]
 """The same, or nothing."""
 
+GramsPerKilowattHour = Given[
+    Annotated[float, Quantity("a carbon intensity", "g/kWh", "400 g/kWh", ("g/kWh",), most=1e6)],
+    str,
+]
+"""Grams of CO2 equivalents per kilowatt-hour, 0 or more."""
+
 Leak = Given[
     Annotated[float, Quantity("a share per time", "whole/month", "2 %/month", ("%/month",))], str
 ]

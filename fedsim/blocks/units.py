@@ -66,6 +66,7 @@ _NOUNS = {
     "Hz": "a frequency",
     "m": "a length",
     "g": "a mass",
+    "g/kWh": "a carbon intensity",
     "J/bit/m^2": "an energy per bit and area",
     "%/month": "a share per time",
     "dB": "a level",

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fedsim.building.graphs import read_graph
 from fedsim.errors import DataError
 from fedsim.physics.availability import PresenceLaw, read_intervals
+from fedsim.physics.carbon import Carbon, Intensity
 from fedsim.physics.radios.traces import Trace
-from fedsim.physics.signals import Steps
-from fedsim.physics.traces import read_power
+from fedsim.physics.signals import Constant, Steps
+from fedsim.physics.traces import read_intensity, read_power
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
@@ -51,6 +52,17 @@ class Files:
     ) -> Steps:
         """Return the power that a file says, W."""
         return self.read(read, path, **options)
+
+    def carbon(self, law: Carbon) -> Intensity:
+        """Return what electricity emits."""
+        signal: object = law.signal(self._intensity)
+        if not isinstance(signal, Constant | Steps):
+            text = f"the signal of {law.kind} is a {type(signal).__name__}"
+            raise DataError("carbon", f"{text}; return Constant or Steps")
+        return Intensity(signal)
+
+    def _intensity(self, path: Path, *, repeat: bool) -> Steps:
+        return self.read(read_intensity, path, repeat=repeat)
 
     def presence(
         self,

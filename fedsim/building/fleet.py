@@ -7,6 +7,7 @@ from functools import cached_property
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
 from fedsim.physics.availability import ALWAYS, NEVER, Availability, PresenceLaw
+from fedsim.physics.carbon import Carbon, Intensity
 from fedsim.physics.charging import NO_POWER
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.radios import RadioLaw, Rates
@@ -28,6 +29,7 @@ class BuiltGroup:
         rates: of its radio. All traces start at their beginning.
         source: what is offered to charge its battery, W, from its beginning.
         availability: for all clients, or by their numbers.
+        carbon: what their electricity emits; None where nobody counts that.
     """
 
     number: int
@@ -36,6 +38,7 @@ class BuiltGroup:
     rates: Rates
     source: Signal
     availability: PresenceLaw | Mapping[ClientId, PresenceLaw]
+    carbon: Intensity | None = None
 
     @property
     def device(self) -> DeviceLaw:
@@ -84,6 +87,7 @@ class BuiltGroup:
             source=source,
             availability=availability,
             group=self.number,
+            carbon=self.carbon,
         )
 
     @cached_property
@@ -128,6 +132,7 @@ def _built(number: int, group: Group, files: Files, findings: Findings, key: str
         group.radio.rates(signals),
         _source(group, files, findings, f"{key}.battery.charging.path"),
         _availability(group.availability, files, findings, f"{key}.availability.path"),
+        _carbon(group.carbon, files, findings, f"{key}.carbon"),
     )
 
 
@@ -173,6 +178,15 @@ def _availability(
     with findings.at(key):
         found = law.among(files.presence)
     return found  # noqa: RET504 - a file at fault leaves what it was
+
+
+def _carbon(law: Carbon | None, files: Files, findings: Findings, key: str) -> Intensity | None:
+    """Return what electricity emits; what is wrong with its file is found."""
+    found: Intensity | None = None
+    if law is not None:
+        with findings.at(f"{key}.path" if "path" in type(law).model_fields else key):
+            found = files.carbon(law)
+    return found  # a file at fault leaves what it was
 
 
 def _from(signal: Signal, share: float) -> Signal:

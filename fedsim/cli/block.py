@@ -41,6 +41,7 @@ _PLACES = {
     "participation": "participation: {}",
     "silence": "silence: {}",
     "availability": "fleet: [{{availability: {}, ...}}]",
+    "carbon": "fleet: [{{carbon: {}, ...}}]",
     "charging": "fleet: [{{battery: {{charging: {}}}, ...}}]",
     "slowdown": "fleet: [{{device: {{kind: pi-4, slowdown: {}}}, ...}}]",
     "packet loss": "fleet: [{{radio: {{kind: wifi, loss: {}}}, ...}}]",

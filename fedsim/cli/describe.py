@@ -10,6 +10,7 @@ from fedsim.blocks.catalogue import NOTHING_GIVEN, Catalogue, Failed
 from fedsim.blocks.presets import Preset
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
+from fedsim.physics.carbon import COUNTRIES
 from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import LORA, NB_IOT, RADIOS
 from fedsim.scenario.registries import REGISTRIES
@@ -19,7 +20,10 @@ _BESIDE = 28  # columns of an overview that the names of its tables take
 _PRESETS: Mapping[str, Mapping[str, Preset]] = {
     "devices": DEVICES,
     "radios": {**RADIOS, **LORA, **NB_IOT},
+    "countries": COUNTRIES,
 }
+_READ_BY = {"devices": "device kinds", "radios": "radio kinds", "countries": "carbon"}
+"""The tables of the classes that read their blocks."""
 
 _CITATIONS = "citations"
 FIGURE = ("value", "90 % interval", "basis", "source")
@@ -90,14 +94,14 @@ def _some(names: Sequence[str], width: int) -> str:
 
 def registry_of(table: str) -> Registry[Spec] | None:
     """Return the registry whose blocks a table lists; of the tables of presets, of their blocks."""
-    kinds = {"devices": "device kinds", "radios": "radio kinds"}
-    title = kinds.get(table, table.replace("-", " "))
+    title = _READ_BY.get(table, table.replace("-", " "))
     return next((each for each in REGISTRIES if title == (each.title or each.several)), None)
 
 
 def presets_of(table: str) -> Mapping[str, Preset]:
     """Return the presets that a table lists, or those of its kinds."""
-    return _PRESETS.get(table.replace("-kinds", "s"), {})
+    title = table.replace("-", " ")
+    return next((_PRESETS[each] for each, of in _READ_BY.items() if title in {each, of}), {})
 
 
 def _listing(registry: Registry[Spec], known: Catalogue, failed: Failed | None) -> Table:

@@ -23,7 +23,7 @@ from fedsim.problems.measures import Observer
 from fedsim.problems.minibatches import Draw
 from fedsim.problems.problem import Objective
 from fedsim.problems.programs import ProgramProblem
-from fedsim.record.rounds import COLUMNS
+from fedsim.record.rounds import OWN
 from fedsim.streams import stream
 
 
@@ -210,6 +210,6 @@ def _check_figures(problem: FlowerProblem) -> None:
     except Failed as error:
         raise DataError("loss.evaluated_by", str(error)) from None
     for name in names:
-        if name in COLUMNS:
+        if name in OWN:
             text = f"an evaluation says a figure {name!r}, and every round table has such a column"
             raise DataError("loss.kind", f"{text}; give it another name")

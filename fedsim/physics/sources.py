@@ -170,3 +170,10 @@ ROBINSON_2019 = Source(
     2019,
     "github.com/dan-leo/masters, thesis/v8/3_design.md",
 )
+EMBER = Source(
+    "Ember",
+    "Yearly Electricity Data; how hours differ: U.S. EIA, Hourly Electric Grid Monitor, 2022",
+    2025,
+    "ember-energy.org/data/yearly-electricity-data, by github.com/thegreenwebfoundation/co2.js;"
+    " hours: github.com/HewlettPackard/dc-rl, data/CarbonIntensity",
+)

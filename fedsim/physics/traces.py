@@ -191,13 +191,27 @@ def read_power(path: Path, repeat: bool) -> Steps:  # noqa: FBT001 - as the scen
     return _series(path, "W", 1.0, repeat=repeat)
 
 
-def _series(path: Path, unit: str, scale: float, *, repeat: bool) -> Steps:
-    table = read_table(path, ("seconds", unit), "trace")
+def read_intensity(path: Path, repeat: bool) -> Steps:  # noqa: FBT001 - as the scenario says it
+    """Read a carbon intensity: CSV with columns hours, g/kWh; all else as in `read_csv`."""
+    return _series(path, "g/kWh", 1.0, repeat=repeat, clock=("hours", "h", 3600.0))
+
+
+def _series(
+    path: Path,
+    unit: str,
+    scale: float,
+    *,
+    repeat: bool,
+    clock: tuple[str, str, float] = ("seconds", "s", 1.0),
+) -> Steps:
+    column, short, seconds = clock
+    table = read_table(path, (column, unit), "trace")
     times, values = table.columns
     if times[0] != 0:
-        table.fail(0, "times begin at 0 s")
+        table.fail(0, f"times begin at 0 {short}")
     rises = (np.diff(times, prepend=-1.0) > 0) & np.isfinite(times)
     table.refuse(~rises, "times rise")
     table.refuse(~((values >= 0) & (values < inf)), f"a value is at least 0 {unit} and finite")
     gap = times[-1] - times[-2] if len(times) > 1 else 1.0
-    return Steps(times, values * scale, float(times[-1] + gap) if repeat else inf)
+    period = float(seconds * (times[-1] + gap)) if repeat else inf
+    return Steps(seconds * times, values * scale, period)

@@ -99,7 +99,7 @@ class Book:
         except BaseException:
             self._abandon()
             raise
-        self.ledger.audit(self.meters)
+        self.ledger.audit(self.meters, self.log.emissions)
 
     def _abandon(self) -> None:
         """Keep what can be read of a run that an interrupt or an error has ended."""
@@ -118,4 +118,4 @@ class Book:
             meters: what the world shows now.
         """
         self.log.flush()
-        return client_table(self.ledger, facts, meters)
+        return client_table(self.ledger, facts, meters, self.log.emissions)

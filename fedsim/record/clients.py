@@ -7,12 +7,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedsim.ports import Array, node_name
+from fedsim.record.emissions import Emissions
 from fedsim.record.ledger import Ledger, Meters, Stores
-from fedsim.record.schema import Event
+from fedsim.record.schema import GRAMS, Event
 
 
 def client_table(
-    ledger: Ledger, facts: Mapping[str, Sequence[object]], meters: Meters
+    ledger: Ledger,
+    facts: Mapping[str, Sequence[object]],
+    meters: Meters,
+    emissions: Emissions | None = None,
 ) -> pd.DataFrame:
     """Return one row a client.
 
@@ -20,6 +24,7 @@ def client_table(
         ledger: the sums of the run's log.
         facts: further columns of what each client is, in front.
         meters: what the physical world showed at its end.
+        emissions: what the log has been priced with, if anything.
     """
     of, number = ledger.of, ledger.of_number
     idle = meters.idle_joules
@@ -51,9 +56,18 @@ def client_table(
             "tail_joules": of("joules", Event.TAIL),
             "idle_joules": idle,
             "joules": ledger.spent()[1:] + idle,
+            **_carbon(meters, emissions),
             **_batteries(ledger.clients, meters.stores),
         }
     )
+
+
+def _carbon(meters: Meters, emissions: Emissions | None) -> dict[str, Array]:
+    """Return the columns of carbon, if any; whose electricity is unknown has NaN there."""
+    if emissions is None or meters.idle_grams is None:
+        return {}
+    idle = np.where(emissions.known, meters.idle_grams, np.nan)
+    return {"idle_grams": idle, GRAMS: emissions.grams[1:] + idle}
 
 
 def _batteries(clients: int, stores: Stores) -> dict[str, Array]:

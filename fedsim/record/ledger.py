@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedsim.errors import AuditError
 from fedsim.ports import Array, node_name
+from fedsim.record.emissions import Emissions
 from fedsim.record.log import Rows, numbered
 from fedsim.record.schema import Event
 
@@ -67,6 +68,7 @@ class Meters:
         joules: what each client's radio and processor spent beyond idle power, shape (M,).
         idle_joules: what each client drew at rest over the whole run, shape (M,).
         stores: the batteries.
+        idle_grams: what each client has emitted at rest, shape (M,); None where nobody counts it.
     """
 
     bits_sent: int
@@ -77,6 +79,7 @@ class Meters:
     joules: Array
     idle_joules: Array
     stores: Stores = NO_STORES
+    idle_grams: Array | None = None
 
 
 class Ledger:
@@ -181,8 +184,12 @@ class Ledger:
     def _total(self, event: Event) -> int:
         return int(self._of_event("bits", event).sum())
 
-    def audit(self, meters: Meters) -> None:
+    def audit(self, meters: Meters, emissions: Emissions | None = None) -> None:
         """Compare the log with the world.
+
+        Args:
+            meters: what the world shows.
+            emissions: what the log has been priced with, if anything.
 
         Raises:
             AuditError: bits, joules or times do not agree; every difference is named.
@@ -202,6 +209,8 @@ class Ledger:
             if logged != metered:
                 faults.append(f"{what}: {logged} and {metered}")
         faults += [*self._energy_faults(meters), *self._battery_faults(meters)]
+        if emissions is not None and meters.idle_grams is not None:
+            faults += emissions.faults(meters.joules, meters.idle_joules, meters.idle_grams)
         if faults:
             raise AuditError("the ledger does not add up: " + "; ".join(faults))
 

@@ -11,16 +11,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedsim.errors import OutputError
-from fedsim.ports import node_name
+from fedsim.ports import Array, node_name
+from fedsim.record.emissions import Emissions
 from fedsim.record.parts import Parts
 from fedsim.record.schema import (
     ARROW_SCHEMA,
     EVENT_NAMES,
+    GRAMS,
     MESSAGE,
     NO_PEER,
     ROW,
     ROW_DTYPE,
-    Event,
+    SCHEMA_WITH_GRAMS,
+    expanded,
 )
 
 Rows = NDArray[np.void]
@@ -54,11 +57,15 @@ class EventLog:
 
     Attributes:
         rows: how many are on disk.
+        emissions: prices them in grams of CO2; None where nobody counts those.
         word: returns the number that stands for a message's name or a detail; -1 for none.
     """
 
     def __init__(self, folder: Path, clients: int, audit: Callable[[Rows], None]) -> None:
         self.rows = 0
+        self.emissions: Emissions | None = None
+        self._grams: list[Array] = []  # of the first rows in memory: those that are priced
+        self._priced = 0  # how many bytes they are
         self._parts = Parts(folder, "events")
         self._audit = audit
         self._digest = hashlib.sha256()
@@ -147,7 +154,16 @@ class EventLog:
 
     def pending(self) -> Rows:
         """Return the rows that are in memory and not on disk yet."""
-        return _expand(np.frombuffer(bytes(self._buffer), dtype=ROW_DTYPE))
+        return expanded(np.frombuffer(bytes(self._buffer), dtype=ROW_DTYPE))
+
+    def emitted(self) -> float | None:
+        """Return the grams of all rows so far; None where nobody counts them."""
+        if self.emissions is None:
+            return None
+        records = np.frombuffer(bytes(self._buffer[self._priced :]), dtype=ROW_DTYPE)
+        self._grams.append(self.emissions.price(expanded(records)))
+        self._priced = len(self._buffer)
+        return self.emissions.total
 
     def flush(self) -> None:
         """Write what is in memory as a part.
@@ -160,7 +176,9 @@ class EventLog:
         self._cut = True
         self._digest.update(self._buffer)
         rows = self.pending()
+        self.emitted()
         self._buffer.clear()
+        self._priced = 0
         self._limit = min(_GROWTH * self._limit, _LARGEST_CHUNK * ROW.size)
         self._audit(rows)
         self._parts.write(self._table(rows))
@@ -193,12 +211,16 @@ class EventLog:
             for name in ROW_DTYPE.names or ()
             if name in ARROW_SCHEMA.names
         }
+        schema = ARROW_SCHEMA
+        if self.emissions is not None:
+            schema, columns[GRAMS] = SCHEMA_WITH_GRAMS, pa.array(np.concatenate(self._grams))
+            self._grams.clear()
         columns["seq"] = pa.array(np.arange(self.rows, self.rows + len(rows)))
         columns["event"] = _category(rows["event"], pa.array(EVENT_NAMES))
         columns["node"], columns["peer"] = self._named(rows["node"], rows["peer"])
         columns["message"] = _category(rows["message"], words)
         columns["detail"] = _category(rows["detail"], words)
-        return pa.table([columns[name] for name in ARROW_SCHEMA.names], schema=ARROW_SCHEMA)
+        return pa.table([columns[name] for name in schema.names], schema=schema)
 
     def _named(self, *columns: NDArray[np.int32]) -> list[pa.Array]:
         """Return the names of nodes; of each column those in it are written with a chunk."""
@@ -229,19 +251,6 @@ def numbered(ids: NDArray[np.integer], most: int) -> tuple[NDArray[np.intp], NDA
     present = np.flatnonzero(place)
     place[present] = np.arange(len(present))
     return present, place[ids]
-
-
-def _expand(records: Rows) -> Rows:
-    """Return the rows of the records: two for a message, the sender's and the receiver's."""
-    messages = records["event"] == MESSAGE
-    rows = np.repeat(records, 1 + messages)
-    receivers = np.flatnonzero(messages) + np.arange(1, 1 + np.count_nonzero(messages))
-    rows["event"][receivers - 1] = Event.SEND
-    rows["event"][receivers] = Event.RECEIVE
-    rows["node"][receivers] = rows["peer"][receivers - 1]
-    rows["peer"][receivers] = rows["node"][receivers - 1]
-    rows["joules"][receivers] = rows["peer_joules"][receivers]
-    return rows
 
 
 def _category(codes: NDArray[np.integer], names: pa.Array) -> pa.Array:

@@ -17,7 +17,7 @@ from fedsim.record.variants import BASE
 
 _OF_INTEREST = (
     *("variant", "algorithm", "seed", "status", "rounds", "objective", "gap"),
-    *("transmissions", "beacons", "bits_up", "bits_down", "t", "joules", "reason"),
+    *("transmissions", "beacons", "bits_up", "bits_down", "t", "joules", "grams", "reason"),
 )
 _ASIDE = ("cohort", "start", "concerns", "notes", "looks", "problem")
 """The columns of a summary that stand first, and those that stand last."""

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from fedsim.errors import OutputError
 from fedsim.record.parts import Parts
+from fedsim.record.schema import GRAMS
 
 _FIRST_CHUNK, _LARGEST_CHUNK, _GROWTH = 64, 4096, 4
 
@@ -15,6 +16,9 @@ _COUNTS = ("seed", "round", "cohort", "transmissions", "beacons", "bits_up", "bi
 _FIGURES = ("t", "objective", "gap", "joules")
 COLUMNS = frozenset({"variant", *_COUNTS, *_FIGURES})
 """What every round table has; measures come beside."""
+
+OWN = COLUMNS | {GRAMS}
+"""The same, and what there is where the electricity of some client is known."""
 
 _NO_ROUNDS = pa.table(
     {
@@ -37,6 +41,7 @@ class Traffic:
         bits_up: uplink bits, payload, header and transport.
         bits_down: downlink bits, one copy per receiver.
         joules: energy of the fleet, idle power included.
+        grams: CO2 that it has emitted; None where nobody counts it.
     """
 
     cohort: int = 0
@@ -45,6 +50,7 @@ class Traffic:
     bits_up: int = 0
     bits_down: int = 0
     joules: float = 0.0
+    grams: float | None = None
 
     def as_dict(self) -> dict[str, float]:
         """Return the totals by name."""
@@ -55,6 +61,7 @@ class Traffic:
             "bits_up": self.bits_up,
             "bits_down": self.bits_down,
             "joules": self.joules,
+            **({} if self.grams is None else {GRAMS: self.grams}),
         }
 
 
@@ -96,7 +103,7 @@ class RoundTable:
         self.rounds += 1
         results = {"objective": objective, "gap": gap, **measures}
         totals, before = traffic.as_dict(), self._before
-        cost = {name: total - before[name] for name, total in totals.items()}
+        cost = {name: total - before.get(name, 0) for name, total in totals.items()}
         self._before = totals
         self._rows.append({**self._head, "round": self.rounds, "t": t, **results, **cost})
 

@@ -27,6 +27,7 @@ that a cell hears is sent once, to no particular peer, and received by every lis
 | header_bits | int64 | the application's header, of 19 bytes |
 | transport_bits | int64 | framing of the transport; packets sent again |
 | joules | float64, J | energy spent in the span beyond the device's idle power |
+| grams | float64, g | CO2 that these joules emit; only where a group of the fleet has `carbon` |
 | state_of_charge | float64 | share of the battery left; NaN on mains, in `silent` and `late` rows |
 | operations | float64 | floating-point operations of work that was finished; 0 elsewhere |
 | samples | float64 | how many samples that work passed over; 0 elsewhere |
@@ -38,6 +39,7 @@ from enum import IntEnum
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 SCHEMA_VERSION = 5
 
@@ -127,6 +129,20 @@ ROW_DTYPE = np.dtype(
 )
 """The same row for NumPy."""
 
+
+def expanded(records: NDArray[np.void]) -> NDArray[np.void]:
+    """Return the rows of the records: two for a message, the sender's and the receiver's."""
+    messages = records["event"] == MESSAGE
+    rows = np.repeat(records, 1 + messages)
+    receivers = np.flatnonzero(messages) + np.arange(1, 1 + np.count_nonzero(messages))
+    rows["event"][receivers - 1] = Event.SEND
+    rows["event"][receivers] = Event.RECEIVE
+    rows["node"][receivers] = rows["peer"][receivers - 1]
+    rows["peer"][receivers] = rows["node"][receivers - 1]
+    rows["joules"][receivers] = rows["peer_joules"][receivers]
+    return rows
+
+
 _CATEGORY = pa.dictionary(pa.int32(), pa.string())
 
 ARROW_SCHEMA = pa.schema(
@@ -151,5 +167,12 @@ ARROW_SCHEMA = pa.schema(
     metadata={"fedsim.schema_version": str(SCHEMA_VERSION)},
 )
 """The table as Parquet holds it."""
+
+GRAMS = "grams"
+"""A column beside the joules of logs and tables, where the electricity of some client is known."""
+
+_PLACE = ARROW_SCHEMA.get_field_index("joules") + 1
+SCHEMA_WITH_GRAMS = ARROW_SCHEMA.insert(_PLACE, pa.field(GRAMS, pa.float64()))
+"""The table of such a run."""
 
 EVENT_NAMES = [event.name.lower() for event in Event]

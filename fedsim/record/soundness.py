@@ -16,7 +16,7 @@ from fedsim.record.folder import MODELS, RESULTS, SUMMARY, TABLES
 from fedsim.record.manifest import AGAIN, check_files, damaged, read_manifest
 from fedsim.record.parts import UNREADABLE
 from fedsim.record.rounds import COLUMNS
-from fedsim.record.schema import ARROW_SCHEMA
+from fedsim.record.schema import ARROW_SCHEMA, GRAMS, SCHEMA_WITH_GRAMS
 from fedsim.record.summary import read_summary
 
 _LARGE = ("events.parquet", f"{MODELS}.parquet")
@@ -35,6 +35,12 @@ _COLUMNS: Mapping[str, Sequence[str]] = {
     "rounds": sorted(COLUMNS),
     "clients": _CLIENTS,
 }
+_CARBON: Mapping[str, Sequence[str]] = {
+    "events": (GRAMS,),
+    "rounds": (GRAMS,),
+    "clients": ("idle_grams", GRAMS),
+}
+"""What tables have beside where the summary tells of grams."""
 _TEXTS = frozenset({"variant", "client", "device", "radio"})
 
 
@@ -51,7 +57,7 @@ def check_run(folder: Path) -> dict[str, Any]:
     read_manifest(folder)  # first: what else there is may be as another version has it
     summary = read_summary(folder / SUMMARY)
     _check_seed(folder, summary["seed"])
-    counts = {name: _rows(folder, name) for name in TABLES}
+    counts = {name: _rows(folder, name, summary) for name in TABLES}
     for name in ("events", "clients"):  # a run that has ended has a row of its end in its log
         if not counts[name]:
             raise damaged(folder / f"{name}.parquet", "it holds no rows")
@@ -68,8 +74,9 @@ def _check_seed(folder: Path, seed: int) -> None:
         raise DataError("run", text)
 
 
-def _rows(folder: Path, name: str) -> int:
+def _rows(folder: Path, name: str, summary: Mapping[str, Any]) -> int:
     """Return how many rows a table has, every column that it needs being there."""
+    columns = [*_COLUMNS[name], *([] if summary.get(GRAMS) is None else _CARBON[name])]
     path = folder / f"{name}.parquet"
     if not path.exists():
         raise DataError("run", f"there is no {path}; {AGAIN}")
@@ -78,18 +85,19 @@ def _rows(folder: Path, name: str) -> int:
             schema, count = file.schema_arrow, int(file.metadata.num_rows)
     except UNREADABLE as error:
         raise damaged(path, str(error)) from None
-    missing = [column for column in _COLUMNS[name] if column not in schema.names]
+    missing = [column for column in columns if column not in schema.names]
     if missing:
         raise damaged(path, f"it has no column {', '.join(missing)}")
-    _check_types(path, schema)
+    _check_types(path, schema, columns)
     return count
 
 
-def _check_types(path: Path, schema: pa.Schema) -> None:
-    for name in _COLUMNS[path.stem]:
+def _check_types(path: Path, schema: pa.Schema, columns: Sequence[str]) -> None:
+    for name in columns:
         kind = schema.field(name).type
         if path.stem == "events":
-            right, wanted = kind == ARROW_SCHEMA.field(name).type, ARROW_SCHEMA.field(name).type
+            wanted = SCHEMA_WITH_GRAMS.field(name).type
+            right = kind == wanted
         else:
             number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
             right, wanted = number or name in _TEXTS or pa.types.is_null(kind), "numbers"

@@ -38,6 +38,7 @@ class Summary(BaseModel):
         objective, gap: after the last round; None where they are not finite.
         looks: what the method looked at beside what it was told.
         cohort, transmissions, beacons, bits_up, bits_down, joules: totals of the run.
+        grams: the same, of CO2; None where nobody counts it.
     """
 
     model_config = ConfigDict(strict=True, extra="allow")
@@ -68,6 +69,7 @@ class Summary(BaseModel):
     bits_up: Count
     bits_down: Count
     joules: float
+    grams: float | None = None
 
 
 def read_summary(path: Path) -> dict[str, Any]:

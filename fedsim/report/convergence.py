@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from fedsim.analysis import AXES, over_seeds
+from fedsim.analysis import AXES, EVERY_AXIS, over_seeds, with_grams
 from fedsim.report.drawing import Area, Curve, Scale, curves, linear, logarithmic
 from fedsim.report.parts import Figure, spread, style
 from fedsim.report.study import Study
@@ -22,6 +22,11 @@ _MOST = 6  # measures that a page shows; each is four figures more
 _LARGEST = 1e300  # of what is drawn: a run that diverges gets there
 
 _SPARE = 0.04  # of an axis, beyond what is drawn
+
+
+def axes(study: Study) -> list[str]:
+    """Return what is drawn against: the costs that its rounds have."""
+    return with_grams(AXES, study.rounds)
 
 
 def measures(study: Study) -> tuple[str, ...]:
@@ -50,7 +55,7 @@ def points(study: Study, measure: str) -> Mapping[str, pd.DataFrame]:
 
 
 def figures(study: Study, measure: str, height: int) -> dict[str, Figure]:
-    """Return the four figures of a measure, by the axis.
+    """Return the figures of a measure, by the axis.
 
     Args:
         study: whose variants they show.
@@ -63,7 +68,8 @@ def figures(study: Study, measure: str, height: int) -> dict[str, Figure]:
     targets = [each.target for each in study.comparison.cases]
     levels = [each.value for each in targets if each.measure == measure]
     found = {}
-    for cost, (title, unit) in AXES.items():
+    for cost in axes(study):
+        title, unit = EVERY_AXIS[cost]
         across = linear(0.0, _largest(seen[cost]), unit)
         label = f"{named(measure)} against {title}"
         called = f"{named(measure)}, log scale" if measure == "gap" else named(measure)

@@ -5,7 +5,15 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from fedsim.analysis import COLOURS, ENERGY_PARTS, PART_COLOURS, energy_parts, state_of_charge
+from fedsim.analysis import (
+    COLOURS,
+    ENERGY_PARTS,
+    PART_COLOURS,
+    energy_parts,
+    state_of_charge,
+    with_grams,
+)
+from fedsim.record.schema import GRAMS
 from fedsim.report.amounts import each_or_spread, stacked
 from fedsim.report.drawing import Area, Curve, curves, line_icon, linear
 from fedsim.report.parts import Figure, Key, Table, digits, number, spread, words
@@ -55,15 +63,28 @@ def clients(study: Study, variant: str) -> Figure:
 
 
 def table(study: Study) -> Table:
-    """Return the energy of every kind of client, by its parts."""
-    rows = []
+    """Return the energy of every kind of client, by its parts, and what that has emitted."""
+    rows, grams = [], _grams(study)
     for key, parts in by_kind(study).iterrows():
         variant, kind = key if isinstance(key, tuple) else ("", key)
         amounts = [number(float(parts[name]), "J") for name in _ORDER]
         whole = number(float(parts.sum()), "J")
-        rows.append([*words(study.labels[str(variant)], kind), *amounts, whole])
-    heads = ("variant", "kind", *_ORDER, "in all")
+        emitted = [] if grams is None else [number(float(grams[key]), "g")]
+        rows.append([*words(study.labels[str(variant)], kind), *amounts, whole, *emitted])
+    heads = ("variant", "kind", *_ORDER, "in all", *([] if grams is None else ["CO2"]))
     return Table("Energy by kind of client, mean over seeds", heads, rows)
+
+
+def _grams(study: Study) -> Mapping[object, float] | None:
+    """Return what each kind of client has emitted, means over the seeds; None if unknown of all."""
+    clients = study.clients
+    if not with_grams((), clients):
+        return None
+    groups = clients.groupby(["variant", "kind"], sort=False, observed=True)
+    sums = groups[GRAMS].sum(min_count=1)
+    seeds = [study.seeds[str(variant)] for variant, _ in sums.index]
+    means: dict[object, float] = sums.div(pd.Series(seeds, index=sums.index)).to_dict()
+    return means
 
 
 def battery_table(study: Study) -> Table | None:

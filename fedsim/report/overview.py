@@ -5,13 +5,14 @@ from math import isnan, nan
 
 import pandas as pd
 
-from fedsim.analysis import paired, quantity
+from fedsim.analysis import paired, quantity, with_grams
 from fedsim.analysis.comparing.caveats import caveats
 from fedsim.analysis.comparing.comparison import Case
 from fedsim.analysis.comparing.pairs import with_bits
 from fedsim.analysis.comparing.standings import tied_with
 from fedsim.analysis.tables import HEADS, UNITS
 from fedsim.record.directions import higher_is_better
+from fedsim.record.schema import GRAMS
 from fedsim.report.parts import NOT_REACHED, Cell, Table, digits, number, words
 from fedsim.report.study import Study
 from fedsim.report.verdicts import SAME, SEVERAL, TIE, verdict_of
@@ -19,13 +20,14 @@ from fedsim.report.verdicts import SAME, SEVERAL, TIE, verdict_of
 COSTS = ("round", "transmissions", "beacons", "bits_up", "bits_down", "t", "joules")
 """The costs of the table."""
 
-PAIRED = ("round", "bits", "t", "joules")
+PAIRED = ("round", "bits", "t", "joules", "grams")
 """The costs that are compared seed by seed."""
 
 RANKED = {
     "bits": "for the fewest bits",
     "t": "in the least time",
     "joules": "for the least energy",
+    "grams": "for the least CO2",
 }
 """The costs that the answer is about."""
 
@@ -44,7 +46,7 @@ def answers(study: Study) -> Iterator[str]:
         if len(study.labels) == 1:
             yield _alone(study, case)
             continue
-        best = {cost: str(there[cost].idxmin()) for cost in RANKED}
+        best = {cost: str(there[cost].idxmin()) for cost in _ranked(there)}
         yield _first(study, case, there, best)
         if len(there) > 1:
             yield from (_margin(study, case, cost, name, there) for cost, name in best.items())
@@ -56,10 +58,15 @@ def notes(study: Study) -> list[str]:
     return [f"{text[:1].upper()}{text[1:]}." for text in caveats(study.comparison.runs, costs)]
 
 
+def _ranked(table: pd.DataFrame) -> list[str]:
+    """Return the costs of `RANKED` that a table has."""
+    return with_grams([cost for cost in RANKED if cost != GRAMS], table)
+
+
 def _alone(study: Study, case: Case) -> str:
     """Say what the only variant has cost, and how far it got."""
     (row,) = case.table.to_dict("records")
-    spent = _and([quantity(row[cost], UNITS.get(cost, "")) for cost in RANKED])
+    spent = _and([quantity(row[cost], UNITS.get(cost, "")) for cost in _ranked(case.table)])
     ends = _ends(study).dropna()
     far = "" if ends.empty else f"; {_words(ends)} is {ends.iloc[0]:.3g}"
     return f"{_upper(case.target.words)}: {quantity(row['round'])} rounds, {spent}{far}."
@@ -161,7 +168,7 @@ def tables(study: Study) -> Iterator[Table]:
 
 
 def _costs(study: Study, case: Case) -> Table:
-    ends = _ends(study)
+    ends, costs = _ends(study), with_grams(COSTS, case.table)
     rows = []
     for row in case.table.to_dict("records"):
         name = str(row["variant"])
@@ -169,11 +176,11 @@ def _costs(study: Study, case: Case) -> Table:
         cells = [Cell(study.labels[name], under=mark)]
         cells.append(Cell(f"{row['reached']} of {row['runs']}", float(row["reached"])))
         cells.append(digits(float(ends.get(name, nan))))
-        for cost in COSTS:
+        for cost in costs:
             bounds = row[f"{cost}_low"], row[f"{cost}_high"]
             cells.append(_with_interval(row[cost], *bounds, UNITS.get(cost, "")))
         rows.append(cells)
-    heads = (HEADS.get(cost, cost) for cost in COSTS)
+    heads = (HEADS.get(cost, cost) for cost in costs)
     last = _words(ends)
     return Table(_upper(case.target.words), ("variant", "reached", last, *heads), rows)
 

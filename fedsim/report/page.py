@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from fedsim.analysis import AXES, COLOURS, Comparison
+from fedsim.analysis import COLOURS, Comparison
 from fedsim.record.writing import write_whole
 from fedsim.report import (
     audit,
@@ -110,7 +110,7 @@ def _content(own: Study) -> Content:
         "fedsim": version("fedsim"),
         "fleets": [{"variants": names, "table": fleet.table(own, run)} for names, run in fleets],
         "measures": options((name, convergence.named(name)) for name in measures),
-        "costs": list(AXES),
+        "costs": convergence.axes(own),
         "legend": _legend(own),
         "variants": options(enumerate(own.labels.values())),
         "batteries": options(
@@ -140,7 +140,8 @@ def _merged(figures: Mapping[str, Figure]) -> dict[str, Figure]:
 
 def _convergence(own: Study) -> dict[str, dict[str, Figure]]:
     """Return the figures of the overview, and those of every measure, by what a menu calls it."""
-    names = [f"{place}-{cost}" for place in ("overview", "convergence") for cost in AXES]
+    costs = convergence.axes(own)
+    names = [f"{place}-{cost}" for place in ("overview", "convergence") for cost in costs]
     plots: dict[str, dict[str, Figure]] = {name: {} for name in names}
     for number, measure in enumerate(convergence.measures(own)):
         if not number:

@@ -13,7 +13,7 @@ from fedsim.record.folder import SCENARIO, SUMMARY
 from fedsim.record.manifest import read_manifest, read_mapping
 from fedsim.record.parts import read_table
 from fedsim.record.read import read_all
-from fedsim.record.rounds import COLUMNS
+from fedsim.record.rounds import OWN
 from fedsim.record.scenarios import data_of, parsed, read_text
 
 
@@ -132,7 +132,7 @@ class Study:
         measures, and the gap and the objective, which are measured unasked.
         """
         rounds, scenario = self.rounds, self.first.scenario
-        own = [name for name in rounds.columns if name not in COLUMNS]
+        own = [name for name in rounds.columns if name not in OWN]
         known = [
             name
             for name in ("gap", "objective", *own)

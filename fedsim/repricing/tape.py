@@ -19,7 +19,7 @@ from fedsim.errors import DataError
 from fedsim.ports import SERVER
 from fedsim.record.parts import read_table
 from fedsim.record.read import read_run
-from fedsim.record.rounds import COLUMNS
+from fedsim.record.rounds import OWN
 from fedsim.record.schema import NO_PEER
 from fedsim.sim.main_task import ENDED
 
@@ -111,7 +111,7 @@ def read_tape(folder: Path, clients: int) -> Tape:
     rows = _Rows(whole, clients)
     exchanges, tasks = rows.read()
     figures = read_table(folder, "rounds")
-    measures = [name for name in figures.column_names if name not in COLUMNS]
+    measures = [name for name in figures.column_names if name not in OWN]
     return Tape(
         exchanges,
         tasks,

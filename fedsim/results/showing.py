@@ -14,7 +14,7 @@ from fedsim import analysis, tables
 from fedsim.analysis.style import as_png
 from fedsim.errors import DataError
 from fedsim.record.notes import Note, marked, once
-from fedsim.record.rounds import COLUMNS
+from fedsim.record.rounds import OWN
 from fedsim.visible import visible
 
 _MOST_ROWS, _MOST_DRAWN = 40, 12  # variants of a table that nobody asked for, and of its figure
@@ -48,12 +48,13 @@ class Shown:
             DataError: there is no such measure, or no such cost.
         """
         numbers = map(str, self.rounds.select_dtypes("number"))
-        known = ["objective", "gap", *(name for name in numbers if name not in COLUMNS)]
+        known = ["objective", "gap", *(name for name in numbers if name not in OWN)]
         if measure and measure not in known:
             raise DataError("measure", f"seen {measure!r}; the rounds have {', '.join(known)}")
+        axes = analysis.with_grams(analysis.AXES, self.rounds)
         for cost in against:
-            if cost not in analysis.AXES:
-                said = ", ".join(analysis.AXES)
+            if cost not in axes:
+                said = ", ".join(axes)
                 raise DataError("against", f"seen {cost!r}; give one of {said}")
         return self._drawn([measure] if measure else self._measures[:1], against)
 
@@ -115,7 +116,9 @@ class Shown:
         """Return all costs side by side, of no more variants than are told apart."""
         labels = dict(islice(self.labels.items(), _MOST_DRAWN))
         rounds = self.rounds[self.rounds["variant"].isin(list(labels))]
-        return analysis.convergence(rounds, labels, columns=len(analysis.AXES))
+        return analysis.convergence(
+            rounds, labels, columns=len(analysis.with_grams(analysis.AXES, rounds))
+        )
 
 
 def _image(figure: Figure) -> str:

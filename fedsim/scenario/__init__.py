@@ -13,6 +13,7 @@ from fedsim.physics.availability import (
     MarkovAvailability,
 )
 from fedsim.physics.batteries import Battery
+from fedsim.physics.carbon import GridCarbon, HourlyCarbon
 from fedsim.physics.charging import (
     ConstantCharging,
     DailyCharging,
@@ -79,9 +80,11 @@ __all__ = [
     "Gateway",
     "GilbertElliottLoss",
     "GraphNetwork",
+    "GridCarbon",
     "Group",
     "HarvestCharging",
     "HeldOut",
+    "HourlyCarbon",
     "IndependentLoss",
     "IntervalAvailability",
     "Listed",

@@ -12,12 +12,13 @@ from fedsim.blocks.given import Given, Keys
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AnyAvailability
 from fedsim.physics.batteries import Battery, percent
+from fedsim.physics.carbon import AnyCarbon
 from fedsim.physics.devices import AnyDevice
 from fedsim.physics.radios import AnyRadio
 
 
 class Group(Spec):
-    """Clients that have the same device, radio, battery and availability."""
+    """Clients that have the same device, radio, battery, availability and electricity."""
 
     count: int = Field(default=1, ge=1, description="how many clients")
     device: AnyDevice = as_written("ideal", "a preset, or a block that starts from one")
@@ -26,6 +27,9 @@ class Group(Spec):
         None, "what they run on; {} for the device's own battery, null for none"
     )
     availability: AnyAvailability = as_written({"kind": "always"}, "when they are there")
+    carbon: AnyCarbon = as_written(
+        None, "what their electricity emits: a country, or a block; null for what nobody counts"
+    )
 
     @property
     def capacity(self) -> float:

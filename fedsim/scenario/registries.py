@@ -9,6 +9,7 @@ from fedsim.blocks.own import specs_in
 from fedsim.blocks.plugins import blocks_of
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
+from fedsim.physics.carbon import CARBON
 from fedsim.physics.charging import CHARGING
 from fedsim.physics.devices import DEVICE_KINDS
 from fedsim.physics.networks import NETWORKS
@@ -40,6 +41,7 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
     SILENCES,
     AVAILABILITY,
     CHARGING,
+    CARBON,
     SLOWDOWNS,
     PACKET_LOSSES,
     TRACES,

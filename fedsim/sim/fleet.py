@@ -54,7 +54,7 @@ class Fleet:
         self._followers: dict[ClientId, Sequence[Lane]] = {}
         self._roster = roster = Roster.of(setup.fleet)
         self._kinds = kinds = roster.kinds
-        self.rest = RestMeter(kinds.array(_idle))
+        self.rest = RestMeter(kinds.array(_idle), log.emissions)
         self.presence = Presence(calendar, log, self.rest)
         self.supplies = {
             client: self._supply(client) for client in kinds.where(lambda kind: kind.battery)

@@ -7,7 +7,7 @@ from fedsim.errors import Clash, Diverged
 from fedsim.ports import SERVER, Array
 from fedsim.protocol.stopping import RunStopped
 from fedsim.record.book import Book
-from fedsim.record.rounds import COLUMNS, Traffic
+from fedsim.record.rounds import OWN, Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.rest import RestMeter
@@ -131,7 +131,7 @@ class Observer:
             Clash: the algorithm has given what there is a column of already.
         """
         for name in given:
-            if name not in figures and name not in COLUMNS:
+            if name not in figures and name not in OWN:
                 continue
             where = (
                 "a measure of the scenario fills the same column; leave that out of measures"
@@ -158,6 +158,9 @@ class Observer:
         now = self._calendar.now
         seconds = now - self._rested_until
         joules = self._rest_meter.take(now)
+        if self._log.emissions is not None:
+            self._log.emissions.rest(self._rest_meter.take_grams(now))
         self._rested_until = now
         self._traffic.joules += joules
         self._log.append(now, seconds, event, SERVER, NO_PEER, number, joules=joules, detail=detail)
+        self._traffic.grams = self._log.emitted()

@@ -10,6 +10,7 @@ import numpy as np
 from fedsim.computing import Evaluator, OneByOne
 from fedsim.physics.availability import ALWAYS, PresenceLaw
 from fedsim.physics.batteries import Battery
+from fedsim.physics.carbon import Intensity
 from fedsim.physics.charging import NO_POWER
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.overlay import Overlay
@@ -69,6 +70,7 @@ class Member:
         source: what is offered to charge it, W; it starts where it does for this client.
         availability: when it can be reached.
         group: the group of the fleet that it belongs to, and whose radio cell it is in.
+        carbon: what its electricity emits; None where nobody counts that.
     """
 
     device: DeviceLaw
@@ -79,6 +81,7 @@ class Member:
     source: Signal = NO_POWER
     availability: PresenceLaw = ALWAYS
     group: int = 0
+    carbon: Intensity | None = None
 
     @property
     def capacity(self) -> float:

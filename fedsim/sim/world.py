@@ -15,6 +15,8 @@ from fedsim.sim.fleet import Fleet
 from fedsim.sim.network.transport import Network
 from fedsim.sim.observer import Observer, OnRound, unheard
 from fedsim.sim.peers import Peers
+from fedsim.sim.power.carbon import emissions_of
+from fedsim.sim.roster import Roster
 from fedsim.sim.setup import Setup
 from fedsim.sim.star import Star
 from fedsim.under_way import doing
@@ -67,7 +69,8 @@ class World:
 
     def __init__(self, setup: Setup, book: Book, on_round: OnRound = unheard) -> None:
         self.calendar = calendar = Calendar()
-        self.traffic = traffic = Traffic()
+        book.log.emissions = emissions_of(Roster.of(setup.fleet).kinds)
+        self.traffic = traffic = Traffic(grams=book.log.emitted())
         self._setup = setup
         self._book, self._log = book, book.log
         self._looks: set[str] = set()
@@ -144,6 +147,7 @@ class World:
             joules=self._fleet.joules(),
             idle_joules=self._fleet.rest.per_client(self.calendar.now),
             stores=self._fleet.stores(),
+            idle_grams=self._fleet.rest.grams_per_client(self.calendar.now),
         )
 
     def close(self, reason: str) -> None:

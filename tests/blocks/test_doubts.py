@@ -7,6 +7,7 @@ import pytest
 from fedsim.blocks.doubts import faults_of_doubts
 from fedsim.blocks.presets import Doubt, Preset, Presettable, Source
 from fedsim.physics import sources
+from fedsim.physics.carbon import COUNTRIES, GridCarbon
 from fedsim.physics.devices import DEVICES, Device
 from fedsim.physics.radios import LORA, NB_IOT, RADIOS, LoRaRadio, NarrowbandRadio, Radio
 
@@ -16,6 +17,7 @@ TABLES: dict[type[Presettable], Any] = {
     Radio: RADIOS,
     LoRaRadio: LORA,
     NarrowbandRadio: NB_IOT,
+    GridCarbon: COUNTRIES,
 }
 EVERY = [(model, name) for model, table in TABLES.items() for name in table]
 

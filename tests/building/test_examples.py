@@ -14,6 +14,7 @@ FILES = {
     "a.up": "".join(f"{millisecond}\n" for millisecond in range(1, 5000, 3)),
     "b.csv": "0,3\n5,1\n9,2\n",
     "sun.csv": "0,0\n1000,3\n2000,0\n",
+    "grid.csv": "0,300\n6,100\n18,400\n",
     "there.csv": "client,start,end\n0,0,1000\n1,5,20\n2,0,inf\n3,10,inf\n",
     "ucc.csv": "Timestamp,UL_bitrate\n2020.02.14_10.00.00,3000\n2020.02.14_10.00.02,500\n",
     "lumos.csv": "run_num,seq_num,Throughput\n3,1,80\n3,2,0\n3,3,5\n",

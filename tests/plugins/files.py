@@ -132,6 +132,24 @@ class Pulsed(Charging):
         return Steps([0.0, self.every], [self.power, 0.0], 2 * self.every)
 '''
 
+CARBON = '''\
+from typing import Literal
+
+from fedsim.blocks.quantities import GramsPerKilowattHour
+from fedsim.physics.carbon import Carbon
+from fedsim.physics.signals import Steps
+
+
+class Sunny(Carbon):
+    """Clean by day."""
+
+    kind: Literal["sunny"] = "sunny"
+    night: GramsPerKilowattHour
+
+    def signal(self, read):
+        return Steps([0.0, 43200.0], [0.0, self.night], 86400.0)
+'''
+
 LOSSES = '''\
 from typing import Literal
 
@@ -209,6 +227,7 @@ NAMED = {
         CHARGING,
         "fleet.0.battery={charging: {kind: pulsed, power: 5 W, every: 1 ms}}",
     ),
+    "carbon": (CARBON, "fleet.0.carbon={kind: sunny, night: 400 g/kWh}"),
     "device": (DEVICE, f"fleet.0.device={ROOFLINE}"),
     "losses": (LOSSES, "fleet.0.radio={kind: lte, loss: {kind: every-nth, every: 5}}"),
     "loss": (LOSS, "problem.loss.kind=huber"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedsim.ports import node_name
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.parts import read_table
-from fedsim.record.schema import ARROW_SCHEMA, EVENT_NAMES, ROW, ROW_DTYPE, Event
+from fedsim.record.schema import ARROW_SCHEMA, EVENT_NAMES, ROW, ROW_DTYPE, SCHEMA_WITH_GRAMS, Event
 
 
 def ignore(_: Rows) -> None:
@@ -188,7 +188,7 @@ def test_the_schema_s_documentation_names_every_column() -> None:
         for line in (schema.__doc__ or "").splitlines()
         if line.startswith("| ")
     ]
-    assert listed[1:] == ARROW_SCHEMA.names
+    assert listed[1:] == SCHEMA_WITH_GRAMS.names
 
 
 @pytest.mark.parametrize(("node", "name"), [(-1, "server"), (0, "client-0"), (12, "client-12")])

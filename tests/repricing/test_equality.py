@@ -58,6 +58,7 @@ WORLDS = {
     ],
     "batteries": ["fleet.0.battery={}", "fleet.1.battery={charge: 80 %}"],
     "a tree of links": [TREE],
+    "electricity": ["fleet.0.carbon=DE", "fleet.1.carbon={kind: constant, intensity: 3 g/kWh}"],
     "cells": ["network.broadcast=cell"],
     "TCP": ["network.server={uplink: 2 Mbit/s, downlink: 2 Mbit/s}", "network.model=lv08"],
     "groups of another size": [

@@ -95,6 +95,12 @@ GOOD: dict[str, Blocks] = {
     "charged as FLASH says": battery(
         charging={"kind": "flash", "path": "states.json", "power": "5 W", "shift": "random"}
     ),
+    "a country": group(carbon="NO"),
+    "a country in a block": group(carbon={"kind": "IN", "intensity": "0.7 kg/kWh"}),
+    "a carbon intensity": group(carbon={"kind": "constant", "intensity": "0 g/kWh"}),
+    "hourly": group(
+        carbon={"kind": "hourly", "path": "grid.csv", "start": "30 min", "repeat": False}
+    ),
     "always": group(availability={"kind": "always"}),
     "bernoulli": group(availability={"kind": "bernoulli", "share": "30 %"}),
     "markov": group(

@@ -7,6 +7,7 @@ import pytest
 from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
+from fedsim.physics.carbon import CARBON
 from fedsim.physics.charging import CHARGING
 from fedsim.physics.devices import Device
 from fedsim.physics.networks import NETWORKS
@@ -46,7 +47,7 @@ def plain(text: str) -> Any:
 def test_the_examples_name_every_kind() -> None:
     written = [made(**blocks).model_dump(mode="json") for blocks in GOOD.values()]
     models: tuple[type[Spec], ...]
-    models = (*AVAILABILITY, *CHARGING, *COMPRESSORS, *PACKET_LOSSES, *PARTICIPATION,
+    models = (*AVAILABILITY, *CARBON, *CHARGING, *COMPRESSORS, *PACKET_LOSSES, *PARTICIPATION,
               *RADIO_KINDS, *SILENCES, *SLOWDOWNS, *TRACES)  # fmt: skip
     assert {kind for model in models for kind in kinds_of(model)} <= said(written, "kind")
     topologies = {kind for model in NETWORKS for kind in kinds_of(model, "topology")}

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.errors import ScenarioError
+from fedsim.physics.carbon import COUNTRIES
 from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import LORA, NB_IOT, RADIOS
 from fedsim.scenario import Scenario, dump, load
@@ -81,12 +82,18 @@ availability = st.fixed_dictionaries(
 )  # fmt: skip
 
 
+intensities = st.fixed_dictionaries(
+    {"kind": st.just("constant"), "intensity": st.floats(1e-9, 1e6).map("{!r} g/kWh".format)}
+)
+
+
 def groups() -> st.SearchStrategy[dict[str, Any]]:
     options = {
         "device": devices,
         "radio": constant | lora | narrowband | shannon,
         "battery": st.none() | batteries,
         "availability": availability,
+        "carbon": st.none() | st.sampled_from(list(COUNTRIES)) | intensities,
     }
     return st.fixed_dictionaries({"count": st.integers(1, 10**6)}, optional=options)
 

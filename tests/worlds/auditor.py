@@ -6,7 +6,7 @@ the books while a run goes on.
 
 from collections.abc import Callable, Iterator
 
-from . import between, books, conduct
+from . import between, books, carbon, conduct
 from .evidence import Evidence
 
 Check = Callable[[Evidence], Iterator[str]]
@@ -18,6 +18,7 @@ CHECKS: tuple[Check, ...] = (
     books.clients,
     books.energy,
     books.rest,
+    carbon.carbon,
     conduct.presence,
     conduct.answers,
     conduct.spans,

@@ -146,6 +146,10 @@ def _write_leaf(folder: Path, X: Array, classes: NDArray[np.intp]) -> None:
         (folder / f"{name}.json").write_text(json.dumps(tree), encoding="utf-8")
 
 
+GRID = ((0, 30), (0.0005, 400), (0.001, 250), (6, 90), (18, 0))
+"""Hours, and the grams of a kilowatt-hour from then on: steps of seconds, and of hours."""
+
+
 def _write_physics(folder: Path) -> None:
     texts = {
         "rate.up": "1\n4\n9\n40\n",
@@ -158,6 +162,7 @@ def _write_physics(folder: Path) -> None:
         "slow.csv": "0,1e-4\n86400,1e-3\n200000,1e-5\n",
         "sun.csv": "0,0\n21600,2\n43200,4\n64800,0\n",
         "flicker.csv": "0,0.5\n0.2,0\n0.5,0.1\n",
+        "grid.csv": "".join(f"{hour},{grams}\n" for hour, grams in GRID),
         "there.csv": "client,start,end\n" + "".join(
             f"{client},{5 * client},{50 + 20000 * client}\n{client},200000,5e7\n"
             for client in range(MOST_CLIENTS)

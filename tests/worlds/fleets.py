@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from fedsim.physics.carbon import COUNTRIES
 from fedsim.physics.devices import DEVICES
 
 from .dice import Block, Dice
@@ -114,6 +115,17 @@ AVAILABILITY: dict[str, Callable[[Dice], Block]] = {
 }
 
 
+def carbon(dice: Dice) -> Block:
+    """Draw what electricity emits: a country, a figure, or a file that may start anywhere."""
+    kind = dice.one([dice.one(list(COUNTRIES)), "constant", "hourly"])
+    if kind == "constant":
+        return {"kind": kind, "intensity": f"{dice.size(1e-3, 1e3):g} g/kWh"}
+    if kind == "hourly":
+        started = dice.options({"start": f"{dice.size(1e-4, 30):g} h", "scale": dice.size(0.1, 9)})
+        return {"kind": kind, "path": "grid.csv", **started, **dice.options({"repeat": False})}
+    return {"kind": kind}
+
+
 def group(dice: Dice, count: int) -> Block:
     """Draw clients of one make."""
     block: Block = {"count": count, "device": device(dice), "radio": radio(dice)}
@@ -125,6 +137,8 @@ def group(dice: Dice, count: int) -> Block:
     if dice.chance(0.35):
         kind = dice.one(list(AVAILABILITY))
         block["availability"] = {"kind": kind, **AVAILABILITY[kind](dice)}
+    if dice.chance(0.3):
+        block["carbon"] = carbon(dice)
     return block
 
 

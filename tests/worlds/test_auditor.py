@@ -14,6 +14,7 @@ from fedsim.scenario import load
 from .auditor import audit
 from .dice import Block
 from .evidence import Evidence, Row, bits
+from .files import GRID
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # much is to be silent
 
@@ -25,12 +26,13 @@ BUSY: Block = {
     },
     "algorithm": {"kind": "chb", "step_size": "0.5/L", "censor": 5},
     "fleet": [
-        {"count": 2, "device": "phone-mid", "radio": "lte", "battery": {}},
+        {"count": 2, "device": "phone-mid", "radio": "lte", "battery": {}, "carbon": "IN"},
         {
             "count": 2,
             "device": "cortex-m4",
             "radio": {"kind": "wifi", "loss": {"kind": "independent", "rate": "30 %"}, "tries": 2},
             "availability": {"kind": "markov", "on": "1 s", "off": "300 ms"},
+            "carbon": {"kind": "hourly", "path": "grid.csv", "start": "1 s"},
         },
     ],
     "participation": {"kind": "uniform", "count": 3, "deadline": "0.3 s"},
@@ -61,6 +63,7 @@ def evidence(name: str) -> Evidence:
     named = {"busy": BUSY, "cells": CELLS, "abandoned": ABANDONED, "idle": IDLE, "peers": PEERS}
     scenario = named[name]
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        Path("grid.csv").write_text("".join(f"{hour},{grams}\n" for hour, grams in GRID))
         (made,) = fedsim.run(scenario, out=Path(folder) / "out").runs
         (variant,) = load(scenario).variants
         return Evidence.of(made, variant.scenario)
@@ -147,6 +150,13 @@ def test_no_joule_can_be_added_or_taken(name: str) -> None:
 
 
 @worlds
+def test_no_gram_can_be_added_or_taken(name: str) -> None:
+    run = evidence(name)
+    for row in some(run, lambda row: row["grams"]):
+        assert audit(changed(run, row, grams=1.001 * row["grams"])), row
+
+
+@worlds
 def test_nobody_who_is_away_can_act(name: str) -> None:
     """Clients come back later than they did, and what they do after that they do while away."""
     run = evidence(name)
@@ -165,7 +175,16 @@ def test_nobody_who_is_away_can_act(name: str) -> None:
 
 def test_tables_and_summary_cannot_be_changed() -> None:
     run = evidence("busy")
-    for column in ("cohort", "transmissions", "beacons", "bits_up", "bits_down", "joules", "t"):
+    for column in (
+        "cohort",
+        "transmissions",
+        "beacons",
+        "bits_up",
+        "bits_down",
+        "joules",
+        "grams",
+        "t",
+    ):
         summary = run.summary | {column: run.summary[column] + 1}
         assert audit(Evidence(run.scenario, run.events, run.rounds, run.clients, summary)), column
         rounds = list(run.rounds)

@@ -103,6 +103,7 @@ def test_every_kind_of_every_block_is_drawn() -> None:
         "radio": _names(RADIO_KINDS),
         "up_trace": _names(TRACES),
         "charging": _names(CHARGING),
+        "carbon": {"constant", "hourly", "DE"},
         "availability": _names(AVAILABILITY),
         "topology": {"star", "tree", "graph"},
         "discipline": {"fair", "fifo", "slotted"},

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pandas as pd
 
+from fedsim.analysis.carbon import with_grams
 from fedsim.analysis.comparing.gathering import Runs
 from fedsim.analysis.comparing.pairs import COMPARED
 
@@ -60,7 +61,7 @@ def _problems(runs: Runs) -> Iterator[str]:
 
 def _repeats(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
     """Tell which variants cost the same under every seed: their intervals are no intervals."""
-    columns = [cost for cost in COMPARED if cost in costs]
+    columns = [cost for cost in with_grams(COMPARED, costs) if cost in costs]
     arrived = costs[costs["reached"]].groupby("variant", sort=False)
     figures = arrived[columns]
     alike = figures.max() - figures.min() <= _ROUNDING * figures.max()

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtr, stdtrit
 
+from fedsim.analysis.carbon import with_grams
 from fedsim.ports import Array
 
 COMPARED = (
@@ -21,7 +22,7 @@ COMPARED = (
     "t",
     "joules",
 )
-"""Costs that are compared; `bits` are those of both directions."""
+"""Costs that are compared; `bits` are those of both directions, and grams may come beside."""
 
 _ENOUGH = 4
 """From so many runs on there is an interval; of fewer the least and the largest are told."""
@@ -56,13 +57,14 @@ def summarised(costs: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     own = with_bits(costs).astype({"variant": object})
     groups = own.groupby("variant", sort=False)
     table = pd.DataFrame({"runs": groups.size(), "reached": groups["reached"].sum()})
-    arrived = own[own["reached"]].groupby("variant", sort=False)[list(COMPARED)]
+    compared = with_grams(COMPARED, own)
+    arrived = own[own["reached"]].groupby("variant", sort=False)[compared]
     figures = (arrived.mean(), arrived.std(), arrived.min(), arrived.max())
     means, spreads, least, largest = (each.reindex(table.index) for each in figures)
     means = means.clip(least, largest)  # equal figures have a mean that rounds to another one
     count = table["reached"].to_numpy()
     few = (count > 1) & (count < _ENOUGH)
-    for cost in COMPARED:
+    for cost in compared:
         mean = means[cost].to_numpy()
         margin = _margin(spreads[cost].to_numpy(), count, confidence)
         factor = np.exp(np.divide(margin, mean, out=np.zeros_like(margin), where=mean > 0))
@@ -98,11 +100,12 @@ def paired(costs: pd.DataFrame, against: str, confidence: float = 0.95) -> pd.Da
     if against not in names:
         raise ValueError(f"there is no variant {against!r}; there are {', '.join(names)}")
     arrived = own[own["reached"]].set_index("seed")
-    other = arrived.loc[arrived["variant"] == against, list(COMPARED)]
+    compared = with_grams(COMPARED, own)
+    other = arrived.loc[arrived["variant"] == against, compared]
     tables = []
     for name in names:
         if name != against:
-            this = arrived.loc[arrived["variant"] == name, list(COMPARED)]
+            this = arrived.loc[arrived["variant"] == name, compared]
             tables.append(_pairs(this, other, confidence).assign(variant=name))
     columns = ["variant", "cost", "pairs", "difference", "low", "high", "ratio", "p_value"]
     if not tables:
@@ -115,19 +118,19 @@ def _pairs(this: pd.DataFrame, other: pd.DataFrame, confidence: float) -> pd.Dat
     seeds = this.index.intersection(other.index, sort=False)
     ours, theirs = this.loc[seeds].to_numpy(np.float64), other.loc[seeds].to_numpy(np.float64)
     gaps, count = ours - theirs, len(seeds)
-    nothing = np.full(len(COMPARED), np.nan)
+    nothing = np.full(len(this.columns), np.nan)
     mean = gaps.mean(axis=0) if count else nothing
     spread = gaps.std(axis=0, ddof=1) if count > 1 else nothing
     if count:  # no difference between sums in another order
         largest = np.maximum(np.abs(ours), np.abs(theirs)).max(axis=0)
         spread = np.where(spread <= _ROUNDING * largest, 0.0, spread)
-    margin = _margin(spread, np.full(len(COMPARED), count), confidence)
+    margin = _margin(spread, np.full(len(this.columns), count), confidence)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = ours.mean(axis=0) / theirs.mean(axis=0) if count else nothing
         statistic = np.where(spread > 0, mean * np.sqrt(count) / spread, np.nan)
     return pd.DataFrame(
         {
-            "cost": COMPARED,
+            "cost": list(this.columns),
             "pairs": count,
             "difference": mean,
             "low": mean - margin,

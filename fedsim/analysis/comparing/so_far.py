@@ -9,6 +9,7 @@ import pyarrow as pa
 from rich.markup import escape
 from rich.table import Table
 
+from fedsim.analysis.carbon import with_grams
 from fedsim.analysis.comparing.unfinished import unfinished
 from fedsim.analysis.costs import final_cost
 from fedsim.analysis.outcomes import figure, measures_in, outcomes
@@ -36,14 +37,15 @@ def so_far(places: Sequence[Path]) -> Table | None:
     if not read:
         return None
     rounds = joined(list(read), list(read.values()), [path.parent.name for path in read])
+    shown = with_grams(_COSTS, rounds)
     reached, names = outcomes(rounds), measures_in(rounds)
     table = plain("; ".join(["so far", *_extents(places)]), keys=2)
     table.add_column("variant")
-    for head in ("seed", *(HEADS.get(cost, cost) for cost in _COSTS), *names):
+    for head in ("seed", *(HEADS.get(cost, cost) for cost in shown), *names):
         table.add_column(head, justify="right")
     rows = final_cost(rounds).merge(reached, how="left", on=["variant", "seed"])
     for row in rows.to_dict("records"):
-        costs = (quantity(row[cost], UNITS.get(cost, "")) for cost in _COSTS)
+        costs = (quantity(row[cost], UNITS.get(cost, "")) for cost in shown)
         figures = (figure(float(row.get(name, np.nan))) for name in names)
         table.add_row(escape(row["variant"]), str(row["seed"]), *costs, *figures)
     return table

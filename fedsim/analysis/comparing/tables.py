@@ -7,7 +7,9 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
+from fedsim.analysis.carbon import with_grams
 from fedsim.analysis.tables import HEADS, UNITS
+from fedsim.record.schema import GRAMS
 from fedsim.tables import plain, quantity
 
 _SHOWN = ("round", "transmissions", "bits_up", "bits_down", "t", "joules")
@@ -32,15 +34,16 @@ def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) ->
     drawn.caption = "; ".join(text for mark, text in marks.items() if table[mark].any()) or None
     drawn.add_column("variant")
     drawn.add_column("reached", justify="right")
-    for cost in _SHOWN:
+    shown = with_grams(_SHOWN, table)
+    for cost in shown:
         drawn.add_column(HEADS.get(cost, cost), justify="right")
     drawn.add_column("")
     for row in table.set_index("variant").loc[list(labels)].reset_index().to_dict("records"):
         cells = [escape(labels[row["variant"]]), f"{row['reached']} of {row['runs']}"]
         if row["reached"]:
-            cells += [_mean(row, cost) for cost in _SHOWN]
+            cells += [_mean(row, cost) for cost in shown]
         else:
-            cells += ["", "never reached", *[""] * (len(_SHOWN) - 2)]
+            cells += ["", "never reached", *[""] * (len(shown) - 2)]
         drawn.add_row(*cells, "*" if row["pareto"] else "tie" if row["tie"] else "")
     return drawn
 
@@ -58,7 +61,7 @@ def paired_table(pairs: pd.DataFrame, labels: Mapping[str, str], title: str) -> 
     drawn.add_column("variant")
     for head in ("pairs", "cost", "difference", "low", "high", "ratio", "p"):
         drawn.add_column(head, justify="left" if head == "cost" else "right")
-    shown = pairs[pairs["cost"].isin(_PAIRED) & pairs["variant"].isin(list(labels))]
+    shown = pairs[pairs["cost"].isin([*_PAIRED, GRAMS]) & pairs["variant"].isin(list(labels))]
     previous = None
     for row in shown[(shown["pairs"] > 0) | (shown["cost"] == _PAIRED[0])].to_dict("records"):
         variant, cost = row["variant"], row["cost"]

@@ -10,8 +10,9 @@ from fedsim.analysis.costs import COSTS, cost_to_target, final_cost
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
 from fedsim.record.directions import higher_is_better
+from fedsim.record.schema import GRAMS
 
-_NO_MEASURES = frozenset({"variant", "seed", "round", "t", "cohort", *COSTS})
+_NO_MEASURES = frozenset({"variant", "seed", "round", "t", "cohort", *COSTS, GRAMS})
 
 
 _TARGETS = "targets."

@@ -8,12 +8,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fedsim.analysis.carbon import with_grams
 from fedsim.analysis.comparing.pairs import with_bits
 from fedsim.analysis.comparing.pareto import pareto
 from fedsim.analysis.comparing.standings import standings
 from fedsim.analysis.style import (
-    AXES,
     COLOURS,
+    EVERY_AXIS,
     GREY,
     counted,
     entitle,
@@ -27,7 +28,8 @@ from fedsim.tables import quantity
 TRADED = ("bits", "t", "joules")
 """The costs between which variants trade."""
 
-_AXES = {"transmissions": ("transmissions", ""), **{cost: AXES[cost] for cost in TRADED}}
+_BARS = ("transmissions", *TRADED)
+_AXES = {"transmissions": ("transmissions", ""), **EVERY_AXIS}
 _MARKERS = "os^DvPX*"
 _WIDE = 20  # costs that differ by more are drawn on logarithmic axes
 
@@ -42,9 +44,11 @@ def cost_bars(table: pd.DataFrame, labels: Mapping[str, str], title: str = "") -
         labels: variant -> what the axis calls it; the others are left out.
         title: above the figure.
     """
-    figure, every = panels(len(_AXES), 2, 0.9 + 0.28 * len(labels), sharey=True)
+    costs = with_grams(_BARS, table)
+    figure, every = panels(len(costs), 2, 0.9 + 0.28 * len(labels), sharey=True)
     rows = table.set_index("variant").reindex(list(labels))
-    for axis, (cost, (label, unit)) in zip(every, _AXES.items(), strict=True):
+    for axis, cost in zip(every, costs, strict=True):
+        label, unit = _AXES[cost]
         _bars(axis, rows, cost, unit)
         (measured if unit else counted)(axis.xaxis, label, *filter(None, [unit]))
         axis.grid(visible=False, axis="y")

@@ -1,8 +1,10 @@
-"""Rest: what a fleet draws whether or not it works."""
+"""Rest: what a fleet draws whether or not it works, and what that emits."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.ports import Array, ClientId
+from fedsim.record.emissions import Emissions
 
 
 class RestMeter:
@@ -10,9 +12,10 @@ class RestMeter:
 
     Args:
         watts: of each client, shape (M,).
+        emissions: says what their electricity emits; None where nobody counts that.
     """
 
-    def __init__(self, watts: Array) -> None:
+    def __init__(self, watts: Array, emissions: Emissions | None = None) -> None:
         self._watts = watts
         self._on = np.ones(len(watts), dtype=bool)
         self._power = float(watts.sum())
@@ -21,11 +24,14 @@ class RestMeter:
         # What was on is added up: what was off, taken from the time, would leave its rounding.
         self._switched = np.zeros(len(watts))  # when each was switched last
         self._on_seconds = np.zeros(len(watts))  # before that
+        self._grams = None if emissions is None else _RestGrams(watts, emissions)
 
     def switch_off(self, client: ClientId, now: float) -> None:
         """Let a client draw nothing from now on."""
         self._meter(now)
         self._on_seconds[client] += now - self._switched[client]
+        if self._grams is not None:
+            self._grams.settle(client, float(self._switched[client]), now)
         self._switch(client, now, on=False)
 
     def switch_on(self, client: ClientId, now: float) -> float:
@@ -40,9 +46,13 @@ class RestMeter:
         self._switched[client] = now
         # Summed anew: adding and subtracting over a whole run would gather rounding.
         self._power = float(self._watts[self._on].sum())
+        if self._grams is not None:
+            self._grams.switch(self._on)
 
     def _meter(self, now: float) -> None:
         self._joules += self._power * (now - self._metered_until)
+        if self._grams is not None:
+            self._grams.meter(self._metered_until, now)
         self._metered_until = now
 
     def take(self, now: float) -> float:
@@ -51,7 +61,63 @@ class RestMeter:
         joules, self._joules = self._joules, 0.0
         return joules
 
+    def take_grams(self, now: float) -> float:
+        """Return the grams of all clients since the last time; 0 where nobody counts them."""
+        self._meter(now)
+        return 0.0 if self._grams is None else self._grams.take()
+
     def per_client(self, now: float) -> Array:
         """Return the joules of each client so far, shape (M,)."""
         since = np.where(self._on, now - self._switched, 0.0)
         return np.asarray(self._watts * (self._on_seconds + since))
+
+    def grams_per_client(self, now: float) -> Array | None:
+        """Return the grams of each client so far, shape (M,); None where nobody counts them."""
+        if self._grams is None:
+            return None
+        return self._grams.per_client(np.where(self._on, self._switched, now), now)
+
+
+class _RestGrams:
+    """Meters what idle power emits: for the fleet as time goes by, and for each client."""
+
+    def __init__(self, watts: Array, emissions: Emissions) -> None:
+        self._watts, self._emissions = watts, emissions
+        self._grams = 0.0  # metered and not taken yet
+        self._own = np.zeros(len(watts))  # of each client, before it was switched last
+        self.switch(np.ones(len(watts), dtype=bool))
+
+    def switch(self, on: NDArray[np.bool_]) -> None:
+        """Take note of who draws power from now on."""
+        own = on & self._emissions.known
+        numbers = self._emissions.numbers[own]
+        kinds = len(self._emissions.intensities)
+        self._powers: list[float] = np.bincount(numbers, self._watts[own], kinds).tolist()
+
+    def meter(self, since: float, now: float) -> None:
+        """Charge what those who are on have drawn."""
+        if now > since:
+            for number, power in enumerate(self._powers):
+                joules = power * (now - since)
+                self._grams += self._emissions.of(number, joules, since, now).item()
+
+    def settle(self, client: ClientId, since: float, now: float) -> None:
+        """Charge a client for a span in which it was on."""
+        if self._emissions.known[client]:
+            number, joules = self._emissions.numbers[client], self._watts[client] * (now - since)
+            self._own[client] += self._emissions.of(int(number), joules, since, now).item()
+
+    def take(self) -> float:
+        """Return the grams since the last time."""
+        grams, self._grams = self._grams, 0.0
+        return grams
+
+    def per_client(self, since: Array, now: float) -> Array:
+        """Return the grams of each client; those that are on, are so since then."""
+        spans = now - since
+        grams = self._own.copy()
+        for number in range(len(self._emissions.intensities)):
+            own = np.flatnonzero((self._emissions.numbers == number) & (spans > 0))
+            joules, ends = self._watts[own] * spans[own], np.full(len(own), now)
+            grams[own] += self._emissions.of(number, joules, since[own], ends)
+        return grams

@@ -1,0 +1,131 @@
+"""Emissions: the grams of CO2 of what a log tells, row by row.
+
+Each row of a client is charged for its joules at the carbon intensity of the client's electricity,
+averaged over the row's span: the joules of a row are taken to be drawn evenly. What a fleet draws
+at rest is metered client by client, and handed over with each row that tells it. So every joule in
+a client's account is charged at the time at which the client draws it, from mains or from a
+battery; what chargers and batteries lose, the server and the network are in no account.
+
+Clients whose electricity nobody describes have no grams, and are left out of all sums.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedsim.ports import SERVER, Array, node_name
+from fedsim.record.schema import Event
+
+KILOWATT_HOUR = 3.6e6
+"""Joules in a kilowatt-hour: intensities are in grams for one."""
+
+_TOLERANCE = 1e-9  # what rounding may cost when grams are added up in another order
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+class Intensity(Protocol):
+    """What electricity emits as time goes by, g/kWh."""
+
+    @property
+    def least(self) -> float:
+        """The least intensity there ever is."""
+        ...
+
+    @property
+    def most(self) -> float:
+        """The largest one."""
+        ...
+
+    def averages(self, begins: Array, ends: Array) -> Array:
+        """Return the averages over spans, shape (n,); at an instant the intensity then."""
+        ...
+
+
+@dataclass(eq=False)
+class Emissions:
+    """Prices the rows of one log, in order, and keeps the sums.
+
+    Attributes:
+        intensities: the different ones of the fleet.
+        numbers: which of them is each client's, shape (M,); -1 for who has none.
+        grams: by node, the server's in front, shape (M + 1,): what the whole fleet emits at rest.
+    """
+
+    intensities: Sequence[Intensity]
+    numbers: NDArray[np.intp]
+    grams: Array = field(init=False)
+    _rests: list[float] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.grams = np.zeros(len(self.numbers) + 1)
+
+    @property
+    def total(self) -> float:
+        """All grams so far."""
+        return float(self.grams.sum())
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Whose electricity is described, shape (M,)."""
+        return np.asarray(self.numbers >= 0)
+
+    def rest(self, grams: float) -> None:
+        """Take what the fleet has emitted at rest; a row that is still to be priced tells of it."""
+        self._rests.append(grams)
+
+    def of(self, number: int, joules: Array | float, begins: ArrayLike, ends: ArrayLike) -> Array:
+        """Return the grams of joules that are drawn evenly over spans at one of the intensities.
+
+        Args:
+            number: of the intensity.
+            joules: shape (n,), or one figure.
+            begins: of the spans, s, shape (n,), or one time.
+            ends: of the same.
+        """
+        spans = np.atleast_1d(begins, ends)
+        return np.asarray(joules * self.intensities[number].averages(*spans) / KILOWATT_HOUR)
+
+    def price(self, rows: NDArray[np.void]) -> Array:
+        """Return the grams of each row, shape (n,); rows come in order, each once."""
+        grams, node, joules = np.zeros(len(rows)), rows["node"], rows["joules"]
+        ends = rows["t"]
+        begins = ends - rows["duration"]
+        number = np.where(node == SERVER, -1, self.numbers[node])
+        for place in range(len(self.intensities)):
+            own = np.flatnonzero((number == place) & (joules > 0))
+            grams[own] = self.of(place, joules[own], begins[own], ends[own])
+        telling = np.isin(rows["event"], (Event.ROUND, Event.STOP)) & (node == SERVER)
+        count = int(np.count_nonzero(telling))
+        grams[telling] = self._rests[:count]
+        del self._rests[:count]
+        self.grams += np.bincount(node + 1, grams, minlength=len(self.grams))
+        return grams
+
+    def faults(self, joules: Array, idle_joules: Array, idle_grams: Array) -> Iterator[str]:
+        """Yield where the grams do not fit what meters show.
+
+        Args:
+            joules: what each client spent beyond idle power, by its own meters, shape (M,).
+            idle_joules: what each drew at rest, shape (M,).
+            idle_grams: what that has emitted, shape (M,).
+        """
+        yield from self._unfit("grams", joules, self.grams[1:])
+        yield from self._unfit("idle grams", idle_joules, idle_grams)
+        logged, metered = float(self.grams[0]), float(idle_grams[self.known].sum())
+        if not np.isclose(logged, metered, rtol=_TOLERANCE, atol=_TINY):
+            yield f"idle grams: {logged} logged, {metered} metered"
+
+    def _unfit(self, what: str, joules: Array, grams: Array) -> Iterator[str]:
+        """Yield whose grams are less than the least, or more than the largest intensity makes."""
+        least, most = (
+            np.array([*(getattr(each, bound) for each in self.intensities), 0.0])[self.numbers]
+            for bound in ("least", "most")
+        )
+        low, high = (joules * bound / KILOWATT_HOUR for bound in (least, most))
+        slack = _TOLERANCE * high + _TINY
+        for client in np.flatnonzero((grams < low - slack) | (grams > high + slack)):
+            bounds = f"{float(low[client])} to {float(high[client])} by the meters"
+            yield f"{what} of {node_name(int(client))}: {float(grams[client])}, and {bounds}"

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fedsim.problems.data.given import arrays
     from fedsim.repricing import reprice
     from fedsim.results import Result, open  # noqa: A004 - as a file is opened
+    from fedsim.robustness import robust
     from fedsim.running.api import run
     from fedsim.running.checking import check
     from fedsim.scenario import Scenario, load
@@ -60,12 +61,14 @@ __all__ = [
     "load",
     "open",
     "reprice",
+    "robust",
     "run",
 ]
 
 _HOMES = {
     "arrays": "fedsim.problems.data.given",
     "reprice": "fedsim.repricing",
+    "robust": "fedsim.robustness",
     "Result": "fedsim.results",
     "open": "fedsim.results",
     "check": "fedsim.running.checking",

@@ -21,25 +21,26 @@ class Box(NamedTuple):
 PACKAGES = {
     "cli": Box(0, 0, 100, "the commands, and what they print"),
     "conformance": Box(1, 0, 100, "checks of blocks of one's own"),
-    "repricing": Box(2, 0, 100, "a log in another world"),
-    "running": Box(3, 0, 71, "one run, a campaign of runs, processes"),
-    "torch": Box(3, 75, 25, "PyTorch modules and data"),
-    "building": Box(4, 0, 71, "the one place where specs become live objects"),
-    "results": Box(4, 75, 25, "what runs have left"),
-    "scenario": Box(5, 0, 22, "reads what the user writes"),
-    "flower": Box(5, 24, 23, "Flower's clients, strategies"),
-    "sim": Box(5, 49, 22, "the virtual world"),
-    "report": Box(5, 75, 25, "one HTML page"),
-    "algorithms": Box(6, 0, 22, "one file a family"),
-    "protocol": Box(6, 24, 23, "rounds, without a clock"),
-    "computing": Box(6, 49, 22, "who evaluates work"),
-    "problems": Box(7, 0, 22, "losses, data, splits"),
-    "wire": Box(7, 24, 23, "payloads, compressors"),
-    "physics": Box(7, 49, 22, "radios, batteries, links"),
-    "analysis": Box(7, 75, 25, "tables and figures"),
-    "record": Box(8, 0, 100, "event log, round table, ledger; opens, audits and closes them"),
-    "ports": Box(9, 0, 100, "what an algorithm sees: Server, Client, Message, Work"),
-    "blocks": Box(10, 0, 100, "what every block of a scenario is built on; the registries"),
+    "robustness": Box(2, 0, 100, "which conclusions survive the doubt about constants"),
+    "repricing": Box(3, 0, 100, "a log in another world"),
+    "running": Box(4, 0, 71, "one run, a campaign of runs, processes"),
+    "torch": Box(4, 75, 25, "PyTorch modules and data"),
+    "building": Box(5, 0, 71, "the one place where specs become live objects"),
+    "results": Box(5, 75, 25, "what runs have left"),
+    "scenario": Box(6, 0, 22, "reads what the user writes"),
+    "flower": Box(6, 24, 23, "Flower's clients, strategies"),
+    "sim": Box(6, 49, 22, "the virtual world"),
+    "report": Box(6, 75, 25, "one HTML page"),
+    "algorithms": Box(7, 0, 22, "one file a family"),
+    "protocol": Box(7, 24, 23, "rounds, without a clock"),
+    "computing": Box(7, 49, 22, "who evaluates work"),
+    "problems": Box(8, 0, 22, "losses, data, splits"),
+    "wire": Box(8, 24, 23, "payloads, compressors"),
+    "physics": Box(8, 49, 22, "radios, batteries, links"),
+    "analysis": Box(8, 75, 25, "tables and figures"),
+    "record": Box(9, 0, 100, "event log, round table, ledger; opens, audits and closes them"),
+    "ports": Box(10, 0, 100, "what an algorithm sees: Server, Client, Message, Work"),
+    "blocks": Box(11, 0, 100, "what every block of a scenario is built on; the registries"),
 }
 """Every package of fedsim."""
 
@@ -47,12 +48,12 @@ TOP, MIDDLE, BOTTOM = 0.0, 0.5, 1.0
 """Heights within a box, as a share of it."""
 
 WAY = (
-    ((11, 5, TOP), (11, 4, BOTTOM)),  # scenario -> building
-    ((60, 4, BOTTOM), (60, 5, TOP)),  # building -> sim
-    ((71, 5, MIDDLE), (73, 5, MIDDLE), (73, 8, TOP)),  # sim -> record
-    ((87, 8, TOP), (87, 7, BOTTOM)),  # record -> analysis
-    ((87, 7, TOP), (87, 5, BOTTOM)),  # analysis -> report
-    ((87, 5, TOP), (87, 4, BOTTOM)),  # report -> results
+    ((11, 6, TOP), (11, 5, BOTTOM)),  # scenario -> building
+    ((60, 5, BOTTOM), (60, 6, TOP)),  # building -> sim
+    ((71, 6, MIDDLE), (73, 6, MIDDLE), (73, 9, TOP)),  # sim -> record
+    ((87, 9, TOP), (87, 8, BOTTOM)),  # record -> analysis
+    ((87, 8, TOP), (87, 6, BOTTOM)),  # analysis -> report
+    ((87, 6, TOP), (87, 5, BOTTOM)),  # report -> results
 )
 """The way of the data: arrows through points, each at hundredths from the left, in a row."""
 

@@ -6,7 +6,7 @@ the number of the signal that interrupted it: 130 after Ctrl-C, 143 after `kill`
 runs them.
 """
 
-from fedsim.cli import checking, listing, results, runs, starting, states
+from fedsim.cli import checking, doubts, listing, results, runs, starting, states
 from fedsim.cli.app import app
 
-__all__ = ["app", "checking", "listing", "results", "runs", "starting", "states"]
+__all__ = ["app", "checking", "doubts", "listing", "results", "runs", "starting", "states"]

@@ -1,0 +1,229 @@
+"""robust(folder) -> Robustness."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from fedsim.analysis.comparing.gathering import Runs, gather
+from fedsim.analysis.comparing.pairs import with_bits
+from fedsim.analysis.comparing.targets import Target
+from fedsim.blocks.spec import Spec
+from fedsim.blocks.wording import nearest
+from fedsim.errors import DataError
+from fedsim.repricing.original import Original
+from fedsim.robustness.constants import Constant
+from fedsim.robustness.design import Design
+from fedsim.robustness.finding import Doubts, constants_of
+from fedsim.robustness.playing import played
+from fedsim.robustness.pricing import Costs, Run, hindrance, priced
+from fedsim.robustness.stored import Store
+from fedsim.robustness.study import Robustness
+from fedsim.robustness.verdicts import Table
+from fedsim.running.execution import unwatched
+from fedsim.running.workers import postponed, workers
+
+WORLDS = 1000
+"""So many worlds are drawn at the least, where nothing else is asked."""
+
+
+def robust(
+    folder: str | Path,
+    *,
+    target: str | None = None,
+    against: str | None = None,
+    worlds: int = WORLDS,
+    seed: int = 1,
+    doubts: Doubts | None = None,
+    runs: int = 0,
+    out: str | Path | None = None,
+    blocks: Sequence[type[Spec]] = (),
+    jobs: int = 1,
+    executor: Executor | None = None,
+) -> Robustness:
+    """Say which conclusions of a study survive the doubt about its constants.
+
+    Every constant of a preset that the fleets use is drawn from its interval, log-uniformly, and
+    each run is priced in each world, without training. Prices are kept in `out`, and read there.
+
+    Args:
+        folder: what `run` has written.
+        target: such as "gap=1e-5"; as `compare` chooses it if None.
+        against: the variant that the others are compared with; the first one if None.
+        worlds: so many are drawn at the least.
+        seed: of the drawing, from 1.
+        doubts: intervals in place of the presets', "lte.tail_time" -> "1 s..15 s".
+        runs: where runs cannot be priced by that recursion: so many worlds in which their logs are
+            played again, or they are made again; 0 to refuse.
+        out: where prices are kept for another time; nowhere if None.
+        blocks: classes of one's own that the scenarios name.
+        jobs: how many runs are priced at once, in processes of their own.
+        executor: where they are priced instead; it is left open.
+
+    Raises:
+        DataError: there is nothing to compare, no constant in doubt, an interval that cannot be, a
+            run that cannot be priced where `runs` is 0.
+        OutputError: `out` cannot be written.
+    """
+    _check(worlds=worlds, seed=seed, runs=runs)
+    gathered = gather([Path(folder)])
+    wanted = Target.read(target) if target is not None else Target.usual(gathered.summary)
+    found, other = _runs(gathered, wanted), _reference(gathered.labels, against)
+    originals = [run.original(tuple(blocks)) for run in found]
+    constants = _constants(originals, doubts or {})
+    hindered = _hindered(found, originals)
+    if hindered and not runs:
+        raise DataError("runs", _refusal(hindered))
+    design = Design.of(constants, worlds, seed, runs=runs if hindered else 0)
+    store = Store(None if out is None else Path(out), design)
+    price = _Pricing(design, store, tuple(blocks), jobs, executor)
+    costs = price.played(found, originals) if hindered else price.priced(found)
+    store.tidy()
+    table = _table(found, costs, list(gathered.labels), design)
+    remarks = *_remarks(hindered, design, table), *gathered.left_out
+    return Robustness(wanted, gathered.labels, other, table, design, remarks)
+
+
+def _check(**numbers: int) -> None:
+    """Check that every number is at least 1, and the runs at least 0.
+
+    Raises:
+        DataError: one is not.
+    """
+    for key, value in numbers.items():
+        least = int(key != "runs")
+        if value < least:
+            raise DataError(key, f"--{key}: seen {value}; give {least} or more")
+
+
+def _pairs(runs: Sequence[Run], originals: Sequence[Original]) -> list[tuple[Run, Original]]:
+    return list(zip(runs, originals, strict=True))
+
+
+def _runs(gathered: Runs, target: Target) -> list[Run]:
+    """Return the runs, each with the round in which it reached the target."""
+    costs = with_bits(target.costs(gathered)).to_dict("records")
+    looks = {(row["variant"], row["seed"]): row for row in costs}
+    runs = []
+    for folder, row in zip(gathered.folders, gathered.summary.to_dict("records"), strict=True):
+        if row["status"] == "done":
+            cost = looks[row["variant"], row["seed"]]
+            look = int(cost["round"]) if cost["reached"] else None
+            own = str(row["variant"]), int(row["seed"]), look
+            runs.append(Run(folder, *own, float(cost["bits"]), target))
+    if not runs:
+        raise DataError("folder", "no run of this study has ended well: fedsim run tells why")
+    return runs
+
+
+def _reference(labels: Mapping[str, str], name: str | None) -> str:
+    if len(labels) < 2:
+        text = f"the study has one variant, {next(iter(labels.values()))}"
+        raise DataError("folder", f"{text}; a verdict is about two or more")
+    for variant, label in labels.items():
+        if name in {None, variant, label}:
+            return variant
+    there = f"there are {', '.join(labels.values())}"
+    text = f"--against: there is no variant {name!r}{nearest(name or '', labels)}; {there}"
+    raise DataError("against", text)
+
+
+def _hindered(runs: Sequence[Run], originals: Sequence[Original]) -> dict[str, str]:
+    """Return the variants that cannot be priced by the recursion, and why."""
+    every = ((run.variant, hindrance(own)) for run, own in _pairs(runs, originals))
+    return {name: why for name, why in every if why}
+
+
+def _refusal(hindered: Mapping[str, str]) -> str:
+    reasons = [f"{name}: {why}" for name, why in hindered.items()]
+    told = "\n".join(["a round of these does not follow from numbers alone:", *reasons])
+    return (
+        f"{told}\nplay the logs, or make the runs, in a few worlds instead: --runs 30 takes 30 runs"
+        " of each"
+    )
+
+
+def _constants(originals: Sequence[Original], doubts: Doubts) -> tuple[Constant, ...]:
+    constants = constants_of([each.scenario for each in originals], doubts)
+    if not constants:
+        raise DataError("doubt", _nothing_in_doubt(originals))
+    return constants
+
+
+def _nothing_in_doubt(originals: Sequence[Original]) -> str:
+    groups = [group for each in originals for group in each.scenario.fleet]
+    ideal = all(group.device.kind == group.radio.kind == "ideal" for group in groups)
+    why = "its clients are ideal" if ideal else "its fleets give every figure themselves"
+    wanted = 'an interval of your own makes one uncertain: --doubt "custom.up=1 Mbit/s..4 Mbit/s"'
+    return f"this study stands on no constant in doubt: {why}; {wanted}"
+
+
+@dataclass(frozen=True)
+class _Pricing:
+    """How runs are priced, and where."""
+
+    design: Design
+    store: Store
+    blocks: tuple[type[Spec], ...]
+    jobs: int
+    executor: Executor | None
+
+    def played(self, runs: Sequence[Run], originals: Sequence[Original]) -> list[Costs]:
+        """Play runs again, or make them."""
+        own = self.design, self.store, self.blocks
+        return [played(run, original, *own) for run, original in _pairs(runs, originals)]
+
+    def priced(self, runs: Sequence[Run]) -> list[Costs]:
+        """Price runs that are not priced yet, each one a task."""
+        known = [self.store.read(run) for run in runs]
+        missing = [run for run, costs in zip(runs, known, strict=True) if costs is None]
+        fresh = iter(self._mapped(missing))
+        return [next(fresh) if costs is None else costs for costs in known]
+
+    def _mapped(self, runs: Sequence[Run]) -> list[Costs]:
+        design, kept = self.design, self.store.kept
+        price = partial(priced, world=design.world(), worlds=design.count, blocks=self.blocks)
+        if self.executor is None and (self.jobs == 1 or len(runs) < 2):
+            return [kept(run, price(run)) for run in runs]
+        own = workers(min(self.jobs, len(runs)), unwatched)
+        with nullcontext(self.executor) if self.executor is not None else own as pool:
+            with postponed():
+                futures = [pool.submit(price, run) for run in runs]
+            return [kept(run, each.result()) for run, each in zip(runs, futures, strict=True)]
+
+
+def _table(
+    runs: Sequence[Run], costs: Sequence[Costs], variants: Sequence[str], design: Design
+) -> Table:
+    seeds = sorted({run.seed for run in runs})
+    shape = len(variants), len(seeds)
+    table = {name: np.full((*shape, design.count), np.nan) for name in Costs._fields}
+    bits = np.full(shape, np.nan)
+    for run, own in zip(runs, costs, strict=True):
+        place = variants.index(run.variant), seeds.index(run.seed)
+        bits[place] = run.bits
+        for name, values in own._asdict().items():
+            table[name][place] = values
+    return Table(variants, seeds, table, bits, design.independent)
+
+
+def _remarks(hindered: Mapping[str, str], design: Design, table: Table) -> list[str]:
+    """Return what a reader has to know."""
+    remarks = [f"{name} was played again in each world: {why}" for name, why in hindered.items()]
+    if hindered:
+        remarks.append(f"{design.drawn} worlds say nothing of which constant decides")
+    if len(table.seeds) == 1:
+        remarks.append("one seed: what is noise of training is not known")
+    for name, values in zip(table.variants, table.costs["t"], strict=True):
+        gone = np.isnan(values).any(axis=0) & ~np.isnan(values).all(axis=1).all()
+        if gone.any():
+            share = 100 * gone[: design.drawn].mean()
+            remarks.append(
+                f"{name}: in {share:.3g} % of the worlds a battery runs low or the run ends"
+                " elsewhere: those are left out"
+            )
+    return remarks

@@ -1,0 +1,185 @@
+"""Finding: which constants the scenarios of a study stand on."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product
+from math import inf
+from typing import get_args
+
+from pydantic import ValidationError
+
+from fedsim.blocks.presets import Doubt, Presettable
+from fedsim.blocks.quantity import Quantity
+from fedsim.blocks.wording import nearest
+from fedsim.errors import DataError
+from fedsim.robustness.constants import Constant, Key
+from fedsim.scenario import Group, Scenario
+
+BLOCKS = ("device", "radio")
+"""The blocks of a group that start from presets, and whose figures have their doubt."""
+
+Doubts = Mapping[str, str]
+"""Intervals of the user's: "lte.tail_time" -> "1 s..15 s"."""
+
+
+def constants_of(scenarios: Sequence[Scenario], doubts: Doubts) -> tuple[Constant, ...]:
+    """Return the constants that scenarios stand on and whose value is in doubt, each once.
+
+    A figure that a scenario gives itself, in place of its preset's, is a choice, and certain; so is
+    one without an interval. An interval of the user's makes a constant of either.
+
+    Args:
+        scenarios: of all variants.
+        doubts: see `Doubts`.
+
+    Raises:
+        DataError: there is no such constant, or it has no one value, or an interval holds what
+            cannot be.
+    """
+    seen: dict[Key, dict[float, Presettable]] = {}
+    for key, block in _figures(scenarios):
+        seen.setdefault(key, {}).setdefault(getattr(block, key[2]), block)
+    named = {str(key): key for key in seen}
+    own = {_named(name, named): text for name, text in doubts.items()}
+    found = list[Constant]()
+    for key, values in seen.items():
+        block = next(iter(values.values()))
+        if key in own:
+            found.append(_given(key, list(values), own[key], block))
+        elif (doubt := _doubt(key, block)) is not None and _as_preset(key, block) in values:
+            found.append(_constant(key, doubt, block))
+    for one, other in combinations([each for each in found if each.key in own], 2):
+        _check_together(one, other, seen)
+    return tuple(each for each in found if each.low < each.high)
+
+
+def _check_together(
+    one: Constant, other: Constant, seen: Mapping[Key, Mapping[float, Presettable]]
+) -> None:
+    """Check that no two ends of two intervals of the user's exclude each other.
+
+    Raises:
+        DataError: a block cannot have both.
+    """
+    if one.key[:2] != other.key[:2]:
+        return
+    block = next(iter(seen[one.key].values()))
+    for ends in product((one.low, one.high), (other.low, other.high)):
+        values = {one.key[2]: ends[0], other.key[2]: ends[1]}
+        try:
+            type(block).in_si(**{**block.model_dump(mode="json"), **values})
+        except ValidationError as error:
+            told = "; ".join(each["msg"] for each in error.errors())
+            pair = f"{one.key} {ends[0]:g} {one.unit} and {other.key} {ends[1]:g} {other.unit}"
+            raise DataError("doubt", f"--doubt: {pair} cannot be together: {told}") from error
+
+
+def _figures(scenarios: Sequence[Scenario]) -> Iterator[tuple[Key, Presettable]]:
+    """Yield every number of the blocks of all fleets, and the block that it is of."""
+    for scenario in scenarios:
+        for group in scenario.fleet:
+            for name in BLOCKS:
+                block = getattr(group, name)
+                if isinstance(block, Presettable):
+                    for field in _numbers(block, group):
+                        yield Key((name, block.kind, field)), block
+
+
+def _numbers(block: Presettable, group: Group) -> Iterator[str]:
+    """Yield the fields of a block that are finite numbers and matter to its group."""
+    for field in type(block).model_fields:
+        value = getattr(block, field)
+        own = field != "battery" or (group.battery is not None and not group.battery.capacity)
+        if own and isinstance(value, float | int) and not isinstance(value, bool) and value < inf:
+            yield field
+
+
+def _doubt(key: Key, block: Presettable) -> Doubt | None:
+    preset = type(block).presets.get(key[1])
+    return None if preset is None else preset.doubts.get(key[2])
+
+
+def _as_preset(key: Key, block: Presettable) -> float:
+    return _read(key, type(block).presets[key[1]].values[key[2]], block)
+
+
+def _read(key: Key, text: str | float, block: Presettable) -> float:
+    """Return what a field reads a text as.
+
+    Raises:
+        ValidationError: a ValueError; it is none that the field takes.
+    """
+    values = {**block.model_dump(mode="json"), key[2]: text}
+    return float(getattr(type(block).model_validate(values), key[2]))
+
+
+def _constant(key: Key, doubt: Doubt, block: Presettable) -> Constant:
+    value = float(getattr(block, key[2]))
+    low, high = (_read(key, end, block) for end in (doubt.low, doubt.high))
+    return Constant(key, value, low, high, _unit(key, block), doubt.basis, str(doubt.source))
+
+
+def _given(key: Key, values: Sequence[float], text: str, block: Presettable) -> Constant:
+    """Return a constant with an interval of the user's.
+
+    Raises:
+        DataError: it is none, or the constant has several values.
+    """
+    if len(values) > 1:
+        seen = " and ".join(f"{value:g}" for value in values[:3])
+        wanted = "an interval is of a constant of one value; give these blocks presets of their own"
+        raise DataError("doubt", f"--doubt: {key} is {seen} in this study; {wanted}")
+    low, high = _ends(key, text, block)
+    return Constant(key, values[0], low, high, _unit(key, block), "given", "--doubt")
+
+
+def _ends(key: Key, text: str, block: Presettable) -> tuple[float, float]:
+    """Read "1 s..15 s".
+
+    Raises:
+        DataError: it is no interval, or holds what the field cannot be.
+    """
+    first, dots, second = text.partition("..")
+    if not dots:
+        wanted = f"give two values with two dots between them, such as {key}={_example(key, block)}"
+        raise DataError("doubt", f"--doubt: seen {key!s}={text}; {wanted}")
+    try:
+        low, high = (_read(key, end.strip(), block) for end in (first, second))
+    except ValidationError as error:
+        told = "; ".join(each["msg"] for each in error.errors())
+        raise DataError("doubt", f"--doubt {key}: {told}") from error
+    if not low < high < inf:
+        raise DataError("doubt", f"--doubt {key}: seen {text}; the first value is to be the lower")
+    return low, high
+
+
+def _example(key: Key, block: Presettable) -> str:
+    written = block.model_dump(mode="json")[key[2]]
+    number, _, unit = str(written).partition(" ")
+    return f"{float(number) / 2:g} {unit}..{float(number) * 2:g} {unit}"
+
+
+def _named(name: str, known: Mapping[str, Key]) -> Key:
+    """Return the constant of a name.
+
+    Raises:
+        DataError: the study stands on none of that name.
+    """
+    if name not in known:
+        there = f"there are {', '.join(known)}" if known else "the study stands on no preset"
+        text = f"--doubt: this study has no constant {name!r}{nearest(name, [*known])}; {there}"
+        raise DataError("doubt", text)
+    return known[name]
+
+
+def _unit(key: Key, block: Presettable) -> str:
+    """Return the unit of a field in SI; empty for a plain number."""
+    field = type(block).model_fields[key[2]]
+    return next((each.base for each in _quantities((field.annotation, *field.metadata))), "")
+
+
+def _quantities(parts: Sequence[object]) -> Iterator[Quantity]:
+    for part in parts:
+        if isinstance(part, Quantity):
+            yield part
+        else:
+            yield from _quantities((*get_args(part), *getattr(part, "__metadata__", ())))

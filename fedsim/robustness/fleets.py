@@ -1,0 +1,225 @@
+"""Fleets: what each client is in many worlds, as arrays of clients x worlds."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from fedsim.physics.devices import Device
+from fedsim.physics.networks.central import StarNetwork
+from fedsim.physics.radios import Radio
+from fedsim.ports import Array
+from fedsim.robustness.constants import Key
+from fedsim.robustness.loads import Numbers
+from fedsim.scenario import Group, Scenario
+
+World = Mapping[Key, Array]
+"""What constants are in W worlds, each of shape (W,); what is not in it is as the scenario says."""
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """One direction of all radios.
+
+    Attributes:
+        rate: bit/s, shape (n, W).
+        latency: of radio and route, one way, s, shape (n, W).
+        per_bit: J/bit, shape (n, W).
+        power: while bits flow, beyond idle power, W, shape (n, W).
+        capacity: of the link that all share, bit/s.
+        contended: whether that may hold back any of all clients in any world.
+    """
+
+    rate: Array
+    latency: Array
+    per_bit: Array
+    power: Array
+    capacity: float
+    contended: bool
+
+
+@dataclass(frozen=True)
+class Clients:
+    """Clients, in each world.
+
+    Attributes:
+        idle: of device and radio, W, shape (n, W); and so on.
+        working: beyond idle power, W.
+        per_operation, per_sample: seconds that work takes, s.
+        tail_power, tail_time, promotion_power, promotion_time: as `fedsim.physics.radios` has them.
+        reserve: what may be drawn of a battery before its client acts on it, J; infinite on mains.
+        stateful: whether any radio has states.
+        down, up: the two directions.
+    """
+
+    idle: Array
+    working: Array
+    per_operation: Array
+    per_sample: Array
+    tail_power: Array
+    tail_time: Array
+    promotion_power: Array
+    promotion_time: Array
+    reserve: Array
+    stateful: bool
+    down: Lanes
+    up: Lanes
+
+    def of(self, who: Numbers | slice) -> "Clients":
+        """Return some of them."""
+        return self if isinstance(who, slice) else _part(self, who)
+
+
+def _part(whole: Any, who: Numbers) -> Any:  # noqa: ANN401 - clients or lanes
+    """Return the rows of some clients of each array."""
+    changed: dict[str, object] = {}
+    for field in fields(whole):
+        value = getattr(whole, field.name)
+        if isinstance(value, np.ndarray):
+            changed[field.name] = value[who]
+        elif isinstance(value, Lanes):
+            changed[field.name] = _part(value, who)
+    return replace(whole, **changed)
+
+
+def unplayable(scenario: Scenario) -> str:
+    """Say what of a scenario `clients_of` knows no law of; nothing where it knows all.
+
+    These are worlds in which more than numbers matters, such as what was drawn at random.
+    """
+    network = scenario.network
+    if type(network) is not StarNetwork or network.peers is not None:
+        return "network.topology: clients are not around one server"
+    if network.server.discipline != "fair":
+        return f"network.server.discipline: {network.server.discipline}"
+    if network.model != "fluid":
+        return f"network.model: {network.model}"
+    wrong = (_of_group(group) for group in scenario.fleet)
+    named = [f"fleet.{number}.{text}" for number, text in enumerate(wrong) if text]
+    return named[0] if named else ""
+
+
+def _of_group(group: Group) -> str:
+    """Say what of a group is more than numbers, the first such thing."""
+    return next(_beyond(group), "")
+
+
+def _beyond(group: Group) -> Iterator[str]:
+    device, radio = group.device, group.radio
+    if type(device) is not Device:
+        yield f"device: {device.kind} is no device of a speed, or of cycles"
+    if device.slowdown.drawn:
+        yield f"device.slowdown: {device.slowdown.kind} is drawn"
+    if type(radio) is not Radio:
+        yield f"radio: {radio.kind} is no radio of constant rate"
+    if radio.traces or radio.loss.mean:
+        yield f"radio: {radio.kind} follows a trace, or loses packets"
+    if group.battery is not None and group.battery.charging.kind != "none":
+        yield "battery.charging: it is charged"
+
+
+_STATES = ("promotion_power", "promotion_time", "tail_power", "tail_time")
+
+
+def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds: int) -> Clients:
+    """Return all clients of a scenario that is playable.
+
+    Args:
+        scenario: for its network.
+        groups: of its fleet; one of ideal clients where none was written.
+        world: see `World`.
+        worlds: W.
+    """
+    laid = [_Laid(group, world, worlds) for group in groups]
+    counts = [group.count for group in groups]
+
+    def each(rows: Sequence[Array]) -> Array:
+        return np.repeat(np.array(rows), counts, axis=0)
+
+    server = scenario.network.server  # type: ignore[attr-defined]  # it is a star
+    return Clients(
+        idle=each([own.device("idle") + own.radio("idle") for own in laid]),
+        working=each([own.working() for own in laid]),
+        per_operation=each([own.per_operation() for own in laid]),
+        per_sample=each([own.per_sample() for own in laid]),
+        **{name: each([own.state(name) for own in laid]) for name in _STATES},
+        reserve=each([own.reserve() for own in laid]),
+        stateful=any(group.radio.states.stateful for group in groups),
+        down=_lanes(laid, each, ("down", "receive"), server.downlink, server.latency),
+        up=_lanes(laid, each, ("up", "send"), server.uplink, server.latency),
+    )
+
+
+def _lanes(
+    laid: Sequence["_Laid"],
+    each: Callable[[Sequence[Array]], Array],
+    names: tuple[str, str],
+    capacity: float,
+    latency: float,
+) -> Lanes:
+    way, busy = names
+    rate = each([own.radio(way) for own in laid])
+    return Lanes(
+        rate,
+        each([own.radio("latency") for own in laid]) + latency,
+        each([own.radio(f"energy_{way}") for own in laid]),
+        each([own.radio("base") + own.radio(busy) for own in laid]),
+        capacity,
+        bool((rate.sum(axis=0) > capacity).any()),
+    )
+
+
+class _Laid:
+    """A group with its values in all worlds, each of shape (W,)."""
+
+    def __init__(self, group: Group, world: World, worlds: int) -> None:
+        self._group = group
+        self._world = world
+        self._worlds = worlds
+
+    def _value(self, name: str, block: Any, field: str) -> Array:  # noqa: ANN401 - a block
+        known = self._world.get(Key((name, block.kind, field)))
+        value = getattr(block, field)
+        return np.full(self._worlds, 0.0 if value is None else value) if known is None else known
+
+    def device(self, field: str) -> Array:
+        """Return a figure of the device."""
+        return self._value("device", self._group.device, field)
+
+    def radio(self, field: str) -> Array:
+        """Return a figure of the radio."""
+        return self._value("radio", self._group.radio, field)
+
+    def state(self, field: str) -> Array:
+        """Return a figure of the radio's states; nothing where it has none."""
+        stateful = self._group.radio.states.stateful
+        return self.radio(field) if stateful else np.zeros(self._worlds)
+
+    def working(self) -> Array:
+        """Return what it draws while it works, beyond idle power, W."""
+        if self._group.device.speed is not None:  # type: ignore[attr-defined]  # as playable
+            return self.device("active") - self.device("idle")
+        return self.device("kappa") * self.device("frequency") ** 3
+
+    def per_operation(self) -> Array:
+        """Return the seconds of an operation."""
+        if self._group.device.constant is None:
+            return np.zeros(self._worlds)
+        return 1.0 / self.device("speed")
+
+    def per_sample(self) -> Array:
+        """Return the seconds of a sample."""
+        if self._group.device.constant is not None:
+            return np.zeros(self._worlds)
+        return self.device("cycles_per_sample") / self.device("frequency")
+
+    def reserve(self) -> Array:
+        """Return what may be drawn before the battery falls to a mark, J."""
+        battery = self._group.battery
+        if battery is None:
+            return np.full(self._worlds, inf)
+        own = battery.capacity or self.device("battery")
+        share = battery.charge - max(battery.threshold, battery.cutoff)
+        return np.asarray(own * share * battery.discharge_efficiency) * np.ones(self._worlds)

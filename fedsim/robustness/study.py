@@ -1,0 +1,164 @@
+"""A study: its runs, its constants, and what holds in how many of their worlds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.table import Table as RichTable
+
+from fedsim.analysis.comparing.targets import Target
+from fedsim.analysis.figures import save
+from fedsim.ports import Array
+from fedsim.record.lock import held
+from fedsim.record.writing import write_whole
+from fedsim.robustness.deciding import deciding, flips
+from fedsim.robustness.design import Design
+from fedsim.robustness.figures import robustness_figure
+from fedsim.robustness.tables import deciding_table, verdict_table
+from fedsim.robustness.verdicts import COSTS, Table, fronts, verdicts
+from fedsim.tables import as_html, as_text
+from fedsim.visible import visible
+
+SURE = 0.9
+"""A verdict that holds in so many worlds is called robust."""
+
+
+@dataclass(frozen=True, repr=False)
+class Robustness:
+    """What survives the doubt about constants, for a terminal, a notebook, files and figures.
+
+    Attributes:
+        target: what costs are the costs of.
+        labels: what tables call each variant.
+        against: the variant that the others are compared with.
+        table: the costs of all runs in all worlds.
+        design: the constants and the worlds.
+        remarks: what a reader has to know beside.
+    """
+
+    target: Target
+    labels: Mapping[str, str]
+    against: str
+    table: Table
+    design: Design
+    remarks: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return "\n\n".join([*map(as_text, self.tables()), *self.notes])
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        notes = (f"<p>{escape(visible(note))}</p>" for note in self.notes)
+        return "\n".join([*map(as_html, self.tables()), *notes])
+
+    @cached_property
+    def verdicts(self) -> pd.DataFrame:
+        """A row a pair of variants and cost; see `fedsim.robustness.verdicts.verdicts`."""
+        return verdicts(self.table, slice(0, self.design.drawn), self.design.drawn)
+
+    @cached_property
+    def fronts(self) -> pd.DataFrame:
+        """In what share of worlds each variant is optimal; see `verdicts.fronts`."""
+        return fronts(self.table, slice(0, self.design.drawn))
+
+    @cached_property
+    def deciding(self) -> pd.DataFrame:
+        """A row a variant, cost and constant; see `fedsim.robustness.deciding.deciding`."""
+        return deciding(self.table, self.design, self._reference)
+
+    @cached_property
+    def flips(self) -> pd.DataFrame:
+        """The values at which verdicts turn round; see `fedsim.robustness.deciding.flips`."""
+        return flips(self.table, self.design, self._reference)
+
+    @property
+    def constants(self) -> pd.DataFrame:
+        """A row a constant: constant, value, low, high, unit, basis and source."""
+        rows = [
+            (str(each.key), each.value, each.low, each.high, each.unit, each.basis, each.source)
+            for each in self.design.constants
+        ]
+        columns = ["constant", "value", "low", "high", "unit", "basis", "source"]
+        return pd.DataFrame(rows, columns=columns)
+
+    @property
+    def worlds(self) -> pd.DataFrame:
+        """A row a drawn world: its constants, SI, and the mean costs of each variant."""
+        drawn = slice(0, self.design.drawn)
+        columns: dict[str, Array] = {
+            str(each.key): own[drawn]
+            for each, own in zip(self.design.constants, self.design.values, strict=True)
+        }
+        for number, name in enumerate(self.table.variants):
+            for cost in COSTS:
+                values = self.table.costs[cost][number]
+                there = values[~np.isnan(values).all(axis=1)]
+                nothing = np.full(self.design.drawn, np.nan)
+                columns[f"{name}.{cost}"] = there[:, drawn].mean(axis=0) if len(there) else nothing
+        return pd.DataFrame(columns)
+
+    @property
+    def _reference(self) -> int:
+        return list(self.table.variants).index(self.against)
+
+    @property
+    def notes(self) -> list[str]:
+        """What follows, in sentences, and what a reader has to know beside."""
+        return [*self._sentences(), *self.remarks]
+
+    def _sentences(self) -> list[str]:
+        """Say where each verdict turns round, if it does."""
+        told = []
+        for row in self.flips.to_dict("records"):
+            ours, theirs = self.labels[row["variant"]], self.labels[self.against]
+            what = "less time" if row["cost"] == "t" else "fewer joules"
+            value = f"{row['value']:.3g} {row['unit']}".strip()
+            where = f"{row['constant']} is {row['wins']} {value}"
+            told.append(f"{ours} takes {what} than {theirs} where {where}")
+        return told
+
+    def tables(self) -> list[RichTable]:
+        """Return what a terminal shows: verdicts and shares of fronts, and what decides."""
+        worlds = f"{self.design.drawn:,} worlds of {len(self.design.constants)} constants"
+        against = self.labels[self.against]
+        title = f"{self.target.words}, against {against}, in {worlds}"
+        own = self.verdicts[self.verdicts["against"] == self.against]
+        tables = [verdict_table(own, self.fronts, self.labels, title)]
+        if len(self.design.constants) and self.design.lines and len(self.labels) > 1:
+            title = f"what decides the ratio to {against}"
+            tables.append(deciding_table(self.deciding, self.labels, title))
+        return tables
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """Return all tables, with the target in front."""
+        names = "verdicts", "fronts", "deciding", "flips", "constants", "worlds"
+        frames = {}
+        for name in names:
+            frame = getattr(self, name).copy()
+            frame.insert(0, "target", str(self.target))
+            frames[name] = frame
+        return frames
+
+    def figures(self) -> dict[str, Figure]:
+        """Return the figures: probabilities and spreads of ratios, and a tornado a variant."""
+        title = f"{self.target.words}: in how many worlds does each hold?"
+        return {"robustness": robustness_figure(self, title)}
+
+    def write(self, folder: Path) -> None:
+        """Write the tables as CSV, the figures as PNG and SVG.
+
+        Raises:
+            OccupiedError: somebody else is writing into the folder.
+            OutputError: one of them cannot be written.
+        """
+        with held(folder):
+            for name, frame in self.frames().items():
+                write_whole(folder / f"{name}.csv", frame.to_csv(index=False).encode())
+            for name, figure in self.figures().items():
+                for ending in ("png", "svg"):
+                    save(figure, folder / f"{name}.{ending}")

@@ -1,0 +1,146 @@
+"""The timeline: when each round of a finished run ends, and for how many joules, in many worlds.
+
+A round that waits for all whom it asks is a recursion: who is told something at a time hears it
+after promotion, latency and transfer, computes, and answers in the same way; the next exchange
+begins when the last answer has come. It is the law of `fedsim.sim`, with an array over worlds in
+place of each number, so that a thousand worlds take about as long as one run of the simulator.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsim.ports import Array
+from fedsim.repricing.tape import Tape
+from fedsim.robustness.fleets import Clients, Lanes
+from fedsim.robustness.loads import Loads
+from fedsim.robustness.sharing import by_cap, ends
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What a run has taken at some of its commits.
+
+    Attributes:
+        seconds, joules: until then, shape (L, W), as the table of rounds adds them up.
+        fits: in which worlds every battery stays above all of its marks, shape (W,).
+    """
+
+    seconds: Array
+    joules: Array
+    fits: Array
+
+
+def prices(tape: Tape, loads: Loads, clients: Clients, looks: Sequence[int]) -> Prices:
+    """Return what a run takes in each of W worlds.
+
+    Args:
+        tape: of the run.
+        loads: its messages as they are charged, and its work.
+        clients: what they are, in each world.
+        looks: the rounds of interest, from 1, ascending.
+    """
+    play = _Play(loads, clients)
+    exchange, seconds, joules = 0, [], []
+    for number in looks:
+        while exchange < tape.commits[number - 1]:
+            play.exchange(exchange)
+            exchange += 1
+        seconds.append(play.now)
+        joules.append(play.joules())
+    return Prices(np.array(seconds), np.array(joules), play.fits())
+
+
+class _Play:
+    """A run under way in all worlds.
+
+    Attributes:
+        now: when the exchange under way was opened, s, shape (W,).
+    """
+
+    def __init__(self, loads: Loads, clients: Clients) -> None:
+        self._loads = loads
+        self._clients = clients
+        self._rest = clients.idle.sum(axis=0)  # W, of all, whatever they do
+        shape = clients.idle.shape
+        self.now = np.zeros(shape[1])
+        self._last = np.full(shape, -np.inf)  # when bits flowed last
+        self._spent = np.zeros(shape)  # J, beyond idle power
+        self._orders = by_cap(clients.down.rate), by_cap(clients.up.rate)
+
+    def exchange(self, number: int) -> None:
+        """Let a cohort hear, compute and answer."""
+        load = self._loads.of(number)
+        who = load.clients
+        clients = self._clients.of(who)
+        told = np.broadcast_to(self.now, clients.idle.shape)
+        last, spent = self._last[who], self._spent[who]
+        heard = self._leg(clients, clients.down, told, load.told[:, None], last, spent, up=False)
+        works = clients.per_operation * load.operations[:, None]
+        works += clients.per_sample * load.samples[:, None]
+        spent += clients.working * works
+        done = heard + works
+        came = self._leg(clients, clients.up, done, load.said[:, None], heard, spent, up=True)
+        self._last[who], self._spent[who] = came, spent
+        self.now = came.max(axis=0)
+
+    def _leg(
+        self,
+        clients: Clients,
+        lanes: Lanes,
+        now: Array,
+        bits: Array,
+        last: Array,
+        spent: Array,
+        *,
+        up: bool,
+    ) -> Array:
+        """Send a message of each client in one direction; return when each has arrived, (n, W)."""
+        began = now + lanes.latency
+        if clients.stateful:
+            connected = now <= last + clients.tail_time
+            ready = np.where(connected, now, now + clients.promotion_time)
+            began = ready + lanes.latency
+            # From its last bit on it was connected until now, or until it went idle.
+            known = np.where(np.isfinite(last), last, now - clients.tail_time)
+            tail = np.where(connected, began - known, clients.tail_time + lanes.latency)
+            tail -= np.where(np.isfinite(last) | connected, 0.0, clients.tail_time)
+            spent += clients.tail_power * tail
+            spent += np.where(connected, 0.0, clients.promotion_power * clients.promotion_time)
+        over = self._ends(lanes, began, bits, up=up)
+        spent += lanes.per_bit * bits + lanes.power * (over - began)
+        return over
+
+    def _ends(self, lanes: Lanes, began: Array, bits: Array, *, up: bool) -> Array:
+        if not lanes.contended:
+            return np.asarray(began + bits / lanes.rate)
+        whole = len(lanes.rate) == len(self._clients.idle)
+        order = self._orders[up] if whole else by_cap(lanes.rate)
+        return ends(began, bits, lanes.rate, order, lanes.capacity)
+
+    def joules(self) -> Array:
+        """Return what all have drawn until now, as rounds are charged, shape (W,).
+
+        The tail of a radio that is connected still is charged when it ends.
+        """
+        spent = (self._spent + self._expired()).sum(axis=0)
+        return np.asarray(self._rest * self.now + spent)
+
+    def _expired(self) -> Array:
+        clients = self._clients
+        if not clients.stateful:
+            return np.zeros_like(self._spent)
+        over = np.isfinite(self._last) & (self._last + clients.tail_time < self.now)
+        return np.asarray(np.where(over, clients.tail_power * clients.tail_time, 0.0))
+
+    def fits(self) -> Array:
+        """Return in which worlds no battery has fallen to a mark at which its client acts."""
+        clients = self._clients
+        pending = np.where(
+            np.isfinite(self._last),
+            np.minimum(clients.tail_time, self.now - self._last) * clients.tail_power,
+            0.0,
+        )
+        drawn = self._spent + pending + clients.idle * self.now
+        return np.asarray((drawn < clients.reserve).all(axis=0))

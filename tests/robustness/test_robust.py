@@ -1,0 +1,187 @@
+"""A study's robustness, from its folder to tables, files and errors, as a user asks for it."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import fedsim
+from fedsim.cli import app
+from fedsim.errors import DataError
+from fedsim.robustness import Robustness
+from tests.methods import scenario
+from tests.runs import files
+
+FLEET = [
+    {"count": 3, "device": "phone-mid", "radio": "lte"},
+    {"count": 2, "device": "pi-4", "radio": "wifi"},
+]
+
+
+def study(**changes: Any) -> dict[str, Any]:
+    """Return a scenario of two variants and two seeds."""
+    own = {
+        "fleet": FLEET,
+        "stop": {"rounds": 5},
+        "seeds": 2,
+        "variants": {
+            "gd": {"algorithm": {"kind": "gd", "step_size": "0.5/L"}},
+            "chb": {"algorithm": {"kind": "chb", "step_size": "0.5/L"}},
+        },
+    }
+    return {**scenario("chb"), **own, **changes}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished study."""
+    place = tmp_path_factory.mktemp("study") / "runs"
+    fedsim.run(study(), out=place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def known(folder: Path) -> Robustness:
+    """What survives of it."""
+    return fedsim.robust(folder, worlds=60)
+
+
+def command(*arguments: str | Path) -> Any:
+    return CliRunner().invoke(app, ["robust", *map(str, arguments)])
+
+
+def test_every_constant_in_doubt_of_the_fleet_is_drawn_and_no_other(known: Robustness) -> None:
+    table = known.constants.set_index("constant")
+    assert {name.split(".")[0] for name in table.index} == {"phone-mid", "lte", "pi-4", "wifi"}
+    assert (table["low"] < table["value"] * (1 + 1e-12)).all()
+    assert (table["value"] <= table["high"] * (1 + 1e-12)).all()
+    assert table.loc["lte.tail_time", "unit"] == "s"
+    assert "lte.framing" not in table.index  # a definition
+    assert "phone-mid.battery" not in table.index  # on mains
+    assert table["source"].str.len().min() > 10
+
+
+def test_the_world_as_written_is_the_study_itself(known: Robustness, folder: Path) -> None:
+    result = fedsim.open(folder)
+    costs = result.rounds.groupby(["variant", "seed"], observed=True)["joules"].sum()
+    for number, variant in enumerate(known.table.variants):
+        for column, seed in enumerate(known.table.seeds):
+            written = known.table.costs["joules"][number, column, known.design.drawn]
+            assert written == pytest.approx(costs[variant, seed], rel=1e-11)
+
+
+def test_a_drawn_world_is_the_run_made_afresh_in_it(known: Robustness, folder: Path) -> None:
+    number = 7
+    world = known.worlds.iloc[number]
+    overrides = []
+    for group, presets in enumerate([("phone-mid", "lte"), ("pi-4", "wifi")]):
+        for block, preset in zip(("device", "radio"), presets, strict=True):
+            for name, unit in known.constants[["constant", "unit"]].itertuples(index=False):
+                if name.startswith(f"{preset}."):
+                    key = f"fleet.{group}.{block}.{name.partition('.')[2]}"
+                    overrides.append(f"{key}={world[name]!r} {unit}".replace("np.float64", ""))
+    text = [each.replace("(", "").replace(")", "") for each in overrides]
+    fresh = fedsim.run(study(), overrides=text)
+    costs = fresh.rounds.groupby(["variant", "seed"], observed=True)["joules"].sum()
+    for place, variant in enumerate(known.table.variants):
+        drawn = known.table.costs["joules"][place, :, number]
+        assert drawn == pytest.approx(costs[variant].to_numpy(), rel=1e-10)
+
+
+def test_a_figure_that_the_scenario_gives_is_certain(tmp_path: Path) -> None:
+    fleet = [{"count": 5, "device": "pi-4", "radio": {"kind": "lte", "tail_time": "2 s"}}]
+    fedsim.run(study(fleet=fleet), out=tmp_path)
+    names = set(fedsim.robust(tmp_path, worlds=8).constants["constant"])
+    assert "lte.tail_power" in names
+    assert "lte.tail_time" not in names
+    doubts = {"lte.tail_time": "1 s..4 s"}
+    row = fedsim.robust(tmp_path, worlds=8, doubts=doubts).constants.set_index("constant")
+    (own,) = row.loc[["lte.tail_time"]].to_dict("records")
+    assert (own["low"], own["value"], own["high"], own["basis"]) == (1.0, 2.0, 4.0, "given")
+
+
+def test_identical_worlds_give_identical_bytes_and_prices_are_kept(
+    folder: Path, tmp_path: Path
+) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    for out in (one, two):
+        assert command(folder, "--worlds", "40", "--out", out).exit_code == 0
+    assert files(one) == files(two)
+    prices = {path: path.stat().st_mtime_ns for path in (one / "prices").iterdir()}
+    assert len(prices) == 4  # the scenario as written is one of its variants, priced once
+    assert command(folder, "--worlds", "40", "--out", one).exit_code == 0
+    assert {path: path.stat().st_mtime_ns for path in (one / "prices").iterdir()} == prices
+    assert command(folder, "--worlds", "40", "--seed", "2", "--out", one).exit_code == 0
+    assert not set(prices) & set((one / "prices").iterdir())  # of other worlds
+
+
+def test_processes_price_as_one_does(folder: Path, known: Robustness) -> None:
+    again = fedsim.robust(folder, worlds=60, jobs=2)
+    assert again.verdicts.equals(known.verdicts)
+    assert again.deciding.equals(known.deciding)
+
+
+def test_the_command_prints_tables_and_writes_files(folder: Path) -> None:
+    done = command(folder, "--worlds", "40")
+    assert done.exit_code == 0, done.output
+    assert "what decides the ratio" in done.output
+    names = {path.name for path in (folder / "robustness").iterdir()}
+    tables = {f"{name}.csv" for name in ("verdicts", "fronts", "deciding", "flips", "constants")}
+    assert {*tables, "worlds.csv", "robustness.png", "robustness.svg"} <= names
+    assert fedsim.open(folder).runs  # it is no run, and disturbs none
+
+
+def test_where_a_deadline_decides_runs_are_made_in_few_worlds(tmp_path: Path) -> None:
+    source = study(participation={"kind": "full", "deadline": "9 s"}, seeds=1)
+    fedsim.run(source, out=tmp_path / "runs")
+    with pytest.raises(DataError, match=r"participation\.deadline[\s\S]*--runs 30"):
+        fedsim.robust(tmp_path / "runs")
+    doubts = {"lte.tail_time": "1 s..4 s"}
+    few = fedsim.robust(tmp_path / "runs", runs=2, doubts=doubts)
+    assert few.design.drawn == 2
+    assert any("made again" in note or "played again" in note for note in few.notes)
+    assert set(few.verdicts["worlds"]) == {2}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--doubt", "lte.tail=1 s..2 s"], "has no constant 'lte.tail'"),
+        (["--doubt", "lte.tail_time"], "give a constant and its interval"),
+        (["--doubt", "lte.tail_time=1 s"], "give two values with two dots between them"),
+        (["--doubt", "lte.tail_time=4 s..1 s"], "the first value is to be the lower"),
+        (["--doubt", "lte.tail_time=-1 s..1 s"], 'seen "-1 s"'),
+        (["--doubt", "lte.up=0 bit/s..1 Mbit/s"], "above 0"),
+        (["--doubt", "pi-4.active=0.1 W..9 W"], "less than idle"),
+        (
+            ["--doubt", "pi-4.active=3 W..9 W", "--doubt", "pi-4.idle=1 W..4 W"],
+            "cannot be together",
+        ),
+        (["--against", "gdd"], "there is no variant 'gdd'"),
+        (["--target", "gapp=1"], "gapp"),
+    ],
+)
+def test_wrong_input_is_one_readable_error(
+    arguments: list[str], told: str, folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    done = command(folder, "--out", out, *arguments)
+    assert done.exit_code == 2
+    assert told in " ".join(done.output.split())
+    assert not out.exists()
+
+
+def test_a_study_of_one_variant_has_no_verdict(folder: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "alone"
+    shutil.copytree(folder / "gd", alone / "gd")
+    done = command(alone)
+    assert done.exit_code == 2
+    assert "a verdict is about two or more" in " ".join(done.output.split())
+
+
+def test_a_study_of_ideal_clients_has_nothing_in_doubt(tmp_path: Path) -> None:
+    fedsim.run(study(fleet=[{"count": 5}]), out=tmp_path)
+    with pytest.raises(DataError, match="its clients are ideal"):
+        fedsim.robust(tmp_path)

@@ -1,0 +1,93 @@
+"""Rounds in many worlds at once: each world is the one in which the log is played again."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.repricing.original import Original
+from fedsim.repricing.tape import read_tape
+from fedsim.robustness.constants import Key
+from fedsim.robustness.fleets import clients_of, unplayable
+from fedsim.robustness.loads import Loads
+from fedsim.robustness.timeline import Prices, prices
+from fedsim.wire import HEADER_BITS
+from tests.repricing.prices import small
+
+WORLD = {
+    Key(("radio", "lte", "tail_time")): ("fleet.0.radio.tail_time", "s", [0.01, 0.05, 1.0]),
+    Key(("radio", "lte", "promotion_time")): ("fleet.0.radio.promotion_time", "s", [0, 0.1, 2]),
+    Key(("radio", "lte", "tail_power")): ("fleet.0.radio.tail_power", "W", [0.2, 1.0, 3.0]),
+    Key(("radio", "lte", "up")): ("fleet.0.radio.up", "bit/s", [1e6, 1e5, 2e7]),
+    Key(("radio", "wifi", "base")): ("fleet.1.radio.base", "W", [1.0, 2.0, 0.01]),
+    Key(("radio", "wifi", "latency")): ("fleet.1.radio.latency", "s", [0.5, 0.0, 0.001]),
+    Key(("device", "phone-mid", "speed")): ("fleet.0.device.speed", "flop/s", [1e6, 1e5, 1e9]),
+    Key(("device", "pi-4", "active")): ("fleet.1.device.active", "W", [3.0, 9.0, 5.0]),
+}
+NETWORKS: dict[str, Any] = {
+    "open": {},
+    "narrow": {"server": {"uplink": "300 kbit/s", "downlink": "200 kbit/s", "latency": "20 ms"}},
+    "narrow up": {"server": {"uplink": "7 Mbit/s"}},
+}
+LEAST = 1e-11
+
+
+def priced(folder: Path) -> Prices:
+    """Price a run at each of its rounds in the three worlds."""
+    original = Original.of(folder, ())
+    scenario, tape = original.scenario, read_tape(folder, len(original.samples))
+    assert not unplayable(scenario)
+    framings = [group.radio.packaging for group in scenario.fleet for _ in range(group.count)]
+    world = {key: np.array(values, float) for key, (_, _, values) in WORLD.items()}
+    clients = clients_of(scenario, scenario.fleet, world, 3)
+    looks = range(1, len(tape.commits) + 1)
+    return prices(tape, Loads(tape, framings, HEADER_BITS), clients, list(looks))
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("kind", ["chb", "fedavg", "fedgradmp", "fedsgm", "scaffold", "diana"])
+def test_every_round_is_that_of_the_log_played_again(
+    kind: str, network: str, tmp_path: Path
+) -> None:
+    run = fedsim.run(small(kind, rounds=6, network=NETWORKS[network]), out=tmp_path / "run")
+    known = priced(run.runs[0])
+    for world in range(3):
+        overrides = [f"{key}={values[world]} {unit}" for key, unit, values in WORLD.values()]
+        rounds = fedsim.reprice(run.folder, overrides, tmp_path / f"{world}").rounds
+        np.testing.assert_allclose(known.seconds[:, world], rounds["t"], rtol=LEAST)
+        joules = rounds["joules"].cumsum()
+        np.testing.assert_allclose(known.joules[:, world], joules, rtol=LEAST)
+
+
+def test_who_is_not_asked_keeps_a_tail_and_rests(tmp_path: Path) -> None:
+    source = small("fedavg", rounds=8, participation={"kind": "uniform", "count": 2})
+    run = fedsim.run(source, out=tmp_path / "run")
+    known = priced(run.runs[0])
+    for world in range(3):
+        overrides = [f"{key}={values[world]} {unit}" for key, unit, values in WORLD.values()]
+        rounds = fedsim.reprice(run.folder, overrides, tmp_path / f"{world}").rounds
+        np.testing.assert_allclose(known.seconds[:, world], rounds["t"], rtol=LEAST)
+        joules = rounds["joules"].cumsum()
+        np.testing.assert_allclose(known.joules[:, world], joules, rtol=LEAST)
+
+
+@pytest.mark.parametrize(("capacity", "fits"), [("1 Wh", True), ("0.0002 Wh", False)])
+def test_a_battery_that_runs_low_is_noticed(capacity: str, fits: bool, tmp_path: Path) -> None:
+    fleet = [
+        {"count": 5, "device": "phone-mid", "radio": "lte", "battery": {"capacity": "1 Wh"}},
+        {"count": 5, "device": "pi-4", "radio": "wifi"},
+    ]
+    run = fedsim.run(small("gd", rounds=5, fleet=fleet), out=tmp_path / "run")
+    original = Original.of(run.runs[0], ())
+    override = [f"fleet.0.battery.capacity={capacity}"]
+    changed = original.plan(override).variants[0].scenario
+    tape = read_tape(run.runs[0], 10)
+    framings = [group.radio.packaging for group in changed.fleet for _ in range(group.count)]
+    clients = clients_of(changed, changed.fleet, {}, 1)
+    known = prices(tape, Loads(tape, framings, HEADER_BITS), clients, [5])
+    assert known.fits.tolist() == [fits]
+    again = fedsim.run(run.folder / "base/seed-1/scenario.yaml", overrides=override)
+    low = {"depleted", "skipped", "offline"} & set(again.events["event"])
+    assert bool(low) is not fits

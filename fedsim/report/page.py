@@ -24,6 +24,7 @@ from fedsim.report import (
     overview,
     participation,
     scenario,
+    sureness,
     timeline,
 )
 from fedsim.report.drawing import ink, line_icon
@@ -179,7 +180,7 @@ def _timelines(own: Study, runs: Sequence[Run]) -> Iterator[tuple[str, Figure]]:
 
 def _tables(own: Study, clients: pd.DataFrame) -> dict[str, list[Table]]:
     return {
-        "overview": list(overview.tables(own)),
+        "overview": [*overview.tables(own), *sureness.tables(own)],
         "scenario": _present(
             [scenario.differences(own), scenario.parameters(own), scenario.concerns(own)]
         ),

@@ -90,7 +90,8 @@ def _spreads(axis: Axes, rows: pd.DataFrame, names: Sequence[str], study: Drawn,
             fontsize="small",
         )
     axis.axvline(1.0, color="k", linewidth=0.8)
-    axis.set_yticks(range(len(names)), [visible(study.labels[name]) for name in names])
+    shown = [visible(study.labels[name]) for name in names] if cost == COSTS[0] else []
+    axis.set_yticks(range(len(names)) if shown else [], shown)
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.set_xlabel(f"{_WORDS[cost]} / that of {visible(study.labels[study.against])}")
     axis.grid(visible=False, axis="y")

@@ -24,8 +24,7 @@ from fedsim.robustness.verdicts import COSTS, Table, fronts, verdicts
 from fedsim.tables import as_html, as_text
 from fedsim.visible import visible
 
-SURE = 0.9
-"""A verdict that holds in so many worlds is called robust."""
+_FLIPS = 6  # that are told in sentences; all are in the files
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,6 +119,10 @@ class Robustness:
             value = f"{row['value']:.3g} {row['unit']}".strip()
             where = f"{row['constant']} is {row['wins']} {value}"
             told.append(f"{ours} takes {what} than {theirs} where {where}")
+        if len(told) > _FLIPS:
+            told[_FLIPS:] = [
+                f"{len(told) - _FLIPS} more values at which a verdict turns: flips.csv"
+            ]
         return told
 
     def tables(self) -> list[RichTable]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pandas as pd
 
 from fedsim.analysis.carbon import with_grams
+from fedsim.analysis.comparing.doubts import fragile
 from fedsim.analysis.comparing.gathering import Runs
 from fedsim.analysis.comparing.pairs import COMPARED
 
@@ -23,6 +24,7 @@ def caveats(runs: Runs, costs: Mapping[str, pd.DataFrame]) -> list[str]:
     parts += [list(_failures(runs)), list(_risen(runs)), list(_problems(runs))]
     for target, table in costs.items():
         parts += [list(_repeats(runs, target, table)), list(_survivors(runs, target, table))]
+        parts.append(list(fragile(runs, target, table)))
     return [text for part in parts for text in part]
 
 

@@ -63,7 +63,7 @@ DEVICES: Mapping[str, Preset] = {
     ),
     "pi-zero-2w": preset(
         _HPL,
-        speed=lit("5.1 Gflop/s", 2.5, 6.4, CLOUTIER_2016),
+        speed=est("5.1 Gflop/s", 2.5, 6.4, CLOUTIER_2016),
         active=meas("2.1 W", 1.7, 2.5, KAISER_2021),
         idle=meas("0.6 W", 0.55, 0.95, KAISER_2021),
         battery="10 Wh",
@@ -72,7 +72,7 @@ DEVICES: Mapping[str, Preset] = {
         _HPL,
         speed=meas("11.9 Gflop/s", 4.5, 13, TOP500),
         active=meas("7.2 W", 5.2, 8, TOP500),
-        idle=meas("2.3 W", 1.6, 3, SBC_REVIEWS),
+        idle=est("2.3 W", 1.6, 3, SBC_REVIEWS),
         battery="18.5 Wh",
     ),
     "pi-5": preset(

@@ -25,6 +25,7 @@ _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>'
 
 _GUESTS = {
     "studies.md": _ROOT / "analysis/studies/README.md",
+    "sureness.md": _ROOT / "analysis/sureness.md",
     "papers.md": _ROOT / "analysis/papers/README.md",
 }
 """Pages of the site that stand elsewhere in the repository."""
@@ -44,6 +45,9 @@ def on_page_markdown(markdown: str, page: Any, **_: object) -> str:  # noqa: ANN
     for name, path in _GUESTS.items():
         markdown = markdown.replace(f"../{path.relative_to(_ROOT).as_posix()}", name)
     if source in _GUESTS:
+        home = str(_GUESTS[source].parent)
+        for name, path in _GUESTS.items():
+            markdown = markdown.replace(f"]({relpath(str(path), home)})", f"]({name})")
         markdown = _OUTSIDE.sub(r"\1", markdown)
 
     def led(found: re.Match[str]) -> str:

@@ -117,6 +117,9 @@ def _runs(gathered: Runs, target: Target) -> list[Run]:
             runs.append(Run(folder, *own, float(cost["bits"]), target))
     if not runs:
         raise DataError("folder", "no run of this study has ended well: fedsim run tells why")
+    if not any(run.look for run in runs):
+        text = f"no run has reached {target}; give a target that some have, such as --target gap=1"
+        raise DataError("target", text)
     return runs
 
 

@@ -141,7 +141,9 @@ def test_variants_of_one_name_are_told_apart_by_their_folders(
     }  # fmt: skip
     comparison = Comparison.of([out, other], against="wide/base (chb)")
     assert comparison.against == "wide/base"
-    assert comparison.notes == []
+    # Two fleets whose joules are near to each other: constants alone may tell them apart.
+    (note,) = comparison.notes
+    assert "wide/base (chb) and narrow/base (chb) may hang on constants" in note
     assert comparison.cases[0].target.words == "cost of the whole run"
 
 

@@ -1,6 +1,8 @@
 """Recurrent networks for rows of tokens."""
 
+import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 
 class Recurrent(nn.Module):
@@ -22,6 +24,21 @@ class Recurrent(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return outputs of tokens (b, context), shape (b, outputs)."""
-        states, _ = self.memory(self.embedding(tokens))
-        outputs: Tensor = self.last(states[:, -1])
+        outputs: Tensor = self.last(self._states(self.embedding(tokens))[:, -1])
         return outputs
+
+    def _states(self, embedded: Tensor) -> Tensor:
+        """Return the states of the last layer, shape (b, context, hidden).
+
+        On a CPU, autocast takes a narrow LSTM of oneDNN without asking whether the processor has
+        the instructions for it, and fails on those that have not. Given narrow numbers PyTorch
+        does ask: so they are made narrow here, as autocast would.
+        """
+        if embedded.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
+            states: Tensor = self.memory(embedded)[0]
+            return states
+        kind = torch.get_autocast_dtype("cpu")
+        narrow = {name: weights.to(kind) for name, weights in self.memory.named_parameters()}
+        with torch.autocast("cpu", enabled=False):
+            states = functional_call(self.memory, narrow, (embedded.to(kind),))[0]
+        return states

@@ -5,7 +5,8 @@
 Each claim says that one method needs less of something than another. Both are trained once, by a
 scenario of scenarios/papers/, and the log is priced again under every radio of `RADIOS`. Where a
 method keeps silent, and a server waits for a deadline in the place of beacons, who answers in time
-decides, so that those runs are made afresh. Prints a table a claim with what explains it, and, when
+decides, so that those runs are made afresh. The others are priced in worlds whose constants are
+drawn from their doubt, too. Prints a table a claim with what explains it, and, when
 all are asked for, writes analysis/claims.md and analysis/figures/claims.png. With --out the runs
 are kept, and a command that was cut off goes on.
 """

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 
 sys.path.insert(0, str(ROOT / "analysis"))  # as for a script that is run there
 command = script("claims")
-papers, page, picture, reasons, verdicts, worlds = (
+papers, page, picture, reasons, sureness, verdicts, worlds = (
     sys.modules[f"claimed.{name}"]
-    for name in ("papers", "page", "picture", "reasons", "verdicts", "worlds")
+    for name in ("papers", "page", "picture", "reasons", "sureness", "verdicts", "worlds")
 )
 sys.path.remove(str(ROOT / "analysis"))
 
@@ -92,6 +92,33 @@ def test_every_claim_is_asked_in_every_world(asked: dict[str, Any]) -> None:
         silences = ("beacon", "deadline") if claim.silent else ("beacon",)
         wanted = [(radio, silence) for radio in ("lte", "nb-iot") for silence in silences]
         assert [tuple(each.world) for each in asked[key]] == wanted
+
+
+def test_a_claim_is_asked_in_many_worlds_where_those_take_no_training(
+    asked: dict[str, Any],
+) -> None:
+    for key in papers.CLAIMS:
+        for each in asked[key]:
+            there = each.world.silence == "beacon" and each.cells["t"].verdict != "not reached"
+            assert set(each.sure) == ({"t", "joules"} if there else set())
+            for sure in each.sure.values():
+                assert 0 <= sure.share <= 1
+                assert sure.low <= sure.high
+                if sure.low > 1:
+                    assert sure.share >= 0.95
+
+
+def test_the_world_as_written_is_the_one_that_was_run(tmp_path: Path) -> None:
+    """Rounds priced one by one add up to what the tables of the run say, for both kinds."""
+    for key in ("fedsgm", "fediter-ht"):
+        claim = papers.CLAIMS[key]
+        changed = ["stop.rounds=12", "seeds=2"]
+        for _, result in worlds.runs(claim, tmp_path / key, changed):
+            found = sureness.log_ratios(claim, result, {}, 1)
+            cells = verdicts.cells(claim, result)
+            for cost, ratios in found.items():
+                assert np.exp(ratios[0]) == pytest.approx(cells[cost].ratio, rel=1e-9)
+            assert found or claim.small  # LoRa has a law of its own
 
 
 def test_a_radio_changes_no_count(asked: dict[str, Any]) -> None:

@@ -47,6 +47,8 @@ class Claim:
         overrides: of the scenario.
         silent: whether either method keeps silent, so that deadlines matter.
         small: whether its messages fit a LoRa radio, which may send 1 % of the time.
+        single: the rounds whose costs are counted, a row each with variant, seed and round, where
+            those are not all until it got there.
     """
 
     title: str
@@ -59,6 +61,7 @@ class Claim:
     overrides: tuple[str, ...] = ()
     silent: bool = False
     small: bool = False
+    single: Costs | None = None
 
     @property
     def variants(self) -> tuple[str, str]:
@@ -95,6 +98,11 @@ def while_broken(result: fedsim.Result) -> pd.DataFrame:
     each[columns] = each[columns].mul(rounds["violated"], axis=0)
     table = each.groupby(["variant", "seed"], sort=False, observed=True)[columns].sum()
     return table.reset_index().assign(reached=True)
+
+
+def broken(result: fedsim.Result) -> pd.DataFrame:
+    """Return the rounds that end with a broken constraint: a row each, variant, seed and round."""
+    return result.rounds.loc[result.rounds["violated"] > 0, ["variant", "seed", "round"]]
 
 
 CHB = "Chen, Blum, Sadler"
@@ -146,6 +154,7 @@ CLAIMS = {
         "round",
         while_broken,
         small=True,
+        single=broken,
     ),
     "fedgradmp": Claim(
         "FedGradMP needs fewer rounds than FedIter-HT",

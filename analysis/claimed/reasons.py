@@ -8,6 +8,7 @@ import pandas as pd
 
 import fedsim
 from claimed.papers import COSTS, Claim
+from claimed.sureness import Sure, sureness
 from claimed.verdicts import Cell, cells, short
 from claimed.worlds import World
 from fedsim.analysis import energy_parts
@@ -27,12 +28,15 @@ class Answer(NamedTuple):
         cells: a cell for each of `COSTS`.
         energy: of the better method's energy the share of each part, largest first.
         busy: of a client's time under it the share of sending, receiving and computing.
+        sure: in what share of worlds it holds in time (t) and in joules; empty where that would
+            take a training in each.
     """
 
     world: World
     cells: Mapping[str, Cell]
     energy: pd.Series
     busy: pd.Series
+    sure: Mapping[str, Sure]
 
 
 def answer(claim: Claim, world: World, result: fedsim.Result) -> Answer:
@@ -43,7 +47,8 @@ def answer(claim: Claim, world: World, result: fedsim.Result) -> Answer:
     whole = float(ends.loc[claim.better[0]].sum()) * clients["client"].nunique()
     seconds = {part: clients[f"{part}_s"].sum() / whole for part in ("send", "receive", "compute")}
     shares = energy.sort_values(ascending=False) / energy.sum()
-    return Answer(world, cells(claim, result), shares, pd.Series(seconds))
+    sure = sureness(claim, result) if world.silence == "beacon" else {}
+    return Answer(world, cells(claim, result), shares, pd.Series(seconds), sure)
 
 
 def why(claim: Claim, answers: Sequence[Answer]) -> str:

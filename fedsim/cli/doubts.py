@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from fedsim.cli.app import app
-from fedsim.cli.options import Jobs, Place, Plugins
+from fedsim.cli.options import Jobs, OnCluster, Place, Plugins
 from fedsim.cli.terminal import check_out
 from fedsim.cli.terminal import err as _err
 from fedsim.cli.terminal import errors as _errors
@@ -44,6 +44,7 @@ def robust(
     doubts: _Doubts = None,
     runs: _Runs = 0,
     jobs: Jobs = 1,
+    cluster: OnCluster = None,
     plugins: Plugins = None,
     out: Annotated[
         Path | None, typer.Option(help="where files go; robustness in DIR if not given")
@@ -71,6 +72,7 @@ def robust(
             out=out,
             blocks=blocks_in(plugins or ()),
             jobs=jobs,
+            cluster=cluster,
         )
         for table in known.tables():
             _out.print(table)

@@ -2,9 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +16,12 @@ from fedsim.repricing.original import Original
 from fedsim.robustness.constants import Constant
 from fedsim.robustness.design import Design
 from fedsim.robustness.finding import Doubts, constants_of
-from fedsim.robustness.playing import played
-from fedsim.robustness.pricing import Costs, Run, hindrance, priced
+from fedsim.robustness.places import Pricing
+from fedsim.robustness.pricing import Costs, Run, hindrance
 from fedsim.robustness.stored import Store
 from fedsim.robustness.study import Robustness
 from fedsim.robustness.verdicts import Table
-from fedsim.running.execution import unwatched
-from fedsim.running.workers import postponed, workers
+from fedsim.running.cluster import check_choice
 
 WORLDS = 1000
 """So many worlds are drawn at the least, where nothing else is asked."""
@@ -44,6 +40,7 @@ def robust(
     blocks: Sequence[type[Spec]] = (),
     jobs: int = 1,
     executor: Executor | None = None,
+    cluster: str | None = None,
 ) -> Robustness:
     """Say which conclusions of a study survive the doubt about its constants.
 
@@ -63,26 +60,25 @@ def robust(
         blocks: classes of one's own that the scenarios name.
         jobs: how many runs are priced at once, in processes of their own.
         executor: where they are priced instead; it is left open.
+        cluster: Dask's instead: "tcp://host:8786", whose workers see `folder`, or "local:4".
 
     Raises:
         DataError: there is nothing to compare, no constant in doubt, an interval that cannot be, a
-            run that cannot be priced where `runs` is 0.
+            run that cannot be priced where `runs` is 0; `cluster` is wrong.
         OutputError: `out` cannot be written.
     """
+    check_choice(jobs, executor, cluster)
     _check(worlds=worlds, seed=seed, runs=runs)
     gathered = gather([Path(folder)])
     wanted = Target.read(target) if target is not None else Target.usual(gathered.summary)
     found, other = _runs(gathered, wanted), _reference(gathered.labels, against)
     originals = [run.original(tuple(blocks)) for run in found]
     constants = _constants(originals, doubts or {})
-    hindered = _hindered(found, originals)
-    if hindered and not runs:
-        raise DataError("runs", _refusal(hindered))
+    hindered = _hindered(found, originals, runs)
     design = Design.of(constants, worlds, seed, runs=runs if hindered else 0)
     store = Store(None if out is None else Path(out), design)
-    price = _Pricing(design, store, tuple(blocks), jobs, executor)
-    costs = price.played(found, originals) if hindered else price.priced(found)
-    store.tidy()
+    price = Pricing(design, store, tuple(blocks), jobs, executor, cluster)
+    costs = price.played(found) if hindered else price.priced(found)
     table = _table(found, costs, list(gathered.labels), design)
     remarks = *_remarks(hindered, design, table), *gathered.left_out
     return Robustness(wanted, gathered.labels, other, table, design, remarks)
@@ -98,10 +94,6 @@ def _check(**numbers: int) -> None:
         least = int(key != "runs")
         if value < least:
             raise DataError(key, f"--{key}: seen {value}; give {least} or more")
-
-
-def _pairs(runs: Sequence[Run], originals: Sequence[Original]) -> list[tuple[Run, Original]]:
-    return list(zip(runs, originals, strict=True))
 
 
 def _runs(gathered: Runs, target: Target) -> list[Run]:
@@ -135,10 +127,17 @@ def _reference(labels: Mapping[str, str], name: str | None) -> str:
     raise DataError("against", text)
 
 
-def _hindered(runs: Sequence[Run], originals: Sequence[Original]) -> dict[str, str]:
-    """Return the variants that cannot be priced by the recursion, and why."""
-    every = ((run.variant, hindrance(own)) for run, own in _pairs(runs, originals))
-    return {name: why for name, why in every if why}
+def _hindered(runs: Sequence[Run], originals: Sequence[Original], allowed: int) -> dict[str, str]:
+    """Return the variants that cannot be priced by the recursion, and why.
+
+    Raises:
+        DataError: there are some, and no runs are allowed in their place.
+    """
+    every = zip(runs, map(hindrance, originals), strict=True)
+    found = {run.variant: why for run, why in every if why}
+    if found and not allowed:
+        raise DataError("runs", _refusal(found))
+    return found
 
 
 def _refusal(hindered: Mapping[str, str]) -> str:
@@ -163,40 +162,6 @@ def _nothing_in_doubt(originals: Sequence[Original]) -> str:
     why = "its clients are ideal" if ideal else "its fleets give every figure themselves"
     wanted = 'an interval of your own makes one uncertain: --doubt "custom.up=1 Mbit/s..4 Mbit/s"'
     return f"this study stands on no constant in doubt: {why}; {wanted}"
-
-
-@dataclass(frozen=True)
-class _Pricing:
-    """How runs are priced, and where."""
-
-    design: Design
-    store: Store
-    blocks: tuple[type[Spec], ...]
-    jobs: int
-    executor: Executor | None
-
-    def played(self, runs: Sequence[Run], originals: Sequence[Original]) -> list[Costs]:
-        """Play runs again, or make them."""
-        own = self.design, self.store, self.blocks
-        return [played(run, original, *own) for run, original in _pairs(runs, originals)]
-
-    def priced(self, runs: Sequence[Run]) -> list[Costs]:
-        """Price runs that are not priced yet, each one a task."""
-        known = [self.store.read(run) for run in runs]
-        missing = [run for run, costs in zip(runs, known, strict=True) if costs is None]
-        fresh = iter(self._mapped(missing))
-        return [next(fresh) if costs is None else costs for costs in known]
-
-    def _mapped(self, runs: Sequence[Run]) -> list[Costs]:
-        design, kept = self.design, self.store.kept
-        price = partial(priced, world=design.world(), worlds=design.count, blocks=self.blocks)
-        if self.executor is None and (self.jobs == 1 or len(runs) < 2):
-            return [kept(run, price(run)) for run in runs]
-        own = workers(min(self.jobs, len(runs)), unwatched)
-        with nullcontext(self.executor) if self.executor is not None else own as pool:
-            with postponed():
-                futures = [pool.submit(price, run) for run in runs]
-            return [kept(run, each.result()) for run, each in zip(runs, futures, strict=True)]
 
 
 def _table(

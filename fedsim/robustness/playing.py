@@ -1,6 +1,7 @@
 """Playing: runs that are made again in a world, where no recursion prices them."""
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,43 +11,36 @@ from fedsim.blocks.spec import Spec
 from fedsim.errors import RepricingError
 from fedsim.record.folder import SCENARIO
 from fedsim.repricing import reprice
-from fedsim.repricing.original import Original
 from fedsim.results import Result
 from fedsim.robustness.constants import Key
 from fedsim.robustness.design import Design
 from fedsim.robustness.finding import BLOCKS
 from fedsim.robustness.pricing import Costs, Run
-from fedsim.robustness.stored import Store
 from fedsim.running.api import run as make
 from fedsim.scenario import Scenario
 
 
-def played(
-    run: Run, original: Original, design: Design, store: Store, blocks: tuple[type[Spec], ...]
-) -> Costs:
-    """Play a run again in each world: its log where that can be, and else the training itself.
+def played(run: Run, design: Design, blocks: tuple[type[Spec], ...] = ()) -> Costs:
+    """Play a run again in its world: its log where that can be, and else the training itself.
 
     Args:
-        run: see `Run`.
-        original: what is known of it.
+        run: see `Run`; it has a world.
         design: of the worlds.
-        store: where prices are kept.
         blocks: classes of one's own that the scenario names.
 
+    Returns:
+        Seconds and joules, each of shape ().
+
     Raises:
-        ScenarioError: the scenario is wrong in one of the worlds.
+        ScenarioError: the scenario is wrong in that world.
     """
-    known = store.read(run)
-    if known is not None:
-        return known
-    costs = np.full((2, design.count), np.nan)
-    for number in range(design.count):
-        world = {key: values[0] for key, values in design.world(slice(number, number + 1)).items()}
-        overrides = overridden(original.scenario, world)
-        with tempfile.TemporaryDirectory(prefix="fedsim-") as aside:
-            row = run.target.costs(_again(run, overrides, Path(aside), blocks)).iloc[0]
-            costs[:, number] = row["t"], row["joules"]
-    return store.kept(run, Costs(*costs))
+    number = run.world or 0
+    drawn = design.world(slice(number, number + 1))
+    world = {key: float(values[0]) for key, values in drawn.items()}
+    overrides = overridden(run.original(blocks).scenario, world)
+    with tempfile.TemporaryDirectory(prefix="fedsim-") as aside:
+        row = run.target.costs(_again(run, overrides, Path(aside), blocks)).iloc[0]
+    return Costs(*(np.asarray(row[name], np.float64) for name in Costs._fields))
 
 
 def _again(run: Run, overrides: list[str], aside: Path, blocks: tuple[type[Spec], ...]) -> Result:
@@ -58,7 +52,7 @@ def _again(run: Run, overrides: list[str], aside: Path, blocks: tuple[type[Spec]
         return make(file, out=aside / "made", overrides=overrides, blocks=blocks)
 
 
-def overridden(scenario: Scenario, world: "dict[Key, float]") -> list[str]:
+def overridden(scenario: Scenario, world: Mapping[Key, float]) -> list[str]:
     """Return the overrides that lay a world on a scenario.
 
     Args:

@@ -1,6 +1,6 @@
 """Pricing: what a finished run takes to its target in each world of a design."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -48,6 +48,7 @@ class Run:
         look: the round, from 1; None where it never reached the target.
         bits: sent until then, both ways.
         target: what it was to reach.
+        world: the number of the only one in which it is priced; None for all.
     """
 
     folder: Path
@@ -56,6 +57,7 @@ class Run:
     look: int | None
     bits: float
     target: Target
+    world: int | None = None
 
     def original(self, blocks: tuple[type[Spec], ...] = ()) -> Original:
         """Return what is known of it."""
@@ -94,8 +96,26 @@ def priced(run: Run, world: World, worlds: int, blocks: tuple[type[Spec], ...] =
     if run.look is None:
         nothing = np.full(worlds, np.nan)
         return Costs(nothing, nothing)
-    original = run.original(blocks)
-    scenario, tape = original.scenario, read_tape(run.folder, len(original.samples))
+    known = priced_at([run.look], run.original(blocks), world, worlds)
+    return Costs(known.t[0], known.joules[0])
+
+
+def priced_at(looks: Sequence[int], original: Original, world: World, worlds: int) -> Costs:
+    """Price a run without a hindrance until several of its rounds, in many worlds.
+
+    Args:
+        looks: the rounds, L of them, from 1, ascending.
+        original: what is known of the run.
+        world: the constants in doubt, each of shape (W,).
+        worlds: W.
+
+    Returns:
+        Costs until the end of each of the rounds, of shape (L, W).
+
+    Raises:
+        DataError: its log does not tell enough.
+    """
+    scenario, tape = original.scenario, read_tape(original.folder, len(original.samples))
     groups = scenario.fleet or (Group(count=len(original.samples)),)
     framings = [group.radio.packaging for group in groups for _ in range(group.count)]
     loads = Loads(tape, framings, HEADER_BITS)
@@ -105,10 +125,7 @@ def priced(run: Run, world: World, worlds: int, blocks: tuple[type[Spec], ...] =
         part = slice(first, min(first + step, worlds))
         some = {key: values[part] for key, values in world.items()}
         clients = clients_of(scenario, groups, some, part.stop - part.start)
-        known = prices(tape, loads, clients, [run.look])
-        parts.append(
-            Costs(
-                *(np.where(known.fits, each[0], np.nan) for each in (known.seconds, known.joules))
-            )
-        )
-    return Costs(*map(np.concatenate, zip(*parts, strict=True)))
+        known = prices(tape, loads, clients, looks)
+        fitting = (np.where(known.fits, each, np.nan) for each in (known.seconds, known.joules))
+        parts.append(Costs(*fitting))
+    return Costs(*(np.concatenate(each, axis=1) for each in zip(*parts, strict=True)))

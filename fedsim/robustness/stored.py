@@ -16,7 +16,7 @@ FOLDER = "prices"
 
 
 class Store:
-    """Where prices are kept: a file a run, named by all that they follow from.
+    """Where prices are kept: a file a run or world, named by all that they follow from.
 
     Args:
         out: the folder of the study's robustness; nowhere if None.
@@ -34,7 +34,9 @@ class Store:
         if self._folder is None:
             return None
         made, whole = read_manifest(run.folder), self._worlds.copy()
-        whole.update(f"{made['events']} {made['code']} {run.look} {run.target}".encode())
+        whole.update(
+            f"{made['events']} {made['code']} {run.look} {run.target} {run.world}".encode()
+        )
         whole.update((run.folder / SCENARIO).read_bytes())
         name = f"{whole.hexdigest()[:32]}.npy"
         self._seen.add(name)

@@ -117,8 +117,11 @@ def test_identical_worlds_give_identical_bytes_and_prices_are_kept(
     assert not set(prices) & set((one / "prices").iterdir())  # of other worlds
 
 
-def test_processes_price_as_one_does(folder: Path, known: Robustness) -> None:
-    again = fedsim.robust(folder, worlds=60, jobs=2)
+@pytest.mark.parametrize("place", [{"jobs": 2}, {"cluster": "local:2"}])
+def test_processes_and_clusters_price_as_one_does(
+    place: dict[str, Any], folder: Path, known: Robustness
+) -> None:
+    again = fedsim.robust(folder, worlds=60, **place)
     assert again.verdicts.equals(known.verdicts)
     assert again.deciding.equals(known.deciding)
 
@@ -133,16 +136,37 @@ def test_the_command_prints_tables_and_writes_files(folder: Path) -> None:
     assert fedsim.open(folder).runs  # it is no run, and disturbs none
 
 
-def test_where_a_deadline_decides_runs_are_made_in_few_worlds(tmp_path: Path) -> None:
-    source = study(participation={"kind": "full", "deadline": "9 s"}, seeds=1)
-    fedsim.run(source, out=tmp_path / "runs")
+@pytest.fixture(scope="module")
+def late(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study in which a deadline decides who is heard."""
+    place = tmp_path_factory.mktemp("late") / "runs"
+    fedsim.run(study(participation={"kind": "full", "deadline": "9 s"}, seeds=1), out=place)
+    return place
+
+
+def test_where_a_deadline_decides_runs_are_made_in_few_worlds(late: Path) -> None:
     with pytest.raises(DataError, match=r"participation\.deadline[\s\S]*--runs 30"):
-        fedsim.robust(tmp_path / "runs")
+        fedsim.robust(late)
     doubts = {"lte.tail_time": "1 s..4 s"}
-    few = fedsim.robust(tmp_path / "runs", runs=2, doubts=doubts)
+    few = fedsim.robust(late, runs=2, doubts=doubts)
     assert few.design.drawn == 2
     assert any("made again" in note or "played again" in note for note in few.notes)
     assert set(few.verdicts["worlds"]) == {2}
+
+
+def test_runs_that_are_made_go_on_in_processes_and_each_world_is_kept(
+    late: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    few = fedsim.robust(late, runs=2, out=out, jobs=2)
+    prices = {path: path.stat().st_mtime_ns for path in (out / "prices").iterdir()}
+    assert len(prices) == 2 * (2 + 1)  # variants, and worlds with the one as written
+    lost = sorted(prices)[3]
+    lost.unlink()
+    again = fedsim.robust(late, runs=2, out=out)
+    assert again.verdicts.equals(few.verdicts)
+    made = {path for path in prices if path.stat().st_mtime_ns != prices[path]}
+    assert made == {lost}
 
 
 @pytest.mark.parametrize(
@@ -161,6 +185,8 @@ def test_where_a_deadline_decides_runs_are_made_in_few_worlds(tmp_path: Path) ->
         ),
         (["--against", "gdd"], "there is no variant 'gdd'"),
         (["--target", "gapp=1"], "gapp"),
+        (["--jobs", "2", "--cluster", "local:2"], "runs go on in one place"),
+        (["--cluster", "local:none"], "local:N with N workers"),
     ],
 )
 def test_wrong_input_is_one_readable_error(

@@ -34,11 +34,11 @@ class Recurrent(nn.Module):
         the instructions for it, and fails on those that have not. Given narrow numbers PyTorch
         does ask: so they are made narrow here, as autocast would.
         """
-        if embedded.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
-            states: Tensor = self.memory(embedded)[0]
-            return states
-        kind = torch.get_autocast_dtype("cpu")
-        narrow = {name: weights.to(kind) for name, weights in self.memory.named_parameters()}
-        with torch.autocast("cpu", enabled=False):
-            states = functional_call(self.memory, narrow, (embedded.to(kind),))[0]
+        if embedded.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+            kind = torch.get_autocast_dtype("cpu")
+            weights = {name: each.to(kind) for name, each in self.memory.named_parameters()}
+            with torch.autocast("cpu", enabled=False):
+                states: Tensor = functional_call(self.memory, weights, (embedded.to(kind),))[0]
+        else:
+            states = self.memory(embedded)[0]
         return states

@@ -1,6 +1,6 @@
 """Reasons: what time and energy follow, and what they go into."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from claimed.sureness import Sure, sureness
 from claimed.verdicts import Cell, cells, short
 from claimed.worlds import World
 from fedsim.analysis import energy_parts
+from fedsim.analysis.comparing.doubts import SURE
 
 NEAR = 1.05
 """Ratios within five per cent of each other are told as one following the other."""
@@ -62,7 +63,7 @@ def why(claim: Claim, answers: Sequence[Answer]) -> str:
         parts = [f"{COSTS[cost].capitalize()} {said}" for cost, said in followed.items()]
     if deadlines:
         parts.append(_waited(deadlines))
-    parts += [_spent(claim, beacons), _busy(beacons)]
+    parts += [*_unsure(beacons), _spent(claim, beacons), _busy(beacons)]
     return " ".join(f"{part}." for part in parts)
 
 
@@ -106,6 +107,19 @@ def _waited(answers: Sequence[Answer]) -> str:
         " keeps silent lasts as long as the deadline, which has to outlast the longest round of"
         " all, where there is a promotion the one that wakes the radios"
     )
+
+
+def _unsure(answers: Sequence[Answer]) -> Iterator[str]:
+    """Say where constants decide, and not methods."""
+    for each in answers:
+        shares = {COSTS[cost]: own.share for cost, own in each.sure.items()}
+        told = [
+            f"in {share:.0%} of the worlds in {name}"
+            for name, share in shares.items()
+            if 1 - SURE < share < SURE
+        ]
+        if told:
+            yield f"On {each.world} constants decide: it holds {' and '.join(told)}"
 
 
 def _spent(claim: Claim, answers: Sequence[Answer]) -> str:

@@ -4,7 +4,7 @@
 
 The only part is video: a video of 320 x 240 pixels is made, two discs and a bar that move over a
 still background. Blocks of 8 x 8 pixels are averaged, as a matrix of sums of all 76,800 would
-take a gigabyte. From all frames but the last K-SVD learns atoms; of the last, 20 clients have
+take half a gigabyte. From all frames but the last K-SVD learns atoms; of the last, 20 clients have
 40 random sums of its 1200 pixels each. Draws analysis/figures/fedgradmp-video.png.
 
 The paper's own video is not to be had, and what its figure shows in detail could not be seen.

@@ -1,14 +1,16 @@
 """On harvested energy, who dies first, what does censoring change, and does the model notice?
 
-    python analysis/studies/who_dies_first.py [--out DIR]
+    python analysis/studies/who_dies_first.py [--out DIR] [--worlds N]
 
 Runs scenarios/studies/who-dies-first.yaml, and once more with the whole fleet on mains, to
 see what the model loses. Prints who fell out and what it spent, and draws charges, cohorts
-and gaps over the days as analysis/figures/who-dies-first.png.
+and gaps over the days as analysis/figures/who-dies-first.png. With --worlds it asks instead in how
+many worlds, drawn from the doubt about the constants, what it says of HB and CHB holds.
 """
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
@@ -20,6 +22,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 import fedsim
@@ -37,6 +40,7 @@ from fedsim.analysis import (
     save,
     state_of_charge,
 )
+from fedsim.robustness import draw_worlds
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/who-dies-first.yaml"
@@ -56,6 +60,11 @@ METHODS = {
 }
 ENERGY = list(ENERGY_PARTS.values())
 TARGET = 1e-6
+
+ASKED = ("base", "chb")
+"""The variants that are asked about in many worlds."""
+
+CHB_ALONE = "variants={chb: {algorithm: {kind: chb, step_size: 1/L, momentum: 0.4, censor: 0.1}}}"
 
 ON_MAINS = [f"fleet.{group}.battery=null" for group in range(1, 7)]
 
@@ -144,11 +153,12 @@ def finding(run: fedsim.Result, mains: fedsim.Result) -> str:
     sent = run.summary.groupby("variant")["transmissions"].mean()
     mine, theirs = hours_to(run.rounds, TARGET), hours_to(mains.rounds, TARGET)
     return fill(
-        f"Pis and phones in the shade die first, {dies['base', 'Pi Zero']:.1f} and "
+        "With the presets' figures Pis and phones in the shade die first, "
+        f"{dies['base', 'Pi Zero']:.1f} and "
         f"{dies['base', 'phone']:.1f} h after the start, and under CHB at "
         f"{dies['chb', 'Pi Zero']:.1f} and {dies['chb', 'phone']:.1f} h: "
         f"{rest['chb', 'Pi Zero']:.0%} and {rest['chb', 'phone']:.0%} of what they draw they draw "
-        f"at rest. Sensors, whose energy goes into LoRa frames, never die, but those in the shade "
+        f"at rest. Sensors, whose energy goes into LoRa frames, do not die, but those in the shade "
         f"miss {missed['base', 'sensor']:.0%} of the rounds with HB and "
         f"{missed['chb', 'sensor']:.0%} with CHB. A threshold that rises as the charge falls "
         f"saves nobody, for under CHB a sensor's sending takes {sensor['sending']:.1f} J in three "
@@ -236,11 +246,58 @@ def _gaps(axis: Axes, rounds: pd.DataFrame, dash: Literal["-", ":"]) -> None:
     axis.set_ylim(1e-10, None)
 
 
+def said(result: fedsim.Result) -> dict[str, bool]:
+    """Return what the finding says of HB and CHB, and whether it is so in these runs."""
+    fate = fates(result)
+    dies = fate["dies"].fillna(np.inf)
+    shade = [(kind, PLACES[1]) for kind in ("Pi Zero", "phone")]
+    first = {name: dies[name].drop(shade).min() > dies[name][shade].max() for name in ASKED}
+    shifts = [abs(_between(dies["base"][own], dies["chb"][own])) for own in shade]
+    sun, own = (dies.xs(place, level="place") for place in PLACES)
+    later = (own <= sun + 0.01).all()  # h, as one death may follow another at once
+    missed = fate["missed"].xs(("sensor", PLACES[1]), level=("kind", "place"))
+    rest = (fate["at rest"] / fate[ENERGY].sum(axis=1))["chb"][shade]
+    return {
+        "under HB Pis and phones in the shade die first": bool(first["base"]),
+        "under CHB, too": bool(first["chb"]),
+        "nobody in the shade dies after those of his kind in the sun": bool(later),
+        "CHB moves their deaths by less than half an hour": bool(max(shifts) < 0.5),
+        "under CHB they draw more than half at rest": bool((rest > 0.5).all()),
+        "sensors never die": bool(np.isinf(dies.xs("sensor", level="kind")).all()),
+        "a sensor in the shade misses more rounds under HB": bool(missed["base"] > missed["chb"]),
+    }
+
+
+def _between(one: float, other: float) -> float:
+    return 0.0 if one == other else other - one  # both may be never
+
+
+def in_worlds(count: int, overrides: Sequence[str] = ()) -> pd.DataFrame:
+    """Return what is so in each of so many worlds: a row a world, a column a sentence.
+
+    Args:
+        count: worlds; each takes a run of HB and one of CHB, under the first seed.
+        overrides: of the scenario.
+    """
+    asked = [CHB_ALONE, "seeds=1", *overrides]
+    rows = []
+    for world in track(draw_worlds(SCENARIO, count, overrides=asked), console=Console(stderr=True)):
+        with tempfile.TemporaryDirectory() as folder:
+            rows.append(said(fedsim.run(SCENARIO, out=folder, overrides=[*asked, *world])))
+    return pd.DataFrame(rows)
+
+
 def main() -> None:
     """Run the study, print its table and its finding, and draw its figure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, help="keep the run folders here")
-    run, mains = runs(parser.parse_args().out)
+    parser.add_argument("--worlds", type=int, help="in how many does it hold?")
+    given = parser.parse_args()
+    if given.worlds:
+        for sentence, so in in_worlds(given.worlds).items():
+            print(f"{sentence}: {so.sum()} of {given.worlds}")
+        return
+    run, mains = runs(given.out)
     Console(width=None if sys.stdout.isatty() else 150).print(table(fates(run)))
     print(finding(run, mains))
     save(draw(run, mains), FIGURE)

@@ -22,7 +22,6 @@ Transform = Callable[[Features], Features]
 
 _DOUBLE = np.dtype(np.float64)
 
-
 _AT_ONCE = 2**20
 """So many numbers are treated together."""
 
@@ -118,27 +117,35 @@ def deal(
         return Dealt(samples.take(order), ends)
     bare = Samples(np.empty((samples.rows, 0)), samples.y, samples.client, samples.truth)
     dealt = bare.take(order)
-    held = _in_range(_gathered(samples.X, order, treat, kind))
+    held = _gathered(samples.X, order, treat, kind)
     return Dealt(replace(dealt, X=held) if treat is None else dealt.with_features(held), ends)
 
 
 def finished(samples: Samples, treat: Transform | None, kind: np.dtype[Any] = _DOUBLE) -> Samples:
-    """Return samples whose features have gone through preprocessing and are of a type."""
+    """Return samples whose features have gone through preprocessing and are of a type.
+
+    Raises:
+        DataError: the type has no numbers for some of them.
+    """
     if treat is None:
-        with np.errstate(over="ignore"):
-            return replace(samples, X=_in_range(samples.X.astype(kind, copy=False)))
+        return replace(samples, X=_typed(samples.X, kind))
     if isinstance(samples.X, np.ndarray):
         order = np.arange(samples.rows)
         return samples.with_features(_gathered(samples.X, order, treat, kind))
-    return samples.with_features(treat(samples.X).astype(kind, copy=False))
+    return samples.with_features(_typed(treat(samples.X), kind))
 
 
-def _in_range(X: Features) -> Features:
-    """Return features of a type that has numbers for all of them.
+def _typed(X: Features, kind: np.dtype[Any]) -> Features:
+    """Return features of a type, which has numbers for all of them.
 
     Raises:
         DataError: some are too large for float32.
     """
+    with np.errstate(over="ignore"):
+        return _in_range(X.astype(kind, copy=False))
+
+
+def _in_range(X: Features) -> Features:
     values: Array = X if isinstance(X, np.ndarray) else X.data
     if values.dtype == np.float32 and values.size:
         least, most = float(values.min()), float(values.max())
@@ -149,13 +156,19 @@ def _in_range(X: Features) -> Features:
 
 
 def _gathered(X: Array, order: Indices, treat: Transform | None, kind: np.dtype[Any]) -> Array:
-    """Return rows in an order, treated and of a type; only some at a time are in float64."""
+    """Return rows in an order, treated and of a type; only some at a time are in float64.
+
+    Raises:
+        DataError: the type has no numbers for some of them.
+    """
     width = X.shape[1] if treat is None else treat(X[order[:1]]).shape[1]
     held: Array = np.empty((len(order), width), kind)
     step = max(_AT_ONCE // max(width, X.shape[1], 1), 1)
-    for at in range(0, len(order), step):
-        some = X[order[at : at + step]]
-        held[at : at + step] = some if treat is None else treat(some)
+    with np.errstate(over="ignore"):
+        for at in range(0, len(order), step):
+            some = X[order[at : at + step]]
+            held[at : at + step] = some if treat is None else treat(some)
+    _in_range(held)
     return held
 
 

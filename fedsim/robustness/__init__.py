@@ -3,10 +3,12 @@
 The seams, from below: `constants` are figures with intervals, and `finding` finds those of a study;
 `design` draws worlds from them; `pricing` says what each run takes in each world, by the recursion
 of `timeline` (over `fleets`, `loads` and `sharing`) or, where that knows no law, by playing the log
-or the run again; `verdicts` and `deciding` say what follows; `study` does it for a folder.
+or the run again, in the places that `places` has; `verdicts` and `deciding` say what follows;
+`study` does it for a folder, and `drawing` draws worlds for any other question.
 """
 
 from fedsim.robustness.api import robust
+from fedsim.robustness.drawing import draw_worlds
 from fedsim.robustness.study import Robustness
 
-__all__ = ["Robustness", "robust"]
+__all__ = ["Robustness", "draw_worlds", "robust"]

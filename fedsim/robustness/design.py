@@ -103,6 +103,11 @@ class Design:
         rows = zip(self.constants, self.values, strict=True)
         return {constant.key: own[part] for constant, own in rows}
 
+    def one(self, number: int) -> dict[Key, float]:
+        """Return the constants by their names, in one world."""
+        drawn = self.world(slice(number, number + 1))
+        return {key: float(values[0]) for key, values in drawn.items()}
+
     def line(self, number: int) -> slice:
         """Return which worlds are the line of a constant."""
         first = self.drawn + 1 + number * STEPS

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedsim.analysis.style import entitle, panels
+from fedsim.analysis.style import entitle, measured, panels
 from fedsim.robustness.design import Design
 from fedsim.robustness.verdicts import COSTS
 from fedsim.visible import visible
@@ -16,6 +16,8 @@ from fedsim.visible import visible
 _BARS = 6  # of a tornado
 _WORDS = {"t": "time", "joules": "energy"}
 _COLOURS = ("tab:blue", "tab:orange")
+_FAR = 3.0  # ratios so many times as large as others are drawn by their logarithms
+_SEEN = 0.01  # of the longest bar; shorter ones cannot be seen
 
 
 class Drawn(Protocol):
@@ -52,36 +54,40 @@ def robustness_figure(study: Drawn, title: str) -> Figure:
     own = study.verdicts[study.verdicts["against"] == study.against]
     names = [name for name in study.labels if name != study.against]
     tornado = study.design.lines and len(names) > 0
-    figure, axes = panels(4 if tornado else 2, 2, 1.2 + 0.32 * max(len(names), _BARS))
+    height = 0.9 + 0.26 * max(len(names), _BARS)
+    figure, axes = panels(4 if tornado else 2, 2, height, width=4.6)
     for axis, cost in zip(axes, COSTS, strict=False):
         _spreads(axis, own[own["cost"] == cost], names, study, cost)
     for axis, cost in zip(axes[2:], COSTS, strict=False):
         _tornado(axis, study, _least_sure(own, cost), cost)
-    below = "; below: with one constant at either end of its interval" if tornado else ""
-    bars = "bars: in nine of ten worlds; %: worlds in which it takes less"
-    entitle(figure, f"{title}\n{bars}{below}")
+    said = (
+        f"over that of {visible(study.labels[study.against])}; bars: nine of ten worlds; mark: as"
+    )
+    said += " written; %: in how many worlds it is less"
+    if tornado:
+        said += (
+            "; below: the least sure one, with one constant at the low (pale) or the high end of"
+        )
+        said += " its interval"
+    entitle(figure, f"{title}\n{said}", apart=True)
     return figure
 
 
 def _spreads(axis: Axes, rows: pd.DataFrame, names: Sequence[str], study: Drawn, cost: str) -> None:
-    by_name = rows.set_index("variant")
+    by_name = {str(row["variant"]): row for row in rows.to_dict("records")}
+    ends = [1.0]
     for height, name in enumerate(names):
-        row = by_name.loc[name]
+        row = by_name[name]
         if np.isnan(row["ratio_low"]):
             axis.annotate("never both", (1.0, height), va="center", fontsize="small")
             continue
-        axis.barh(
-            height,
-            row["ratio_high"] - row["ratio_low"],
-            left=row["ratio_low"],
-            height=0.5,
-            color=_COLOURS[COSTS.index(cost)],
-            alpha=0.6,
-        )
+        own = [float(row[end]) for end in ("ratio_low", "ratio_high")]
+        ends += [*own, float(row["ratio"])]
+        colour = _COLOURS[COSTS.index(cost)]
+        axis.plot(own, [height] * 2, color=colour, alpha=0.6, linewidth=8, solid_capstyle="butt")
         axis.plot(row["ratio"], height, "k|", markersize=10)
-        share = f"{100 * row['probability']:.3g} %"  # of worlds in which it takes less
         axis.annotate(
-            share,
+            f"{100 * row['probability']:.3g} %",
             (1.0, height),
             xycoords=("axes fraction", "data"),
             xytext=(4, 0),
@@ -90,11 +96,15 @@ def _spreads(axis: Axes, rows: pd.DataFrame, names: Sequence[str], study: Drawn,
             fontsize="small",
         )
     axis.axvline(1.0, color="k", linewidth=0.8)
-    shown = [visible(study.labels[name]) for name in names] if cost == COSTS[0] else []
-    axis.set_yticks(range(len(names)) if shown else [], shown)
+    axis.set_yticks(range(len(names)), [visible(study.labels[name]) for name in names])
     axis.set_ylim(len(names) - 0.5, -0.5)
-    axis.set_xlabel(f"{_WORDS[cost]} / that of {visible(study.labels[study.against])}")
     axis.grid(visible=False, axis="y")
+    _ratios(axis, ends, _WORDS[cost])
+
+
+def _ratios(axis: Axes, values: Sequence[float], label: str) -> None:
+    """Lay out the axis of a ratio: logarithmic where values are far apart."""
+    measured(axis.xaxis, label, log=max(values) > _FAR * min(values))
 
 
 def _least_sure(rows: pd.DataFrame, cost: str) -> str:
@@ -108,28 +118,21 @@ def _tornado(axis: Axes, study: Drawn, name: str, cost: str) -> None:
     rows = every[(every["variant"] == name) & (every["cost"] == cost)].copy()
     rows["reach"] = np.abs(np.log(rows["at_high"]) - np.log(rows["at_low"]))
     rows = rows.sort_values("reach", ascending=False, kind="stable").head(_BARS)
+    rows = rows[rows["reach"] > _SEEN * rows["reach"].max()]
     own = study.verdicts
     written = own[
         (own["variant"] == name) & (own["against"] == study.against) & (own["cost"] == cost)
     ]["ratio"].iloc[0]
+    colour, ends = _COLOURS[COSTS.index(cost)], [float(written)]
     for height, row in enumerate(rows.to_dict("records")):
         for end, alpha in (("at_low", 0.35), ("at_high", 0.8)):
-            axis.barh(
-                height,
-                row[end] - written,
-                left=written,
-                height=0.6,
-                color=_COLOURS[COSTS.index(cost)],
-                alpha=alpha,
-                label={"at_low": "at its low end", "at_high": "at its high end"}[end]
-                if height == 0
-                else None,
-            )
+            reach = float(row[end]) - written
+            axis.barh(height, reach, left=written, height=0.6, color=colour, alpha=alpha)
+            ends.append(float(row[end]))
     axis.axvline(written, color="k", linewidth=0.8)
-    axis.axvline(1.0, color="k", linewidth=0.8, linestyle=":")
+    if min(ends) < 1.0 < max(ends):
+        axis.axvline(1.0, color="k", linewidth=0.8, linestyle=":")
     axis.set_yticks(range(len(rows)), [visible(text) for text in rows["constant"]])
-    axis.set_ylim(_BARS - 0.5, -0.5)
-    axis.set_xlabel(f"{_WORDS[cost]} of {visible(study.labels[name])}, in the same ratio")
+    axis.set_ylim(max(len(rows), 1) - 0.5, -0.5)
     axis.grid(visible=False, axis="y")
-    if cost == COSTS[0]:
-        axis.legend(fontsize="x-small", loc="lower right")
+    _ratios(axis, ends, f"{_WORDS[cost]} of {visible(study.labels[name])}")

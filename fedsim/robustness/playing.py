@@ -34,10 +34,7 @@ def played(run: Run, design: Design, blocks: tuple[type[Spec], ...] = ()) -> Cos
     Raises:
         ScenarioError: the scenario is wrong in that world.
     """
-    number = run.world or 0
-    drawn = design.world(slice(number, number + 1))
-    world = {key: float(values[0]) for key, values in drawn.items()}
-    overrides = overridden(run.original(blocks).scenario, world)
+    overrides = overridden(run.original(blocks).scenario, design.one(run.world or 0))
     with tempfile.TemporaryDirectory(prefix="fedsim-") as aside:
         row = run.target.costs(_again(run, overrides, Path(aside), blocks)).iloc[0]
     return Costs(*(np.asarray(row[name], np.float64) for name in Costs._fields))

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
+from fedsim.errors import DataError
 from fedsim.problems import Problem
-from fedsim.problems.dealt import Dealt, deal
+from fedsim.problems.dealt import Dealt, Transform, deal, finished
 from fedsim.problems.features import Features
 from fedsim.problems.losses import LeastSquares, Logistic, Loss, Rows, Squared
 from fedsim.problems.made import KEPT, Made
@@ -102,3 +104,20 @@ def test_of_clients_that_are_alike_few_smoothness_constants_are_computed(
     monkeypatch.setattr(LeastSquares, "majorant", majorant)
     largest_smoothness(problem)
     assert 1 <= len(asked) < 100
+
+
+@pytest.mark.parametrize("treat", [None, lambda X: X * 2.0], ids=["as read", "treated"])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("whole", [False, True], ids=["dealt", "finished"])
+def test_features_that_float32_has_no_numbers_for_are_refused(
+    treat: Transform | None, *, sparse: bool, whole: bool
+) -> None:
+    """Wherever they come from: they would be infinite, and every gradient after them."""
+    dense = np.array([[1.0, 0.0], [0.0, 3e38], [4e38, 1.0]])
+    X = csr_array(dense) if sparse else dense
+    samples, kind = Samples(X, np.zeros(3)), np.dtype(np.float32)
+    parts = [np.arange(2), np.arange(2, 3)]
+    with pytest.raises(DataError, match="too large for float32"):
+        _ = finished(samples, treat, kind) if whole else deal(samples, parts, treat, kind)
+    fine = finished(samples, treat, np.dtype(np.float64))
+    assert fine.X.max() >= 4e38

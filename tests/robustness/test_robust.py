@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim.cli import app
 from fedsim.errors import DataError
-from fedsim.robustness import Robustness
+from fedsim.robustness import Robustness, draw_worlds
 from tests.methods import scenario
 from tests.runs import files
 
@@ -134,6 +134,25 @@ def test_the_command_prints_tables_and_writes_files(folder: Path) -> None:
     tables = {f"{name}.csv" for name in ("verdicts", "fronts", "deciding", "flips", "constants")}
     assert {*tables, "worlds.csv", "robustness.png", "robustness.svg"} <= names
     assert fedsim.open(folder).runs  # it is no run, and disturbs none
+
+
+def test_worlds_are_drawn_for_other_questions_within_their_intervals(folder: Path) -> None:
+    drawn = draw_worlds(study(), 5)
+    assert drawn == draw_worlds(study(), 5)
+    assert drawn[0] != draw_worlds(study(), 5, seed=2)[0]
+    table = fedsim.robust(folder, worlds=8).constants.set_index("constant")
+    (row,) = table.loc[["lte.tail_time"]].to_dict("records")
+    plans = [fedsim.load(study(), overrides=world) for world in drawn]
+    radios: list[Any] = [plan.variants[0].scenario.fleet[0].radio for plan in plans]
+    assert len({radio.tail_time for radio in radios}) == 5
+    assert all(row["low"] <= radio.tail_time <= row["high"] for radio in radios)
+
+
+def test_worlds_of_nothing_in_doubt_are_refused() -> None:
+    with pytest.raises(DataError, match="no constant in doubt"):
+        draw_worlds(study(fleet=[{"count": 5}]), 3)
+    with pytest.raises(DataError, match="seen 0 worlds"):
+        draw_worlds(study(), 0)
 
 
 @pytest.fixture(scope="module")

@@ -20,10 +20,10 @@ class NeymanPearson(LinearLoss):
     f(w) is the mean over the client's rows of class 0 of log(1 + exp(x.w)), and g(w) the
     mean over its rows of class 1 of log(1 + exp(-x.w)); l1 and l2 belong to f. Class 0 is
     the majority of all clients' labels, the smaller label where both are as many, unless it is
-    the majority that is to be bounded. The
-    kernels pass over all rows, with weight 0 for the other class, and are priced so; a
-    minibatch is drawn from all rows as well. A client that lacks one of the classes is
-    refused: a mean over no rows is no number, and 0 in its place would move the objective.
+    the majority that is to be bounded. The kernels pass over all rows, with weight 0 for the
+    other class, and are priced so; a minibatch is drawn from all rows as well. A client that
+    lacks one of the classes is refused: a mean over no rows is no number, and 0 in its place
+    would move the objective.
     """
 
     source: ClassVar[str] = "Rigollet, Tong, Neyman-Pearson Classification, JMLR 2011"
@@ -35,7 +35,6 @@ class NeymanPearson(LinearLoss):
     scale: Literal["mean"] = Field(
         default="mean", description="the mean over the client's rows of a class"
     )
-
     bounded: Literal["minority", "majority"] = Field(
         default="minority", description="the class whose loss is g, and so is class 1"
     )
@@ -57,10 +56,11 @@ class NeymanPearson(LinearLoss):
         ones = float(t.sum())
         zeros = len(t) - ones
         if not ones or not zeros:
-            lacking = f"{self._names[0]} (class 0)" if ones else f"{self._names[1]} (class 1)"
+            lacking = int(not ones)
             raise DataError(
                 "split",
-                f"a client of {len(t)} rows has none with the {lacking} label; neyman-pearson "
+                f"a client of {len(t)} rows has none with the {self._names[lacking]} "
+                f"(class {lacking}) label; neyman-pearson "
                 "takes rows of both at each client, as a stratified split gives",
             )
         weights = np.column_stack([(1.0 - t) / zeros, t / ones])
@@ -107,9 +107,9 @@ class NeymanPearson(LinearLoss):
             DataError: there are not two distinct labels.
         """
         pair = distinct_pair(labels, "loss.kind")
-        larger = np.count_nonzero(labels == pair[1])
-        majority_is_first = 2 * larger <= len(labels)
-        return pair if majority_is_first == (self._names[0] == "majority") else pair[::-1]
+        majority = int(2 * np.count_nonzero(labels == pair[1]) > len(labels))
+        bounded = majority if self.bounded == "majority" else 1 - majority
+        return pair if bounded else pair[::-1]
 
     def predict(self, X: Features, w: Array, classes: Array) -> Array:
         """Return the label of class 1 where x.w > 0, that of class 0 elsewhere."""

@@ -1,0 +1,64 @@
+"""Rows: each claim of a study with the share of worlds in which it holds, and what decides it."""
+
+from dataclasses import replace
+from math import isnan
+from typing import Any
+
+from asked.studies import ALL, Asked, Study
+from fedsim.analysis.comparing.doubts import SURE
+from fedsim.robustness import Robustness
+
+_WORDS = {"t": "time", "joules": "joules"}
+
+
+def rows(study: Study, known: Robustness) -> list[str]:
+    """Return the lines of the page about one study."""
+    return [_row(study, known, claim) for claim in study.claims]
+
+
+def _row(study: Study, known: Robustness, claim: Asked) -> str:
+    variant, against, cost = claim
+    least = "least" if against == ALL else "less" if cost == "t" else "fewer"
+    others = "of all" if against == ALL else f"than {known.labels[against]}"
+    words = f"{known.labels[variant]} takes {_preceded(cost, least)} {others}"
+    row = _closest(known, claim)
+    share = _share(known, claim, row)
+    if isnan(share):
+        return f"| {study.title} | {words} | never both | | | |"
+    sure = f"{100 * share:.3g} %"
+    mark = sure if not 1 - SURE < share < SURE else f"**{sure}**"
+    spread = f"{row['ratio_low']:.3g} to {row['ratio_high']:.3g}"
+    decides = _decides(known, variant, str(row["against"]), cost)
+    return f"| {study.title} | {words} | {mark} | {row['ratio']:.3g} | {spread} | {decides} |"
+
+
+def _preceded(cost: str, least: str) -> str:
+    if least == "least":
+        return f"the {'least time' if cost == 't' else 'fewest joules'}"
+    return f"{least} {_WORDS[cost]}"
+
+
+def _closest(known: Robustness, claim: Asked) -> dict[str, Any]:
+    """Return the verdict against the other, or against the one that beats it in most worlds."""
+    variant, against, cost = claim
+    table = known.verdicts
+    own = table[(table["variant"] == variant) & (table["cost"] == cost)]
+    if against != ALL:
+        own = own[own["against"] == against]
+    order = own.sort_values(["probability", "ratio"], ascending=[True, False], kind="stable")
+    return dict(order.iloc[0])
+
+
+def _share(known: Robustness, claim: Asked, row: dict[str, Any]) -> float:
+    variant, against, cost = claim
+    if against != ALL:
+        return float(row["probability"])
+    return float(known.fronts.set_index("variant").loc[variant, cost])
+
+
+def _decides(known: Robustness, variant: str, against: str, cost: str) -> str:
+    """Return the constant that makes most of a ratio's variance, and its share of it."""
+    table = replace(known, against=against).deciding
+    own = table[(table["variant"] == variant) & (table["cost"] == cost)]
+    first = own.sort_values("total", ascending=False, kind="stable").iloc[0]
+    return f"{first['constant']} ({min(first['total'], 1.0):.2f})"

@@ -1,0 +1,187 @@
+"""Studies: scenarios whose claims in time and in energy are asked in many worlds."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+ALL = ""
+"""In the place of a variant: all others."""
+
+COSTS = ("t", "joules")
+
+Asked = tuple[str, str, str]
+"""A variant, against whom, and the cost that it takes less of."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A scenario, and claims about it.
+
+    Attributes:
+        title: what the page calls it.
+        scenario: its file, below scenarios.
+        claims: what is said of its variants.
+        overrides: what is asked of it, where it is not asked as it stands.
+        target: until where; as the scenario stops where not given.
+        ends: a measure; the target is what the worst run ends at.
+        radio: what its first group is priced on in place of its own radio.
+        data: of the catalogue, without which it is not asked.
+    """
+
+    title: str
+    scenario: str
+    claims: tuple[Asked, ...]
+    overrides: tuple[str, ...] = ()
+    target: str | None = None
+    ends: str = ""
+    radio: str = ""
+    data: str = ""
+
+
+def _order(*variants: str, costs: Iterable[str] = COSTS) -> tuple[Asked, ...]:
+    """Return the claims that variants are in this order, the cheapest first."""
+    return tuple((one, other, cost) for one, other in pairwise(variants) for cost in costs)
+
+
+# -- the front page, and the studies -------------------------------------------------------
+
+_CENSORING = (
+    "variants={chb: {algorithm: {kind: chb, step_size: 1/L, momentum: 0.4, censor: 0.1}},"
+    " gd: {algorithm: {kind: gd, step_size: 1/L}},"
+    " lag: {algorithm: {kind: lag, step_size: 1/L, censor: 0.1}}}"
+)
+_FAST = tuple(f"fleet.{group}.device=cortex-m7" for group in range(2))
+
+
+def _tails() -> Iterator[Study]:
+    claims = tuple(("chb", other, cost) for other in ("base", "gd", "lag") for cost in COSTS)
+    for pace, settings in (("slow gradients", ()), ("fast gradients", _FAST)):
+        for radio in ("lte", "wifi", "nb-iot"):
+            radios = tuple(f"fleet.{group}.radio={radio}" for group in range(2))
+            yield Study(
+                f"censoring and tails, {radio}, {pace}",
+                "studies/censoring-and-tails.yaml",
+                claims,
+                (_CENSORING, *radios, *settings),
+            )
+
+
+_BEST = {
+    "ethernet": ("chb", "chb"),
+    "5g-low": ("chb", "chb"),
+    "wifi": ("chb", "chb-qsgd-fine"),
+    "lte-2020": ("chb", "chb"),
+    "lte": ("chb", "chb-qsgd-fine"),
+    "umts": ("chb-qsgd-fine", "chb-qsgd-fine"),
+    "ble": ("chb-qsgd-fine", "chb-qsgd-fine"),
+    "zigbee": ("chb-qsgd-fine", "chb-qsgd-fine"),
+    "nb-iot": ("chb-qsgd-fine", "chb-qsgd-fine"),
+}
+"""Which method takes the least time and energy on each radio, but for LoRa's, is said to."""
+
+
+def _best() -> Iterator[Study]:
+    for radio, best in _BEST.items():
+        claims = tuple((name, ALL, cost) for name, cost in zip(best, COSTS, strict=True))
+        yield Study(f"best by radio, {radio}", "studies/honest-bits.yaml", claims, radio=radio)
+
+
+STUDIES = (
+    Study(
+        "front page",
+        "quickstart.yaml",
+        tuple(("chb", other, cost) for other in ("hb", "gd") for cost in COSTS),
+    ),
+    *_tails(),
+    Study(
+        "compression and a shared uplink",
+        "studies/compression-and-shared-uplink.yaml",
+        (
+            ("hb-float16", "base", "t"),
+            ("chb-float64", "base", "t"),
+            ("chb-float16", "chb-float64", "t"),
+            ("chb-float16", "hb-float16", "t"),
+            ("chb-float16", "hb-float16", "joules"),
+        ),
+    ),
+    Study(
+        "honest bits",
+        "studies/honest-bits.yaml",
+        (
+            ("base", "top-k", "t"),
+            ("base", "rand-k", "t"),
+            ("base", "qsgd", "t"),
+            ("qsgd-fine", "base", "t"),
+            ("qsgd-fine", "base", "joules"),
+            ("chb-qsgd-fine", "chb", "t"),
+            ("chb-qsgd-fine", "chb", "joules"),
+        ),
+    ),
+    *_best(),
+    Study(
+        "a network on MNIST",
+        "studies/networks-on-mnist.yaml",
+        (
+            *(("base", other, cost) for other in ("scaffold", "top-k") for cost in COSTS),
+            *(("8-bit", "base", cost) for cost in COSTS),
+        ),
+        target="test_accuracy=0.97",
+        data="mnist",
+    ),
+)
+"""Of the front page and of the studies."""
+
+
+# -- the papers -----------------------------------------------------------------------------
+
+_CHB = ("base", "hb", "lag", "gd")
+
+PAPERS = (
+    *(
+        Study(
+            f"CHB, ijcnn1, {task}",
+            f"papers/chb-ijcnn1-{task}.yaml",
+            _order(*_CHB),
+            ends="gradient_norm" if task == "network" else "",
+            data="ijcnn1",
+        )
+        for task in ("linear", "lasso", "logistic", "network")
+    ),
+    Study(
+        "CHB, synthetic linear, 1/L",
+        "papers/chb-synthetic-linear.yaml",
+        tuple(("hb", "base", cost) for cost in COSTS),
+    ),
+    Study(
+        "Fed-HT, MNIST",
+        "papers/fed-ht-mnist.yaml",
+        tuple(("fediter-ht-5", other, cost) for other in ("fed-ht-5", "base") for cost in COSTS),
+        ends="test_accuracy",
+        data="mnist",
+    ),
+    Study(
+        "FedDA, sparse regression",
+        "papers/fedda-sparse.yaml",
+        _order("mc-fedda", "base", "c-fedda", "fed-dual-avg", "fedmid"),
+        target="distance=1",
+    ),
+    Study(
+        "FedDA, low-rank regression",
+        "papers/fedda-low-rank.yaml",
+        _order("base", "mc-fedda", "c-fedda", "fedmid", "fed-dual-avg"),
+        target="distance=1",
+    ),
+    Study(
+        "FedExProx, mu = 20",
+        "papers/further-fedexprox.yaml",
+        tuple(("fedexprox", "base", cost) for cost in COSTS),
+        ("algorithm.step_size=0.0154", "variants={fedexprox: {algorithm: fedexprox}}"),
+    ),
+    Study(
+        "PP-MARINA, one client or sixteen",
+        "papers/further-pp-marina.yaml",
+        tuple(("all", "base", cost) for cost in COSTS),
+        ("variants={all: {participation: {count: 16}}}",),
+    ),
+)
+"""What the papers' page says in time and in energy, beside the claims of claims.md."""

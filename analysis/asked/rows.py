@@ -4,6 +4,8 @@ from dataclasses import replace
 from math import isnan
 from typing import Any
 
+import pandas as pd
+
 from asked.studies import ALL, Asked, Study
 from fedsim.analysis.comparing.doubts import SURE
 from fedsim.robustness import Robustness
@@ -13,10 +15,11 @@ _WORDS = {"t": "time", "joules": "joules"}
 
 def rows(study: Study, known: Robustness) -> list[str]:
     """Return the lines of the page about one study."""
-    return [_row(study, known, claim) for claim in study.claims]
+    deciding = dict[str, pd.DataFrame]()  # by the variant compared with: each takes a while
+    return [_row(study, known, claim, deciding) for claim in study.claims]
 
 
-def _row(study: Study, known: Robustness, claim: Asked) -> str:
+def _row(study: Study, known: Robustness, claim: Asked, deciding: dict[str, pd.DataFrame]) -> str:
     variant, against, cost = claim
     least = "least" if against == ALL else "less" if cost == "t" else "fewer"
     others = "of all" if against == ALL else f"than {known.labels[against]}"
@@ -28,7 +31,10 @@ def _row(study: Study, known: Robustness, claim: Asked) -> str:
     sure = f"{100 * share:.3g} %"
     mark = sure if not 1 - SURE < share < SURE else f"**{sure}**"
     spread = f"{row['ratio_low']:.3g} to {row['ratio_high']:.3g}"
-    decides = _decides(known, variant, str(row["against"]), cost)
+    other = str(row["against"])
+    if other not in deciding:
+        deciding[other] = replace(known, against=other).deciding
+    decides = _decides(deciding[other], variant, cost)
     return f"| {study.title} | {words} | {mark} | {row['ratio']:.3g} | {spread} | {decides} |"
 
 
@@ -56,9 +62,8 @@ def _share(known: Robustness, claim: Asked, row: dict[str, Any]) -> float:
     return float(known.fronts.set_index("variant").loc[variant, cost])
 
 
-def _decides(known: Robustness, variant: str, against: str, cost: str) -> str:
+def _decides(table: pd.DataFrame, variant: str, cost: str) -> str:
     """Return the constant that makes most of a ratio's variance, and its share of it."""
-    table = replace(known, against=against).deciding
     own = table[(table["variant"] == variant) & (table["cost"] == cost)]
     first = own.sort_values("total", ascending=False, kind="stable").iloc[0]
     return f"{first['constant']} ({min(first['total'], 1.0):.2f})"

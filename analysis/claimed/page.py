@@ -84,7 +84,7 @@ def _sure(answer: Answer, cost: str) -> str:
     if not answer.sure:
         return "-"
     own = answer.sure[cost]
-    return f"**{own}**" if 1 - SURE < own.share < SURE else str(own)
+    return f"**{own}**" if own.doubtful else str(own)
 
 
 def _section(key: str, answers: Sequence[Answer]) -> Iterator[str]:

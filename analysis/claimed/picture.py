@@ -35,17 +35,16 @@ def draw(answers: Mapping[str, Sequence[Answer]]) -> Figure:
     ]
     figure, (axis,) = panels(1, 1, 0.42 * len(rows) + 1.6, width=9.6)
     for row, (key, silence) in enumerate(rows):
-        own = {
-            each.world.radio: each.cells for each in answers[key] if each.world.silence == silence
-        }
+        own = {each.world.radio: each for each in answers[key] if each.world.silence == silence}
         for column, (cost, radio) in enumerate(columns):
             found = own.get(radio or next(iter(own)))
             _paint(
                 axis,
                 column,
                 row,
-                found[cost] if found else None,
+                found.cells[cost] if found else None,
                 counted=CLAIMS[key].counted == cost,
+                doubtful=found is not None and cost in found.sure and found.sure[cost].doubtful,
             )
     names = [
         f"{CLAIMS[key].better[1]} < {CLAIMS[key].worse[1]}{_kind(key, silence)}"
@@ -69,7 +68,8 @@ def draw(answers: Mapping[str, Sequence[Answer]]) -> Figure:
         figure,
         "Which claims survive: what the worse method needs over what the better one needs\n"
         "Blue: the claim survives; orange: it is reversed; grey: a tie. In bold what the paper"
-        " counts; rounds, messages and bits as on the first radio.",
+        " counts; rounds, messages and bits as on the first radio. ?: constants decide; the claim"
+        " holds in 10 to 90 % of the worlds of their doubt.",
         apart=True,
     )
     return figure
@@ -80,7 +80,9 @@ def _kind(key: str, silence: str) -> str:
     return f"{words.get(key, '')}{', deadline' if silence == 'deadline' else ''}"
 
 
-def _paint(axis: Axes, column: int, row: int, cell: Cell | None, *, counted: bool) -> None:
+def _paint(
+    axis: Axes, column: int, row: int, cell: Cell | None, *, counted: bool, doubtful: bool
+) -> None:
     if cell is None or cell.verdict == "not reached":
         axis.text(column, row, "-", ha="center", va="center", fontsize=8, color=GREY)
         return
@@ -96,7 +98,7 @@ def _paint(axis: Axes, column: int, row: int, cell: Cell | None, *, counted: boo
     axis.text(
         column,
         row,
-        short(cell.ratio) if cell.ratio < 10 else text,
+        f"{short(cell.ratio) if cell.ratio < 10 else text}{' ?' if doubtful else ''}",
         ha="center",
         va="center",
         fontsize=7.5,

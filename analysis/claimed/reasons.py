@@ -12,7 +12,6 @@ from claimed.sureness import Sure, sureness
 from claimed.verdicts import Cell, cells, short
 from claimed.worlds import World
 from fedsim.analysis import energy_parts
-from fedsim.analysis.comparing.doubts import SURE
 
 NEAR = 1.05
 """Ratios within five per cent of each other are told as one following the other."""
@@ -112,11 +111,10 @@ def _waited(answers: Sequence[Answer]) -> str:
 def _unsure(answers: Sequence[Answer]) -> Iterator[str]:
     """Say where constants decide, and not methods."""
     for each in answers:
-        shares = {COSTS[cost]: own.share for cost, own in each.sure.items()}
         told = [
-            f"in {share:.0%} of the worlds in {name}"
-            for name, share in shares.items()
-            if 1 - SURE < share < SURE
+            f"in {COSTS[cost]} in {own.share:.0%} of the worlds"
+            for cost, own in each.sure.items()
+            if own.doubtful
         ]
         if told:
             yield f"On {each.world} constants decide: it holds {' and '.join(told)}"

@@ -8,6 +8,7 @@ import numpy as np
 import fedsim
 from claimed.papers import Claim
 from claimed.verdicts import short
+from fedsim.analysis.comparing.doubts import SURE
 from fedsim.ports import Array
 from fedsim.repricing.original import Original
 from fedsim.robustness.constants import Key
@@ -32,6 +33,11 @@ class Sure(NamedTuple):
     share: float
     low: float
     high: float
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether constants decide, and not methods."""
+        return 1 - SURE < self.share < SURE
 
     def __str__(self) -> str:
         share = f"{100 * self.share:.3g} %"

@@ -133,6 +133,6 @@ def _tornado(axis: Axes, study: Drawn, name: str, cost: str) -> None:
     if min(ends) < 1.0 < max(ends):
         axis.axvline(1.0, color="k", linewidth=0.8, linestyle=":")
     axis.set_yticks(range(len(rows)), [visible(text) for text in rows["constant"]])
-    axis.set_ylim(max(len(rows), 1) - 0.5, -0.5)
+    axis.set_ylim(_BARS - 0.5, -0.5)
     axis.grid(visible=False, axis="y")
     _ratios(axis, ends, f"{_WORDS[cost]} of {visible(study.labels[name])}")

@@ -26,6 +26,7 @@ _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>'
 _GUESTS = {
     "studies.md": _ROOT / "analysis/studies/README.md",
     "sureness.md": _ROOT / "analysis/sureness.md",
+    "claims.md": _ROOT / "analysis/claims.md",
     "papers.md": _ROOT / "analysis/papers/README.md",
 }
 """Pages of the site that stand elsewhere in the repository."""

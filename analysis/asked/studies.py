@@ -168,13 +168,6 @@ PAPERS = (
         target="distance=1",
     ),
     Study(
-        "FedDA, low-rank regression, one seed",
-        "papers/fedda-low-rank.yaml",
-        _order("base", "mc-fedda", "c-fedda", "fedmid", "fed-dual-avg"),
-        ("seeds=1",),
-        target="distance=1",
-    ),
-    Study(
         "FedExProx, mu = 20",
         "papers/further-fedexprox.yaml",
         tuple(("fedexprox", "base", cost) for cost in COSTS),

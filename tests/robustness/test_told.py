@@ -123,3 +123,6 @@ def test_every_claim_stands_on_the_page(sureness: Any) -> None:
     told = [line.split("|")[1].strip() for line in lines_of(sureness.PAGE)]
     assert told[: len(wanted)] == wanted
     assert len(told) == len(wanted) + 8  # who dies first
+    front = (ROOT / "README.md").read_text(encoding="utf-8")
+    unsure = sum("**" in line for line in lines_of(sureness.PAGE))
+    assert f"{unsure} of their {len(wanted)} verdicts" in front

@@ -98,7 +98,8 @@ class Way:
         if self.rounds is not None:
             return None
         if not study.ends:
-            return study.target if study.target is None else str(study.target)
+            target: str | None = study.target
+            return target
         ends = result.rounds.drop_duplicates(["variant", "seed"], keep="last")[study.ends]
         worst = ends.min() if higher_is_better(study.ends) else ends.max()
         return f"{study.ends}={float(worst)!r}"

@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 
 from asked.studies import ALL, Asked, Study
-from fedsim.analysis.comparing.doubts import SURE
+from fedsim.analysis.comparing.doubts import LESS, undecided
 from fedsim.robustness import Robustness
 
-_WORDS = {"t": "time", "joules": "joules"}
+_LEAST = {"t": "the least time", "joules": "the fewest joules"}
 
 
 def rows(study: Study, known: Robustness) -> list[str]:
@@ -21,27 +21,22 @@ def rows(study: Study, known: Robustness) -> list[str]:
 
 def _row(study: Study, known: Robustness, claim: Asked, deciding: dict[str, pd.DataFrame]) -> str:
     variant, against, cost = claim
-    least = "least" if against == ALL else "less" if cost == "t" else "fewer"
-    others = "of all" if against == ALL else f"than {known.labels[against]}"
-    words = f"{known.labels[variant]} takes {_preceded(cost, least)} {others}"
+    less = (
+        f"{_LEAST[cost]} of all" if against == ALL else f"{LESS[cost]} than {known.labels[against]}"
+    )
+    words = f"{known.labels[variant]} takes {less}"
     row = _closest(known, claim)
     share = _share(known, claim, row)
     if isnan(share):
         return f"| {study.title} | {words} | never both | | | |"
     sure = f"{100 * share:.3g} %"
-    mark = sure if not 1 - SURE < share < SURE else f"**{sure}**"
+    mark = f"**{sure}**" if undecided(share) else sure
     spread = f"{row['ratio_low']:.3g} to {row['ratio_high']:.3g}"
     other = str(row["against"])
     if other not in deciding:
         deciding[other] = replace(known, against=other).deciding
     decides = _decides(deciding[other], variant, cost)
     return f"| {study.title} | {words} | {mark} | {row['ratio']:.3g} | {spread} | {decides} |"
-
-
-def _preceded(cost: str, least: str) -> str:
-    if least == "least":
-        return f"the {'least time' if cost == 't' else 'fewest joules'}"
-    return f"{least} {_WORDS[cost]}"
 
 
 def _closest(known: Robustness, claim: Asked) -> dict[str, Any]:

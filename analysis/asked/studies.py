@@ -1,13 +1,13 @@
 """Studies: scenarios whose claims in time and in energy are asked in many worlds."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from fedsim.robustness.verdicts import COSTS
+
 ALL = ""
 """In the place of a variant: all others."""
-
-COSTS = ("t", "joules")
 
 Asked = tuple[str, str, str]
 """A variant, against whom, and the cost that it takes less of."""
@@ -38,9 +38,9 @@ class Study:
     data: str = ""
 
 
-def _order(*variants: str, costs: Iterable[str] = COSTS) -> tuple[Asked, ...]:
-    """Return the claims that variants are in this order, the cheapest first."""
-    return tuple((one, other, cost) for one, other in pairwise(variants) for cost in costs)
+def _order(*variants: str) -> tuple[Asked, ...]:
+    """Return the claims that variants are in this order in every cost, the cheapest first."""
+    return tuple((one, other, cost) for one, other in pairwise(variants) for cost in COSTS)
 
 
 # -- the front page, and the studies -------------------------------------------------------
@@ -123,7 +123,7 @@ STUDIES = (
         "studies/networks-on-mnist.yaml",
         (
             *(("base", other, cost) for other in ("scaffold", "top-k") for cost in COSTS),
-            *(("8-bit", "base", cost) for cost in COSTS),
+            *_order("8-bit", "base"),
         ),
         target="test_accuracy=0.95",
         data="mnist",
@@ -151,7 +151,7 @@ PAPERS = (
     Study(
         "CHB, synthetic linear, 1/L",
         "papers/chb-synthetic-linear.yaml",
-        tuple(("hb", "base", cost) for cost in COSTS),
+        _order("hb", "base"),
     ),
     Study(
         "Fed-HT, MNIST",
@@ -170,13 +170,13 @@ PAPERS = (
     Study(
         "FedExProx, mu = 20",
         "papers/further-fedexprox.yaml",
-        tuple(("fedexprox", "base", cost) for cost in COSTS),
+        _order("fedexprox", "base"),
         ("algorithm.step_size=0.0154", "variants={fedexprox: {algorithm: fedexprox}}"),
     ),
     Study(
         "PP-MARINA, one client or sixteen",
         "papers/further-pp-marina.yaml",
-        tuple(("all", "base", cost) for cost in COSTS),
+        _order("all", "base"),
         ("variants={all: {participation: {count: 16}}}",),
     ),
 )

@@ -8,7 +8,7 @@ import numpy as np
 import fedsim
 from claimed.papers import Claim
 from claimed.verdicts import short
-from fedsim.analysis.comparing.doubts import SURE
+from fedsim.analysis.comparing.doubts import undecided
 from fedsim.ports import Array
 from fedsim.repricing.original import Original
 from fedsim.robustness.constants import Key
@@ -37,7 +37,7 @@ class Sure(NamedTuple):
     @property
     def doubtful(self) -> bool:
         """Whether constants decide, and not methods."""
-        return 1 - SURE < self.share < SURE
+        return undecided(self.share)
 
     def __str__(self) -> str:
         share = f"{100 * self.share:.3g} %"

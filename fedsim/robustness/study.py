@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table as RichTable
 
+from fedsim.analysis.comparing.doubts import LESS
 from fedsim.analysis.comparing.targets import Target
 from fedsim.analysis.figures import save
 from fedsim.ports import Array
@@ -115,7 +116,7 @@ class Robustness:
         told = []
         for row in self.flips.to_dict("records"):
             ours, theirs = self.labels[row["variant"]], self.labels[self.against]
-            what = "less time" if row["cost"] == "t" else "fewer joules"
+            what = LESS[row["cost"]]
             value = f"{row['value']:.3g} {row['unit']}".strip()
             where = f"{row['constant']} is {row['wins']} {value}"
             told.append(f"{ours} takes {what} than {theirs} where {where}")

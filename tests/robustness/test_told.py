@@ -123,6 +123,12 @@ def test_every_claim_stands_on_the_page(sureness: Any) -> None:
     told = [line.split("|")[1].strip() for line in lines_of(sureness.PAGE)]
     assert told[: len(wanted)] == wanted
     assert len(told) == len(wanted) + 8  # who dies first
+    claims = [claim for each in (*sureness.STUDIES, *sureness.PAPERS) for claim in each.claims]
+    said = [line.split("|")[2].strip() for line in lines_of(sureness.PAGE)][: len(claims)]
+    for words, (variant, against, cost) in zip(said, claims, strict=True):
+        assert words.startswith(f"{variant} ")
+        assert ("time" if cost == "t" else "joules") in words
+        assert f"than {against}" in words if against else words.endswith(" of all")
     front = (ROOT / "README.md").read_text(encoding="utf-8")
     unsure = sum("**" in line for line in lines_of(sureness.PAGE))
     assert f"{unsure} of their {len(wanted)} verdicts" in front

@@ -19,7 +19,13 @@ CLOSE = 1.1
 
 _MOST = 3  # pairs that are told one by one
 
-_WORDS = {"t": "less time", "joules": "fewer joules"}
+LESS = {"t": "less time", "joules": "fewer joules"}
+"""What a variant takes that costs less."""
+
+
+def undecided(share: float) -> bool:
+    """Return whether constants decide a verdict that holds in this share of the worlds."""
+    return 1 - SURE < share < SURE
 
 
 def read_doubts(runs: Runs, target: str, table: str = VERDICTS) -> pd.DataFrame | None:
@@ -56,7 +62,7 @@ def fragile(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
         costs: a row a run, as `cost_to_target` gives it.
     """
     known = read_doubts(runs, target)
-    for cost, words in _WORDS.items():
+    for cost, words in LESS.items():
         if known is not None:
             told = list(_unsure(runs, known[known["cost"] == cost], words))
             yield from told[:_MOST]
@@ -70,7 +76,7 @@ def fragile(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
 
 def _unsure(runs: Runs, rows: pd.DataFrame, words: str) -> Iterator[str]:
     for row in rows.to_dict("records"):
-        if 1 - SURE < row["probability"] < SURE and row["probability"] >= 0.5:
+        if undecided(row["probability"]) and row["probability"] >= 0.5:
             one, other = runs.labels[row["variant"]], runs.labels[row["against"]]
             share = f"{100 * row['probability']:.0f} % of {row['worlds']:,.0f} worlds"
             yield f"{one} takes {words} than {other} in {share} alone: see fedsim robust"

@@ -154,3 +154,19 @@ def test_a_radio_is_in_one_state_at_a_time_and_pays_for_each(
             "compute": 0.0,
         }[row["event"]]
         assert row["joules"] == pytest.approx(joules, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("cells", [False, True])
+def test_a_radio_is_paid_until_the_end_whether_or_not_it_has_ever_sent(cells: bool) -> None:
+    # One bit down in 1 s after a promotion of 2 s; who hears it still computes at the end.
+    async def handle(client: SimClient, message: Message) -> Message:
+        await client.compute(work(50.0))
+        return answered(2)
+
+    async def serve(server: SimServer) -> None:
+        await server.exchange(asked(1))
+
+    world = setup(serve, handle, fleet((SLOW, CELLULAR)), stop=Stop.in_si(time=5.5), cells=cells)
+    run = play(world)
+    assert spans(run, "tail") == [(3.0, 5.5, 1.25)]
+    assert not [row for row in run.of("send") if row["node"] != "server"]

@@ -18,6 +18,7 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane, Receive
 from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, Manifest
 from fedsim.sim.on_demand import OnDemand
+from fedsim.sim.power.radio import Radio
 
 MakeLane = Callable[[ClientId, bool], Lane]
 """Makes the lane of a client, up to the server or down from it."""
@@ -237,8 +238,14 @@ class Network:
         for lane in (*self._down.in_order(), *self._up.in_order()):
             for envelope in lane.messages():
                 self._break_off(lane, envelope, IN_FLIGHT)
-        for lane in self._up.in_order():
-            lane.radio.off()
+        for radio in self._radios():
+            radio.off()
+
+    def _radios(self) -> list[Radio]:
+        """Return the radios of all lanes, by client: one may have received and never sent."""
+        lanes = *self._down.values(), *self._up.values()
+        made = {lane.client: lane.radio for lane in lanes}
+        return [made[client] for client in sorted(made)]
 
     def _break_off(self, lane: Lane, envelope: Envelope, why: str) -> None:
         """Log a message that will not arrive: its bits are charged, its energy so far spent."""

@@ -39,10 +39,14 @@ def compare(
             if (table := analysis.so_far(places)) is not None:
                 _out.print(table)  # nothing more can be said, where no run has ended
             raise
+        endings = comparison.endings  # above the tables: they do not show who is missing
+        for text in endings:
+            _err.print(escape(text), style="yellow")
         for table in comparison.tables():
             _out.print(table)
         for text in comparison.notes:
-            _err.print(escape(text), style="yellow")
+            if text not in endings:
+                _err.print(escape(text), style="yellow")
         out = out or places[0] / "comparison"
         comparison.write(out)
     _out.print(f"tables and figures in {escape(str(out))}")

@@ -83,11 +83,12 @@ def run_command(
                 cluster=cluster,
                 shard=shard,
             )
+        code = _tell_ends(result, labels)  # above the tables, which a reader takes for results
         if shard is None:
             report(result)
     if shard is not None:
         _out.print(f"shard {shard}: {count} of the runs are in {escape(str(out))}")
-    raise typer.Exit(1 if _tell_failed(result, labels) else 0)
+    raise typer.Exit(code)
 
 
 def _share(shard: str | None, jobs: int, cluster: str | None) -> "Shard":
@@ -103,15 +104,17 @@ def _share(shard: str | None, jobs: int, cluster: str | None) -> "Shard":
     return WHOLE if shard is None else Shard.parsed(shard)
 
 
-def _tell_failed(result: "Result", labels: Mapping[str, str]) -> bool:
-    """Print why runs are not done; return whether there are any."""
+def _tell_ends(result: "Result", labels: Mapping[str, str]) -> int:
+    """Print how runs ended that are not done; return the exit code."""
+    from fedsim.record.ends import DONE, Ending, end_of
+
     if not result.runs:  # as a shard may have none
-        return False
-    failed = result.summary[result.summary["status"] != "done"]
-    for row in failed.to_dict("records"):
-        name = labels[row["variant"]]
-        _err.print(escape(f"{name}, seed {row['seed']}: {row['reason']}"), style="red")
-    return len(failed) > 0
+        return 0
+    others = result.summary[result.summary["status"] != DONE]
+    for row in others.to_dict("records"):
+        ending = Ending(row["status"], row["reason"])
+        _err.print(escape(f"{labels[row['variant']]}, seed {row['seed']}: {ending}"), style="red")
+    return max((end_of(status).code for status in others["status"]), default=0)
 
 
 @app.command()

@@ -19,6 +19,7 @@ from fedsim.blocks.renamed import renamed
 from fedsim.blocks.spec import Spec
 from fedsim.conformance.findings import raised
 from fedsim.errors import FedsimError, ScenarioError
+from fedsim.record.ends import is_whole
 from fedsim.results import Result
 from fedsim.running.api import run
 from fedsim.running.execution import unwatched
@@ -230,7 +231,7 @@ def _normal(result: Result) -> Normal:
 
 def _row(result: Result, event: str) -> dict[str, Any]:
     (summary,) = result.summary.to_dict("records")
-    ended = summary["status"] == "done" and isfinite(summary["objective"])
+    ended = is_whole(summary["status"]) and isfinite(summary["objective"])
     return {
         "outcome": "done" if ended else "failed",
         "reason": summary["reason"],

@@ -16,6 +16,10 @@ class RunStopped(BaseException):
     """
 
 
+class NoClientsLeft(RunStopped):
+    """Ends it where no client will ever take part again, although no stop rule applies."""
+
+
 class Stop(Spec):
     """When a run ends: at the end of the first round that meets one of these.
 

@@ -13,13 +13,19 @@ RUNS = "runs"
 RISEN = "objective"
 """The key of the note that a run has ended above where it began."""
 
+DESERTED = "clients"
+"""The key of the note that a run has ended because no client was left."""
+
+_MARKS = {RISEN: "rose", DESERTED: "no clients left"}
+"""What stands behind the label of a variant of which a run has such a note."""
+
 
 class Note(NamedTuple):
     """A note.
 
     Attributes:
         about: the variant, or the run.
-        key: of the scenario, or one of `RUNS` and `RISEN`.
+        key: of the scenario, or one of `RUNS`, `RISEN` and `DESERTED`.
         text: a sentence.
     """
 
@@ -41,8 +47,13 @@ def untold(note: Note) -> None:
 
 def marked(labels: Mapping[str, str], notes: Sequence[Note]) -> dict[str, str]:
     """Return the labels of variants, with a word at those of which a run has ended badly."""
-    risen = {note.about.split(", seed")[0] for note in notes if note.key == RISEN}
-    return {name: label + " (rose)" * (name in risen) for name, label in labels.items()}
+    marks = {
+        note.about.split(", seed")[0]: _MARKS[note.key] for note in notes if note.key in _MARKS
+    }
+    return {
+        name: f"{label} ({marks[name]})" if name in marks else label
+        for name, label in labels.items()
+    }
 
 
 def once(notes: Sequence[Note]) -> list[Note]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedsim.errors import DataError
+from fedsim.record.ends import is_whole
 from fedsim.record.folder import MODELS, RESULTS, SUMMARY, TABLES
 from fedsim.record.manifest import AGAIN, check_files, damaged, read_manifest
 from fedsim.record.parts import UNREADABLE
@@ -61,7 +62,7 @@ def check_run(folder: Path) -> dict[str, Any]:
     for name in ("events", "clients"):  # a run that has ended has a row of its end in its log
         if not counts[name]:
             raise damaged(folder / f"{name}.parquet", "it holds no rows")
-    if summary["status"] == "done" and counts["rounds"] != summary["rounds"]:
+    if is_whole(summary["status"]) and counts["rounds"] != summary["rounds"]:
         text = f"{counts['rounds']} rows, though {SUMMARY} tells of {summary['rounds']} rounds"
         raise damaged(folder / "rounds.parquet", f"it holds {text}")
     check_files(folder, SMALL)

@@ -32,7 +32,7 @@ class Summary(BaseModel):
         start: the objective before the first round; None where it is not known.
         clients, dimension, problem: sizes, and a hash of the clients' losses.
         reference: the optimum, and how it was found; None where none is known.
-        status, reason: how and why the run ended.
+        status, reason: how the run ended, as `fedsim.record.ends` has it, and why.
         notes: what a reader has to know of a run that is done all the same.
         rounds, t: how far it came, in seconds.
         objective, gap: after the last round; None where they are not finite.

@@ -180,7 +180,7 @@ def _priced(run: Repricing, out: Path, watch: Watch) -> Path:
     try:
         path = execute(run, out, watch, origin)
         summary = read_json(path / "summary.json")
-        if summary["status"] != "done":
+        if summary["status"] != run.original.summary["status"]:
             raise run.error("fleet", str(summary["reason"]))
     except RepricingError:
         with uninterrupted(), suppress(OSError):  # where other runs of the variant are

@@ -7,6 +7,7 @@ from typing import Any
 
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
+from fedsim.record.ends import is_whole
 from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import read_manifest
 from fedsim.record.parts import read_table
@@ -41,7 +42,7 @@ class Original:
             DataError: it has not ended, or not well, or is of an older version.
         """
         summary = check_run(folder)
-        if summary["status"] != "done":
+        if not is_whole(summary["status"]):
             raise DataError("folder", f"{folder}: the run has failed: {summary['reason']}")
         manifest = read_manifest(folder)
         samples = read_table(folder, "clients")["samples"].to_pylist()

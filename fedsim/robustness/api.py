@@ -12,6 +12,7 @@ from fedsim.analysis.comparing.targets import Target
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
+from fedsim.record.ends import is_whole
 from fedsim.repricing.original import Original
 from fedsim.robustness.constants import Constant
 from fedsim.robustness.design import Design
@@ -102,7 +103,7 @@ def _runs(gathered: Runs, target: Target) -> list[Run]:
     looks = {(row["variant"], row["seed"]): row for row in costs}
     runs = []
     for folder, row in zip(gathered.folders, gathered.summary.to_dict("records"), strict=True):
-        if row["status"] == "done":
+        if is_whole(row["status"]):
             cost = looks[row["variant"], row["seed"]]
             look = int(cost["round"]) if cost["reached"] else None
             own = str(row["variant"]), int(row["seed"]), look

@@ -17,6 +17,7 @@ from fedsim.computing.one_thread import one_thread
 from fedsim.errors import AuditError, DataError, RunError
 from fedsim.ports import SERVER
 from fedsim.record.book import Book
+from fedsim.record.ends import Ending, is_whole
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
 from fedsim.record.manifest import (
     COMPUTING,
@@ -214,16 +215,17 @@ def _tell(watch: Watch, run: RunProgress, number: int, objective: float, gap: fl
     watch(run._replace(round=number, objective=objective, gap=gap))
 
 
-def _let_run(world: World) -> tuple[str, str]:
+def _let_run(world: World) -> Ending:
     """Run a world; return how and why it ended.
 
     One thread does the linear algebra: with more, the last bits depend on their number.
     """
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         try:
-            return "done", world.run()
+            reason = world.run()
         except RunError as error:
-            return _status(error), str(error)
+            return Ending(_status(error), str(error))
+    return Ending(world.status, reason)
 
 
 def _status(error: RunError) -> str:
@@ -233,7 +235,8 @@ def _status(error: RunError) -> str:
 def _summary(job: Ready, world: World, *, status: str, reason: str) -> dict[str, Any]:
     number, objective = world.last_round
     scenario, start = job.variant.scenario, job.identity["start"]
-    notes = verdict(scenario, reason, start, objective, job.advice) if status == "done" else ()
+    ending = Ending(status, reason)
+    notes = verdict(scenario, ending, start, objective, job.advice) if is_whole(status) else ()
     return {
         **job.identity,
         "status": status,

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from fedsim.errors import DataError
+from fedsim.record import ends
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_failure
 from fedsim.record.lock import is_held
 from fedsim.record.manifest import AGAIN, MADE_FROM, check_files
@@ -32,7 +33,8 @@ class VariantStatus:
         variant: its name.
         done, going, failed, left: the seeds of which that is so.
         seconds: of real time that a run takes, the median of those that are done; NaN without any.
-        reasons: of those that have failed, and of those left that are damaged, by their seeds.
+        reasons: of those that have failed or that no client was left for, and of those left that
+            are damaged, by their seeds.
     """
 
     variant: str
@@ -130,7 +132,9 @@ def _state(folder: Path, made_from: str) -> tuple[str, str]:
             lacking = next((name for name in RESULTS if not (folder / name).is_file()), None)
             if lacking is not None:
                 return LEFT, f"there is no {folder / lacking}; {AGAIN}"
-            return (DONE, "") if summary["status"] == "done" else (FAILING, summary["reason"])
+            ending = ends.Ending(summary["status"], summary["reason"])
+            reason = "" if ending.status == ends.DONE else str(ending)
+            return (DONE if ends.is_whole(ending.status) else FAILING), reason
         reason = read_failure(folder)
     except DataError as error:
         return LEFT, str(error)

@@ -3,24 +3,28 @@
 from collections.abc import Callable, Iterator
 from math import inf
 
-from fedsim.record.notes import RISEN
+from fedsim.record.ends import NO_CLIENTS, Ending
+from fedsim.record.notes import DESERTED, RISEN
 from fedsim.scenario import Scenario
 
 _ROUNDING = 1e-9  # relative
 
 
 def verdict(
-    scenario: Scenario, reason: str, start: float | None, end: float, advice: Callable[[], str]
+    scenario: Scenario, ending: Ending, start: float | None, end: float, advice: Callable[[], str]
 ) -> Iterator[str]:
-    """Yield the notes of a run that is done, each a key and a sentence.
+    """Yield the notes of a run that ended without an error, each a key and a sentence.
 
     Args:
         scenario: of the run.
-        reason: why it ended.
+        ending: how and why it ended.
         start: the objective at the model that it began with; None where nobody knows.
         end: the objective of its last round; NaN where there was none.
         advice: returns what to say of its step size, which may take long to know.
     """
+    status, reason = ending
+    if status == NO_CLIENTS:
+        yield f"{DESERTED}: no stop rule ended it: {reason}"
     # Under a constraint the objective may have to rise: the start need not be feasible.
     most = inf if start is None or scenario.algorithm.constrained else start
     if end > most + _ROUNDING * abs(most):

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from fedsim.protocol.stopping import RunStopped
+from fedsim.protocol.stopping import NoClientsLeft, RunStopped
+from fedsim.record.ends import DONE, NO_CLIENTS, Ending
 from fedsim.sim.client import SimClient
 from fedsim.sim.on_demand import OnDemand
 from fedsim.sim.server import SimServer
@@ -43,8 +44,8 @@ class MainTask:
         if self._main is not None:
             self._main.cancel()
 
-    async def run(self) -> str:
-        """Return why it ended; the first client that fails ends it, too."""
+    async def run(self) -> Ending:
+        """Return how it ended; the first client that fails ends it, too."""
         self._main = asyncio.current_task()
         try:
             return await self._served()
@@ -64,8 +65,8 @@ class MainTask:
         self._failures.append(failure)
         self._cancel()
 
-    async def _served(self) -> str:
-        """Return why the server has ended."""
+    async def _served(self) -> Ending:
+        """Return how the server has ended."""
         try:
             return await self._serve()
         except asyncio.CancelledError:
@@ -74,23 +75,28 @@ class MainTask:
             if not self._stopped or self._main is None:
                 raise
             self._main.uncancel()
-            return self._stopped
+            return Ending(DONE, self._stopped)
 
-    async def _serve(self) -> str:
+    async def _serve(self) -> Ending:
         try:
             await self._method.serve(self._server)
         except RunStopped as stopped:
-            return str(stopped)
+            return ending_of(stopped)
         except BaseExceptionGroup as group:  # a task of a group may have committed
             stopped_in, others = group.split(RunStopped)
             if stopped_in is None or others is not None:
                 raise
             return _first(stopped_in)
-        return ENDED
+        return Ending(DONE, ENDED)
 
 
-def _first(error: BaseException) -> str:
-    """Return the text of the first error in a group, or in a group within it."""
+def ending_of(stopped: BaseException) -> Ending:
+    """Return how a run has ended that was stopped so."""
+    return Ending(NO_CLIENTS if isinstance(stopped, NoClientsLeft) else DONE, str(stopped))
+
+
+def _first(error: BaseException) -> Ending:
+    """Return how a run has ended, by the first error in a group, or in a group within it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return str(error)
+    return ending_of(error)

@@ -10,9 +10,10 @@ from fedsim.ports import Array, ClientId, Message, node_name
 from fedsim.protocol.packing import Packing
 from fedsim.protocol.peer import PeerEnd
 from fedsim.protocol.stopping import RunStopped
+from fedsim.record.ends import DONE, NO_CLIENTS, Ending
 from fedsim.record.rounds import Traffic
 from fedsim.sim.fleet import Fleet
-from fedsim.sim.main_task import ENDED
+from fedsim.sim.main_task import ENDED, ending_of
 from fedsim.sim.node import SimNode
 from fedsim.sim.observer import Observer
 from fedsim.sim.peer_rounds import PeerRounds
@@ -51,8 +52,8 @@ class Peers:
         self._there = set(range(len(setup.fleet)))
         self._lost: set[ClientId] = set()
         self._tasks: dict[ClientId, asyncio.Task[None]] = {}
-        self._over: asyncio.Future[str] | None = None
-        self._end: str | BaseException | None = None  # how, once that is known
+        self._over: asyncio.Future[Ending] | None = None
+        self._end: Ending | BaseException | None = None  # how, once that is known
 
     def _node(self, setup: Setup, fleet: Fleet, number: ClientId, looks: set[str]) -> SimNode:
         overlay = setup.overlay
@@ -78,8 +79,8 @@ class Peers:
 
     # -- how it goes on ----------------------------------------------------------------
 
-    async def run(self) -> str:
-        """Return why it ended; the first node that fails ends it, too."""
+    async def run(self) -> Ending:
+        """Return how it ended; the first node that fails ends it, too."""
         self._over = asyncio.get_running_loop().create_future()
         for node in self._nodes:
             if not self._presence.there(node.id):
@@ -101,12 +102,12 @@ class Peers:
         for task in self._tasks.values():
             task.cancel()
         for end in await asyncio.gather(*self._tasks.values(), return_exceptions=True):
-            if isinstance(end, Exception) and isinstance(self._end, str):
+            if isinstance(end, Exception) and isinstance(self._end, Ending):
                 raise end
 
     def stop(self, reason: str) -> None:
         """End the run at this very moment."""
-        self._finish(reason)
+        self._finish(Ending(DONE, reason))
 
     def lose(self, node: ClientId) -> None:
         """Let a node break off all that it does: it cannot go on, and is gone for good."""
@@ -137,8 +138,8 @@ class Peers:
     ) -> None:
         """Take a node's model; where the run is over the call does not return."""
         self._try(self._rounds.commit, node, number, model, measures)
-        if isinstance(self._end, str):
-            raise RunStopped(self._end)
+        if isinstance(self._end, Ending):
+            raise RunStopped(self._end.reason)
         if self._end is not None:
             raise self._end
 
@@ -149,7 +150,7 @@ class Peers:
         try:
             act(*args)
         except RunStopped as stopped:
-            self._finish(str(stopped))
+            self._finish(ending_of(stopped))
         except RunError as error:
             self._finish(error)
 
@@ -160,8 +161,12 @@ class Peers:
         for other in self._nodes:
             other.lose(node)
         if not self._there:
-            gone = self._presence.why_gone(sorted(self._lost)) if self._lost else ENDED
-            self._finish(gone or "every node has ended or is gone")
+            if not self._lost:
+                self._finish(Ending(DONE, ENDED))
+                return
+            gone = self._presence.why_gone(sorted(self._lost))
+            status = NO_CLIENTS if len(self._lost) == len(self._nodes) else DONE
+            self._finish(Ending(status, gone or "every node has ended or is gone"))
 
     def _ended(self, node: ClientId, task: asyncio.Task[None]) -> None:
         """Take note that a node's coroutine has ended, whyever."""
@@ -174,12 +179,12 @@ class Peers:
         elif not isinstance(error, KeyboardInterrupt | SystemExit):  # these end the loop
             self._finish(error)
 
-    def _finish(self, end: str | BaseException) -> None:
+    def _finish(self, end: Ending | BaseException) -> None:
         """End the run, for a reason or with an error, unless it has ended already."""
         self._end = end if self._end is None else self._end
         if self._over is None or self._over.done():
             return
-        if isinstance(self._end, str):
+        if isinstance(self._end, Ending):
             self._over.set_result(self._end)
         else:
             self._over.set_exception(self._end)

@@ -188,7 +188,7 @@ class Presence:
                 return ""
             reasons[obstacle] = reasons.get(obstacle, 0) + 1
         counted = ", ".join(f"{reason} ({count})" for reason, count in reasons.items())
-        return f"nobody can take part any more: {counted}"
+        return f"no client can take part any more: {counted}"
 
     def _may_return(self, client: ClientId) -> bool:
         supply = self._supplies.get(client)

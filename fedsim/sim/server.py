@@ -11,7 +11,7 @@ from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.packing import Packing
 from fedsim.protocol.selection import Cohort
 from fedsim.protocol.server import Post, ServerEnd
-from fedsim.protocol.stopping import RunStopped
+from fedsim.protocol.stopping import NoClientsLeft
 from fedsim.protocol.verdict import Verdict
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
@@ -131,7 +131,7 @@ class SimServer(Clocked):
         """Return whom to ask, once there is somebody to ask.
 
         Raises:
-            RunStopped: there never will be.
+            NoClientsLeft: there never will be.
         """
         wanted = self.clients if to is None else to
         while wanted:
@@ -140,7 +140,7 @@ class SimServer(Clocked):
                 self._write_cohort(cohort)
                 return cohort
             if reason := self._presence.why_gone(wanted):
-                raise RunStopped(reason)
+                raise NoClientsLeft(reason)
             await self._presence.change()
         return Cohort(wanted)
 

@@ -6,6 +6,7 @@ from typing import Protocol
 from fedsim.errors import Deadlock, Diverged, RunError
 from fedsim.ports import ClientId
 from fedsim.record.book import Book
+from fedsim.record.ends import DONE, Ending
 from fedsim.record.ledger import Meters
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
@@ -45,8 +46,8 @@ class Actors(Protocol):
         """What helps where everybody waits."""
         ...
 
-    async def run(self) -> str:
-        """Return why it ended."""
+    async def run(self) -> Ending:
+        """Return how and why it ended."""
         ...
 
     def stop(self, reason: str) -> None:
@@ -65,6 +66,7 @@ class World:
         calendar: the simulated time.
         traffic: running totals of what the run has cost.
         actors: a server and its clients, or peers.
+        status: how it has ended, once it has run without an error; one of `fedsim.record.ends`.
     """
 
     def __init__(self, setup: Setup, book: Book, on_round: OnRound = unheard) -> None:
@@ -74,6 +76,7 @@ class World:
         self._setup = setup
         self._book, self._log = book, book.log
         self._looks: set[str] = set()
+        self.status = DONE
         self._fleet = fleet = Fleet(setup, calendar, book.log, traffic)
         self._observer = Observer(setup, book, calendar, traffic, fleet.rest, on_round)
         self.actors = self._make_actors()
@@ -108,7 +111,7 @@ class World:
         if self._fleet.presence.dead:  # before anything happens
             self.calendar.at(0.0, self._count_dead, self._fleet.presence.dead)
         try:
-            reason = self._simulate()
+            self.status, reason = self._simulate()
             self._observer.end()
         except RunError as error:
             with suppress(Diverged):  # why the run has ended is told already
@@ -118,7 +121,7 @@ class World:
             raise
         return reason
 
-    def _simulate(self) -> str:
+    def _simulate(self) -> Ending:
         """Run to the end, and say of a world in which everybody waits for whom."""
         try:
             with doing(lambda: self.actors.doing):

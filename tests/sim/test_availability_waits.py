@@ -54,7 +54,7 @@ def test_the_server_waits_for_those_it_has_named() -> None:
 
 def test_a_run_ends_where_nobody_comes_back() -> None:
     run = play(setup(rounds, working(2.0), [member(None, online(0.0, 5.0, 7.0, 8.0))] * 2))
-    assert run.reason == "nobody can take part any more: offline (2)"
+    assert run.reason == "no client can take part any more: offline (2)"
     # Two rounds, one that is broken off at 5 s, and one from 7 s on that is as well.
     assert run.times("round") == [2.0, 4.0, 5.0, 8.0]
     assert (run.t, run.error) == (8.0, None)
@@ -62,7 +62,7 @@ def test_a_run_ends_where_nobody_comes_back() -> None:
 
 def test_a_run_ends_at_once_where_nobody_ever_is() -> None:
     run = play(setup(rounds, echo, [member(None, NEVER)] * 3))
-    assert (run.reason, run.t) == ("nobody can take part any more: offline (3)", 0.0)
+    assert (run.reason, run.t) == ("no client can take part any more: offline (3)", 0.0)
 
 
 def test_who_is_never_there_has_been_offline_all_the_time() -> None:
@@ -85,7 +85,7 @@ def test_who_comes_back_with_an_empty_battery_is_no_hope() -> None:
     device = device_of(speed=1.0, active=1.0, idle=1.0)
     members = [member(battery(3.0), Markov(1.0, 1.0), device=device)]
     run = play(setup(rounds, working(2.0), members))
-    assert run.reason == "nobody can take part any more: battery empty (1)"
+    assert run.reason == "no client can take part any more: battery empty (1)"
     assert run.times("depleted") == [3.0]
 
 

@@ -91,21 +91,21 @@ def test_a_client_that_restarts_at_its_threshold_is_asked_though_rounding_says_l
 
 def test_nobody_is_left_where_all_batteries_are_empty_and_nothing_charges_them() -> None:
     run = committing(4.0, battery(6.0), battery(9.0))
-    assert run.reason == "nobody can take part any more: battery empty (2)"
+    assert run.reason == "no client can take part any more: battery empty (2)"
     assert (run.t, run.error) == (3.0, None)
 
 
 def test_nobody_is_left_where_the_rest_is_too_low_for_ever() -> None:
     low = battery(100.0, charge=0.4, threshold=0.5)
     run = committing(4.0, low, battery(6.0), battery(100.0, charge=0.3, threshold=0.5))
-    assert run.reason == "nobody can take part any more: charge too low (2), battery empty (1)"
+    assert run.reason == "no client can take part any more: charge too low (2), battery empty (1)"
     assert run.t == 2.0
 
 
 def test_a_charger_that_cannot_keep_up_with_the_leak_is_no_hope() -> None:
     store = battery(6.0, leak=0.5, charge_efficiency=0.5, source=Constant(1.0))
     run = committing(4.0, store)
-    assert run.reason == "nobody can take part any more: battery empty (1)"
+    assert run.reason == "no client can take part any more: battery empty (1)"
 
 
 def test_a_charger_may_begin_late() -> None:
@@ -120,7 +120,7 @@ def test_a_harvest_that_ends_is_no_hope_once_it_has_ended() -> None:
     once = Steps([0.0, 10.0, 12.0], [0.0, 4.0, 0.0])
     run = committing(2.0, battery(6.0, charge=0.5, source=once))
     # Dead at 1 s; 8 J by 12 s start it again at 10.75 s, and the rest is spent.
-    assert run.reason == "nobody can take part any more: battery empty (1)"
+    assert run.reason == "no client can take part any more: battery empty (1)"
     assert told(run, "charged", "t") == [(10.75,)]
     assert run.t > 12.0
 
@@ -144,7 +144,7 @@ def test_a_level_that_is_only_reached_by_day_is_waited_for() -> None:
 def test_a_level_that_no_day_reaches_is_no_hope() -> None:
     store = battery(100.0, charge=0.01, threshold=0.8, restart=0.02, source=DAYLIGHT)
     run = play(setup(rounds, working(1.0), [member(store, device=IDLER)]))
-    assert run.reason == "nobody can take part any more: charge too low (1)"
+    assert run.reason == "no client can take part any more: charge too low (1)"
     assert run.t == 0.0
 
 
@@ -176,7 +176,7 @@ def test_who_is_dead_at_the_start_is_skipped_until_it_is_charged() -> None:
 
 def test_a_fleet_that_is_dead_at_the_start_ends_at_once_or_waits_for_its_charger() -> None:
     run = committing(2.0, battery(10.0, charge=0.0))
-    assert (run.t, run.reason) == (0.0, "nobody can take part any more: battery empty (1)")
+    assert (run.t, run.reason) == (0.0, "no client can take part any more: battery empty (1)")
     store = battery(10.0, charge=0.0, restart=0.5, source=Constant(2.0))
     run = committing(1.0, store, stop=Stop(rounds=1))
     assert run.times("round") == [3.5]
@@ -195,4 +195,4 @@ def test_who_is_offline_dead_and_low_by_turns_is_named_for_what_it_is_at_the_end
         member(battery(9.0), online(0.0, 1.0), device=device_of()),
     ]
     run = play(setup(rounds, working(4.0), members))
-    assert run.reason == "nobody can take part any more: battery empty (1), offline (2)"
+    assert run.reason == "no client can take part any more: battery empty (1), offline (2)"

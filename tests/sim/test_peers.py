@@ -225,7 +225,7 @@ def test_a_run_ends_where_nobody_is_left() -> None:
     members = [member(battery(20.0 + number), device=device) for number in range(2)]
     run = play(peers(members, live, overlay(nx.path_graph(2)), **once(100)))
     assert run.times("depleted") == [4.0, 4.2]
-    assert run.reason == "nobody can take part any more: battery empty (2)"
+    assert run.reason == "no client can take part any more: battery empty (2)"
 
 
 def test_a_node_that_has_ended_is_gone_to_the_others() -> None:

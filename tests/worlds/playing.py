@@ -104,7 +104,7 @@ def _play(world: Block, out: Path, *, twice: bool) -> Outcome:
             return Outcome("finding", f"run again, it writes another {different}", "twice")
     if status == "diverged":
         return Outcome("diverged", reason, "diverged")
-    if reason.startswith("nobody can take part any more"):
+    if reason.startswith("no client can take part any more"):
         return Outcome("nobody left", reason, "nobody left")
     return Outcome("done", reason, reason.partition(":")[0])
 

@@ -8,6 +8,7 @@ from fedsim.analysis.carbon import with_grams
 from fedsim.analysis.comparing.doubts import fragile
 from fedsim.analysis.comparing.gathering import Runs
 from fedsim.analysis.comparing.pairs import COMPARED
+from fedsim.record.ends import DONE, Ending
 
 _MOST = 5  # failures that are told one by one, and names in a sentence
 _ROUNDING = 1e-12  # relative; sums in another order differ by less
@@ -21,19 +22,21 @@ def caveats(runs: Runs, costs: Mapping[str, pd.DataFrame]) -> list[str]:
         costs: target -> a row a run, as `cost_to_target` gives it.
     """
     parts = [[f"left out: {text}" for text in runs.left_out]]
-    parts += [list(_failures(runs)), list(_risen(runs)), list(_problems(runs))]
+    parts += [list(failures(runs)), list(_risen(runs)), list(_problems(runs))]
     for target, table in costs.items():
         parts += [list(_repeats(runs, target, table)), list(_survivors(runs, target, table))]
         parts.append(list(fragile(runs, target, table)))
     return [text for part in parts for text in part]
 
 
-def _failures(runs: Runs) -> Iterator[str]:
-    failed = runs.summary[runs.summary["status"] != "done"]
+def failures(runs: Runs) -> Iterator[str]:
+    """Yield how the runs ended that no stop rule has ended."""
+    failed = runs.summary[runs.summary["status"] != DONE]
     for row in failed.head(_MOST).to_dict("records"):
-        yield f"{runs.labels[row['variant']]}, seed {row['seed']}: {row['reason']}"
+        name = f"{runs.labels[row['variant']]}, seed {row['seed']}"
+        yield f"{name}: {Ending(row['status'], row['reason'])}"
     if len(failed) > _MOST:
-        yield f"{len(failed) - _MOST} more runs failed"
+        yield f"{len(failed) - _MOST} more runs did not end by a stop rule"
     if runs.rounds.empty and failed.empty:
         yield "no run has got as far as the end of its first round: let them run for longer"
 

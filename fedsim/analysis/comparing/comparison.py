@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from fedsim.analysis.comparing.caveats import caveats
+from fedsim.analysis.comparing.caveats import caveats, failures
 from fedsim.analysis.comparing.gathering import Runs, gather
 from fedsim.analysis.comparing.pairs import paired, summarised, with_bits
 from fedsim.analysis.comparing.standings import standings
@@ -100,6 +100,11 @@ class Comparison:
         """Return what a notebook shows."""
         notes = (f"<p>{escape(visible(note))}</p>" for note in self.notes)
         return "\n".join([*map(as_html, self.tables()), *notes])
+
+    @property
+    def endings(self) -> list[str]:
+        """How the runs ended that no stop rule has ended; they are among the notes, too."""
+        return list(failures(self.runs))
 
     @property
     def notes(self) -> list[str]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from fedsim.analysis.comparing.belonging import Made, apart
 from fedsim.analysis.comparing.unfinished import Unfinished, unfinished
 from fedsim.errors import DataError, VersionError
+from fedsim.record.ends import is_whole
 from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import MADE_FROM, read_manifest
 from fedsim.record.parts import read_table
@@ -64,7 +65,7 @@ class _Run(NamedTuple):
     @property
     def empty(self) -> bool:
         """Whether it ended well, yet before its first round did."""
-        return self.summary["status"] == "done" and not len(self.rounds)
+        return is_whole(self.summary["status"]) and not len(self.rounds)
 
 
 def gather(places: Sequence[Path]) -> Runs:

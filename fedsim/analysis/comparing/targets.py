@@ -10,6 +10,7 @@ from fedsim.analysis.costs import COSTS, cost_to_target, final_cost
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
 from fedsim.record.directions import higher_is_better
+from fedsim.record.ends import end_of
 from fedsim.record.schema import GRAMS
 
 _NO_MEASURES = frozenset({"variant", "seed", "round", "t", "cohort", *COSTS, GRAMS})
@@ -98,14 +99,15 @@ class Target(NamedTuple):
     def costs(self, runs: Tables) -> pd.DataFrame:
         """Return what each run had spent when it got there, as `cost_to_target` gives it.
 
-        A run that failed has no end that it reached.
+        A run that failed, or that no client was left for, has not cost what the whole run would.
 
         Raises:
             DataError: no run has evaluated the measure.
         """
         summary = runs.summary
         if not self.measure:
-            done = summary.loc[summary["status"] == "done", ["variant", "seed"]]
+            complete = summary["status"].map(lambda status: end_of(status).complete)
+            done = summary.loc[complete, ["variant", "seed"]]
             return final_cost(runs.rounds.merge(done), runs=summary)
         self._check(runs.rounds)
         return cost_to_target(runs.rounds, self.value, self.measure, runs=summary)

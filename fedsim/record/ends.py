@@ -1,0 +1,66 @@
+"""How runs end: the states that a summary can have, and what each of them means for its reader.
+
+What stops a run with an error has a state of its own, named after that error ("diverged",
+"deadlock", "audit"): such a run has failed. Every other state is in the table `ENDS`.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+DONE = "done"
+"""A stop rule, or the end of the algorithm, has ended the run."""
+
+NO_CLIENTS = "no-clients"
+"""Before any stop rule applied, every client had left for good: empty batteries, or offline."""
+
+
+class Ending(NamedTuple):
+    """How and why a run has ended.
+
+    Attributes:
+        status: one of `ENDS`, or what an error is called.
+        reason: a sentence or a clause.
+    """
+
+    status: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Return both, as a message has them; a reason may begin with the state."""
+        return self.reason if self.reason.startswith(self.status) else ": ".join(self)
+
+
+class End(NamedTuple):
+    """What a state means.
+
+    Attributes:
+        complete: whether a stop rule or the algorithm itself ended the run, so that its costs are
+            those of the whole run that was asked for.
+        code: the exit code of `fedsim run` where a run ends like this.
+    """
+
+    complete: bool
+    code: int
+
+
+ENDS: Mapping[str, End] = {
+    DONE: End(complete=True, code=0),
+    NO_CLIENTS: End(complete=False, code=1),
+}
+"""The states of runs that came to an end without an error: log and tables are whole."""
+
+_FAILED = End(complete=False, code=1)
+
+
+def end_of(status: str) -> End:
+    """Return what a state means; that of a failed run has no entry in the table."""
+    return ENDS.get(status, _FAILED)
+
+
+def is_whole(status: object) -> bool:
+    """Return whether a run came to an end without an error, so that its tables can be relied on.
+
+    >>> [is_whole(each) for each in ("done", "no-clients", "diverged")]
+    [True, True, False]
+    """
+    return status in ENDS

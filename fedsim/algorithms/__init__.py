@@ -8,7 +8,7 @@ from fedsim.algorithms.averaging import (
     FedProx,
 )
 from fedsim.algorithms.balls import CFedDA, MCFedDA
-from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
+from fedsim.algorithms.base import Algorithm, Arrivals, Concern, ProblemInfo
 from fedsim.algorithms.censored import (
     CensoredHeavyBall,
     GradientDescent,
@@ -91,6 +91,7 @@ __all__ = [
     "DPSGD",
     "EF21",
     "Algorithm",
+    "Arrivals",
     "CFedDA",
     "CensoredHeavyBall",
     "ChargeAwareHeavyBall",

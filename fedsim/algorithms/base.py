@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self
 
@@ -39,6 +40,7 @@ class ProblemInfo:
         rng: returns the stream of what is drawn once and known to all, by its purpose.
         uplink, downlink: what the compressors promise, with feedback where there is some.
         asked: how many of the clients are asked in a round; None for all of them.
+        arrivals: how an asynchronous server takes replies; None where there are rounds.
         quadratic: whether every client's loss is a quadratic, which one Newton step minimises.
         hessian: whether every client's loss provides its Hessian.
         loss: what the scenario calls it.
@@ -63,6 +65,7 @@ class ProblemInfo:
     uplink: Contract = Contract("exact")  # noqa: RUF009 - frozen
     downlink: Contract = Contract("exact")  # noqa: RUF009 - frozen
     asked: int | None = None
+    arrivals: "Arrivals | None" = None
     quadratic: bool = False
     hessian: bool = False
     loss: str = "this loss"
@@ -84,6 +87,33 @@ class ProblemInfo:
     def shares(self) -> Array:
         """The clients' shares p_m of all samples, shape (M,); they add up to 1."""
         return np.full(self.clients, 1 / self.clients) if self.weights is None else self.weights
+
+
+class Arrivals(NamedTuple):
+    """How an asynchronous server takes replies.
+
+    Attributes:
+        buffer: K, how many make an update.
+        at_work: C, how many clients are at work at a time.
+        clients: M, how many there are.
+    """
+
+    buffer: int
+    at_work: int
+    clients: int
+
+    @property
+    def age(self) -> int:
+        """The largest age T of the reply that the server holds of a client, in updates.
+
+        It is that of clients that take turns, and less than that of any other order: C replies
+        come between what a client is sent and its reply, M between two of its replies. T is 0
+        where an update takes the replies of all, as in a round.
+
+        >>> Arrivals(1, 8, 8).age, Arrivals(8, 8, 8).age, Arrivals(2, 4, 8).age
+        (14, 0, 4)
+        """
+        return max(ceil((self.at_work + self.clients) / self.buffer) - 2, 0)
 
 
 class Concern(NamedTuple):
@@ -167,6 +197,10 @@ class Algorithm(Spec, Generic[Memory]):
     synchronous: ClassVar[str] = ""
     """Why the method needs rounds, where it cannot run under an asynchronous server."""
 
+    sampled: ClassVar[bool] = True
+    """Whether the theory in its paper covers rounds in which only a sample of the clients is asked;
+    False where the method's own `concerns` do not say it otherwise."""
+
     kind: str
 
     def __class_getitem__(cls, memory: object) -> type[Self]:
@@ -204,6 +238,22 @@ class Algorithm(Spec, Generic[Memory]):
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
         """Yield the conditions of the method's theory that do not hold, once `configured`."""
         yield from ()
+
+    def participation_concerns(self, info: ProblemInfo) -> Iterator[Concern]:
+        """Yield that the method's theory does not cover which clients take part in an update."""
+        if info.arrivals is not None and info.arrivals.age and not self.asynchronous:
+            text = (
+                f"an asynchronous server is beyond the theory of {self.kind}, whose rounds take"
+                f" replies to one model: here they are up to {info.arrivals.age} updates old and"
+                " more"
+            )
+            yield Concern("kind", text)
+        if info.arrivals is None and info.asked is not None and not self.sampled:
+            text = (
+                f"a sample of the clients ({info.asked} of {info.clients}) is beyond the theory of"
+                f" {self.kind}, in whose rounds all clients take part"
+            )
+            yield Concern("kind", text)
 
     def configured(self, info: ProblemInfo) -> Self:
         """Return a copy whose step size is a number.

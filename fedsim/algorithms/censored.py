@@ -11,10 +11,15 @@ workers transmitted, and iterates
 
 Round k of these methods stands for theta^k, the model whose gradients it gathered: that
 is how the papers count, so f(theta^k) - f* is set against the messages of k rounds.
+
+Where a worker does not receive every model (a sample of the clients, an asynchronous server, a lost
+broadcast), the step that its innovation is weighed against is the mean one of the server's steps
+between the two models that it received last, which their rounds number. Their distance would be the
+sum of these steps, and the threshold so many times too large: `censored_theory` says why.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
@@ -55,24 +60,33 @@ class WorkerMemory:
     Attributes:
         held: the server's copy of this worker's gradient, shape (d,); zero at the start.
         theta: the last model received, shape (d,); the initial model at the start.
-        steps: |theta^{k+1-j} - theta^{k-j}|^2 for j = 1, 2, ...: newest first.
-        round: k, how many models were received.
+        steps: |theta^{k+1-j} - theta^{k-j}|^2 for j = 1, 2, ...: newest first. The steps between
+            two receptions count as their mean, each of them.
+        round: the round of that model; 0 at the start.
+        received: how many models were received.
     """
 
-    __slots__ = ("held", "round", "steps", "theta")
+    __slots__ = ("held", "received", "round", "steps", "theta")
 
     def __init__(self, initial: Array, window: int) -> None:
         self.held = np.zeros_like(initial)
         self.theta = initial
         self.steps: deque[float] = deque(maxlen=window)
         self.round = 0
+        self.received = 0
 
-    def receive(self, theta: Array) -> None:
-        """Take note of the model theta^k."""
-        step = theta - self.theta
-        self.steps.appendleft(float(step.dot(step)))
+    def receive(self, theta: Array, number: int) -> None:
+        """Store the model theta^k of round k = `number`.
+
+        Of the server's steps since the last reception only their sum is known. Their mean stands
+        for each: its square is at most the mean of their squares (Jensen).
+        """
+        passed = max(number - self.round, 1) if self.received else 1
+        step = (theta - self.theta) / passed
+        self.steps.extendleft([float(step.dot(step))] * min(passed, self.steps.maxlen or passed))
         self.theta = theta
-        self.round += 1
+        self.round = number
+        self.received += 1
 
 
 class GradientDescent(Algorithm[WorkerMemory]):
@@ -83,6 +97,7 @@ class GradientDescent(Algorithm[WorkerMemory]):
     objective: ClassVar[Literal["sum", "mean"]] = "sum"
     source: ClassVar[str] = CHB
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}
+    sampled: ClassVar[bool] = False
     window: ClassVar[int] = 1
     """How many steps of the model a worker remembers."""
 
@@ -114,13 +129,33 @@ class GradientDescent(Algorithm[WorkerMemory]):
         gradient descent. The others are these two where nobody is censored.
         """
         L, most = info.smoothness(), 2 * (1 + self.beta)
-        if self.alpha * L >= most:
+        if info.arrivals is not None and info.arrivals.age:
+            yield from self._stale_concerns(info, info.arrivals.age, lambda _: 0.0)
+        elif self.alpha * L >= most:
             called = "2 (1 + momentum)/L" if self.beta else "2/L"
             text = (
                 f"seen {self.alpha:g}, but it must be below {called} = {most / L:g}: from there on"
                 " the method diverges on a quadratic of curvature L (Polyak 1964)"
             )
             yield concern("step_size", text, "1/L")
+
+    def participation_concerns(self, info: ProblemInfo) -> Iterator[Concern]:
+        """Yield that only some are asked; `concerns` has the bound of an asynchronous server."""
+        if info.arrivals is None:
+            yield from super().participation_concerns(info)
+
+    def _stale_concerns(
+        self, info: ProblemInfo, age: int, threshold: Callable[[float], float]
+    ) -> Iterator[Concern]:
+        """Yield that the step size is beyond what is known for gradients of such an age."""
+        most = censored_theory.longest_stale(info.smoothness(), self.beta, age, threshold)
+        if most and self.alpha > most * (1 + EXCESS):
+            text = (
+                f"seen {self.alpha:g}, but under this asynchronous server, whose gradients are up"
+                f" to {age} updates old, only below {most:g} is the method known to converge on"
+                f" quadratics of curvature L {censored_theory.WHERE}"
+            )
+            yield concern("step_size", text, at_most(most))
 
     def memory(self, initial: Array) -> WorkerMemory:
         """Return a worker's memory: nothing transmitted yet."""
@@ -139,7 +174,7 @@ class GradientDescent(Algorithm[WorkerMemory]):
     async def handle(self, client: Client[WorkerMemory], message: Iterate) -> Innovation | Silence:
         """Run a worker of CHB (Algorithm 1): transmit the innovation unless it is censored."""
         memory = client.state
-        memory.receive(message.theta.values)
+        memory.receive(message.theta.values, client.round)
         gradient = await client.compute(client.oracle.gradient(memory.theta))
         innovation = gradient - memory.held
         if self.censors(float(innovation.dot(innovation)), client):
@@ -225,6 +260,12 @@ class LazyGradient(GradientDescent):
                 f" on a quadratic {censored_theory.WHERE}"
             )
             yield concern("censor", text, at_most(censored_theory.largest(self.beta)))
+        if info.arrivals is not None and info.arrivals.age:
+            root = c**0.5 / self.alpha
+            relative = min(c**0.5, censored_theory.largest(self.beta) ** 0.5)
+            threshold = (lambda _: relative) if self.relative else (lambda alpha: root * alpha)
+            yield from self._stale_concerns(info, info.arrivals.age, threshold)
+            return
         most = self.certain(info, c)
         if self.alpha > most * (1 + EXCESS):
             text = (

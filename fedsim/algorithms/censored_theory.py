@@ -21,8 +21,25 @@ grows where alpha <= 2 (1 - kappa)/L, a shorter step, since
 V^{k+1} - V^k <= -(1/alpha - L/2) |d^{k+1}|^2 + (kappa/alpha) |d^k| |d^{k+1}|
 + kappa/(2 alpha) (|d^{k+1}|^2 - |d^k|^2). That is no warning's business: the paper's own runs are
 longer, and converge.
+
+**Under an asynchronous server** the gradient that it holds of worker m is of a model t_m <= T of
+its steps old, so e^k has a second part: the sum over j < T of H_j d^{k-j}, H_j the Hessians of
+those m with t_m > j. Where the losses are convex, H_j is at most that of f, and the part at most L
+times the sum of T steps: alpha L T times d in the norm of the small gain theorem. The first part is
+what is censored. A worker that weighs its innovation against the whole distance between two models
+that it received, of s steps of the server, lets pass s times too much: alpha |e^k| <= s sqrt(c) |d|
+then, and the errors of eight workers drive the model away where heavy ball converges. Weighed
+against the mean step of that distance it stays within sqrt(c) |d|, where a worker's receptions are
+as far apart as they were before: its square is at most the mean of s squares (Jensen), and it
+stands for s steps. So the method converges where
+
+    (sqrt(c) + alpha L T) gain(alpha L, beta) < 1;
+
+without momentum that is alpha < 2 (1 - sqrt(c))/((1 + 2 T) L), and a single worker whose gradient
+is always T steps old diverges from 2 sin(pi/(4 T + 2))/L on, at most pi/2 times that.
 """
 
+from collections.abc import Callable
 from math import inf, sqrt
 
 from fedsim.errors import ParameterError
@@ -93,6 +110,26 @@ def longest_at(L: float, beta: float, threshold: float) -> float:
         return 1 / gain(alpha * L, beta) - alpha * threshold
 
     return free if left(free) >= 0 else float(brentq(left, 0.0, free, rtol=1e-14))
+
+
+def longest_stale(L: float, beta: float, age: int, threshold: Callable[[float], float]) -> float:
+    """Return the alpha from which on convergence is not known under an asynchronous server.
+
+    Args:
+        L: the smoothness constant of f.
+        beta: the momentum, below 1.
+        age: T, of the oldest gradient that the server holds, in its steps; above 0.
+        threshold: returns sqrt(c), given alpha.
+    """
+    from scipy.optimize import brentq  # noqa: PLC0415 - takes 0.2 s
+
+    if not L:
+        return inf
+
+    def left(alpha: float) -> float:
+        return 1 / gain(alpha * L, beta) - threshold(alpha) - alpha * L * age
+
+    return 0.0 if left(0.0) <= 0 else float(brentq(left, 0.0, 2 * (1 + beta) / L, rtol=1e-14))
 
 
 def largest(beta: float) -> float:

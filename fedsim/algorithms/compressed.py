@@ -37,6 +37,7 @@ class CompressedDescent(Algorithm):
     kind: Literal["dcgd"] = "dcgd"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Gradient)
     objective: ClassVar[Literal["sum", "mean"]] = "sum"
+    sampled: ClassVar[bool] = False
     source: ClassVar[str] = (
         "Khirirat, Feyzmahdavian, Johansson: Distributed Learning with Compressed Gradients, 2018"
     )

@@ -57,6 +57,7 @@ class Diana(Algorithm[Shift]):
     kind: Literal["diana"] = "diana"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Difference)
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
+    sampled: ClassVar[bool] = False
     source: ClassVar[str] = (
         "Mishchenko, Gorbunov, Takac, Richtarik: Distributed Learning with Compressed Gradient"
         " Differences, 2019, algorithm 1"

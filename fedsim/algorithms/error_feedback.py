@@ -64,6 +64,7 @@ class EF21(Algorithm[Held]):
     kind: Literal["ef21"] = "ef21"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Difference, FullDifference)
     objective: ClassVar[Literal["sum", "mean"]] = "mean"
+    sampled: ClassVar[bool] = False
     source: ClassVar[str] = "Richtarik, Sokolov, Fatkhullin: EF21, NeurIPS 2021, algorithm 2"
     uplink: ClassVar[Mapping[str, Meaning]] = {
         "": Meaning.DIFFERENCE,

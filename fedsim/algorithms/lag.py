@@ -53,7 +53,7 @@ class LagWorker(GradientDescent):
     def censors(self, innovation: float, client: Client[WorkerMemory]) -> bool:
         """Censor while |delta_m|^2 is at most the trigger, once k > D."""
         memory = client.state
-        return memory.round > DEPTH and innovation <= self.trigger(memory.steps)
+        return memory.received > DEPTH and innovation <= self.trigger(memory.steps)
 
 
 class LagServer(LagWorker):
@@ -91,11 +91,11 @@ class LagServer(LagWorker):
         asked_at = np.tile(theta, (len(server.clients), 1))  # theta_hat_m, row by row
         own = WorkerMemory(theta, self.window)
         while True:
-            own.receive(theta)
+            own.receive(theta, own.round + 1)
             change = server.smoothness**2 * np.square(asked_at - theta).sum(axis=1)
             worth = (
                 change > self.trigger(own.steps)
-                if own.round > DEPTH
+                if own.received > DEPTH
                 else np.full(len(change), fill_value=True)
             )
             to = [client for client in server.clients if worth[client]]

@@ -48,6 +48,7 @@ class FedHT(SendsModels, LocalSteps):
 
     kind: Literal["fed-ht"] = "fed-ht"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, LocalModel, Change)
+    sampled: ClassVar[bool] = False
     source: ClassVar[str] = TONG
     known: ClassVar[Structure] = DENSE
     """What a client knows of the model it sends."""

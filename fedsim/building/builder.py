@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.algorithms import Algorithm, Concern, ProblemInfo
+from fedsim.algorithms import Algorithm, Arrivals, Concern, ProblemInfo
 from fedsim.building.carrying import carriage_of
 from fedsim.building.closing import closing
 from fedsim.building.deployment import deploy
@@ -35,6 +35,7 @@ from fedsim.problems.dealt import stacked_features
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
 from fedsim.problems.steepest import largest_smoothness
 from fedsim.protocol.carriage import Carry
+from fedsim.protocol.participation import AsynchronousParticipation, Participation
 from fedsim.scenario import (
     Group,
     Plan,
@@ -172,6 +173,7 @@ class Builder:
 
     def _info(self, problem: Problem, scenario: Scenario, seed: int) -> ProblemInfo:
         clients = len(problem.losses)
+        policy = scenario.participation.among(clients)
         return ProblemInfo(
             clients=clients,
             dimension=problem.dimension,
@@ -185,7 +187,8 @@ class Builder:
             rng=partial(stream, seed, "shared"),
             uplink=promise(scenario.wire.up, problem.dimension, problem.layers),
             downlink=promise(scenario.wire.down, problem.dimension, problem.layers),
-            asked=scenario.participation.among(clients).wanted,
+            asked=policy.wanted,
+            arrivals=_arrivals(policy, clients),
             quadratic=isinstance(problem.loss, LeastSquares) and not problem.loss.l1,
             hessian=type(problem.loss).hessian is not Loss.hessian,
             loss=problem.loss.kind,
@@ -237,6 +240,15 @@ def _concerns(algorithm: Algorithm, info: ProblemInfo) -> tuple[Concern, ...]:
     """Return which conditions of its theory the method does not meet, as far as is known."""
     concerns: list[Concern] = []
     # The loss may lack a constant that the theory asks for; what was said before then counts.
-    with suppress(DataError):
-        concerns.extend(algorithm.concerns(info))
+    for said in (algorithm.concerns, algorithm.participation_concerns):
+        with suppress(DataError):
+            concerns.extend(said(info))
     return tuple(concerns)
+
+
+def _arrivals(policy: Participation, clients: int) -> Arrivals | None:
+    """Return how an asynchronous server takes replies; None where there are rounds."""
+    if not isinstance(policy, AsynchronousParticipation):
+        return None
+    at_work = clients if policy.concurrency is None else min(policy.concurrency, clients)
+    return Arrivals(min(policy.buffer, at_work), at_work, clients)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         OutputError,
         RepricingError,
         RunError,
+        RunWarning,
         ScenarioError,
         TheoryWarning,
     )
@@ -53,6 +54,7 @@ __all__ = [
     "RepricingError",
     "Result",
     "RunError",
+    "RunWarning",
     "Scenario",
     "ScenarioError",
     "TheoryWarning",

@@ -13,7 +13,23 @@ from pathlib import Path
 
 
 class FedsimError(Exception):
-    """The base of all errors that fedsim raises on purpose."""
+    """The base of all errors that fedsim raises on purpose.
+
+    Attributes:
+        variant, seed: of the run that has failed, where the error is that of one run of a study;
+            else empty and None. The text begins with them.
+    """
+
+    variant: str = ""
+    seed: int | None = None
+
+    def __str__(self) -> str:
+        return self._named(super().__str__())
+
+    def _named(self, text: str) -> str:
+        """Return the text behind the name of the run, unless it has that already."""
+        name = f"{self.variant}, seed {self.seed}"
+        return text if self.seed is None or text.startswith(name) else f"{name}: {text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +167,15 @@ class OutputError(FedsimError, OSError):
         remedy = _REMEDIES.get(self.errno or 0)
         reason = _REASONS.get(self.errno or 0, self.strerror)
         text = f"cannot write {self.filename}: {reason}"
-        return text if remedy is None else f"{text}; {remedy} {_REPEAT}"
+        return self._named(text if remedy is None else f"{text}; {remedy} {_REPEAT}")
 
 
 class TheoryWarning(UserWarning):
     """A condition of the paper's theory does not hold; the run may converge all the same."""
+
+
+class RunWarning(UserWarning):
+    """A run has diverged, was left by all clients, or ended above where it began; it is kept."""
 
 
 class DecodeError(FedsimError):

@@ -327,7 +327,7 @@ def test_without_dask_it_is_said_how_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(fedsim.DataError, match=r"pip install 'fedsim\[dask\]'"):
+    with pytest.raises(fedsim.DataError, match=r"pip install '\.\[dask\]'"):
         fedsim.run(SWEPT, out=tmp_path, cluster="local:2")
 
 

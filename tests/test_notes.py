@@ -150,7 +150,7 @@ def test_a_run_that_ends_above_where_it_began_says_so_everywhere(tmp_path: Path)
     (note,) = result.notes
     assert (note.about, note.key) == ("base, seed 1", "objective")
     summary = json.loads((tmp_path / "out/base/seed-1/summary.json").read_text())
-    assert summary["status"] == "done"
+    assert summary["status"] == "rose"
     assert summary["objective"] > summary["start"]
     assert summary["notes"] == [f"objective: {note.text}"]
     assert f"{summary['start']:.6g}, where it began; step_size is" in note.text

@@ -10,6 +10,7 @@ from fedsim.computing.threaded import Threaded
 from fedsim.computing.threads import usable_threads
 from fedsim.computing.vmapped import SimultaneousLoss, Vmapped
 from fedsim.errors import DataError
+from fedsim.extras import missing
 from fedsim.ports import Array, Oracle
 from fedsim.problems import Objective, Problem, ProgramProblem
 from fedsim.problems.client_losses import ClientLosses
@@ -99,7 +100,7 @@ def _reference(loss: Loss, losses: ClientLosses) -> Evaluator:
 def _compiled(made: ClientLosses) -> Evaluator:
     losses = list(made)
     if find_spec("numba") is None:
-        text = "compiled takes Numba, which is not installed here: pip install 'fedsim[compiled]'"
+        text = missing("compiled", "Numba", "compiled")
         raise DataError("evaluator", f"{text}; one-by-one takes nothing more")
     from fedsim.computing.batched import Batched  # noqa: PLC0415 - needs Numba, and takes 0.5 s
     from fedsim.computing.compiled import compilable  # noqa: PLC0415 - likewise

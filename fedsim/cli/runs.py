@@ -82,6 +82,7 @@ def run_command(
                 tell=_remark,
                 cluster=cluster,
                 shard=shard,
+                check=False,
             )
         code = _tell_ends(result, labels)  # above the tables, which a reader takes for results
         if shard is None:
@@ -106,11 +107,12 @@ def _share(shard: str | None, jobs: int, cluster: str | None) -> "Shard":
 
 def _tell_ends(result: "Result", labels: Mapping[str, str]) -> int:
     """Print how runs ended that are not done; return the exit code."""
-    from fedsim.record.ends import DONE, Ending, end_of
+    from fedsim.record.ends import Ending, end_of
 
     if not result.runs:  # as a shard may have none
         return 0
-    others = result.summary[result.summary["status"] != DONE]
+    complete = result.summary["status"].map(lambda status: end_of(status).complete)
+    others = result.summary[~complete]  # a note says what else there is to know of the complete
     for row in others.to_dict("records"):
         ending = Ending(row["status"], row["reason"])
         _err.print(escape(f"{labels[row['variant']]}, seed {row['seed']}: {ending}"), style="red")

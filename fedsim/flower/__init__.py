@@ -6,16 +6,17 @@ problem = app(client_app, clients=10, initial=Net().state_dict(), cost={"operati
 scenario = {"problem": {"loss": problem}, "algorithm": method(FedMedian()), ...}
 result = fedsim.run(scenario)
 
-Importing it takes Flower, which `pip install 'fedsim[flower]'` brings.
+Importing it takes Flower, which `pip install '.[flower]'` brings.
 """
 
 try:
     import flwr as _  # noqa: F401 - whether it is there
-except ModuleNotFoundError as missing:
-    if missing.name != "flwr":
+except ModuleNotFoundError as error:
+    if error.name != "flwr":
         raise
-    text = "fedsim.flower takes Flower, which is not installed here: pip install 'fedsim[flower]'"
-    raise ModuleNotFoundError(text, name="flwr") from None
+    from fedsim.extras import missing
+
+    raise ModuleNotFoundError(missing("fedsim.flower", "Flower", "flower"), name="flwr") from None
 
 from fedsim.flower.app import App
 from fedsim.flower.cost import Cost

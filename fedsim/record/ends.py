@@ -10,6 +10,9 @@ from typing import NamedTuple
 DONE = "done"
 """A stop rule, or the end of the algorithm, has ended the run."""
 
+ROSE = "rose"
+"""A stop rule has ended the run, and its objective is above where it began."""
+
 NO_CLIENTS = "no-clients"
 """Before any stop rule applied, every client had left for good: empty batteries, or offline."""
 
@@ -45,6 +48,7 @@ class End(NamedTuple):
 
 ENDS: Mapping[str, End] = {
     DONE: End(complete=True, code=0),
+    ROSE: End(complete=True, code=0),
     NO_CLIENTS: End(complete=False, code=1),
 }
 """The states of runs that came to an end without an error: log and tables are whole."""
@@ -60,7 +64,7 @@ def end_of(status: str) -> End:
 def is_whole(status: object) -> bool:
     """Return whether a run came to an end without an error, so that its tables can be relied on.
 
-    >>> [is_whole(each) for each in ("done", "no-clients", "diverged")]
-    [True, True, False]
+    >>> [is_whole(each) for each in ("done", "rose", "no-clients", "diverged")]
+    [True, True, True, False]
     """
     return status in ENDS

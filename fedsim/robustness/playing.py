@@ -46,7 +46,7 @@ def _again(run: Run, overrides: list[str], aside: Path, blocks: tuple[type[Spec]
         return reprice(run.folder, overrides, aside / "priced", base=base, blocks=blocks)
     except RepricingError:
         file = run.folder / SCENARIO
-        return make(file, out=aside / "made", overrides=overrides, blocks=blocks)
+        return make(file, out=aside / "made", overrides=overrides, blocks=blocks, check=False)
 
 
 def overridden(scenario: Scenario, world: Mapping[Key, float]) -> list[str]:

@@ -26,7 +26,9 @@ from fedsim.running import places
 from fedsim.running.campaign import Campaign, Engine, Pool
 from fedsim.running.execution import Watch
 from fedsim.running.foreseen import foreseen
+from fedsim.running.loading import end_if_loading
 from fedsim.running.notebook import notebook_bar
+from fedsim.running.outcomes import check_ends
 from fedsim.running.session import session_folder
 from fedsim.running.shard import WHOLE, Shard
 from fedsim.running.study import changes, check_place, study_of
@@ -50,11 +52,14 @@ def run(
     tell: Tell = untold,
     cluster: str | None = None,
     shard: str | None = None,
+    check: bool = True,
 ) -> Result:
     """Run every variant of a scenario under every seed.
 
-    A run that diverges, or in which everybody waits for ever, keeps what it has written; its
-    `status` says so. One that fails otherwise is told of; the others are made, then it is raised.
+    Whatever becomes of a run, the others are made, and it keeps what it has written. Then a run
+    that failed is raised, with its variant and seed; of one that diverged, that no client was left
+    for, or that ended above where it began, a `RunWarning` is given. Its `status` in the summary
+    says the same; with `check=False` that alone does, where a run has one.
     A run that `out` holds whole, made from the same scenario, data, code and versions, is kept.
 
     Args:
@@ -69,6 +74,7 @@ def run(
         carry: "bytes" encodes and decodes every message; the logs are those of "values".
         tell: told what is without effect, what becomes of runs in `out`, and which have failed.
         cluster: Dask's, where runs go on instead: "tcp://host:8786", or "local:4" on this machine.
+        check: whether to raise and warn by the states of the runs.
         shard: "3/16" makes the third of sixteen shares; others may share `out` meanwhile.
 
     Raises:
@@ -77,8 +83,13 @@ def run(
         OccupiedError: somebody else is writing into `out`; nothing has run.
         OutputError: something cannot be written.
         RunError: runs have failed, or the cluster is gone; the others are kept.
+
+    Warns:
+        TheoryWarning: a condition of a method's theory does not hold.
+        RunWarning: a run diverged, was left by all clients, or ended above where it began.
         ValueError: there are fewer than 1 jobs, or `carry` is not known.
     """
+    end_if_loading()
     share = WHOLE if shard is None else Shard.parsed(shard)
     clusters.check_choice(jobs, executor, cluster)
     plan = load(source, overrides=overrides, blocks=blocks)
@@ -87,9 +98,11 @@ def run(
         notes = _foreseen(plan, builder, place, tell, fresh=fresh)
     made = partial(_made, builder=builder, jobs=jobs, executor=executor, cluster=cluster)
     elsewhere = executor is not None or cluster is not None
-    return _Making(plan, made, notes, share, tell, watch, fresh, carry, elsewhere, optima).into(
-        place
-    )
+    making = _Making(plan, made, notes, share, tell, watch, fresh, carry, elsewhere, optima)
+    result = making.into(place)
+    if check:
+        check_ends(result, stacklevel=3)
+    return result
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from threading import RLock
 from typing import Protocol
 
 from fedsim.building import Builder
-from fedsim.errors import OutputError, RunError, Unfinished
+from fedsim.errors import FedsimError, OutputError, RunError, Unfinished
 from fedsim.record.folder import SCENARIO, SUMMARY, note_failure
 from fedsim.record.notes import RUNS, Note, Tell, untold
 from fedsim.running.execution import RunProgress, Watch
@@ -150,11 +150,20 @@ class Campaign:
         """
         errors = list(self._failed.values())
         if len(errors) == 1 or (errors and all(isinstance(each, OutputError) for each in errors)):
-            raise errors[0]
+            raise _of_run(errors[0], self.order, next(iter(self._failed)))
         if errors:
             told = [f"{names(self.order, run)}: {each}" for run, each in self._failed.items()]
             raise Unfinished(len(self.runs), told) from errors[0]
         return self.folders
+
+
+def _of_run(error: Exception, order: Order, run: Run) -> Exception:
+    """Return the error of one run, with its variant and seed."""
+    if isinstance(error, FedsimError):
+        error.variant, error.seed = order.plan.variants[run.number].name, run.seed
+    else:  # of a user's own code
+        error.add_note(f"in the run {names(order, run)}")
+    return error
 
 
 @dataclass(frozen=True)

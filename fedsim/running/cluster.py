@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedsim.computing.threads import VARIABLE, usable_threads
 from fedsim.errors import DataError
+from fedsim.extras import missing
 from fedsim.running.batches import Batches
 from fedsim.running.execution import RunProgress, Watch
 from fedsim.running.sending import Sending
@@ -30,9 +31,6 @@ _CONFIG = {
     "distributed.admin.system-monitor.interval": "2s",
 }
 """Of a cluster of our own: nobody looks at what Dask measures of itself, a fiftieth of the time."""
-
-INSTALL = "pip install 'fedsim[dask]'"
-"""What brings Dask."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ def check_installed() -> None:
     except ValueError:  # it is kept from being imported
         there = False
     if not there:
-        raise DataError("cluster", f"a cluster takes Dask: {INSTALL}")
+        raise DataError("cluster", missing("a cluster", "Dask", "dask"))
 
 
 def check_choice(jobs: int, executor: Executor | None, cluster: str | None) -> None:

@@ -17,7 +17,7 @@ from fedsim.computing.one_thread import one_thread
 from fedsim.errors import AuditError, DataError, RunError
 from fedsim.ports import SERVER
 from fedsim.record.book import Book
-from fedsim.record.ends import Ending, is_whole
+from fedsim.record.ends import DONE, ROSE, Ending, is_whole
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
 from fedsim.record.manifest import (
     COMPUTING,
@@ -31,7 +31,7 @@ from fedsim.record.manifest import (
 from fedsim.record.scenarios import signed
 from fedsim.record.schema import Event
 from fedsim.running.provenance import Sources, sources, versions
-from fedsim.running.verdict import verdict
+from fedsim.running.verdict import risen, verdict
 from fedsim.scenario import Variant, dump
 from fedsim.sim.world import World
 from fedsim.under_way import doing
@@ -235,6 +235,8 @@ def _status(error: RunError) -> str:
 def _summary(job: Ready, world: World, *, status: str, reason: str) -> dict[str, Any]:
     number, objective = world.last_round
     scenario, start = job.variant.scenario, job.identity["start"]
+    if status == DONE and risen(scenario, start, objective):
+        status = ROSE
     ending = Ending(status, reason)
     notes = verdict(scenario, ending, start, objective, job.advice) if is_whole(status) else ()
     return {

@@ -1,13 +1,22 @@
 """What is to be said of a run once it has ended, beside how it did: its notes."""
 
 from collections.abc import Callable, Iterator
-from math import inf
 
 from fedsim.record.ends import NO_CLIENTS, Ending
 from fedsim.record.notes import DESERTED, RISEN
 from fedsim.scenario import Scenario
 
 _ROUNDING = 1e-9  # relative
+
+
+def risen(scenario: Scenario, start: float | None, end: float) -> bool:
+    """Return whether an objective is above where its run began.
+
+    Under a constraint it may have to be: the start need not be feasible.
+    """
+    if start is None or scenario.algorithm.constrained:
+        return False
+    return end > start + _ROUNDING * abs(start)
 
 
 def verdict(
@@ -25,9 +34,7 @@ def verdict(
     status, reason = ending
     if status == NO_CLIENTS:
         yield f"{DESERTED}: no stop rule ended it: {reason}"
-    # Under a constraint the objective may have to rise: the start need not be feasible.
-    most = inf if start is None or scenario.algorithm.constrained else start
-    if end > most + _ROUNDING * abs(most):
-        yield f"{RISEN}: it ended at {end:.6g}, above {most:.6g}, where it began{advice()}"
+    if risen(scenario, start, end):
+        yield f"{RISEN}: it ended at {end:.6g}, above {start:.6g}, where it began{advice()}"
     if reason.startswith("rounds: ") and "rounds" not in scenario.stop.model_fields_set:
         yield f"stop.rounds: {reason.removeprefix('rounds: ')}: a default has ended it, not a rule"

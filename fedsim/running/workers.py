@@ -12,7 +12,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import partial
-from multiprocessing import active_children, get_context, parent_process, resource_tracker
+from multiprocessing import active_children, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from signal import (
@@ -30,6 +30,7 @@ from fedsim.computing.threads import VARIABLE, usable_threads
 from fedsim.errors import RunError
 from fedsim.record.locks import Handed
 from fedsim.running.execution import RunProgress, Watch, unwatched
+from fedsim.running.loading import Recording, marked
 from fedsim.signals import ENDING, uninterrupted
 from fedsim.under_way import now
 
@@ -67,10 +68,10 @@ def workers(jobs: int, told: Watch) -> Iterator[Executor]:
     What is submitted belongs into a `postponed` block, for that begins the processes.
 
     Raises:
-        RunError: one of them has died.
+        RunError: one of them has died, or the script would start workers in each of them.
     """
-    context = get_context("spawn")  # a fork would copy the locks of threads that it does not copy
-    with postponed():
+    context = Recording()  # it spawns: a fork would copy the locks of threads that it does not copy
+    with postponed(), marked():
         others = set(active_children())
         ear, mouth = context.Pipe(duplex=False)
         given = mouth, max(usable_threads() // jobs, 1), Handed()
@@ -78,7 +79,7 @@ def workers(jobs: int, told: Watch) -> Iterator[Executor]:
     listener = threading.Thread(target=_listen, args=(ear, told), daemon=True)
     listener.start()
     try:
-        with pool:
+        with marked(), pool:
             try:
                 yield pool
             except BaseException:
@@ -86,7 +87,9 @@ def workers(jobs: int, told: Watch) -> Iterator[Executor]:
                 for worker in set(active_children()) - others:
                     worker.kill()
                 raise
+        context.check()
     except BrokenProcessPool:
+        context.check()
         text = "a worker process has died, perhaps for want of memory; fewer --jobs take less"
         raise RunError(text) from None
     finally:

@@ -174,7 +174,7 @@ class ScenarioKeys(Spec):
     evaluator: Literal["one-by-one", "compiled", "vmap"] = Field(
         default="one-by-one",
         description="who computes: NumPy or PyTorch, one piece of work after the other; kernels "
-        "that Numba compiles (fedsim[compiled]), many clients at once, on threads; or, for the "
+        "that Numba compiles (the extra compiled), many clients at once, on threads; or, for the "
         "loss torch, PyTorch's vmap, the steps of many clients as one; they differ in last bits",
     )
     measures: AnyMeasures = as_written((), "what the observer evaluates beside the objective")

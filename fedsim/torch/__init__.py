@@ -5,7 +5,7 @@
     problem = fedsim.torch.problem(Net, data=train, test=test, split={"kind": "dirichlet"})
     fedsim.run({"problem": problem, "algorithm": {"kind": "fedavg", ...}})
 
-It takes PyTorch: pip install 'fedsim[torch]'.
+It takes PyTorch: pip install '.[torch]'.
 """
 
 try:
@@ -13,8 +13,9 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
-    text = "fedsim.torch takes PyTorch, which is not installed here: pip install 'fedsim[torch]'"
-    raise ModuleNotFoundError(text, name="torch") from None
+    from fedsim.extras import missing
+
+    raise ModuleNotFoundError(missing("fedsim.torch", "PyTorch", "torch"), name="torch") from None
 
 from fedsim.problems.architectures import Architecture
 from fedsim.torch.datasets import dataset

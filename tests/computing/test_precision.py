@@ -152,7 +152,7 @@ def test_without_a_compiler_the_scenario_says_what_it_takes(
     monkeypatch.setattr(
         "fedsim.building.evaluation.find_spec", lambda name: None if name == "numba" else find(name)
     )
-    with pytest.raises(fedsim.ScenarioError, match=r"pip install 'fedsim\[compiled\]'"):
+    with pytest.raises(fedsim.ScenarioError, match=r"pip install '\.\[compiled\]'"):
         check(small(evaluator="compiled"))
 
 

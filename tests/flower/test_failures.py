@@ -212,7 +212,7 @@ def test_without_flower_it_is_said_how_to_get_it() -> None:
     )
     one, two = ran.stdout.splitlines()
     for line in (one, two):
-        assert "pip install 'fedsim[flower]'" in line
+        assert "pip install '.[flower]'" in line
 
 
 def test_blocks_made_of_objects_stay_in_their_process() -> None:

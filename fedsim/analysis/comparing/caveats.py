@@ -8,7 +8,7 @@ from fedsim.analysis.carbon import with_grams
 from fedsim.analysis.comparing.doubts import fragile
 from fedsim.analysis.comparing.gathering import Runs
 from fedsim.analysis.comparing.pairs import COMPARED
-from fedsim.record.ends import DONE, Ending
+from fedsim.record.ends import Ending, end_of
 
 _MOST = 5  # failures that are told one by one, and names in a sentence
 _ROUNDING = 1e-12  # relative; sums in another order differ by less
@@ -31,7 +31,7 @@ def caveats(runs: Runs, costs: Mapping[str, pd.DataFrame]) -> list[str]:
 
 def failures(runs: Runs) -> Iterator[str]:
     """Yield how the runs ended that no stop rule has ended."""
-    failed = runs.summary[runs.summary["status"] != DONE]
+    failed = runs.summary[~runs.summary["status"].map(lambda status: end_of(status).complete)]
     for row in failed.head(_MOST).to_dict("records"):
         name = f"{runs.labels[row['variant']]}, seed {row['seed']}"
         yield f"{name}: {Ending(row['status'], row['reason'])}"
@@ -42,7 +42,7 @@ def failures(runs: Runs) -> Iterator[str]:
 
 
 def _risen(runs: Runs) -> Iterator[str]:
-    """Tell which runs that are done have ended above where they began."""
+    """Tell which runs have ended above where they began."""
     for row in runs.summary.to_dict("records"):
         notes = row["notes"] if isinstance(row.get("notes"), list) else ()
         for text in notes:

@@ -13,6 +13,7 @@ from fedsim.blocks.choice import OneOf
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.given import Given, Keys
 from fedsim.errors import DataError
+from fedsim.extras import missing
 from fedsim.ports import Array
 from fedsim.problems.architectures import ARCHITECTURES, Architecture
 from fedsim.problems.features import Features
@@ -218,8 +219,7 @@ class TorchLoss(Loss):
         except ModuleNotFoundError as error:
             if error.name != "torch":
                 raise
-            text = "torch takes PyTorch, which is not installed here: pip install 'fedsim[torch]'"
-            raise DataError("loss.kind", text) from None
+            raise DataError("loss.kind", missing("torch", "PyTorch", "torch")) from None
         check_device(self.device)
         found = recipe(self.model, self.criterion, features, outputs)
         check_images(found.shape, self.augment)

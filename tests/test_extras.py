@@ -1,0 +1,47 @@
+"""Hints to install name an extra that there is, in fedsim's sources and never on the index."""
+
+import re
+import tomllib
+
+import pytest
+
+from fedsim import extras
+from tests.conftest import ROOT
+
+_FOLDERS = ("fedsim", "docs", "scenarios", "analysis", "tests")
+_KINDS = {".py", ".md", ".ipynb", ".yaml", ".toml", ".html"}
+_OWN = "tests/test_extras.py"
+
+
+def texts() -> dict[str, str]:
+    """Return the texts of the code and of all pages, by their paths."""
+    found = {"README.md": ROOT / "README.md"}
+    for folder in _FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in _KINDS and path.is_file():
+                found[str(path.relative_to(ROOT))] = path
+    found.pop(_OWN)
+    return {name: path.read_text(encoding="utf-8") for name, path in found.items()}
+
+
+def test_no_page_and_no_message_names_the_project_of_that_name_on_the_index() -> None:
+    """`fedsim` there is another project, which would be installed in place of this one."""
+    wrong = re.compile(r"\bfedsim\\?\[[a-z]|pip install (-U |--upgrade )?['\"]?fedsim\b")
+    assert [name for name, text in texts().items() if wrong.search(text)] == []
+
+
+def test_every_extra_that_is_named_is_one() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = re.compile(r"(?:pip\s+install\s+(?:-e\s+)?'\.\[|missing\([^()]*, \")(\w+)[\]\"]")
+    seen = {extra for text in texts().values() for extra in named.findall(text)}
+    assert seen >= {"torch", "flower", "dask", "compiled"}
+    assert seen <= set(project["optional-dependencies"])
+
+
+@pytest.mark.parametrize("extra", ["torch", "dask"])
+def test_the_hint_is_one_sentence(extra: str) -> None:
+    said = extras.missing("it", "A library", extra)
+    assert said == (
+        f"it takes A library, which is not installed here: pip install '.[{extra}]' in the folder"
+        " of fedsim's sources"
+    )

@@ -1,0 +1,136 @@
+"""What `fedsim.run` raises and warns of: the error names its run, and what ended badly is said."""
+
+import errno
+import json
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+import fedsim
+from fedsim.algorithms import GradientDescent
+from fedsim.errors import FedsimError
+from fedsim.ports import Client, Server
+from tests.runs import small
+
+GD = {"kind": "gd", "step_size": "1/L"}
+STEEP = {"algorithm": {"kind": "gd", "step_size": "3/L"}}
+ENDS = {  # variant -> its status, and what the warning says
+    "steep": ("rose", "it ended at .* above .* where it began; step_size is"),
+    "wild": ("diverged", "diverged in round .* step_size is"),
+}
+
+
+class Twice(GradientDescent):
+    """A method that calls a figure of its rounds as the observer does: the run fails."""
+
+    kind: Literal["twice"] = "twice"  # type: ignore[assignment]
+
+    async def serve(self, server: Server) -> None:
+        server.commit(server.initial, gap=1.0)
+
+
+class Broken(GradientDescent):
+    """A method with a defect of its own."""
+
+    kind: Literal["broken"] = "broken"  # type: ignore[assignment]
+
+    async def handle(self, client: Client[Any], message: Any) -> Any:
+        raise ZeroDivisionError("a defect")
+
+
+def study(**blocks: Any) -> dict[str, Any]:
+    return small(algorithm=GD, stop={"rounds": 3}, **blocks)
+
+
+@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
+def test_what_diverges_or_rises_is_a_warning_each_and_the_result_is_there() -> None:
+    wild = {**STEEP, "stop": {"rounds": 5000}}
+    scenario = study(seeds=2, variants={"steep": STEEP, "wild": wild, "calm": {}})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", fedsim.RunWarning)
+        result = fedsim.run(scenario)
+    said = {str(each.message).split(",")[0]: each for each in caught}
+    assert set(said) == set(ENDS)
+    status = result.summary.set_index(["variant", "seed"])["status"]
+    for variant, (ended, words) in ENDS.items():
+        text = str(said[variant].message)
+        assert text.startswith(f"{variant}, seed 1: ")
+        assert text.endswith("(1 more of its seeds alike)")
+        assert re.search(words, text)
+        assert said[variant].filename == __file__, "it points at the line that called run"
+        assert status[variant].tolist() == [ended] * 2
+    assert status["calm"].tolist() == ["done"] * 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", fedsim.RunWarning)
+        result = fedsim.run(study(variants={"steep": STEEP}), check=False)
+    assert result.summary["status"].tolist() == ["done", "rose"]
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_a_failed_run_is_raised_with_its_variant_and_seed(seeds: int, tmp_path: Path) -> None:
+    """Once the others are made; `check=False` leaves it to the summary."""
+    twice = {"algorithm": {"kind": "twice"}}
+    scenario = study(seeds=seeds, variants={"fine": {}, "twice": twice})
+    with pytest.raises(fedsim.RunError) as caught:
+        fedsim.run(scenario, blocks=[Twice], out=tmp_path)
+    lines = str(caught.value).splitlines()
+    assert [line.split(":")[0] for line in lines[-seeds:]] == [
+        f"twice, seed {seed}" for seed in range(1, seeds + 1)
+    ]
+    assert (len(lines) == 1) == (seeds == 1)
+    assert (caught.value.variant, caught.value.seed) == ("twice", 1)
+    result = fedsim.run(scenario, blocks=[Twice], out=tmp_path, check=False)
+    assert result.summary["status"].tolist() == ["done"] * seeds + ["clash"] * seeds
+
+
+def test_an_error_of_a_user_s_own_code_says_in_which_run() -> None:
+    scenario = study(variants={"fine": {}, "broken": {"algorithm": {"kind": "broken"}}})
+    with pytest.raises(ZeroDivisionError, match="a defect") as caught:
+        fedsim.run(scenario, blocks=[Broken])
+    assert caught.value.__notes__ == ["in the run broken, seed 1"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        fedsim.RunError("it is gone"),
+        fedsim.DataError("data.path", "it is gone"),
+        fedsim.OutputError(errno.ENOSPC, "it is gone", "a file"),
+        fedsim.Diverged(3, "it is gone"),
+    ],
+)
+def test_an_error_names_its_run_once_it_has_one(error: FedsimError) -> None:
+    assert not str(error).startswith("fine")
+    error.variant, error.seed = "fine", 0
+    assert str(error).startswith("fine, seed 0: ")
+    assert "it is gone" in str(error)
+
+
+UNGUARDED = """
+import fedsim, json, sys
+fedsim.run(json.loads({scenario!r}), out={out!r}, jobs=2)
+print("made")
+"""
+
+
+def test_a_script_without_a_guard_is_told_of_it_and_nothing_is_made_twice(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    scenario, out = json.dumps(study(seeds=2)), tmp_path / "out"
+    text = UNGUARDED.format(scenario=scenario, out=str(out))
+    script.write_text(text)
+    done = subprocess.run([sys.executable, script], check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("fedsim.errors.RunError: a script")
+    assert 'below `if __name__ == "__main__":`' in last
+    assert done.stderr.count("Traceback") == 1, "of the script, and of none of its workers"
+    assert not list(out.glob("*/seed-*/summary.json"))
+    guarded = text.replace("fedsim.run", 'if __name__ == "__main__": fedsim.run')
+    script.write_text(guarded)
+    subprocess.run([sys.executable, script], check=True, capture_output=True)
+    assert len(list(out.glob("*/seed-*/summary.json"))) == 2

@@ -81,6 +81,7 @@ TIMES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*beyond the theory:fedsim.TheoryWarning")
 @pytest.mark.parametrize("key", TIMES)
 def test_nothing_may_close_a_round_before_its_end(key: str, tmp_path: Path) -> None:
     kind = "fedbuff" if key == "participation.kind" else "gd"

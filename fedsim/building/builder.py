@@ -25,6 +25,7 @@ from fedsim.building.packing import promise
 from fedsim.building.patience import slowest
 from fedsim.building.policies import policy_of
 from fedsim.building.problems import problem_of
+from fedsim.building.restarting import check_restarts
 from fedsim.building.sizes import check_counts
 from fedsim.computing.one_thread import one_thread
 from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
@@ -115,6 +116,15 @@ class Builder:
             losses = solved.problem.losses
             policy = policy_of(scenario, solved.problem.rows, findings)
             check_deadline(scenario, deployment.groups, deployment.members, losses, findings)
+            check_restarts(
+                scenario,
+                deployment.groups,
+                deployment.members,
+                losses,
+                solved.algorithm,
+                policy,
+                findings,
+            )
             looked_at = solved.evaluation
             measured = observers(scenario, looked_at.problem, findings)
             job = Job(variant, seed, *solved[:4], groups, deployment, policy, measured, looked_at)

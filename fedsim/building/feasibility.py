@@ -54,8 +54,9 @@ def deadline(scenario: Scenario) -> tuple[str, float]:
 
 
 def check_supplies(groups: Sequence[BuiltGroup], findings: Findings) -> None:
-    """Find batteries that would have to give a finite energy in no time."""
+    """Find batteries that would have to give a finite energy in no time, or can never start."""
     for group in groups:
+        _check_start(group, findings)
         rates, draw = group.rates, group.radio.draw
         costs = {"up": (rates.up, draw.energy_up), "down": (rates.down, draw.energy_down)}
         for way, (law, energy) in costs.items():
@@ -65,6 +66,20 @@ def check_supplies(groups: Sequence[BuiltGroup], findings: Findings) -> None:
                     ' from its battery in no time; give a rate, such as "5 Mbit/s"'
                 )
                 findings.add(f"fleet.{group.number}.radio.{way}", text)
+
+
+def _check_start(group: BuiltGroup, findings: Findings) -> None:
+    """Find a battery that starts empty, and that its charger never fills."""
+    battery = group.spec.battery
+    if battery is None or not battery.starts_empty:
+        return
+    leak, best = battery.leak(group.spec.capacity), battery.charge_efficiency * group.source.peak
+    if best <= leak:
+        text = (
+            f"{group.name} starts empty, and would stay so: its charging offers {best:.3g} W at"
+            f" most after the losses, and the battery leaks {leak:.3g} W; give more power"
+        )
+        findings.add(f"fleet.{group.number}.battery.charging", text)
 
 
 def check_flicker(groups: Sequence[BuiltGroup], findings: Findings) -> None:

@@ -34,7 +34,8 @@ class Battery(Spec):
     """A battery: a store with losses, a mark below which it is dead, and one to work above.
 
     Shares are of its capacity. A client whose battery falls to the cut-off is dead until it
-    is charged up to `restart`; below `threshold` it takes no part.
+    is charged up to `restart`, and so is one that starts at the cut-off or below it; below
+    `threshold` it takes no part.
     """
 
     capacity: WattHoursOrNone = as_written(None, "what it holds; that of the device, where null")
@@ -58,6 +59,11 @@ class Battery(Spec):
     def leak(self, capacity: float) -> float:
         """Return what it loses by itself until it is empty, W, where it holds so much, J."""
         return self.self_discharge * capacity / _MONTH
+
+    @property
+    def starts_empty(self) -> bool:
+        """Whether its client is off until the battery has been charged to the restart level."""
+        return self.charge <= self.cutoff
 
     @property
     def restarts_at(self) -> float:

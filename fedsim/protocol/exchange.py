@@ -30,10 +30,12 @@ class Exchange:
         reported: how many have reported, with or without a reply.
         overdue: whether its deadline has passed.
         phase: of its life.
+        deserted: whether it closed because no client was left to wait for.
     """
 
     __slots__ = (
         "asked",
+        "deserted",
         "goal",
         "least",
         "number",
@@ -61,6 +63,7 @@ class Exchange:
         self.reported = reported
         self.overdue = False
         self.phase = Phase.OPEN if waiting else Phase.CLOSED
+        self.deserted = not waiting
 
     @property
     def over(self) -> bool:
@@ -88,12 +91,17 @@ class Exchange:
         enough = self.reported >= (self.least if self.overdue else self.goal)
         if (enough or not self.waiting) and self.phase is Phase.OPEN:
             self.phase = Phase.CLOSED
+            self.deserted = not self.waiting
         return self.phase is not Phase.OPEN
 
     @property
     def progress(self) -> str:
         """Who has reported, how many are needed, and who has not: in words."""
         needed = self.goal if self.goal < inf else (self.least if self.overdue else self.asked)
+        if not self.asked:
+            return "none of the clients that were to be asked is available"
+        if not self.waiting:
+            return f"{self.reported} of {self.asked} have reported, and all others have left"
         missing = [node_name(client) for client in sorted(self.waiting)]
         named = ", ".join(missing) if len(missing) <= _FEW else f"{len(missing)} clients"
         come = f"{self.reported} of {self.asked} have reported, {needed:g} are needed"

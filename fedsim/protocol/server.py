@@ -66,6 +66,7 @@ class ServerEnd:
         self._selection = selection
         self._policy = policy
         self._asynchronous = policy.asynchronous
+        self._silence_is_sent = silence.beacon
         self._keeps_late = silence.keep_late and policy.keep_late
         self._header_bits = header_bits
         self._carriage = carriage
@@ -73,6 +74,7 @@ class ServerEnd:
         self._broken_off: Exchange | None = None
         self._busy: set[ClientId] = set()  # of an asynchronous server: who works already
         self._carried = 0  # the reports that an asynchronous server's buffer holds already
+        self._left_out = False  # whether the last draw has left out clients
         self.late: list[Reply] = []
         self._beyond: deque[tuple[ClientId, Envelope]] = deque()
 
@@ -102,7 +104,9 @@ class ServerEnd:
 
     def cohort(self, to: Sequence[ClientId] | None) -> Cohort | None:
         """Return whom to ask now; None where nobody of those wanted can take part now."""
-        return self._selection.cohort(to, self._busy)
+        cohort = self._selection.cohort(to, self._busy)
+        self._left_out = cohort is not None and bool(cohort.skipped)
+        return cohort
 
     def open(
         self, message: Message | Mapping[ClientId, Message], cohort: Sequence[ClientId]
@@ -237,8 +241,24 @@ class ServerEnd:
 
     @property
     def given_up(self) -> bool:
-        """Whether the exchange was given up before it could close."""
-        return self.exchange is not None and self.exchange.phase is Phase.GIVEN_UP
+        """Whether the exchange was given up before it could close, or no client has answered it.
+
+        An algorithm makes its steps of replies. It is not handed an exchange without any, which
+        would move its momentum, its averages and its counters without a word from the clients.
+        """
+        exchange = self.exchange
+        if exchange is None or exchange.phase is Phase.OPEN:
+            return False
+        return exchange.phase is Phase.GIVEN_UP or self._unanswered(exchange)
+
+    def _unanswered(self, exchange: Exchange) -> bool:
+        """Return whether an exchange has closed although no client has reported in it."""
+        if exchange.reported or self.late:
+            return False
+        if not exchange.asked:  # an algorithm may ask no client; a draw may find none available
+            return self._left_out
+        # Clients that are still there at the deadline may have kept silent, which is an answer.
+        return exchange.deserted or self._silence_is_sent
 
     @property
     def progress(self) -> str:

@@ -94,8 +94,9 @@ class Event(IntEnum):
     message; what follows, up to the next such row, is of this exchange, but for what is late and
     for an asynchronous server."""
     ABANDONED = 19
-    """A round was given up, since too few had reported: the model stays, and the next round asks
-    anew; the detail says who was missing, the duration is the time since its broadcast."""
+    """A round was no step of the algorithm: it was given up, since too few clients had reported, or
+    it closed without a single report. The model stays, and the next round asks anew; the detail says
+    who was missing, the duration is the time since its broadcast."""
 
 
 NO_PEER = -2

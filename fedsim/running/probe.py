@@ -19,6 +19,7 @@ import pandas as pd
 from fedsim.building import Job
 from fedsim.computing.one_thread import one_thread
 from fedsim.errors import RunError
+from fedsim.physics.batteries import Battery
 from fedsim.ports import Array
 from fedsim.record.book import Book
 from fedsim.record.log import Rows
@@ -164,6 +165,12 @@ def _batteries(setup: Setup, rounds: list[RoundCost]) -> tuple[Array, Array]:
     ]
     joules = rounds[-1].clients["joules"].to_numpy() if rounds else np.zeros(len(lost))
     shares = joules * np.array(lost)
-    usable = np.array([inf if one is None else one.charge - one.cutoff for one, _ in powered])
+    usable = np.array([inf if one is None else _usable(one) for one, _ in powered])
     lasts = np.divide(usable, shares, out=np.full(len(lost), inf), where=shares > 0)
     return lasts, shares
+
+
+def _usable(battery: Battery) -> float:
+    """Return the share of a battery that its client has to spend once it is on."""
+    begin = battery.restarts_at if battery.starts_empty else battery.charge
+    return begin - battery.cutoff

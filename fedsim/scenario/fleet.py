@@ -13,6 +13,7 @@ from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AnyAvailability
 from fedsim.physics.batteries import Battery, percent
 from fedsim.physics.carbon import AnyCarbon
+from fedsim.physics.charging import NoCharging
 from fedsim.physics.devices import AnyDevice
 from fedsim.physics.radios import AnyRadio
 
@@ -60,9 +61,10 @@ class Group(Spec):
         if isinf(self.capacity):
             text = f'missing: the device {kind} is on mains; say what it holds, such as "15 Wh"'
             yield "battery.capacity", text, battery.capacity
-        if battery.charge <= battery.cutoff:
+        if battery.starts_empty and isinstance(battery.charging, NoCharging):
             text = (
-                f"the battery of {kind} starts at {percent(battery.charge)} and shuts down at"
-                f" {percent(battery.cutoff)}: it would never start; give a charge above the cut-off"
+                f"the battery of {kind} starts at {percent(battery.charge)}, shuts down at"
+                f" {percent(battery.cutoff)} and is not charged: it would never start;"
+                " give a charge above the cut-off, or charging"
             )
             yield "battery.charge", text, battery.charge

@@ -1,7 +1,7 @@
 """The observer: looks at the model of every round, writes it down, and stops the run."""
 
 from collections.abc import Callable, Mapping
-from math import inf, isfinite, isnan, nan
+from math import isfinite, isnan, nan
 
 from fedsim.errors import Clash, Diverged
 from fedsim.ports import SERVER, Array
@@ -25,6 +25,9 @@ def unheard(*_: object) -> None:
 class Observer:
     """Evaluates what is committed, where the scenario says so; costs no simulated time.
 
+    Args:
+        may_stay: whether a round may end without a step, so that the last model is kept for it.
+
     Attributes:
         last_round: number and objective of the last round that was committed.
     """
@@ -37,6 +40,8 @@ class Observer:
         traffic: Traffic,
         rest: RestMeter,
         on_round: OnRound,
+        *,
+        may_stay: bool = True,
     ) -> None:
         self.last_round = self._last_seen = 0, nan
         self._setup = setup
@@ -45,6 +50,7 @@ class Observer:
         self._traffic = traffic
         self._rest_meter = rest
         self._on_round = on_round
+        self._may_stay = may_stay
         self._rested_until = 0.0
         self._committed: tuple[Array, dict[str, float]] | None = None
         self._unlooked: Array | None = None
@@ -52,12 +58,12 @@ class Observer:
 
     def commit(self, model: Array, measures: dict[str, float]) -> None:
         """Evaluate the round, write it down, and stop the run where a rule applies."""
-        if self._setup.participation.patience < inf:
+        if self._may_stay:
             self._committed = model.copy(), measures
         self._write_round(model, measures)
 
     def stay(self) -> None:
-        """End a round that was given up, with the model and the figures of the last one."""
+        """End a round that was given up or not answered, with the last one's model and figures."""
         if self._committed is None:
             self._write_round(self._setup.initial, {}, complete=False)
         else:

@@ -81,6 +81,7 @@ class Presence:
         if supply is not None and not supply.store.alive:
             self.dead += 1
             self._rest.switch_off(client, 0.0)
+            self._write(Event.DEPLETED, client)
 
     def never_leaves(self, client: ClientId) -> bool:
         """Say whether a client never has to break off."""

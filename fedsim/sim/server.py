@@ -179,7 +179,7 @@ class SimServer(Clocked):
             timer.cancel()
 
     def _abandon(self, opened: float) -> None:
-        """Give up a round in which too few have reported: the model stays, the round is over."""
+        """End a round in which too few clients have reported, or none: the model stays."""
         now, number = self._calendar.now, self._end.round
         word = self._log.word(self._end.progress)
         self._log.append(now, now - opened, Event.ABANDONED, SERVER, NO_PEER, number, detail=word)

@@ -1,6 +1,7 @@
 """The world: assembles calendar, fleet, network and who acts in it, and keeps a run's books."""
 
 from contextlib import suppress
+from math import inf
 from typing import Protocol
 
 from fedsim.errors import Deadlock, Diverged, RunError
@@ -78,7 +79,17 @@ class World:
         self._looks: set[str] = set()
         self.status = DONE
         self._fleet = fleet = Fleet(setup, calendar, book.log, traffic)
-        self._observer = Observer(setup, book, calendar, traffic, fleet.rest, on_round)
+        policy = setup.participation
+        limited = min(policy.patience, policy.closes_after, setup.silence.closes_after) < inf
+        self._observer = Observer(
+            setup,
+            book,
+            calendar,
+            traffic,
+            fleet.rest,
+            on_round,
+            may_stay=limited or not fleet.presence.always_complete,
+        )
         self.actors = self._make_actors()
         fleet.presence.lost = self.actors.lose
         fleet.presence.emptied = self._count_dead

@@ -240,13 +240,54 @@ def test_what_variants_have_in_common_is_said_once(tmp_path: Path) -> None:
 
 def flickering(**battery: Any) -> list[dict[str, Any]]:
     """A store of a millijoule, a watt that is drawn at rest, and half a watt that comes in."""
-    device = {"kind": "ideal", "speed": "1 Gflop/s", "idle": "1 W", "active": "2 W"}
+    device = {"kind": "ideal", "speed": "1000 Gflop/s", "idle": "1 W", "active": "1 W"}
     battery = {
         "capacity": "0.0002777777777777778 mWh",
         "cutoff": "0 %",
         "charging": {"kind": "constant", "power": "0.5 W"},
     } | battery
-    return group(device=device, battery=battery)
+    return group(device=device, battery=battery, radio="ideal")
+
+
+def harvesting(**battery: Any) -> list[dict[str, Any]]:
+    """A store of 3.6 J and a charger of 1 W; what a gradient takes is on the processor alone."""
+    device = {"kind": "ideal", "speed": "0.2 Mflop/s", "idle": "0 W", "active": "5 W"}
+    battery = {
+        "capacity": "1 mWh",
+        "charging": {"kind": "constant", "power": "1 W"},
+    } | battery
+    return group(device=device, battery=battery, radio="ideal")
+
+
+def test_a_restart_level_lasts_for_a_round_or_is_refused(tmp_path: Path) -> None:
+    built = job(tmp_path, fleet=harvesting())
+    loss = min(built.problem.losses, key=lambda each: each.rows)
+    span = loss.gradient_operations / 0.2e6
+    taken = (5.0 / 0.95 - 0.95 * 1.0) * span
+    hysteresis = taken / 3.6
+    low, high = 5 + 99 * hysteresis, 5 + 101 * hysteresis  # percent, around the level that will do
+    job(tmp_path, fleet=harvesting(threshold="5 %", restart=f"{high} %"))
+    (key,) = faults = found(tmp_path, fleet=harvesting(threshold="5 %", restart=f"{low} %"))
+    assert key == "fleet.0.battery.restart"
+    assert f"a round takes {taken:.3g} J more" in faults[key]
+    # Whoever takes part above a charge of its own does not begin at the restart level.
+    participation = {"kind": "full", "least_charge": f"{high} %"}
+    low_battery = harvesting(threshold="5 %", restart=f"{low} %")
+    job(tmp_path, fleet=low_battery, participation=participation)
+    # A client that is never charged does not restart, and one that is charged faster never dies.
+    job(tmp_path, fleet=harvesting(threshold="5 %", restart=f"{low} %", charging={"kind": "none"}))
+    fast = {"kind": "constant", "power": "6 W"}
+    job(tmp_path, fleet=harvesting(threshold="5 %", restart=f"{low} %", charging=fast))
+
+
+def test_a_battery_that_starts_empty_is_charged_or_refused(tmp_path: Path) -> None:
+    built = job(tmp_path, fleet=harvesting(charge="3 %"))
+    battery = built.setup.fleet[0].battery
+    assert battery is not None
+    assert battery.starts_empty
+    leaking = {"self_discharge": "100 %/month", "charging": {"kind": "constant", "power": "1 uW"}}
+    faults = found(tmp_path, fleet=harvesting(charge="3 %", **leaking))
+    assert "starts empty, and would stay so" in faults["fleet.0.battery.charging"]
 
 
 def test_a_battery_that_flickers_is_found_and_more_capacity_helps(tmp_path: Path) -> None:

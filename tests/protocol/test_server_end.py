@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -58,6 +58,11 @@ class History:
         """How many have reported, before and after it has ended."""
         return self.carried + sum(isinstance(fact, int) and fact >= 0 for fact in self.facts)
 
+    @property
+    def deserted(self) -> bool:
+        """Whether all who were asked have gone."""
+        return {~fact for fact in self.facts if isinstance(fact, int) and fact < 0} >= self.asked
+
     def ended(self, policy: Participation) -> str:
         """Return how it has ended, by going through its facts; empty while it has not."""
         overdue, heard, gone = False, self.carried, set[ClientId]()
@@ -109,9 +114,10 @@ POLICIES = st.one_of(
 class Both:
     """A server's end, and what it should be, through the same events."""
 
-    def __init__(self, policy: Participation, *, keep: bool) -> None:
-        self.policy, self.keeps = policy, keep and policy.keep_late
-        self.end = server_end(policy, silence_of(keep_late=keep))
+    def __init__(self, policy: Participation, *, keep: bool, said: bool) -> None:
+        self.policy, self.keeps, self.said = policy, keep and policy.keep_late, said
+        after = inf if said else 5.0
+        self.end = server_end(policy, silence_of(beacon=said, keep_late=keep, after=after))
         self.now: History | None = None
         self.number, self.round, self.carried = 0, 1, 0
         self.owed: list[tuple[ClientId, int, int]] = []  # who owes a reply to which exchange
@@ -123,6 +129,13 @@ class Both:
     @property
     def over(self) -> str:
         return "" if self.now is None else self.now.ended(self.policy)
+
+    @property
+    def in_vain(self) -> bool:
+        """Whether it closed without a word from any client, or a silence that is one."""
+        if self.now is None or self.over != "closed" or self.now.reports or self.kept:
+            return False
+        return bool(self.now.asked) and (self.said or self.now.deserted)
 
     def ask(self, number: int) -> None:
         if self.now is not None:
@@ -198,7 +211,9 @@ class Both:
         assert over == bool(self.over)
 
     def take(self, _: int) -> None:
-        if self.over == "closed":
+        if self.in_vain:
+            self._abandon()
+        elif self.over == "closed":
             heard = [(reply.client, reply.round) for reply in self.end.replies()]
             assert heard == sorted(self.kept + self.counted)
             self.now, self.kept, self.counted = None, [], []
@@ -224,7 +239,7 @@ class Both:
 
     def check(self) -> None:
         assert self.end.over == (self.now is None or bool(self.over))
-        assert self.end.given_up == (self.over == "given up")
+        assert self.end.given_up == (self.over == "given up" or self.in_vain)
         assert self.end.round == self.round
 
 
@@ -235,12 +250,16 @@ EVENTS = [Both.ask_all, Both.ask, *[Both.hear] * 4, Both.lose, Both.wait, Both.t
 @given(
     POLICIES,
     st.booleans(),
+    st.booleans(),
     st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 63)), min_size=30, max_size=60),
 )
 def test_it_is_a_model_that_counts_whole_histories(
-    policy: Participation, keep: bool, events: list[tuple[Callable[[Both, int], None], int]]
+    policy: Participation,
+    keep: bool,
+    said: bool,
+    events: list[tuple[Callable[[Both, int], None], int]],
 ) -> None:
-    both = Both(policy, keep=keep)
+    both = Both(policy, keep=keep, said=said)
     for event, number in events:
         event(both, number)
         both.check()

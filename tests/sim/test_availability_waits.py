@@ -25,8 +25,10 @@ from .worlds import answered, asked, echo, play, rounds, setup, working
 
 def test_where_nobody_is_there_the_round_begins_as_the_first_one_comes_back() -> None:
     members = [member(None, online(5.0, inf)), member(None, online(0.0, 1.0, 3.5, inf))]
-    _, seen = gathered(working(2.0), members, 3)
-    assert seen == [(1.0, []), (5.5, [(1, 2)]), (7.5, [(0, 3), (1, 3)])]
+    run, seen = gathered(working(2.0), members, 2)
+    # The only client that was asked has left at 1 s: that round is no step of the algorithm.
+    assert told(run, "abandoned", "t", "round") == [(1.0, 1)]
+    assert seen == [(5.5, [(1, 2)]), (7.5, [(0, 3), (1, 3)])]
 
 
 def test_all_who_come_at_one_instant_are_asked_together() -> None:

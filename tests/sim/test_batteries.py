@@ -80,8 +80,10 @@ def test_death_amid_work_breaks_it_off_and_what_was_spent_stays_spent() -> None:
 
 
 def test_a_round_that_waits_for_the_dead_alone_is_over_as_they_die() -> None:
-    _, seen = gathered(working(8.0), [member(battery(20.0), device=WORKER)], 1)
-    assert seen == [(4.0, [])]
+    run, seen = gathered(working(8.0), [member(battery(20.0), device=WORKER)], 1)
+    assert told(run, "abandoned", "t", "duration") == [(4.0, 4.0)]
+    assert seen == [], "without a reply it is no step of the algorithm"
+    assert run.reason.startswith("no client can take part any more")
 
 
 def test_work_that_waits_for_the_processor_dies_with_the_work_that_has_it() -> None:

@@ -170,7 +170,8 @@ def test_who_is_dead_at_the_start_is_skipped_until_it_is_charged() -> None:
     run = committing(2.0, store, battery(100.0), stop=Stop(rounds=3))
     assert told(run, "skipped", "t", "detail") == [(0.0, "battery empty"), (2.0, "battery empty")]
     assert told(run, "charged", "t", "duration") == [(2.5, 2.5)]
-    assert run.of("depleted") == []
+    assert told(run, "depleted", "t", "node") == [(0.0, "client-0")]
+    assert run.world.meters().stores.depletions.tolist() == [1, 0]
     assert run.world.meters().idle_joules.tolist() == [3.5, 6.0]
 
 

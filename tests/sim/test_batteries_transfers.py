@@ -195,14 +195,15 @@ def test_a_battery_may_be_empty_in_any_state_of_a_radio(
 def test_a_radio_that_died_is_promoted_anew() -> None:
     async def serve(server: SimServer) -> None:
         await server.exchange(asked(16))
-        await asyncio.sleep(50.0)
-        await server.exchange(asked(16))
 
     store = battery(9.0, source=charger(after=20.0))
     members = [member(store, device=IDLE, radio=CELLULAR)]
     run = play(setup(serve, answering(0), members))
     assert spans(run, "promotion")[0] == (0.0, 2.0)
-    assert spans(run, "promotion")[1] == (52.5, 54.5)
+    # It is asked again as soon as it is charged, by a round that begins with that.
+    ((back,),) = told(run, "charged", "t")
+    assert back > 20.0
+    assert spans(run, "promotion")[1] == (back, back + 2.0)
 
 
 def charger(after: float) -> Steps:

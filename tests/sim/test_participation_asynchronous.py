@@ -125,9 +125,10 @@ def test_who_goes_away_amid_its_work_is_asked_again_once_it_is_back() -> None:
 def test_all_who_work_may_go_away_and_the_server_asks_whoever_comes_back_first() -> None:
     members = [member(None, online(0.0, 1.0, 7.0, inf)), member(None, online(0.0, 1.5, 5.0, inf))]
     policy = participation_of(buffer=1)
-    run, seen = gathered(tired(2.0, 2.25), members, 3, participation=policy)
-    # The round in which both have gone is over with the second of them, without a reply.
-    assert seen == [(1.5, []), (7.25, [(1, 2)]), (9.25, [(0, 3)])]
+    run, seen = gathered(tired(2.0, 2.25), members, 2, participation=policy)
+    # The round in which both have gone is over with the second of them: without a reply, no step.
+    assert told(run, "abandoned", "t", "round") == [(1.5, 1)]
+    assert seen == [(7.25, [(1, 2)]), (9.25, [(0, 3)])]
     assert [row["cohort"] for row in run.rounds] == [2, 1, 2]
 
 

@@ -258,7 +258,11 @@ def lateness(run: Evidence) -> Iterator[str]:
 
 
 def abandoned(run: Evidence) -> Iterator[str]:
-    """A round that is given up took its time, changes no model, and what came for it is late."""
+    """A round that is given up took its time, changes no model, and what came for it is late.
+
+    So is one that no client has answered, which ends when the last one that was asked leaves or at
+    the deadline, or at once where none is available.
+    """
     policy = run.scenario.participation
     objectives = {row["round"]: row["objective"] for row in run.rounds}
     ended = {(row["round"], row["t"]) for row in run.of_kind("round")}
@@ -274,10 +278,21 @@ def abandoned(run: Evidence) -> Iterator[str]:
         known = number in objectives and not isnan(objectives[number] + before)
         if known and objectives[number] != before:
             yield f"round {number} is given up, and the objective goes from {before} on"
+        if row["detail"].startswith("none of the clients"):
+            if row["duration"]:
+                yield f"round {number} asks no client, and takes {row['duration']} s"
+            continue
         began = opened[max((seq for seq in opened if seq < row["seq"]), default=-1)]
         if not close(t - began, row["duration"], t, ROUNDING):
             yield f"round {number} is given up after {row['duration']} s, begun at {began}"
-        if policy.give_up is not None and not close(row["duration"], policy.give_up, t, ROUNDING):
+        answers = [
+            each
+            for each in run.of_kind("receive")
+            if each["node"] == "server" and began <= each["t"] <= t and each["round"] == number
+        ]
+        unanswered = not answers and row["detail"].startswith("0 of ")
+        patience = None if unanswered else policy.give_up
+        if patience is not None and not close(row["duration"], patience, t, ROUNDING):
             yield f"round {number} is given up after {row['duration']} s, of {policy.give_up}"
         if isinstance(policy, Rounds):
             yield from _in_vain(run, row, began, late)

@@ -94,7 +94,7 @@ def _play(world: Block, out: Path, *, twice: bool) -> Outcome:
     (variant,) = load(world).variants
     run = Evidence.of(folder, variant.scenario)
     status, reason = run.summary["status"], run.reason
-    if status not in {"done", "diverged"}:
+    if status not in {"done", "diverged", "no-clients"}:
         return Outcome("finding", f"{status}: {reason}", f"status {status}")
     if findings := audit(run):
         return Outcome("finding", "\n".join(findings), findings[0].partition(":")[0])
@@ -104,7 +104,7 @@ def _play(world: Block, out: Path, *, twice: bool) -> Outcome:
             return Outcome("finding", f"run again, it writes another {different}", "twice")
     if status == "diverged":
         return Outcome("diverged", reason, "diverged")
-    if reason.startswith("no client can take part any more"):
+    if status == "no-clients":
         return Outcome("nobody left", reason, "nobody left")
     return Outcome("done", reason, reason.partition(":")[0])
 

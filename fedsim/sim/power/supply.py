@@ -45,7 +45,8 @@ class Supply:
     Attributes:
         store: see above.
         delivered: what the client has drawn so far, J.
-        depletions: how often the battery has reached its cut-off.
+        depletions: how often the battery has reached its cut-off; a battery that starts at it, or
+            below, has done so at time 0.
         settled: what the parts' own meters differed by, all of it without its signs, J.
         resolution: what the clock's resolution explains of that, J.
     """
@@ -59,7 +60,7 @@ class Supply:
     ) -> None:
         self.store = store
         self.delivered = 0.0
-        self.depletions = 0
+        self.depletions = 0 if store.alive else 1
         self.settled = self.resolution = 0.0
         self._calendar = calendar
         self._crossed = crossed

@@ -95,8 +95,8 @@ class Event(IntEnum):
     for an asynchronous server."""
     ABANDONED = 19
     """A round was no step of the algorithm: it was given up, since too few clients had reported, or
-    it closed without a single report. The model stays, and the next round asks anew; the detail says
-    who was missing, the duration is the time since its broadcast."""
+    it closed without a single report. The model stays, and the next round asks anew; the detail
+    says who was missing, the duration is the time since its broadcast."""
 
 
 NO_PEER = -2

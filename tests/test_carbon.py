@@ -205,7 +205,7 @@ def test_compare_and_report_tell_grams(tmp_path: Path) -> None:
     assert len(result.plot(against="grams").axes) == 1
     page = result.report(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "for the least CO2" in page
-    assert fedsim.analysis.ranking(case.table, compared.runs.labels).count("CO2") == 1
+    assert fedsim.analysis.ranking(case.costs, compared.runs.labels).count("CO2") == 1
 
 
 def test_a_file_that_is_not_there_is_a_fault_at_its_key(tmp_path: Path) -> None:

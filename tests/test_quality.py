@@ -29,7 +29,9 @@ def test_the_tools_have_nothing_to_say(name: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "fedsim").rglob("*.py"))}
+SOURCES = {
+    path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "fedsim").rglob("*.py"))
+}
 
 
 def test_files_stay_short_enough_to_read() -> None:

@@ -39,7 +39,6 @@ from fedsim.analysis import (
     ranking,
     run_parts,
     save,
-    summarised,
     typeset_labels,
 )
 
@@ -258,13 +257,11 @@ def run(
     if figures:
         save(draw(own, result), figures / f"fedgradmp-{part}.png")
     costs = cost_to_target(rounds, own.target, ERROR)
-    sure = summarised(costs)
-    there = sure[sure["reached"] == sure["runs"]]
-    ranked = there[there["variant"].isin(own.ranked or list(own.labels))]
+    ranked = {name: own.labels[name] for name in own.ranked or own.labels}
     spent = mean_cost(costs, list(own.labels))
     title = f"What a relative error of {own.target:g} took"
     tables = [error_table(own, rounds, costs), cost_table(spent, own.labels, title)]
-    return tables, ranking(ranked, own.labels)
+    return tables, ranking(costs, ranked)
 
 
 def main() -> None:

@@ -31,7 +31,6 @@ from fedsim.analysis import (
     ranking,
     run_parts,
     save,
-    summarised,
     typeset_labels,
 )
 
@@ -119,13 +118,12 @@ def run(
         figure = progress(rounds, labels, ACCURACY, title=title, log=False, target=TARGET)
         save(figure, figures / f"fedgradmp-{part}.png")
     costs = cost_to_target(rounds, TARGET, ACCURACY)
-    sure = summarised(costs)
     spent = mean_cost(costs, list(own.labels))
     tables = [
         accuracy_table(own, rounds, costs),
         cost_table(spent, own.labels, f"What an accuracy of {TARGET:g} took"),
     ]
-    return tables, ranking(sure[sure["reached"] == sure["runs"]], own.labels)
+    return tables, ranking(costs, own.labels)
 
 
 def main() -> None:

@@ -2,9 +2,9 @@
 
 from fedsim.analysis.carbon import with_grams
 from fedsim.analysis.comparing.comparison import Comparison
+from fedsim.analysis.comparing.dominance import Decisions, pareto
 from fedsim.analysis.comparing.gathering import Runs, gather, labels_of
 from fedsim.analysis.comparing.pairs import COMPARED, paired, summarised
-from fedsim.analysis.comparing.pareto import pareto
 from fedsim.analysis.comparing.so_far import so_far
 from fedsim.analysis.comparing.targets import Target
 from fedsim.analysis.comparing.trade_offs import cost_bars, pareto_scatter
@@ -45,6 +45,7 @@ __all__ = [
     "PART_COLOURS",
     "STATES",
     "Comparison",
+    "Decisions",
     "Log",
     "Runs",
     "Target",

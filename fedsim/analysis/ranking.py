@@ -1,11 +1,16 @@
 """Methods against one of them, and ranked by rounds and by what rounds cost."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import pandas as pd
 
 from fedsim.analysis.carbon import with_grams
+from fedsim.analysis.comparing.dominance import Decisions
+from fedsim.analysis.comparing.pairs import with_bits
+from fedsim.analysis.comparing.pairwise import INDISTINGUISHABLE
 from fedsim.analysis.costs import cost_to_target
+from fedsim.record.schema import GRAMS
 
 RANKED = {"round": "rounds", "bits": "bits", "t": "seconds", "joules": "joules", "grams": "CO2"}
 """The costs by which methods are ranked, and what each is counted in."""
@@ -36,37 +41,52 @@ def cost_to_end(rounds: pd.DataFrame, variant: str, measure: str = "objective") 
     return pd.concat(tables, ignore_index=True)
 
 
-def ranking(costs: pd.DataFrame, labels: Mapping[str, str]) -> str:
+def ranking(costs: pd.DataFrame, labels: Mapping[str, str], confidence: float = 0.95) -> str:
     """Say in a sentence whether the order of methods by rounds is that by other costs.
 
-    Args:
-        costs: a row a variant, with columns variant and those of `RANKED`, such as `summarised`
-            gives it; variants that did not get there (NaN) are left out.
-        labels: variant -> what the sentence calls it.
+    Methods are in the order of their typical costs. Between neighbours, "<" is where the first is
+    cheaper, "=" where both cost the same in every seed, and "~" where they are statistically
+    indistinguishable, by the rule of `fedsim.analysis.comparing.pairwise`.
 
-    >>> table = {"variant": ["a", "b"], "round": [3, 9], "bits": [8.0, 4.0], "t": [1.0, 2.0]}
-    >>> ranking(pd.DataFrame(table | {"joules": [5.0, 6.0]}), {"a": "A", "b": "B"})
+    Args:
+        costs: a row a run, as `cost_to_target` gives it.
+        labels: variant -> what the sentence calls it; others, and those that never reached the
+            target, are left out.
+        confidence: of the tests.
+
+    >>> own = {"variant": ["a", "b"], "seed": [1, 1], "reached": [True, True], "round": [3, 9]}
+    >>> own |= {"bits_up": [6.0, 3.0], "bits_down": [2.0, 1.0], "t": [1.0, 2.0]}
+    >>> ranking(pd.DataFrame(own | {"joules": [5.0, 6.0]}), {"a": "A", "b": "B"})
     'The order by rounds is A < B; by bits it is B < A; by seconds and joules it is the same.'
     """
-    ranked = with_grams([cost for cost in RANKED if cost != "grams"], costs)
-    there = costs.dropna(subset=ranked).set_index("variant")
+    own = with_bits(costs[costs["variant"].isin(list(labels))])
+    ranked = with_grams([cost for cost in RANKED if cost != GRAMS], own)
+    decisions = Decisions.of(own, ranked, confidence)
+    there = [
+        name for name, count in zip(decisions.variants, decisions.reached, strict=True) if count
+    ]
     if len(there) < 2:
-        return f"Only {labels[there.index[0]]} gets there." if len(there) else "None gets there."
+        return f"Only {labels[there[0]]} gets there." if there else "None gets there."
     names: dict[str, list[str]] = {}
     for cost in ranked:
-        names.setdefault(_order(there[cost], labels), []).append(RANKED[cost])
+        names.setdefault(_order(decisions, cost, labels), []).append(RANKED[cost])
     (first, same), *others = names.items()
     parts = [f"by {_listed(own)} it is {order}" for order, own in others]
     if same[1:]:
         parts.append(f"by {_listed(same[1:])} it is the same")
-    return f"The order by rounds is {first}; {'; '.join(parts)}."
+    unsure = f" (~: {INDISTINGUISHABLE})" if "~" in "".join(names) else ""
+    return f"The order by rounds is {first}; {'; '.join(parts)}{unsure}."
 
 
-def _order(costs: pd.Series, labels: Mapping[str, str]) -> str:
-    """Return the variants by their cost, "A < B = C"."""
-    ranked = costs.sort_values(kind="stable")
-    signs = ["", *(" = " if step == 0 else " < " for step in ranked.diff().iloc[1:])]
-    return "".join(f"{sign}{labels[each]}" for sign, each in zip(signs, ranked.index, strict=True))
+def _order(decisions: Decisions, cost: str, labels: Mapping[str, str]) -> str:
+    """Return the variants by their cost, "A < B ~ C"."""
+    ranked = decisions.ranked(cost)
+    words = labels[ranked[0]]
+    for one, other in pairwise(ranked):
+        pair = decisions.pair(one, other, cost)
+        same = pair.seeds and not (pair.cheaper or pair.costlier)
+        words += f" {'=' if same else '<~>'[pair.order + 1]} {labels[other]}"
+    return words
 
 
 def _listed(names: list[str]) -> str:

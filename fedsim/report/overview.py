@@ -1,21 +1,19 @@
 """The overview: the answer in sentences, and what it cost to get there."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import isnan, nan
+from math import isfinite, isnan, nan
 
 import pandas as pd
 
 from fedsim.analysis import paired, quantity, with_grams
 from fedsim.analysis.comparing.caveats import caveats
 from fedsim.analysis.comparing.comparison import Case
-from fedsim.analysis.comparing.pairs import with_bits
-from fedsim.analysis.comparing.standings import tied_with
+from fedsim.analysis.comparing.pairwise import INDISTINGUISHABLE
 from fedsim.analysis.tables import HEADS, UNITS
 from fedsim.record.directions import higher_is_better
 from fedsim.record.schema import GRAMS
 from fedsim.report.parts import NOT_REACHED, Cell, Table, digits, number, words
 from fedsim.report.study import Study
-from fedsim.report.verdicts import SAME, SEVERAL, TIE, verdict_of
 
 COSTS = ("round", "transmissions", "beacons", "bits_up", "bits_down", "t", "joules")
 """The costs of the table."""
@@ -32,24 +30,26 @@ RANKED = {
 """The costs that the answer is about."""
 
 
-_NAMED = 3  # variants of a tie; of more there is the first
+_NAMED = 3  # variants in a list; of more there is the first
 
 
 def answers(study: Study) -> Iterator[str]:
-    """Yield who reached each target for the least of each cost, and how sure that is."""
+    """Yield which variant reached each target for the least of each cost, and how sure that is."""
     for case in study.comparison.cases:
         table = case.table.set_index("variant")
-        there = table[table["reached"] == table["runs"]]
-        if there.empty:
-            yield _nobody(study, case)
+        if not (table["reached"] == table["runs"]).any():
+            yield _none_always(study, case)
+        if not table["reached"].any():
             continue
         if len(study.labels) == 1:
-            yield _alone(study, case)
+            if table["reached"].eq(table["runs"]).all():
+                yield _alone(study, case)
             continue
-        best = {cost: str(there[cost].idxmin()) for cost in _ranked(there)}
-        yield _first(study, case, there, best)
-        if len(there) > 1:
-            yield from (_margin(study, case, cost, name, there) for cost, name in best.items())
+        order = {cost: case.decisions.ranked(cost) for cost in _ranked(case.table)}
+        yield _first(study, case, {cost: names[0] for cost, names in order.items()})
+        for cost, names in order.items():
+            if len(names) > 1:
+                yield _margin(study, case, cost, (names[0], names[1]))
 
 
 def notes(study: Study) -> list[str]:
@@ -72,14 +72,15 @@ def _alone(study: Study, case: Case) -> str:
     return f"{_upper(case.target.words)}: {quantity(row['round'])} rounds, {spent}{far}."
 
 
-def _first(study: Study, case: Case, there: pd.DataFrame, best: Mapping[str, str]) -> str:
+def _first(study: Study, case: Case, best: Mapping[str, str]) -> str:
     """Name the variant that is first by each cost; one that is so by several is named once."""
-    praise: dict[tuple[str, ...], list[str]] = {}
+    means = case.table.set_index("variant")
+    praise: dict[str, list[str]] = {}
     for cost, name in best.items():
-        amount = quantity(float(there[cost][name]), UNITS.get(cost, ""))
-        tied = tied_with(with_bits(case.costs), name, cost, study.comparison.confidence)
-        praise.setdefault((name, *tied), []).append(f"{RANKED[cost]} ({amount})")
-    firsts = "; ".join(f"{_tied(study, names)} {_and(said)}" for names, said in praise.items())
+        amount = quantity(float(means[cost][name]), UNITS.get(cost, ""))
+        names = _shared(study, case, cost, name)
+        praise.setdefault(names, []).append(f"{RANKED[cost]} ({amount})")
+    firsts = "; ".join(f"{names} {_and(said)}" for names, said in praise.items())
     if case.target.measure:
         return f"{_upper(case.target.words)}: {firsts}."
     furthest = _furthest(study)
@@ -87,10 +88,23 @@ def _first(study: Study, case: Case, there: pd.DataFrame, best: Mapping[str, str
     return f"No target is set, so this compares whole runs: {far}{firsts}."
 
 
-def _tied(study: Study, names: Sequence[str]) -> str:
-    """Return who is first, or who share that place as far as the seeds can tell."""
-    labels = [study.labels[name] for name in names]
-    return labels[0] if len(labels) == 1 else f"a tie of {_and(_few(labels))}"
+def _shared(study: Study, case: Case, cost: str, name: str) -> str:
+    """Return the label of a variant, and of those that are not costlier, in words."""
+    others = case.decisions.not_costlier(name, cost)
+    every = case.decisions.by_cost[cost].same
+    numbers = {own: number for number, own in enumerate(case.decisions.variants)}
+    same = [own for own in others if every[numbers[own], numbers[name]]]
+    rest = [_label(study, case, own) for own in others if own not in same]
+    first = _and(_few([_label(study, case, own) for own in (name, *same)]))
+    return f"{first} ({INDISTINGUISHABLE} from {_and(_few(rest))})" if rest else first
+
+
+def _label(study: Study, case: Case, name: str) -> str:
+    """Return the label of a variant; with how many runs reached the target where not all did."""
+    row = case.table.set_index("variant").loc[name]
+    if row["reached"] == row["runs"]:
+        return study.labels[name]
+    return f"{study.labels[name]} (reached in {row['reached']} of {row['runs']} seeds)"
 
 
 def _few(names: Sequence[str]) -> list[str]:
@@ -102,7 +116,7 @@ def _and(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
-def _nobody(study: Study, case: Case) -> str:
+def _none_always(study: Study, case: Case) -> str:
     """Say that no variant got there under all its seeds, and how many runs did."""
     reached, runs = int(case.table["reached"].sum()), len(study.runs)
     some = f", though {reached} of {runs} runs did" if reached else ""
@@ -133,30 +147,20 @@ def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _margin(study: Study, case: Case, cost: str, name: str, there: pd.DataFrame) -> str:
-    """Say how far the next one is from the best one, under common random numbers."""
-    rival = str(there[cost].drop(index=name).idxmin())
-    pairs = paired(case.costs, name, study.comparison.confidence)
-    row = pairs[(pairs["variant"] == rival) & (pairs["cost"] == cost)].iloc[0]
-    low, high, seeds = float(row["low"]), float(row["high"]), int(row["pairs"])
-    unit, labels = UNITS.get(cost, ""), (study.labels[name], study.labels[rival])
+def _margin(study: Study, case: Case, cost: str, names: tuple[str, str]) -> str:
+    """Say how far the next variant is from the first one, seed by seed."""
+    pair = case.decisions.pair(names[1], names[0], cost)
+    first, rival = (_label(study, case, name) for name in names)
     head = f"By {HEADS.get(cost, cost)}"
-    if not seeds:
-        return f"{head}, {labels[1]} comes next, under other seeds."
-    many = f"under each of {seeds} seeds" if seeds >= SEVERAL else "under one seed"
-    more = f"{quantity(float(row['difference']), unit)} more"
-    verdict = verdict_of(row.to_dict(), float(there[cost][name]))
-    if verdict == SAME:
-        return f"{head}, {_and(labels)} are a tie: they cost the same {many}."
-    if seeds < SEVERAL:
-        return f"{head}, {labels[1]} comes next: {more}, {many}, so nothing says how sure that is."
-    if low == high:
-        return f"{head}, {labels[1]} comes next: {more} {many}."
-    share = f"{100 * study.comparison.confidence:g} %"
-    interval = f"{share} interval {quantity(low, unit)} to {quantity(high, unit)}, {seeds} seeds"
-    if verdict == TIE:
-        return f"{head}, {_and(labels)} are a tie: {labels[1]} costs {more} ({interval})."
-    return f"{head}, {labels[1]} comes next: {more} ({interval})."
+    if not pair.seeds:
+        return f"{head}, {rival} comes next: {pair.verdict}."
+    if not (pair.cheaper or pair.costlier):
+        return f"{head}, {first} and {rival} cost {pair.verdict}."
+    times = f"{pair.ratio:.3g} times the cost ({pair.evidence})"
+    times = times if isfinite(pair.ratio) else pair.evidence
+    if pair.order > 0:
+        return f"{head}, {rival} comes next: {times}."
+    return f"{head}, {rival} is {INDISTINGUISHABLE} from {first}: {times}."
 
 
 def tables(study: Study) -> Iterator[Table]:
@@ -188,7 +192,7 @@ def _costs(study: Study, case: Case) -> Table:
 def _mark(optimal: object, tie: object) -> str:
     if optimal:
         return "Pareto-optimal"
-    return "tie: may be Pareto-optimal" if tie else ""
+    return f"{INDISTINGUISHABLE} from a Pareto-optimal variant" if tie else ""
 
 
 def _ends(study: Study) -> "pd.Series[float]":
@@ -208,33 +212,33 @@ def _with_interval(mean: float, low: float, high: float, unit: str) -> Cell:
 
 
 def _pairs(study: Study, case: Case) -> Table:
-    """Return what the variants cost more than the one they are compared with, seed by seed."""
+    """Return what the variants cost beside the one they are compared with, seed by seed."""
     other = _against(study, case)
-    same = other == study.comparison.against
-    pairs = case.pairs if same else paired(case.costs, other, study.comparison.confidence)
-    frame = pairs[pairs["cost"].isin(PAIRED) & (pairs["pairs"] > 0)]
-    usual = case.table.set_index("variant")
+    same, sure = other == study.comparison.against, study.comparison.confidence
+    pairs = case.pairs if same else paired(case.costs, other, sure, case.decisions)
+    frame = pairs[pairs["cost"].isin(PAIRED) & (pairs["seeds"] > 0)]
     rows = []
     for row in frame.to_dict("records"):
         cost = str(row["cost"])
-        bounds = row["low"], row["high"], UNITS.get(cost, "")
+        ratio = digits(float(row["ratio"]))
+        ends = f"{row['low']:.3g} to {row['high']:.3g}" if row["low"] < row["high"] else ""
         rows.append(
             [
                 *words(study.labels[str(row["variant"])], HEADS.get(cost, cost)),
-                number(row["pairs"]),
-                _with_interval(row["difference"], *bounds),
-                digits(float(row["ratio"])),
-                digits(float(row["p_value"]), 2),
-                *words(verdict_of(row, float(usual[cost][other]))),
+                number(row["seeds"]),
+                number(float(row["difference"]), UNITS.get(cost, "")),
+                Cell(ratio.text, ratio.value, under=ends),
+                digits(float(row["p_holm"]), 2),
+                *words(row["verdict"]),
             ]
         )
-    columns = ("variant", "cost", "seeds", "difference", "ratio", "p-value", "verdict")
-    first = study.labels[other]
-    return Table(f"{_upper(case.target.words)}, less that of {first}, seed by seed", columns, rows)
+    columns = ("variant", "cost", "seeds", "paired difference", "ratio", "p (Holm)", "verdict")
+    title = f"{_upper(case.target.words)}: paired difference from {study.labels[other]}"
+    return Table(title, columns, rows)
 
 
 def _against(study: Study, case: Case) -> str:
-    """Return whom the others are compared with: where that one got nowhere, the first that did."""
+    """Return the variant compared with: if it never reached the target, the first that did."""
     usual = study.comparison.against
     there = [str(name) for name in case.table.loc[case.table["reached"] > 0, "variant"]]
     return usual if usual in there or not there else there[0]

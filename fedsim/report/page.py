@@ -14,6 +14,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedsim.analysis import COLOURS, Comparison
+from fedsim.analysis.comparing.pairwise import FEWEST
 from fedsim.record.writing import write_whole
 from fedsim.report import (
     audit,
@@ -128,6 +129,7 @@ def _content(own: Study) -> Content:
         "plots": {name: _merged(figures) for name, figures in plots.items()},
         "answers": list(overview.answers(own)),
         "notes": overview.notes(own),
+        "fewest": FEWEST,
     }
 
 

@@ -6,10 +6,9 @@ import pytest
 
 import fedsim
 from fedsim import report
-from fedsim.analysis import Comparison, quantity
+from fedsim.analysis import Comparison, Decisions, quantity
 from fedsim.report import overview
 from fedsim.report.study import Study
-from fedsim.report.verdicts import verdict_of
 from tests.report.drawings import Drawing
 from tests.report.pages import Page
 from tests.runs import small
@@ -81,49 +80,39 @@ def test_a_single_variant_is_told_and_not_compared(measured: Path, tmp_path: Pat
     assert page.words("Cost of the whole run", "variant") == [study.labels["gd"]]
 
 
-def test_what_costs_the_same_is_called_a_tie(measured: Path) -> None:
+def test_what_costs_the_same_is_said_to_do_so(measured: Path) -> None:
     labels = Study(Comparison.of([measured])).labels
     both = f"{labels['base']} and {labels['twin']}"
     said = list(overview.answers(Study(Comparison.of([measured]))))
-    assert f"a tie of {both}" in said[0]
-    assert f"By bits, {both} are a tie: they cost the same under one seed." in said
+    assert f"{both} for the fewest bits" in said[0]
+    assert f"By bits, {both} cost the same (one seed)." in said
 
 
 def test_a_tie_of_many_leaves_room_for_the_figure(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = [f"variant-{number}" for number in range(5)]
-    monkeypatch.setattr(overview, "tied_with", lambda *_: names)
-    monkeypatch.setattr(
-        type(study), "labels", {**study.labels, **dict(zip(names, names, strict=True))}
-    )
+    monkeypatch.setattr(Decisions, "not_costlier", lambda *_: ["gd"] * 9)
     first = next(iter(overview.answers(study)))
-    assert "and 5 others for the fewest bits" in first
-    assert not any(name in first for name in names)
+    assert "(statistically indistinguishable from " in first
+    assert " and 8 others) for the fewest bits" in first
 
 
-def test_a_verdict_is_a_tie_just_where_the_interval_holds_zero(study: Study) -> None:
+def test_verdicts_of_the_page_are_those_of_the_comparison(study: Study) -> None:
     (case, _) = study.comparison.cases
     table = list(overview.tables(study))[1]
-    verdicts = [row[-1].text for row in table.rows]
-    pairs = case.pairs[case.pairs["cost"].isin(overview.PAIRED) & (case.pairs["pairs"] > 0)]
-    assert len(pairs) == len(verdicts) > 0
-    for verdict, row in zip(verdicts, pairs.to_dict("records"), strict=True):
-        if row["low"] <= 0 <= row["high"]:
-            assert verdict.startswith("tie")
-        else:
-            assert verdict == ("more" if row["difference"] > 0 else "less")
+    pairs = case.pairs[case.pairs["cost"].isin(overview.PAIRED) & (case.pairs["seeds"] > 0)]
+    assert [row[-1].text for row in table.rows] == pairs["verdict"].tolist()
+    assert [row[4].value for row in table.rows] == pairs["ratio"].tolist()
 
 
-@pytest.mark.parametrize(
-    ("low", "difference", "high", "verdict"),
-    [(-1.0, 2.0, 5.0, "tie"), (1.0, 2.0, 3.0, "more"), (-3.0, -2.0, -1.0, "less")],
-)
-def test_a_verdict_is_that_of_the_interval(
-    low: float, difference: float, high: float, verdict: str
-) -> None:
-    row = {"low": low, "difference": difference, "high": high, "pairs": 3}
-    assert verdict_of(row, 100.0) == verdict
-    assert verdict_of(row | {"pairs": 1}, 100.0) == "one seed"
-    same = {"low": 0.0, "difference": 0.0, "high": 0.0, "pairs": 3}
-    assert verdict_of(same, 100.0) == "tie, the same"
+def test_sentences_follow_the_verdicts(study: Study) -> None:
+    (case, _) = study.comparison.cases
+    first, *margins = overview.answers(study)
+    costs = [cost for cost in overview.RANKED if cost in case.table]
+    for cost, said in zip(costs, margins, strict=False):
+        best, rival, *_ = case.decisions.ranked(cost)
+        pair = case.decisions.pair(rival, best, cost)
+        assert pair.evidence in said
+        assert ("comes next" in said) == (pair.order > 0)
+        assert ("statistically indistinguishable" in said) == (pair.order == 0)
+        assert study.labels[best] in first

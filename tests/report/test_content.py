@@ -70,8 +70,12 @@ def test_the_others_are_held_against_one_that_got_there(runs: Path, study: Study
     (case,) = own.comparison.cases
     assert case.table["reached"].gt(0).tolist() == [True, False, True]
     _, pairs = overview.tables(own)
-    assert pairs.caption.endswith(f"less that of {own.labels['base']}, seed by seed")
-    assert {row[0].text for row in pairs.rows} == {own.labels["tree"]}
+    assert pairs.caption.endswith(f"paired difference from {own.labels['base']}")
+    assert {row[0].text for row in pairs.rows} == {own.labels["gd"], own.labels["tree"]}
+    verdicts = {row[-1].text for row in pairs.rows if row[0].text == own.labels["gd"]}
+    count = case.table["reached"][0]
+    assert count > 1
+    assert verdicts == {f"costlier in {count} of {count} seeds"}
 
 
 def test_the_energy_of_all_kinds_is_that_of_the_clients(page: Page, study: Study) -> None:

@@ -65,7 +65,7 @@ def _problems(runs: Runs) -> Iterator[str]:
 
 
 def _repeats(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
-    """Tell which variants cost the same under every seed: their intervals are no intervals."""
+    """Yield which variants cost the same under every seed, so that a mean has no interval."""
     columns = [cost for cost in with_grams(COMPARED, costs) if cost in costs]
     arrived = costs[costs["reached"]].groupby("variant", sort=False)
     figures = arrived[columns]
@@ -73,7 +73,7 @@ def _repeats(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
     same = alike.all(axis=1) & (arrived.size() > 1)
     if same.any():
         names = _listed(runs, same.index[same])
-        use = "so that intervals and p-values say nothing"
+        use = "so that the intervals of their means say nothing"
         yield f"{target}: seeds make no difference to the costs of {names}, {use}"
 
 
@@ -84,8 +84,8 @@ def _survivors(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
     if len(some):
         names = _listed(runs, some.index)
         yield (
-            f"{target}: not all runs of {names} got there: the means are of those that did, and "
-            "no Pareto front counts them"
+            f"{target}: not all runs of {names} reached it: the means are of those that did; a "
+            "run that did not counts as costlier than any that did"
         )
 
 

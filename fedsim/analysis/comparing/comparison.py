@@ -10,10 +10,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from fedsim.analysis.carbon import with_grams
 from fedsim.analysis.comparing.caveats import caveats, failures
+from fedsim.analysis.comparing.dominance import Decisions
 from fedsim.analysis.comparing.gathering import Runs, gather
-from fedsim.analysis.comparing.pairs import paired, summarised, with_bits
-from fedsim.analysis.comparing.standings import standings
+from fedsim.analysis.comparing.pairs import COMPARED, paired, summarised, with_bits
 from fedsim.analysis.comparing.tables import paired_table, summary_table
 from fedsim.analysis.comparing.targets import Target
 from fedsim.analysis.comparing.trade_offs import TRADED, cost_bars, pareto_scatter
@@ -36,15 +37,17 @@ class Case(NamedTuple):
         target: what was to be reached.
         costs: a row a run, as `cost_to_target` gives it.
         table: a row a variant, as `summarised` gives it; and whether it is Pareto-optimal in
-            bits, seconds and joules among the variants of which all runs got there, for sure
-            (pareto) or as far as these seeds can tell (tie).
+            bits, seconds and joules (pareto), or statistically indistinguishable from a variant
+            that is (tie).
         pairs: as `paired` gives it.
+        decisions: which variant is cheaper than which, in every cost.
     """
 
     target: Target
     costs: pd.DataFrame
     table: pd.DataFrame
     pairs: pd.DataFrame
+    decisions: Decisions
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,7 +125,7 @@ class Comparison:
     def tables(self) -> list[Table]:
         """Return what a terminal shows: for each target a table of costs and one of pairs."""
         sure = f"{100 * self.confidence:g} % intervals"
-        means = f"{sure} (of 2 or 3 runs: least and largest)" if self._few else sure
+        means = f"{sure} (of 2 or 3 runs: min and max)" if self._few else sure
         sure, means = (self._marked(each) for each in (sure, means))
         tables = []
         for case in self.cases:
@@ -130,7 +133,7 @@ class Comparison:
             tables.append(summary_table(case.table, labels, f"{case.target.words}; {means}"))
             if len(self.runs.labels) > 1:
                 other = self.runs.labels[self.against]
-                title = f"{case.target.words}, less that of {other} seed by seed; {sure}"
+                title = f"{case.target.words}: paired difference from {other}; {sure} of the ratio"
                 tables.append(paired_table(case.pairs, self._chosen(case, _MOST_DRAWN), title))
         return tables
 
@@ -151,7 +154,8 @@ class Comparison:
         """
         tables: dict[str, list[pd.DataFrame]] = {"runs": [], "costs": [], "pairs": []}
         for case in self.cases:
-            for name, frame in zip(tables, (with_bits(case.costs), *case[2:]), strict=True):
+            frames = with_bits(case.costs), case.table, case.pairs
+            for name, frame in zip(tables, frames, strict=True):
                 own = frame.copy()
                 own.insert(0, "target", str(case.target))
                 own.insert(1, "unfinished", self.runs.extent)
@@ -167,7 +171,7 @@ class Comparison:
             figures[f"convergence-{name}"] = self._convergence(case.target, labels, title)
             figures[f"costs-{name}"] = cost_bars(case.table, labels, title)
             figures[f"trade-offs-{name}"] = pareto_scatter(
-                case.table, labels, title, case.costs, self.confidence
+                case.table, labels, case.decisions, title
             )
         return figures
 
@@ -214,10 +218,13 @@ class Comparison:
 def _case(runs: Runs, target: Target, against: str, confidence: float) -> Case:
     costs = target.costs(runs)
     table = summarised(costs, confidence)
-    standing = standings(with_bits(costs), TRADED, confidence)
+    own = with_bits(costs)
+    decisions = Decisions.of(own, with_grams(COMPARED, own), confidence)
+    front = decisions.front(TRADED)
     for flag in ("pareto", "tie"):
-        table[flag] = table["variant"].isin(standing.index[standing[flag].astype(bool)])
-    return Case(target, costs, table, paired(costs, against, confidence))
+        table[flag] = table["variant"].isin(front.index[front[flag].astype(bool)])
+    pairs = paired(costs, against, confidence, decisions)
+    return Case(target, costs, table, pairs, decisions)
 
 
 def _variant(labels: Mapping[str, str], name: str | None) -> str:

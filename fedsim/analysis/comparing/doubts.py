@@ -1,11 +1,13 @@
 """What the doubt about constants leaves of a comparison, as `fedsim robust` has written it."""
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 
+import numpy as np
 import pandas as pd
 
+from fedsim.analysis.comparing.dominance import seed_costs
 from fedsim.analysis.comparing.gathering import Runs
+from fedsim.analysis.comparing.pairwise import log_ratios, typical
 from fedsim.errors import DataError
 
 FOLDER, VERDICTS, DECIDING = "robustness", "verdicts.csv", "deciding.csv"
@@ -70,7 +72,7 @@ def fragile(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
                 yield f"{len(told) - _MOST} more pairs of which that is so: see fedsim robust"
         elif pairs := _close(costs, cost):
             named = _listed([f"{runs.labels[a]} and {runs.labels[b]}" for a, b in pairs])
-            text = f"{target}: which takes {words} of {named} may hang on constants"
+            text = f"{target}: which takes {words} of {named} may depend on uncertain parameters"
             yield f"{text}, as they are within 10 %: see fedsim robust"
 
 
@@ -83,15 +85,14 @@ def _unsure(runs: Runs, rows: pd.DataFrame, words: str) -> Iterator[str]:
 
 
 def _close(costs: pd.DataFrame, cost: str) -> list[tuple[str, str]]:
-    """Return the pairs of variants whose mean costs are near to each other, and not the same."""
-    arrived = costs[costs["reached"]]
-    means = arrived.groupby("variant", sort=False, observed=True)[cost].mean()
-    return [
-        (str(one), str(other))
-        for one, other in combinations(means.index, 2)
-        if means[one] != means[other]
-        and max(means[[one, other]]) < CLOSE * min(means[[one, other]])
-    ]
+    """Return the pairs of variants whose typical ratio is near 1, though they differ."""
+    names = [str(name) for name in costs["variant"].unique()]
+    (own,) = seed_costs(costs, names, [cost])
+    logs = log_ratios(own[:, None], own)
+    ratios, same = typical(logs), ~(np.abs(logs) > 0).any(axis=-1)
+    with np.errstate(divide="ignore"):
+        near = ~same & (np.abs(np.log(ratios)) < np.log(CLOSE))
+    return [(names[one], names[other]) for one, other in np.argwhere(np.triu(near, 1))]
 
 
 def _listed(names: Sequence[str]) -> str:

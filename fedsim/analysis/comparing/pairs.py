@@ -1,15 +1,11 @@
-"""What seeds say about costs: means with their intervals, and differences seed by seed.
-
-Runs of one seed share all their randomness (data, network, availability), whatever their
-variant is: between two variants it is the difference under the same seed that tells, and its
-interval is narrower than those of the two means.
-"""
+"""Tables of costs over seeds: means with their intervals, and ratios of two variants by seed."""
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtrit
 
 from fedsim.analysis.carbon import with_grams
+from fedsim.analysis.comparing.dominance import Decisions
 from fedsim.ports import Array
 
 COMPARED = (
@@ -26,9 +22,6 @@ COMPARED = (
 
 _ENOUGH = 4
 """From so many runs on there is an interval; of fewer the least and the largest are told."""
-
-_ROUNDING = 8 * np.finfo(np.float64).eps
-"""Figures that differ by no more than this, relatively, are sums in another order."""
 
 
 def with_bits(costs: pd.DataFrame) -> pd.DataFrame:
@@ -75,70 +68,63 @@ def summarised(costs: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     return table.rename_axis("variant").reset_index()
 
 
-def paired(costs: pd.DataFrame, against: str, confidence: float = 0.95) -> pd.DataFrame:
-    """Return what the other variants cost more than one of them, under common random numbers.
+PAIR_COLUMNS = (
+    "variant",
+    "cost",
+    "seeds",
+    "cheaper",
+    "costlier",
+    "pairs",
+    "difference",
+    "ratio",
+    "low",
+    "high",
+    "p_value",
+    "p_holm",
+    "verdict",
+)
+"""The columns of `paired`."""
+
+
+def paired(
+    costs: pd.DataFrame,
+    against: str,
+    confidence: float = 0.95,
+    decisions: Decisions | None = None,
+) -> pd.DataFrame:
+    """Return what the other variants cost beside one of them, seed by seed.
 
     Args:
         costs: a row a run, as `cost_to_target` and `final_cost` give it.
         against: the variant to compare with.
-        confidence: of the interval, between 0 and 1.
+        confidence: of the intervals and tests, between 0 and 1.
+        decisions: of these costs with that confidence, if they are known.
 
     Returns:
-        A row a variant and cost of `COMPARED`: variant, cost, pairs (the seeds under which
-        both reached the target; all that follows is of these alone), difference (mean of the
-        variant's cost less that of `against`), low and high (its interval by Student's t),
-        ratio (of the two means) and p_value (of the paired two-sided t test that the mean
-        difference is 0; not corrected for the number of tests). The interval is NaN with
-        fewer than two pairs; so is the p-value, and also where all pairs differ by the same,
-        since then the seeds have varied nothing that a test could weigh.
+        A row a variant and cost of `COMPARED`: variant, cost, seeds (in which either reached the
+        target), cheaper and costlier (in so many of them it is), pairs (in which both did),
+        difference (the paired difference: the mean over these of its cost less that of
+        `against`), ratio (the typical one over all seeds, and the interval from low to high),
+        p_value (not corrected), p_holm (corrected for all pairs of variants) and verdict.
+        The rule is that of `fedsim.analysis.comparing.pairwise`.
 
     Raises:
         ValueError: there is no variant of that name, or the confidence is not between 0 and 1.
     """
     own = with_bits(costs).astype({"variant": object})
-    names = [str(name) for name in own["variant"].unique()]
-    if against not in names:
-        raise ValueError(f"there is no variant {against!r}; there are {', '.join(names)}")
-    arrived = own[own["reached"]].set_index("seed")
     compared = with_grams(COMPARED, own)
-    other = arrived.loc[arrived["variant"] == against, compared]
-    tables = []
-    for name in names:
-        if name != against:
-            this = arrived.loc[arrived["variant"] == name, compared]
-            tables.append(_pairs(this, other, confidence).assign(variant=name))
-    columns = ["variant", "cost", "pairs", "difference", "low", "high", "ratio", "p_value"]
-    if not tables:
-        return pd.DataFrame(columns=columns)
-    return pd.concat(tables, ignore_index=True)[columns]
-
-
-def _pairs(this: pd.DataFrame, other: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """Return a row a cost: how one variant differs from another under the seeds of both."""
-    seeds = this.index.intersection(other.index, sort=False)
-    ours, theirs = this.loc[seeds].to_numpy(np.float64), other.loc[seeds].to_numpy(np.float64)
-    gaps, count = ours - theirs, len(seeds)
-    nothing = np.full(len(this.columns), np.nan)
-    mean = gaps.mean(axis=0) if count else nothing
-    spread = gaps.std(axis=0, ddof=1) if count > 1 else nothing
-    if count:  # no difference between sums in another order
-        largest = np.maximum(np.abs(ours), np.abs(theirs)).max(axis=0)
-        spread = np.where(spread <= _ROUNDING * largest, 0.0, spread)
-    margin = _margin(spread, np.full(len(this.columns), count), confidence)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = ours.mean(axis=0) / theirs.mean(axis=0) if count else nothing
-        statistic = np.where(spread > 0, mean * np.sqrt(count) / spread, np.nan)
-    return pd.DataFrame(
-        {
-            "cost": list(this.columns),
-            "pairs": count,
-            "difference": mean,
-            "low": mean - margin,
-            "high": mean + margin,
-            "ratio": ratio,
-            "p_value": 2 * stdtr(max(count - 1, 1), -np.abs(statistic)),
-        }
-    )
+    decided = decisions or Decisions.of(own, compared, confidence)
+    rows = []
+    for name, cost, pair in decided.against(against):
+        figures = {key: getattr(pair, key) for key in PAIR_COLUMNS if hasattr(pair, key)}
+        every = decided.by_cost[cost].costs
+        ours, theirs = (every[decided.variants.index(own)] for own in (name, against))
+        known = np.isfinite(ours) & np.isfinite(theirs)
+        both = ours[known] - theirs[known]
+        difference = float(both.mean()) if len(both) else np.nan
+        own_figures = {"variant": name, "cost": cost, "pairs": len(both), "difference": difference}
+        rows.append({**figures, **own_figures})
+    return pd.DataFrame(rows, columns=list(PAIR_COLUMNS))
 
 
 def _margin(spread: Array, count: Array, confidence: float) -> Array:

@@ -8,8 +8,10 @@ cancels.
 1. A run that did not reach the target costs infinity: it is costlier than one that did. A seed
    in which neither reached it, or of which one of the two runs does not exist, says nothing.
    Two costs of zero are equal; zero is cheaper than anything above it.
-2. From `FEWEST` seeds on, if all their ratios are finite and differ, the typical ratio is the
-   geometric mean, with the two-sided t test and t interval of the mean of the logarithms.
+2. From `FEWEST` seeds on, if all their ratios are finite, the typical ratio is the geometric
+   mean, with the two-sided t test and t interval of the mean of the logarithms. If the ratio is
+   the same in every seed, seeds make no difference, and there is nothing to test: that is a plain
+   statement ("cheaper, all seeds alike").
 3. With fewer seeds, or where some run did not reach the target, it is the exact two-sided sign
    test, and the interval of the median ratio that inverts it (none where no interval is that
    sure: below six seeds at 95 %). The typical ratio is the geometric mean where all ratios are
@@ -31,8 +33,9 @@ with the costs of one world, shape (variants, seeds), for its decisions and thei
 ('cheaper in 3 of 3 seeds', 'cheaper in 3 of 3 seeds; sign test p=0.25')
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +48,7 @@ FEWEST = 5
 """So many seeds have an interval of the geometric mean; fewer have the exact sign test."""
 
 CHEAPER, COSTLIER = "cheaper", "costlier"
-SAME = "the same"
+SAME, ALIKE = "the same", "all seeds alike"
 INDISTINGUISHABLE = "statistically indistinguishable"
 UNKNOWN = "no common seed in which either reached it"
 """Verdicts; the first two may be followed by how many seeds say so."""
@@ -53,6 +56,7 @@ UNKNOWN = "no common seed in which either reached it"
 _ROUNDING = 1e-12
 """Logarithms of costs nearer than this are equal: sums in another order differ by less."""
 
+_BLOCK = 1_000_000  # figures that are compared at once
 _LEAST = 1e-4  # nobody believes a smaller probability
 
 Counts = NDArray[np.intp]
@@ -69,7 +73,8 @@ class Seeds(NamedTuple):
         ratio: the typical ratio; NaN without a seed, or where seeds are evenly 0 and infinite.
         low: where its interval begins; NaN without one.
         high: where it ends.
-        p_value: two-sided, that there is no difference, not corrected; NaN where all are equal.
+        p_value: two-sided, that there is no difference, not corrected; NaN of one seed, and where
+            all ratios are the same.
         exact: whether the sign test was used, and not the t test.
     """
 
@@ -121,24 +126,19 @@ def compare_seeds(logs: Array, confidence: float = 0.95) -> Seeds:
     Raises:
         ValueError: the confidence is not between 0 and 1.
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence: got {confidence:g}; expected a number between 0 and 1")
+    _check(confidence)
     logs = np.asarray(logs, dtype=np.float64)
-    count, cheaper, costlier = (
-        np.asarray(flags.sum(axis=-1)) for flags in (~np.isnan(logs), logs < 0, logs > 0)
-    )
-    mean, error = _mean(logs), _standard_error(logs)
-    exact = (count < FEWEST) | ~(error > _ROUNDING)  # equal ratios give a t test nothing to weigh
-    degrees = np.maximum(count - 1, 1)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        p_value = np.where(
-            exact, _sign_test(cheaper, costlier), 2 * stdtr(degrees, -np.abs(mean / error))
-        )
-        margin = stdtrit(degrees, (1 + confidence) / 2) * error
-        low, high = _sign_interval(logs, count, 1 - confidence)
-        low = np.exp(np.where(exact, low, mean - margin))
-        high = np.exp(np.where(exact, high, mean + margin))
-    return Seeds(count, cheaper, costlier, typical(logs), low, high, p_value, exact)
+    tested, level = _tests(logs), 1 - confidence
+    degrees = np.maximum(tested.seeds - 1, 1)
+    margin = stdtrit(degrees, 1 - level / 2) * tested.error
+    first, last = _sign_interval(logs, tested.seeds, level)
+    with np.errstate(invalid="ignore", over="ignore"):
+        low = np.exp(np.where(tested.exact, first, tested.mean - margin))
+        high = np.exp(np.where(tested.exact, last, tested.mean + margin))
+    alike = (tested.seeds > 1) & np.isnan(tested.p_value)
+    low, high = (np.where(alike, np.nan, end) for end in (low, high))
+    counts = tested.seeds, tested.cheaper, tested.costlier
+    return Seeds(*counts, typical(logs), low, high, tested.p_value, tested.exact)
 
 
 def holm(p_values: Array) -> Array:
@@ -182,6 +182,11 @@ class Pair:
     confidence: float
 
     @property
+    def alike(self) -> bool:
+        """Whether the ratio is the same in all of several seeds, and not 1."""
+        return self.seeds > 1 and isnan(self.p_value) and bool(self.cheaper or self.costlier)
+
+    @property
     def verdict(self) -> str:
         """The conclusion in a few words, as tables and sentences print it."""
         if not self.seeds:
@@ -194,11 +199,15 @@ class Pair:
         word = CHEAPER if self.order < 0 else COSTLIER
         if one:
             return f"{word} (one seed)"
+        if self.alike:
+            return f"{word}, {ALIKE}"
         return f"{word} in {self._agreeing} of {self.seeds} seeds" if self.exact else word
 
     @property
     def evidence(self) -> str:
         """What the conclusion rests on: the interval, the sign test, or one seed."""
+        if self.alike:
+            return f"the same in all {self.seeds} seeds"
         if self.seeds < 2 or not (self.cheaper or self.costlier):
             return self.verdict
         if self.exact:
@@ -221,14 +230,14 @@ class Pairwise:
     """All pairs of variants in one cost: arrays of shape (variants, variants), row over column.
 
     Attributes:
-        found: what the seeds say of each pair.
+        costs: shape (variants, seeds), as `of` takes them.
         p_holm: p-values, corrected for all pairs; symmetric.
         order: -1 where the row is cheaper than the column, 1 where it is costlier, else 0.
         same: where both cost the same in every seed that says anything.
         confidence: of the intervals; 1 less that is the level of the tests.
     """
 
-    found: Seeds
+    costs: Array
     p_holm: Array
     order: NDArray[np.int8]
     same: Flags
@@ -246,36 +255,73 @@ class Pairwise:
         Raises:
             ValueError: the confidence is not between 0 and 1.
         """
+        _check(confidence)
         costs = np.asarray(costs, dtype=np.float64)
-        rows = [compare_seeds(log_ratios(own, costs), confidence) for own in costs]
-        nothing = compare_seeds(np.empty((0, 0, costs.shape[1])), confidence)
-        found = Seeds(*map(np.stack, zip(*rows, strict=True))) if rows else nothing
+        shape = len(costs), len(costs)
+        p_values, order = np.full(shape, np.nan), np.zeros(shape, dtype=np.int8)
+        unanimous, same = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
+        rows = max(_BLOCK // max(costs.size, 1), 1)  # thousands of variants would not fit at once
+        for start in range(0, len(costs), rows):
+            own = slice(start, start + rows)
+            found = _tests(log_ratios(costs[own, None], costs))
+            agreeing = np.maximum(found.cheaper, found.costlier)
+            ahead = np.where(found.exact, found.cheaper > found.costlier, found.mean < 0)
+            order[own] = np.where(ahead, -1, 1)
+            unanimous[own] = found.exact & (agreeing == found.seeds) & (agreeing > 0)
+            same[own] = (found.seeds > 0) & (agreeing == 0)
+            p_values[own] = found.p_value
         upper = np.triu_indices(len(costs), 1)
-        corrected = np.full(found.p_value.shape, np.nan)
-        corrected[upper] = corrected.T[upper] = holm(found.p_value[upper])
-        agreeing = np.maximum(found.cheaper, found.costlier)
+        p_values[upper] = holm(p_values[upper])
+        np.fill_diagonal(p_values, np.nan)
         with np.errstate(invalid="ignore"):
-            significant = corrected <= 1 - confidence
-        unanimous = found.exact & (agreeing == found.seeds) & (agreeing > 0)
-        ahead = np.where(found.exact, found.cheaper > found.costlier, found.ratio < 1)
-        order = np.where(significant | unanimous, np.where(ahead, -1, 1), 0).astype(np.int8)
-        same = (found.seeds > 0) & (agreeing == 0)
-        return cls(found, corrected, order, same, confidence)
+            order[~(unanimous | (p_values <= 1 - confidence))] = 0
+        lower = upper[::-1]
+        p_values[lower], order[lower], same[lower] = p_values[upper], -order[upper], same[upper]
+        return cls(costs, p_values, order, same, confidence)
+
+    def against(self, other: int) -> Seeds:
+        """Return what the seeds say of every variant against one of them, shape (variants,)."""
+        return compare_seeds(log_ratios(self.costs, self.costs[other]), self.confidence)
 
     def pair(self, one: int, other: int) -> Pair:
         """Return what the seeds say of one variant against another, by their numbers."""
-        place = one, other
-        figures: dict[str, Any] = {
-            name: each[place].item() for name, each in self.found._asdict().items()
-        }
-        corrected, order = float(self.p_holm[place]), int(self.order[place])
+        logs = log_ratios(self.costs[one], self.costs[other])
+        found = compare_seeds(logs, self.confidence)
+        figures: dict[str, Any] = {name: each.item() for name, each in found._asdict().items()}
+        corrected, order = float(self.p_holm[one, other]), int(self.order[one, other])
         return Pair(**figures, p_holm=corrected, order=order, confidence=self.confidence)
 
-    def pairs(self, other: int) -> Iterator[tuple[int, Pair]]:
-        """Yield the number of each variant but one, and what the seeds say of it against that."""
-        for one in range(len(self.order)):
-            if one != other:
-                yield one, self.pair(one, other)
+
+class _Tests(NamedTuple):
+    """What `Seeds` has, without intervals, and the mean logarithm with its standard error."""
+
+    seeds: Counts
+    cheaper: Counts
+    costlier: Counts
+    mean: Array
+    error: Array
+    p_value: Array
+    exact: Flags
+
+
+def _tests(logs: Array) -> _Tests:
+    """Return which test applies, and its p-value, by rules 2 and 3."""
+    seeds, cheaper, costlier = (
+        np.asarray(flags.sum(axis=-1)) for flags in (~np.isnan(logs), logs < 0, logs > 0)
+    )
+    mean, error = _mean(logs), _standard_error(logs)
+    alike = error <= _ROUNDING
+    exact = (seeds < FEWEST) | alike | np.isnan(error)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        student = 2 * stdtr(np.maximum(seeds - 1, 1), -np.abs(mean / error))
+    p_value = np.where(exact, _sign_test(cheaper, costlier), student)
+    p_value = np.where(alike | (seeds < 2), np.nan, p_value)
+    return _Tests(seeds, cheaper, costlier, mean, error, p_value, exact)
+
+
+def _check(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence: got {confidence:g}; expected a number between 0 and 1")
 
 
 def _mean(logs: Array) -> Array:
@@ -319,18 +365,13 @@ def _sign_test(cheaper: Counts, costlier: Counts) -> Array:
 def _sign_interval(logs: Array, count: Counts, level: float) -> tuple[Array, Array]:
     """Return the interval of the median between two order statistics; NaN where none is so sure.
 
-    The k-th least and the k-th largest hold it but with probability 2 P(B < k), B binomial of
-    `count` and a half; k is the largest for which that is at most the level.
+    They are the k-th least and the k-th largest, k as `_ranks` has it.
     """
     width = logs.shape[-1]
     nothing = np.full(logs.shape[:-1], np.nan)
     if not width:
         return nothing, nothing
-    ranks = np.arange(width + 1)
-    missed = np.array([2 * bdtr(ranks - 1.0, max(n, 1), 0.5) for n in range(width + 1)])
-    missed[:, 0] = 0.0  # no k at all
-    most = np.array([np.flatnonzero(own <= level).max() for own in missed])
-    rank = most[count]
+    rank = _ranks(width, level)[count]
     ordered = np.sort(logs, axis=-1)
     first, last = np.maximum(rank - 1, 0), np.maximum(count - rank, 0)
     low, high = (
@@ -338,6 +379,18 @@ def _sign_interval(logs: Array, count: Counts, level: float) -> tuple[Array, Arr
         for each in (first, last)
     )
     return np.where(rank > 0, low, nothing), np.where(rank > 0, high, nothing)
+
+
+@lru_cache(maxsize=64)
+def _ranks(most: int, level: float) -> Counts:
+    """Return the k of each number of seeds up to `most`; 0 where no interval is so sure.
+
+    The k-th least and the k-th largest of n hold the median but with probability 2 P(B < k),
+    B binomial of n and a half; k is the largest for which that is at most the level.
+    """
+    ranks = np.arange(1, most + 1)
+    missed = [2 * bdtr(ranks - 1.0, max(n, 1), 0.5) for n in range(most + 1)]
+    return np.array([np.count_nonzero(own[:n] <= level) for n, own in enumerate(missed)])
 
 
 def _equals(p_value: float) -> str:

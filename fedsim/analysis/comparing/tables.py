@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedsim.analysis.carbon import with_grams
+from fedsim.analysis.comparing.pairwise import FEWEST, INDISTINGUISHABLE
 from fedsim.analysis.tables import HEADS, UNITS
 from fedsim.record.schema import GRAMS
 from fedsim.tables import plain, quantity
@@ -29,7 +30,7 @@ def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) ->
     drawn = plain(title)
     marks = {
         "pareto": "* Pareto-optimal in bits, time and energy",
-        "tie": "tie: not told apart from one that is Pareto-optimal in bits, time and energy",
+        "tie": f"tie: {INDISTINGUISHABLE} from a Pareto-optimal variant",
     }
     drawn.caption = "; ".join(text for mark, text in marks.items() if table[mark].any()) or None
     drawn.add_column("variant")
@@ -57,24 +58,29 @@ def paired_table(pairs: pd.DataFrame, labels: Mapping[str, str], title: str) -> 
         title: above the table.
     """
     drawn = plain(title, keys=3)
-    drawn.caption = "p of paired t tests, not corrected for their number"
+    drawn.caption = (
+        "ratio: geometric mean over seeds (median where a run did not reach the target); p: paired"
+        f" t test of its logarithm (sign test below {FEWEST} seeds, or where a run did not reach"
+        " the target), corrected for all pairs of variants (Holm)"
+    )
     drawn.add_column("variant")
-    for head in ("pairs", "cost", "difference", "low", "high", "ratio", "p"):
-        drawn.add_column(head, justify="left" if head == "cost" else "right")
+    for head in ("seeds", "cost", "difference", "ratio", "low", "high", "p", "verdict"):
+        drawn.add_column(head, justify="left" if head in {"cost", "verdict"} else "right")
     shown = pairs[pairs["cost"].isin([*_PAIRED, GRAMS]) & pairs["variant"].isin(list(labels))]
     previous = None
-    for row in shown[(shown["pairs"] > 0) | (shown["cost"] == _PAIRED[0])].to_dict("records"):
+    for row in shown[(shown["seeds"] > 0) | (shown["cost"] == _PAIRED[0])].to_dict("records"):
         variant, cost = row["variant"], row["cost"]
         unit = UNITS.get(cost, "")
         if previous not in {None, variant}:
             drawn.add_section()
         drawn.add_row(
             "" if variant == previous else escape(labels[variant]),
-            str(row["pairs"]),
-            HEADS.get(cost, cost) if row["pairs"] else "never both",
-            *(quantity(row[key], unit) for key in ("difference", "low", "high")),
-            _ratio(row["ratio"]),
-            _p(row["p_value"]),
+            str(row["seeds"]),
+            HEADS.get(cost, cost) if row["seeds"] else "",
+            quantity(row["difference"], unit),
+            *(_ratio(row[key]) for key in ("ratio", "low", "high")),
+            _p(row["p_holm"]),
+            row["verdict"],
         )
         previous = variant
     return drawn
@@ -97,7 +103,9 @@ def _share(part: float, whole: float) -> str:
 
 
 def _ratio(ratio: float) -> str:
-    return f"{ratio:.3f}" if isfinite(ratio) else "-"
+    if isfinite(ratio):
+        return f"{ratio:.3g}"
+    return "-" if isnan(ratio) else "inf"
 
 
 def _p(value: float) -> str:

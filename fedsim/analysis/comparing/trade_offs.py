@@ -9,9 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedsim.analysis.carbon import with_grams
-from fedsim.analysis.comparing.pairs import with_bits
-from fedsim.analysis.comparing.pareto import pareto
-from fedsim.analysis.comparing.standings import standings
+from fedsim.analysis.comparing.dominance import Decisions
+from fedsim.analysis.comparing.pairwise import INDISTINGUISHABLE
 from fedsim.analysis.style import (
     COLOURS,
     EVERY_AXIS,
@@ -61,55 +60,59 @@ def cost_bars(table: pd.DataFrame, labels: Mapping[str, str], title: str = "") -
 def pareto_scatter(
     table: pd.DataFrame,
     labels: Mapping[str, str],
+    decisions: Decisions,
     title: str = "",
-    costs: pd.DataFrame | None = None,
-    confidence: float = 0.95,
 ) -> Figure:
     """Draw what variants trade: a panel for each two of bits, seconds and joules.
 
     A variant whose mark is full is Pareto-optimal in the two costs of the panel, one whose
-    mark is half full is not told apart from such a one; a line joins the best means. Only
-    variants of which all runs got there are drawn.
+    mark is half full is statistically indistinguishable from such a one; a line joins these.
+    Points are means over the runs that reached the target; where some did not, the legend says
+    how many did.
 
     Args:
         table: as `summarised` gives it.
         labels: variant -> what the legend calls it; the others are grey points.
+        decisions: which variant is cheaper than which.
         title: above the figure.
-        costs: a row a run, which say what is sure; the means alone where not given.
-        confidence: of the intervals of paired differences.
     """
     figure, every = panels(3, 2, 2.7)
-    rows = table[table["reached"] == table["runs"]].set_index("variant")
+    rows = table[table["reached"] > 0].set_index("variant")
+    named = {name: _named(label, rows, name) for name, label in labels.items()}
     for axis, (across, up) in zip(every, combinations(TRADED, 2), strict=True):
-        _front(axis, rows, across, up)
-        fill = _fills(rows, costs, (across, up), confidence)
+        fill = _fills(decisions, (across, up))
+        _front(
+            axis, rows.loc[[name for name in rows.index if fill[str(name)] != "none"]], across, up
+        )
         numbers = {variant: number for number, variant in enumerate(labels)}
         for variant, row in rows.to_dict("index").items():
             if variant in numbers:
-                name = numbers[str(variant)], drawn(labels[str(variant)])
+                name = numbers[str(variant)], drawn(named[str(variant)])
                 _point(axis, row, (across, up), name, fill[str(variant)])
         others = rows.drop(index=[name for name in labels if name in rows.index])
         axis.scatter(others[across], others[up], s=12, color=GREY, alpha=0.5, linewidth=0)
         _scale(axis, rows, across, up)
     name_variants(figure)
     if not figure.legends:
-        every[1].set_title("no variant got there in all of its runs", color=GREY, fontsize=10)
-    told = "full marks are Pareto-optimal in the two costs of a panel, half ones may be"
+        every[1].set_title("no run reached the target", color=GREY, fontsize=10)
+    told = "full marks: Pareto-optimal in the two costs of a panel; half ones:"
+    told += f" {INDISTINGUISHABLE} from these"
     entitle(figure, f"{title}\n{told}")
     return figure
 
 
-def _fills(
-    rows: pd.DataFrame, costs: pd.DataFrame | None, pair: tuple[str, str], confidence: float
-) -> dict[str, str]:
+def _named(label: str, rows: pd.DataFrame, name: str) -> str:
+    """Return what the legend calls a variant: with how many runs reached the target if not all."""
+    if name not in rows.index or rows["reached"][name] == rows["runs"][name]:
+        return label
+    return f"{label} ({rows['reached'][name]} of {rows['runs'][name]})"
+
+
+def _fills(decisions: Decisions, pair: tuple[str, str]) -> dict[str, str]:
     """Return how full the mark of each variant is: full, half or none."""
-    if costs is None:
-        optimal = pareto(rows, pair)
-        return {str(name): "full" if optimal[name] else "none" for name in rows.index}
-    standing = standings(with_bits(costs), pair, confidence)
     return {
         str(name): "full" if own["pareto"] else "half" if own["tie"] else "none"
-        for name, own in standing.to_dict("index").items()
+        for name, own in decisions.front(pair).to_dict("index").items()
     }
 
 
@@ -139,8 +142,9 @@ def _write(axis: Axes, text: str, place: tuple[float, float], colour: str) -> No
 
 
 def _front(axis: Axes, rows: pd.DataFrame, across: str, up: str) -> None:
-    """Draw the line below and left of which there is nobody."""
-    best = rows[pareto(rows, [across, up])].sort_values([across, up])
+    """Draw the staircase below which none of these points lies."""
+    ordered = rows.sort_values([across, up])
+    best = ordered[ordered[up] <= ordered[up].cummin()]
     axis.plot(
         best[across], best[up], drawstyle="steps-post", color=GREY, linewidth=1, linestyle=":"
     )

@@ -1,0 +1,172 @@
+"""Means and their intervals; fronts and ranks by pairs of variants, against plain definitions."""
+
+from io import StringIO
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from fedsim.analysis.comparing.dominance import Decisions, pareto
+from fedsim.analysis.comparing.pairs import COMPARED, paired, summarised, with_bits
+from fedsim.analysis.comparing.tables import summary_table
+from fedsim.analysis.comparing.trade_offs import cost_bars, pareto_scatter
+
+COSTS = ("bits", "t", "joules")
+
+
+def costs(**figures: np.ndarray) -> pd.DataFrame:
+    """Return a table of costs: of each variant the same figures for every cost."""
+    own = [name for name in COMPARED if name != "bits"]
+    return pd.concat(
+        [
+            pd.DataFrame({"variant": name, "seed": range(len(values)), "reached": True})
+            .assign(**dict.fromkeys(own, values))
+            .astype({"seed": int})
+            for name, values in figures.items()
+        ],
+        ignore_index=True,
+    )
+
+
+def test_intervals_of_wide_costs_stay_above_zero_around_their_mean() -> None:
+    values = np.array([1.0, 2.0, 3.0, 70.0])
+    row = summarised(costs(a=values)).iloc[0]
+    assert 0 < row["t_low"] < values.mean() < row["t_high"]
+    assert row["t_low"] * row["t_high"] == pytest.approx(values.mean() ** 2)  # even, as logarithms
+
+
+def test_two_or_three_runs_are_told_by_the_least_and_the_largest() -> None:
+    for values in (np.array([4.0, 1.0]), np.array([5.0, 1.0, 2.0])):
+        row = summarised(costs(a=values)).iloc[0]
+        assert (row["t_low"], row["t_high"]) == (values.min(), values.max())
+
+
+@pytest.mark.parametrize("runs", [2, 3, 4, 7])
+def test_equal_figures_are_their_mean_and_their_interval_and_can_be_drawn(runs: int) -> None:
+    values = np.full(runs, 0.1)  # three of them have a mean of 0.10000000000000002
+    table = summarised(costs(a=values, b=values + 1 / 3))
+    for cost in COSTS:
+        assert (table[f"{cost}_low"] == table[cost]).all()
+        assert (table[f"{cost}_high"] == table[cost]).all()
+    labels = {"a": "a", "b": "b"}
+    assert cost_bars(table, labels).axes
+    decisions = Decisions.of(with_bits(costs(a=values, b=values + 1 / 3)), COSTS)
+    assert pareto_scatter(table, labels, decisions).axes
+    drawn = Console(width=100, record=True, file=StringIO())
+    drawn.print(summary_table(table.assign(pareto=False, tie=False), labels, ""))
+    assert "\N{PLUS-MINUS SIGN}0%" in drawn.export_text()
+
+
+def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
+    rng, sigma = np.random.default_rng(1), 0.3
+    drawn = {f"v{number}": np.exp(sigma * rng.standard_normal(8)) for number in range(400)}
+    rows = summarised(costs(**drawn))
+    held = (rows["t_low"] < np.exp(sigma**2 / 2)) & (np.exp(sigma**2 / 2) < rows["t_high"])
+    assert 0.91 < held.mean() < 0.985
+
+
+def test_what_differs_by_chance_ties_and_what_is_decided_is_ranked() -> None:
+    rng = np.random.default_rng(3)
+    base = 10 + rng.random(6)
+    chance = base + rng.permutation([-0.2, 0.21, -0.22, 0.2, 0.3, -0.25])
+    decisions = Decisions.of(with_bits(costs(c=base + 5, a=base, b=chance)), COSTS)
+    front = decisions.front(COSTS)
+    assert front["pareto"].to_dict() == {"c": False, "a": False, "b": False}
+    assert front["tie"].to_dict() == {"c": False, "a": True, "b": True}
+    assert decisions.ranked("t")[2] == "c"
+    assert decisions.not_costlier("a", "t") == ["b"]
+    sure = pareto(with_bits(costs(a=base, c=base + 5)), COSTS)
+    assert sure["pareto"].to_dict() == {"a": True, "c": False}
+    assert not sure["tie"].any()
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3, 5, 8])
+def test_fronts_and_ranks_follow_from_the_pairs_alone(seeds: int) -> None:
+    rng = np.random.default_rng(seeds)
+    for _ in range(10):
+        table = with_bits(
+            costs(**{name: np.exp(rng.normal(shift, 0.5, seeds)) for name, shift in SHIFTS.items()})
+        )
+        for cost in COSTS:
+            table[cost] *= np.exp(rng.normal(0.0, 0.2, len(table)))
+        decisions = Decisions.of(table, COSTS)
+        signs = {
+            (one, other): {cost: decisions.pair(one, other, cost).order for cost in COSTS}
+            for one in SHIFTS
+            for other in SHIFTS
+            if one != other
+        }
+        front = decisions.front(COSTS)
+        for name in SHIFTS:
+            others = [other for other in SHIFTS if other != name]
+            above = all(-1 in signs[name, other].values() for other in others)
+            beaten = any(set(signs[other, name].values()) == {-1} for other in others)
+            assert front["pareto"][name] == above
+            assert front["tie"][name] == (not above and not beaten)
+        for cost in COSTS:
+            first = decisions.ranked(cost)[0]
+            assert all(signs[other, first][cost] >= 0 for other in SHIFTS if other != first)
+
+
+SHIFTS = {"a": 0.0, "b": 0.1, "c": 0.8, "d": 3.0}
+"""What variants cost, as the mean of the logarithm."""
+
+
+@given(
+    st.lists(st.tuples(*[st.sampled_from([0.0, 1.0, 2.0, 3.5])] * 3), min_size=1, max_size=8),
+)
+@settings(max_examples=40)
+def test_of_one_seed_the_front_is_that_of_the_figures(rows: list[tuple[float, ...]]) -> None:
+    names = [f"v{number}" for number in range(len(rows))]
+    table = pd.DataFrame(rows, columns=list(COSTS)).assign(variant=names, seed=1, reached=True)
+    expected = [
+        not any(
+            all(a <= b for a, b in zip(rival, row, strict=True)) and rival != row for rival in rows
+        )
+        for row in rows
+    ]
+    front = pareto(table, COSTS)
+    assert front["pareto"].tolist() == expected
+    assert not front["tie"].any()
+
+
+def test_a_method_cheaper_in_every_seed_is_first_though_its_mean_is_no_interval_away() -> None:
+    seeds = np.exp(np.random.default_rng(2).normal(0.0, 3.0, 10))
+    times = np.array([2.3, 29.5, 13.0, 12.0, 20.0, 9.0, 5.0, 14.0, 18.0, 25.0])
+    table = costs(dear=seeds * times, cheap=seeds)
+    front = pareto(with_bits(table), COSTS)
+    assert front["pareto"].to_dict() == {"dear": False, "cheap": True}
+    row = paired(table, "cheap").set_index("cost").loc["t"]
+    assert row["ratio"] == pytest.approx(np.exp(np.log(times).mean()))
+    assert row["verdict"] == "costlier"
+    gaps = seeds * times - seeds  # what raw differences would say
+    assert gaps.mean() - 2.262 * gaps.std(ddof=1) / np.sqrt(10) < 0
+
+
+def test_runs_that_never_got_there_count_as_costlier_everywhere() -> None:
+    figures = np.arange(1.0, 11.0)
+    table = costs(all=figures, some=figures * 1.1, none=figures)
+    missed = ((table["variant"] == "some") & (table["seed"] < 3)) | (table["variant"] == "none")
+    table.loc[missed, "reached"] = False
+    table.loc[missed, [name for name in COMPARED if name in table]] = np.nan
+    decisions = Decisions.of(with_bits(table), COSTS)
+    assert decisions.reached == (10, 7, 0)
+    assert decisions.front(COSTS)["pareto"].to_dict() == {"all": True, "some": False}
+    assert decisions.ranked("t") == ["all", "some"]
+    rows = paired(table, "all").set_index(["variant", "cost"])
+    assert rows.loc[("some", "t"), "verdict"] == "costlier in 10 of 10 seeds"
+    assert rows.loc[("some", "t"), ["seeds", "pairs"]].tolist() == [10, 7]
+    assert rows.loc[("none", "t"), ["seeds", "pairs"]].tolist() == [10, 0]
+    assert np.isinf(rows.loc[("none", "t"), "ratio"])
+    lonely = paired(table, "none").set_index(["variant", "cost"]).loc[("some", "t")]
+    assert (lonely["seeds"], lonely["verdict"]) == (7, "cheaper in 7 of 7 seeds")
+
+
+def test_twins_share_their_place_and_a_single_seed_says_what_it_says() -> None:
+    one = np.array([2.0])
+    decisions = Decisions.of(with_bits(costs(a=one, b=one, c=one + 1)), COSTS)
+    assert decisions.front(COSTS)["pareto"].to_dict() == {"a": True, "b": True, "c": False}
+    assert decisions.pair("c", "a", "t").verdict == "costlier (one seed)"

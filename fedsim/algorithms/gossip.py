@@ -21,9 +21,13 @@ class DPSGD(PeerAlgorithm):
     """Decentralised parallel SGD: every node mixes its model with its neighbours', and steps.
 
     It minimises (1/M) sum_i f_i, and so their sum. With a constant step size it ends near the
-    optimum, and the models near one another, the nearer the shorter the step. W has the weights of
-    Metropolis and Hastings. What a neighbour that is gone, or late, does not say, the node's own
-    model stands for.
+    optimum, and the models near one another, the nearer the shorter the step. Neighbours speak to
+    each other: edges have no direction, and an arrow of a file without one back is refused. So W,
+    of the weights of Metropolis and Hastings, is symmetric and doubly stochastic, and mixing keeps
+    the mean of the models. In the place of a model that has not arrived, as its sender is gone or
+    late, a node takes its own: its row of W still adds up to 1. For a neighbour that is gone for
+    good W stays symmetric among the others; where one of two has received the other's model and the
+    other has not, the column does not add up to 1 in that round, and the mean moves.
     """
 
     kind: Literal["d-psgd"] = "d-psgd"

@@ -9,7 +9,7 @@ from fedsim.building.findings import Findings
 from fedsim.building.fleet import BuiltGroup, build_groups
 from fedsim.building.network import topology
 from fedsim.errors import DataError
-from fedsim.physics.overlay import Overlay
+from fedsim.physics.overlay import Neighbours, Overlay
 from fedsim.physics.topology import Topology
 from fedsim.scenario import Group, Scenario
 from fedsim.streams import stream
@@ -69,7 +69,11 @@ def _overlay(
     with findings.at("network.peers.path"):
         neighbours = neighbours.told(files.pairs)
         try:
-            return neighbours.overlay(nodes, stream(seed, "overlay"))
+            overlay = neighbours.overlay(nodes, stream(seed, "overlay"))
+            if type(overlay) is not Overlay or type(neighbours).overlay is not Neighbours.overlay:
+                overlay.check()
         except DataError as error:
             findings.add(f"network.peers.{error.key}", str(error))
+        else:
+            return overlay
     return None

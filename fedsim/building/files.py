@@ -5,6 +5,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fedsim.blocks.wording import printable
 from fedsim.building.graphs import read_graph
 from fedsim.errors import DataError
 from fedsim.physics.availability import PresenceLaw, read_intervals
@@ -78,8 +79,21 @@ class Files:
         return self.read(read_graph, path)
 
     def pairs(self, path: Path) -> list[tuple[str, str]]:
-        """Return the edges of a graph, as pairs of nodes."""
-        return list(self.graph(path).edges)
+        """Return the edges of a graph, as pairs of nodes that speak to each other.
+
+        Raises:
+            DataError: an arrow of a directed graph has none that leads back.
+        """
+        graph = self.graph(path)
+        for source, target in graph.edges if graph.is_directed() else ():
+            if not graph.has_edge(target, source):
+                text = (
+                    f'{path} has an arrow from "{printable(source)}" to "{printable(target)}" and'
+                    " none back, but neighbours speak to each other, and their weights would not be"
+                    ' doubly stochastic; give both, or edgedefault="undirected"'
+                )
+                raise DataError("path", text)
+        return list(graph.edges)
 
     def read(self, read: Callable[..., T], path: Path, **options: bool | float | str) -> T:
         """Return what a function makes of a file, which it is called with."""

@@ -52,6 +52,40 @@ class Overlay:
         own, degree = self.neighbours[node], len(self.neighbours[node])
         return {other: 1 / (1 + max(degree, len(self.neighbours[other]))) for other in own}
 
+    def check(self) -> None:
+        """Refuse neighbours and weights under which mixing does not keep the mean of the models.
+
+        With the weights that this class has, it does; another's may not.
+
+        Raises:
+            DataError: a node has a neighbour that does not have it, or the mixing matrix, with what
+                is left to 1 on its diagonal, has a negative entry or is not doubly stochastic.
+        """
+        nodes = range(len(self.neighbours))
+        columns, rows = dict.fromkeys(nodes, 0.0), dict.fromkeys(nodes, 0.0)
+        for node in nodes:
+            weights = self.weights(node)
+            for other in self.neighbours[node]:
+                if node not in self.neighbours[other]:
+                    text = f"seen {other} as a neighbour of {node} and not the other way round"
+                    raise DataError("kind", f"{text}; neighbours speak to each other")
+            if set(weights) != set(self.neighbours[node]) or min(weights.values(), default=0) < 0:
+                text = f"the weights of node {node} are not one of at least 0 for each neighbour"
+                raise DataError("kind", text)
+            rows[node] = sum(weights.values())
+            for other, weight in weights.items():
+                columns[other] += weight
+        for node in nodes:
+            if rows[node] > 1 + _ROUNDING or abs(rows[node] - columns[node]) > _ROUNDING:
+                text = (
+                    "the mixing matrix is not doubly stochastic: without its own weight, the row"
+                    f" of node {node} adds up to {rows[node]:g} and its column to"
+                    f" {columns[node]:g}; they must be equal, and at most 1"
+                )
+                raise DataError("kind", text)
+
+
+_ROUNDING = 1e-9
 
 ReadPairs = Callable[[Path], Sequence[tuple[str, str]]]
 """Reads the edges of a graph from a file, as pairs of nodes, of a path relative to the scenario."""

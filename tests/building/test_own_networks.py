@@ -11,9 +11,9 @@ import pytest
 
 from fedsim.blocks.spec import Spec
 from fedsim.building import Builder, Job
-from fedsim.errors import BlockError, ScenarioError
+from fedsim.errors import BlockError, DataError, ScenarioError
 from fedsim.physics.networks import Network, ReadGraph
-from fedsim.physics.overlay import Neighbours
+from fedsim.physics.overlay import Neighbours, Overlay
 from fedsim.physics.radios import Constant
 from fedsim.physics.radios.traces import Reading, Trace
 from fedsim.physics.signals import Steps
@@ -198,6 +198,65 @@ def test_a_file_of_neighbours_that_is_none(content: str, said: str, tmp_path: Pa
     faults = found(tmp_path, **peers(kind="edges", path="net.csv"))
     assert said in " ".join(faults.values())
     assert set(faults) <= {"network.peers.path", "network.peers.kind"}
+
+
+ARROWS = GRAPHML.replace('"undirected"', '"directed"')
+BACK = '<edge source="1" target="0"/><edge source="2" target="1"/><edge source="3" target="2"/>'
+
+
+def test_a_directed_graph_is_one_of_neighbours_where_every_arrow_has_one_back(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "net.graphml").write_text(ARROWS)
+    blocks = peers(kind="edges", path="net.graphml")
+    text = found(tmp_path, **blocks)["network.peers.path"]
+    assert 'has an arrow from "0" to "1" and none back' in text
+    assert "doubly stochastic" in text
+    (tmp_path / "net.graphml").write_text(ARROWS.replace("</graph>", f"{BACK}</graph>"))
+    overlay = built(tmp_path, **blocks).deployment.overlay
+    assert overlay is not None
+    assert overlay.neighbours == ((1,), (0, 2), (1, 3), (2,))
+
+
+class Weighed(Overlay):
+    """An overlay with weights of the test."""
+
+    rows: ClassVar[tuple[dict[int, float], ...]]
+
+    def weights(self, node: int) -> dict[int, float]:
+        return self.rows[node]
+
+
+ROWS: dict[str, tuple[tuple[dict[int, float], ...], str]] = {
+    "symmetric": (({1: 0.3, 2: 0.2}, {0: 0.3, 2: 0.7}, {0: 0.2, 1: 0.7}), ""),
+    "a circle": (({1: 0.6, 2: 0.1}, {0: 0.1, 2: 0.6}, {0: 0.6, 1: 0.1}), ""),
+    "rows alone": (
+        ({1: 0.5, 2: 0.5}, {0: 0.4, 2: 0.1}, {0: 0.5, 1: 0.1}),
+        "the row of node 0 adds up to 1 and its column to 0.9",
+    ),
+    "too much": (({1: 0.6, 2: 0.6}, {0: 0.6, 2: 0.6}, {0: 0.6, 1: 0.6}), "adds up to 1.2"),
+    "negative": (({1: -0.3, 2: 0.2}, {0: -0.3, 2: 0.7}, {0: 0.2, 1: 0.7}), "node 0 are not one of"),
+    "missing": (({1: 0.3}, {0: 0.3, 2: 0.7}, {0: 0.2, 1: 0.7}), "node 0 are not one of"),
+}
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_weights_of_one_s_own_are_doubly_stochastic_or_refused(case: str) -> None:
+    rows, said = ROWS[case]
+    overlay = type("These", (Weighed,), {"rows": rows, "__slots__": ()})(((1, 2), (0, 2), (0, 1)))
+    if not said:
+        overlay.check()
+        W = np.array([[row.get(n, 0.0) for n in range(3)] for row in rows])
+        W += np.diag(1 - W.sum(axis=1))
+        assert np.allclose(W.sum(axis=0), 1)
+        return
+    with pytest.raises(DataError, match=said):
+        overlay.check()
+
+
+def test_neighbours_of_one_side_are_refused() -> None:
+    with pytest.raises(DataError, match="seen 1 as a neighbour of 0 and not the other way round"):
+        Overlay(((1,), ())).check()
 
 
 class NoLinks(Network):

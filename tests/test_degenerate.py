@@ -10,6 +10,7 @@ import pytest
 import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.ports import Array
+from fedsim.record.ends import end_of
 from tests.methods import METHODS, PENALISED, the_class
 
 LOSSES: dict[str, dict[str, Any]] = {
@@ -79,7 +80,8 @@ def run(kind: str, of: dict[str, Any], **more: object) -> fedsim.Result:
 
 
 def assert_done(result: fedsim.Result) -> None:
-    assert result.summary["status"].tolist() == ["done"], result.summary["reason"].tolist()
+    (status,) = result.summary["status"]  # a few steps on data that say nothing may lead upwards
+    assert end_of(status).complete, result.summary["reason"].tolist()
     assert np.isfinite(result.rounds["objective"]).all()
 
 

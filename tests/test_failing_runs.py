@@ -13,7 +13,7 @@ import pytest
 
 import fedsim
 from fedsim.algorithms import GradientDescent
-from fedsim.errors import FedsimError
+from fedsim.errors import Clash, FedsimError
 from fedsim.ports import Client, Server
 from tests.runs import small
 
@@ -78,6 +78,7 @@ def test_a_failed_run_is_raised_with_its_variant_and_seed(seeds: int, tmp_path: 
     scenario = study(seeds=seeds, variants={"fine": {}, "twice": twice})
     with pytest.raises(fedsim.RunError) as caught:
         fedsim.run(scenario, blocks=[Twice], out=tmp_path)
+    assert type(caught.value) is (Clash if seeds == 1 else fedsim.RunError)
     lines = str(caught.value).splitlines()
     assert [line.split(":")[0] for line in lines[-seeds:]] == [
         f"twice, seed {seed}" for seed in range(1, seeds + 1)

@@ -54,6 +54,7 @@ def outcome(folder: Path, **blocks: Any) -> tuple[str, int, int]:
     return status, len(result.rounds), len(given_up)
 
 
+@pytest.mark.filterwarnings("ignore:.*sample of the clients:fedsim.TheoryWarning")
 @pytest.mark.parametrize(
     ("participation", "network"),
     [

@@ -7,6 +7,8 @@ What stops a run with an error has a state of its own, named after that error ("
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from fedsim.errors import RunError
+
 DONE = "done"
 """A stop rule, or the end of the algorithm, has ended the run."""
 
@@ -54,6 +56,16 @@ ENDS: Mapping[str, End] = {
 """The states of runs that came to an end without an error: log and tables are whole."""
 
 _FAILED = End(complete=False, code=1)
+
+
+def status_of(error: type[RunError]) -> str:
+    """Return the state of a run that such an error has ended.
+
+    >>> from fedsim.errors import AuditError, Deadlock
+    >>> status_of(Deadlock), status_of(AuditError)
+    ('deadlock', 'audit')
+    """
+    return error.__name__.removesuffix("Error").lower()
 
 
 def end_of(status: str) -> End:

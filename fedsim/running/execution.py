@@ -17,7 +17,7 @@ from fedsim.computing.one_thread import one_thread
 from fedsim.errors import AuditError, DataError, RunError
 from fedsim.ports import SERVER
 from fedsim.record.book import Book
-from fedsim.record.ends import DONE, ROSE, Ending, is_whole
+from fedsim.record.ends import DONE, ROSE, Ending, is_whole, status_of
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
 from fedsim.record.manifest import (
     COMPUTING,
@@ -100,7 +100,7 @@ def execute(
             with doing("closing and auditing the log"):
                 world.close(reason)
     except AuditError as error:
-        status, reason = _status(error), str(error)
+        status, reason = status_of(type(error)), str(error)
     with doing("writing the tables"):
         folder.write_table("clients", book.clients(job.facts, world.meters()))
         events = {"rows": book.log.rows, "sha256": book.log.sha256}
@@ -224,12 +224,8 @@ def _let_run(world: World) -> Ending:
         try:
             reason = world.run()
         except RunError as error:
-            return Ending(_status(error), str(error))
+            return Ending(status_of(type(error)), str(error))
     return Ending(world.status, reason)
-
-
-def _status(error: RunError) -> str:
-    return type(error).__name__.removesuffix("Error").lower()
 
 
 def _summary(job: Ready, world: World, *, status: str, reason: str) -> dict[str, Any]:

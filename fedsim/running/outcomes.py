@@ -4,12 +4,27 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from fedsim.errors import Diverged, RunError, RunWarning
-from fedsim.record.ends import DONE, ROSE, Ending, is_whole
+from fedsim.errors import (
+    AuditError,
+    Clash,
+    Deadlock,
+    Diverged,
+    Failed,
+    Misdrawn,
+    Mistimed,
+    RunError,
+    RunWarning,
+)
+from fedsim.record.ends import DONE, ROSE, Ending, is_whole, status_of
 from fedsim.record.notes import RISEN
 from fedsim.results import Result
 
-_DIVERGED = Diverged.__name__.lower()
+_DIVERGED = status_of(Diverged)
+
+_KINDS: Mapping[str, type[RunError]] = {
+    status_of(kind): kind for kind in (AuditError, Clash, Deadlock, Failed, Misdrawn, Mistimed)
+}
+"""The errors that a run alone can end with, by the states that it has then."""
 
 
 def check_ends(result: Result, stacklevel: int) -> None:
@@ -55,6 +70,7 @@ def _error(failed: list[Mapping[Any, Any]], count: int) -> RunError:
     described = [_described(row) for row in failed]
     if len(failed) > 1:
         described.insert(0, f"{len(failed)} of {count} runs have failed; what they wrote is kept:")
-    error = RunError("\n".join(described))
+    kind = _KINDS.get(failed[0]["status"], RunError) if len(failed) == 1 else RunError
+    error = kind("\n".join(described))
     error.variant, error.seed = failed[0]["variant"], int(failed[0]["seed"])
     return error

@@ -7,6 +7,7 @@ from math import ceil, inf, isfinite, isnan, nan
 
 from fedsim.protocol.participation import Rounds, Sample
 from fedsim.protocol.silence import DeadlineSilence
+from fedsim.record.ends import end_of
 
 from .books import ROUNDING, ended_with_a_round
 from .evidence import Evidence, Row, bits, close
@@ -135,7 +136,7 @@ def _objectives(run: Evidence) -> Iterator[str]:
     optima: dict[float, float] = {}
     for row in run.rounds:
         number, objective = row["round"], row["objective"]
-        last = number == len(run.rounds) and run.summary["status"] == "done"
+        last = number == len(run.rounds) and end_of(run.summary["status"]).complete
         if not isnan(objective):
             optima[objective] = objective - row["gap"]
         if looked_at(run, number) or last:
@@ -221,7 +222,7 @@ def ends(run: Evidence) -> Iterator[str]:
             yield f"the run goes on after round {at}, which met {met}"
         if last and ended_with_a_round(run) and run.reason.partition(":")[0] not in met:
             yield f"it ended by {run.reason}, but round {at} met {met}"
-        if last and met and run.summary["status"] == "done" and not ended_with_a_round(run):
+        if last and met and end_of(run.summary["status"]).complete and not ended_with_a_round(run):
             yield f"round {at} met {met}, and the run went on to {run.reason}"
 
 

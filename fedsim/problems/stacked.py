@@ -9,6 +9,7 @@ and what is summed is summed in the same order.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,11 @@ _AT_ONCE = 2**18
 
 
 def _squares(rows: Rows, w: Array) -> Array:
-    residuals = rows.X @ w
+    # The oldest kernels of OpenBLAS sum a product by where it begins in memory. Arrays begin at a
+    # multiple of 16 bytes, so each client's residuals do here, too.
+    clients, count = rows.t.shape
+    room = np.empty((clients, 4 * ceil(count / 4)), rows.X.dtype)
+    residuals = np.matmul(rows.X, w, out=room[:, :count])
     residuals -= rows.t
     return np.asarray(0.5 * np.vecdot(residuals, residuals).astype(np.float64))
 

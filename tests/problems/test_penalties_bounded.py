@@ -13,12 +13,16 @@ from scipy.optimize import brentq, fsolve
 from fedsim.ports import Array
 from fedsim.problems import Regulariser
 from fedsim.problems.penalties import L1, GroupL2, Nuclear
+from fedsim.problems.penalties.bounded import LEG, LEGS, ROUNDING
 
 SEEDS = st.integers(0, 2**31)
 Kind = type[L1] | type[GroupL2] | type[Nuclear]
 
 NORMS: tuple[Kind, ...] = (L1, GroupL2, Nuclear)
 SHAPE = (7, 4)
+
+AGREE = 10 * ROUNDING
+"""To what the points agree, relative to the data, at which the slowest iterations end."""
 
 Rng = np.random.Generator
 
@@ -93,16 +97,36 @@ def test_a_planted_optimum_is_found(
 ) -> None:
     """In models as vectors, as the methods use them.
 
-    To 1e-12 of the data where there is a closed form. Iterations end where two points agree to
-    2e-14, of which the optimum may be further away: by as much as the kinks are nearly parallel.
+    Exactly, but for rounding, where there is a closed form. Iterations end where two points agree
+    to `AGREE` of the data. Then the point is the minimiser of data that are off by as much, and so
+    off itself by that, times the condition of the problem.
     """
-    near = 1e-12 if norm is L1 else 1e-11
     known = planted(norm, seed, weight, multiplier)
     h = Regulariser(norm(weight=2.0), SHAPE)
     w, centre = known.w.ravel(), known.centre.ravel()
-    found = h.prox_in_ball(w, weight / 2, centre, known.radius)
-    assert np.abs(found.point - known.optimum.ravel()).max() <= near * np.abs(w).max()
-    assert h.norm(found.point - centre) <= known.radius * (1 + 1e-12) + 1e-14 * np.abs(w).max()
+    scale = max(np.abs(w).max(), np.abs(centre).max())
+
+    def found(around: Array) -> Array:
+        return h.prox_in_ball(w, weight / 2, around, known.radius).point
+
+    point = found(centre)
+    off = np.abs(point - known.optimum.ravel()).max() / scale
+    if norm is L1:
+        assert off <= 1e-14
+    elif off > (least := AGREE * np.sqrt(w.size)):  # more than the best condition explains
+        assert off <= least * (1 + condition(found, centre, point, 1e-8 * scale)) <= 1e-9
+    assert h.norm(point - centre) <= known.radius * (1 + 1e-12) + 1e-14 * np.abs(w).max()
+
+
+def condition(solve: Callable[[Array], Array], centre: Array, point: Array, step: float) -> float:
+    """How far minimisers move with the centre, by differences: a Frobenius norm, from samples.
+
+    It is large where a kink of the norm and one of the bound are nearly parallel. The step is far
+    above what iterations leave open, and small against the stretch on which the kinks stay.
+    """
+    ways = np.random.default_rng(1).standard_normal((6, centre.size))
+    moves = [solve(centre + step * way) - point for way in ways]
+    return float(np.sqrt(np.mean(np.square(moves).sum(axis=1)))) / step
 
 
 def entry(w: float, t: float, c: float, m: float) -> float:
@@ -170,7 +194,7 @@ def test_prox_then_projection_is_it_around_zero(norm: Kind, seed: int, share: fl
     near = np.full(SHAPE, 1e-6)
     moved = h.prox_in_ball(w, 0.3, near, radius)
     assert np.abs(moved.point - nearest).max() <= 1e-4
-    assert moved.evaluations <= 2000
+    assert moved.evaluations < 2 * LEG * LEGS  # iterations end before they are stopped
 
 
 def excess_of_prox_then_projection(norm: Kind, seed: int, share: float) -> float:

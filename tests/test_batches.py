@@ -1,8 +1,14 @@
 """What is sent to a worker next: short runs together, the longest first, a seed to one worker."""
 
+import os
+from math import ceil
 from pathlib import Path
 
-from fedsim.running.batches import LASTING, Batches
+import pytest
+
+from fedsim.record.folder import SCENARIO, SUMMARY
+from fedsim.running.batches import LASTING, Batches, lasted
+from fedsim.running.execution import RunProgress
 from fedsim.running.tasks import Known, Order, Outcome, Run
 from fedsim.scenario import load
 from tests.runs import small
@@ -54,3 +60,99 @@ def test_what_came_back_unmade_goes_alone(tmp_path: Path) -> None:
     left.again(batch)
     again = [left.take("a", 1).runs for _ in batch.runs]
     assert {runs[0] for runs in again if len(runs) == 1} == set(batch.runs)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_a_batch_has_a_quarter_of_each_workers_share_at_most(workers: int, tmp_path: Path) -> None:
+    """Runs that take next to no time: so many alone decide, until a quarter of the time is over."""
+    left = batches(1, tmp_path)
+    left.note([Outcome(Run(0, 99), seconds=1e-9)])
+    before, sizes = left.left, list[int]()
+    assert before == SEEDS
+    # What takes no time goes all at once: the time is what bounds it.
+    assert len(left.take("a", workers).runs) == before
+    left = batches(1, tmp_path)
+    left.note([Outcome(Run(0, 99), seconds=LASTING / 3.5)])  # longer than a quarter of a batch
+    while left.left:
+        most = min(4, ceil(left.left / (4 * workers)))
+        sizes.append(len(left.take("a", workers).runs))
+        assert sizes[-1] == most
+    assert sum(sizes) == SEEDS
+    assert len(batches(1, tmp_path).take("a", 0).runs) == 1  # nobody is there yet
+
+
+@pytest.mark.parametrize(
+    ("took", "runs"),
+    [
+        ([0.4], 3),  # a second is over with the third of 0.4 s
+        ([0.4, 0.2], 4),  # the mean of what was known and of what came: 0.3 s
+        ([0.4, 0.2, 0.1], 5),  # 0.2 s
+        ([0.4, 0.2, 0.0], 4),  # what was there already took no time, and says nothing
+    ],
+)
+def test_a_batch_lasts_by_what_runs_took_the_last_one_weighing_half(
+    took: list[float], runs: int, tmp_path: Path
+) -> None:
+    left = batches(1, tmp_path)
+    left.note([Outcome(Run(0, 90 + at), seconds=each) for at, each in enumerate(took)])
+    assert len(left.take("a", 1).runs) == runs
+
+
+def test_a_free_seed_comes_before_the_larger_one_of_another_worker(tmp_path: Path) -> None:
+    plan = load(small(sweep={"algorithm.censor": [0.01, 0.02, 0.03, 0.04]}, seeds=2))
+    runs = [*(Run(number, 1) for number in range(4)), Run(0, 2), Run(1, 2)]
+    left = Batches(Order(plan, tmp_path), [Known(run) for run in runs])
+    assert left.take("a", 2).runs[0].run.seed == 1  # where most is left
+    assert left.take("b", 2).runs[0].run.seed == 2
+    assert left.take("b", 2).runs[0].run.seed == 2
+    assert left.take("b", 2).runs[0].run.seed == 1  # none is free: it helps
+
+
+def test_who_has_no_seed_begins_one_that_is_free_and_helps_where_most_is_left(
+    tmp_path: Path,
+) -> None:
+    left = batches(3, tmp_path)
+    begun = [left.take(str(worker), SEEDS).runs[0].run.seed for worker in range(SEEDS)]
+    assert len(set(begun)) == SEEDS  # each its own, as long as there are free ones
+    for worker in range(3, SEEDS):  # their runs are all taken, but for those of the first three
+        for _ in range(2):
+            assert left.take(str(worker), SEEDS).runs[0].run.seed == begun[worker]
+    assert left.take("1", SEEDS).runs[0].run.seed == begun[1]
+    for _ in range(2):
+        left.take("2", SEEDS)
+    # Two are left of the first seed, one of the second: who comes helps with the first.
+    assert left.take("39", SEEDS).runs[0].run.seed == begun[0]
+    assert left.left == 2
+
+
+def test_what_has_ended_is_awaited_no_more_whoever_tells_of_it(tmp_path: Path) -> None:
+    left = batches(2, tmp_path)
+    names = [each.name for each in load(_two()).variants]
+    assert left.awaited == 2 * SEEDS
+    left.heard(RunProgress(names[1], 7, "gd", 10, round=3))
+    assert left.awaited == 2 * SEEDS  # it goes on
+    left.heard(RunProgress(names[1], 7, "gd", 10, ended=True))
+    left.note([Outcome(Run(1, 7)), Outcome(Run(0, 7), seconds=1.0)])
+    assert left.awaited == 2 * SEEDS - 2
+    several = [left.take("a", 2) for _ in range(3)]
+    for batch in several:
+        left.again(batch)
+    assert (left.left, left.awaited) == (2 * SEEDS, 2 * SEEDS - 2)
+
+
+def _two() -> dict[str, object]:
+    return small(sweep={"algorithm.censor": [0.01, 0.02]}, seeds=SEEDS)
+
+
+def test_a_run_took_the_time_from_its_first_file_to_its_last(tmp_path: Path) -> None:
+    assert lasted(tmp_path) is None
+    for name, at in ((SCENARIO, 100.0), (SUMMARY, 102.5)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (at, at))
+    assert lasted(tmp_path) == 2.5
+    os.utime(tmp_path / SCENARIO, (102.5, 102.5))
+    assert lasted(tmp_path) == 0
+    os.utime(tmp_path / SCENARIO, (103, 103))
+    assert lasted(tmp_path) is None  # the clock went back
+    (tmp_path / SUMMARY).unlink()
+    assert lasted(tmp_path) is None

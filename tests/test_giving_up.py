@@ -3,16 +3,18 @@
 import re
 from io import StringIO
 from itertools import pairwise
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 import fedsim
 from fedsim.building import Builder, Job
-from fedsim.building.patience import slowest
+from fedsim.building.patience import Slowest, slowest
 from fedsim.cli.outlook import job_table
 from fedsim.running.probe import opening
 from fedsim.scenario import load
@@ -294,3 +296,52 @@ def test_who_computes_twice_as_much_is_waited_for_about_as_much_longer(
 ) -> None:
     once, twice = (slowest(built(kind, **each)).seconds for each in (less, more))
     assert twice == pytest.approx(2 * once, rel=0.05)
+
+
+@pytest.mark.parametrize("lost", [0.0, 0.2])
+@pytest.mark.parametrize("asked", [None, 2])
+@pytest.mark.parametrize("local_steps", [1, 4])
+def test_the_slowest_client_takes_the_sum_of_what_its_round_is_made_of(
+    lost: float, asked: int | None, local_steps: int
+) -> None:
+    """In closed form: work, both ways by the radio, a wait before either, and the shared link."""
+    radio = {
+        "kind": "lte", "up": "1 kbit/s", "down": "2 kbit/s", "latency": "0.3 s",
+        "promotion_time": "0.7 s", "framing": "40 B", "packet": "1500 B",
+        "loss": {"kind": "independent", "rate": f"{100 * lost:g} %"} if lost else {"kind": "none"},
+    }  # fmt: skip
+    slow, fast = ({"kind": "ideal", "speed": f"{speed} flop/s"} for speed in (100, 200))
+    fleet = [
+        {"count": 1, "device": fast, "radio": radio},
+        {"count": 3, "device": slow, "radio": radio},
+    ]
+    blocks = scenario(
+        algorithm={"kind": "fedavg", "step_size": "0.1/L", "local_steps": local_steps},
+        fleet=fleet,
+        network={
+            "topology": "star",
+            "server": {"uplink": "500 bit/s", "downlink": "800 bit/s", "latency": "0.4 s"},
+        },
+        participation={"kind": "uniform", "count": asked} if asked else {"kind": "full"},
+    )
+    (job,) = Builder(load(blocks)).check()
+    bits = 152 + 8 * (
+        2 + 4 + 4 * PROBLEM["data"]["features"]
+    )  # a header, and a vector with its shape
+    work = local_steps * max(loss.gradient_operations for loss in job.problem.losses[1:]) / 100
+    own = (bits + 8 * 40) * (1 / 1000 + 1 / 2000)
+    shared = 2 * 0.4 + (asked or 4) * bits * (1 / 500 + 1 / 800)
+    found = slowest(job)
+    assert found.seconds == pytest.approx(
+        work + (own + shared) / (1 - lost) + 2 * (0.3 + 0.7), rel=1e-12
+    )
+    assert found.name == job.deployment.groups[1].name
+
+
+@given(st.floats(0, 1e6))
+def test_patience_is_ten_of_the_slowest_rounds_in_whole_minutes_and_ten_minutes_at_least(
+    seconds: float,
+) -> None:
+    patience = Slowest("any", seconds).patience
+    assert patience == max(600, 60 * ceil(10 * seconds / 60))
+    assert Slowest("any", inf).patience == 600

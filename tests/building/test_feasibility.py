@@ -300,6 +300,67 @@ def test_a_battery_that_flickers_is_found_and_more_capacity_helps(tmp_path: Path
     job(tmp_path, fleet=flickering(capacity="0.1 mWh"))
 
 
+@pytest.mark.parametrize(("share", "many"), [(0.98, True), (1.02, False)])
+@pytest.mark.parametrize(("charge", "discharge"), [(1.0, 1.0), (0.8, 0.7)])
+@pytest.mark.parametrize("cutoff", [0.0, 0.4])
+@pytest.mark.parametrize("resting", [0.0, 0.3])
+def test_a_battery_flickers_below_ten_milliseconds_a_cycle(
+    share: float, many: bool, charge: float, discharge: float, cutoff: float, resting: float,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    """A cycle is the store's rise and its fall, each at the power that goes in less what goes out.
+
+    So the capacity that makes it last 10 ms is known in closed form.
+    """
+    inflow, drawn, restart = 0.5 * charge, (1.0 + resting) / discharge, cutoff + 0.25
+    joules = 0.01 / (0.25 / inflow + 0.25 / (drawn - inflow))
+    battery = {
+        "capacity": f"{share * joules / 3.6!r} mWh",
+        "cutoff": f"{100 * cutoff} %",
+        "threshold": f"{100 * cutoff + 20} %",
+        "restart": f"{100 * restart} %",
+        "charge_efficiency": f"{100 * charge} %",
+        "discharge_efficiency": f"{100 * discharge} %",
+    }
+    (one,) = flickering(**battery)
+    fleet = [one | {"radio": {"kind": "ideal", "idle": f"{resting} W"}}]
+    if many:
+        assert f"every {share * 0.01:.3g} s" in found(tmp_path, fleet=fleet)["fleet.0.battery"]
+    else:
+        job(tmp_path, fleet=fleet)
+
+
+@pytest.mark.parametrize("key", ["silence.after", "participation.deadline"])
+@pytest.mark.parametrize(
+    ("seconds", "enough", "by_rows"),
+    [(0.999, False, False), (1, True, False), (0.999, False, True)],
+)
+def test_a_deadline_lets_the_fastest_client_finish_a_gradient(
+    key: str, seconds: float, enough: bool, by_rows: bool, tmp_path: Path
+) -> None:
+    built = job(tmp_path, fleet=group(count=4, device={"kind": "ideal", "speed": "1 flop/s"}))
+    works = [(loss.gradient_operations, loss.rows) for loss in built.problem.losses]
+    operations = min(operations for operations, _ in works[2:])  # the last two are the fast ones
+    rows = min(rows for _, rows in works[2:])
+    device: dict[str, Any] = {"kind": "ideal", "speed": f"{operations!r} flop/s"}
+    if by_rows:
+        device = {"kind": "custom", "kappa": 1e-28, "idle": "0 W", "frequency": "1 GHz"}
+        device["cycles_per_sample"] = 1e9 / rows
+    slow = {"kind": "ideal", "speed": f"{operations / 50!r} flop/s"}
+    fleet = [*group(count=2, device=slow), *group(count=2, device=device)]
+    block = {
+        "silence.after": {"silence": {"kind": "deadline", "after": f"{seconds} s"}},
+        "participation.deadline": {
+            "participation": {"kind": "full", "deadline": f"{seconds} s"},
+        },
+    }[key]
+    if enough:
+        job(tmp_path, fleet=fleet, **block)
+    else:
+        text = found(tmp_path, fleet=fleet, **block)[key]
+        assert "take 1 s for one gradient" in text
+
+
 @pytest.mark.parametrize("power", ["0 W", "2 W"])
 def test_a_battery_that_is_never_charged_or_never_empty_does_not_flicker(
     power: str, tmp_path: Path

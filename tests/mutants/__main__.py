@@ -10,7 +10,8 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a process with threads cannot be split safely
 
 from .copies import load_libraries, make_copy
-from .packages import ROOT
+from .listed import SAMPLE, listed
+from .packages import ROOMS, ROOT
 from .places import Place, places, sample
 from .reach import Reach, measured
 from .results import ALIVE, KILLED, UNREACHED, Trial, kept, line, outcome, table
@@ -20,24 +21,37 @@ from .trials import Trials
 def main() -> int:
     """Try what the command line asks for; return 1 where a mutant lives on without a reason."""
     asked = arguments()
+    if asked.listed:
+        return reported(tried_listed(asked), asked, len(listed(asked.listed)))
     chosen = (
         [place for place in places(ROOT) if str(place).startswith(tuple(asked.at))]
         if asked.at
-        else sample(ROOT, asked.count, asked.seed)
+        else sample(ROOT, asked.count, asked.seed, asked.rooms, each=asked.each)
     )
     before = kept(asked.out) if asked.out and asked.out.exists() else {}
-    trials = [before[place] for place in chosen if place in before]
     left = [place for place in chosen if place not in before]
+    earlier = [before[place] for place in chosen if place in before]
+    return reported(tried(left, asked), asked, len(chosen), earlier)
+
+
+def reported(
+    trying: Iterator[Trial],
+    asked: argparse.Namespace,
+    count: int,
+    earlier: Sequence[Trial] = (),
+) -> int:
+    """Print and keep what becomes of mutants; return 1 where one lives on without a reason."""
+    trials = [*earlier]
     try:
-        for trial in tried(left, asked):
+        for trial in trying:
             trials.append(trial)
             if outcome(trial) != KILLED:
-                tell(f"{len(trials)}/{len(chosen)} {line(trial)}")
+                tell(f"{len(trials)}/{count} {line(trial)}")
             if asked.out:
                 with asked.out.open("a", encoding="utf-8") as stream:
                     stream.write(f"{trial.as_json()}\n")
     except KeyboardInterrupt:
-        tell(f"interrupted after {len(trials)} of {len(chosen)} mutants")
+        tell(f"interrupted after {len(trials)} of {count} mutants")
     tell(table(trials))
     return int(any(outcome(trial) in {ALIVE, UNREACHED} for trial in trials))
 
@@ -45,7 +59,12 @@ def main() -> int:
 def arguments() -> argparse.Namespace:
     """Return what the command line says."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("--count", type=int, default=400, help="how many mutants")
+    parser.add_argument("--count", type=int, default=600, help="how many mutants")
+    parser.add_argument("--each", action="store_true", help="so many of each room")
+    parser.add_argument("--rooms", nargs="+", default=ROOMS, choices=ROOMS, help="only there")
+    parser.add_argument(
+        "--listed", type=Path, nargs="?", const=SAMPLE, help="those of a list, sample.toml if none"
+    )
     parser.add_argument("--seed", type=int, default=1, help="which sample")
     parser.add_argument("--budget", type=float, default=60, help="seconds of tests for a mutant")
     parser.add_argument("--reach", type=Path, help="a file that keeps which test reaches what")
@@ -55,6 +74,23 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def tried_listed(asked: argparse.Namespace) -> Iterator[Trial]:
+    """Try the mutants of the list in a copy of the checkout."""
+    load_libraries()
+    with tempfile.TemporaryDirectory() as folder:
+        work, copy = Path(folder), Path(folder, "copy")
+        copy.mkdir()
+        make_copy(ROOT, copy)
+        try_one = Trials(copy, work, Reach({}, {}), asked.budget, asked.tests)
+        sys.dont_write_bytecode = True
+        wanted = (
+            each
+            for each in listed(asked.listed)
+            if str(each.file).startswith(tuple(asked.at or [""]))
+        )
+        yield from map(try_one.one_listed, wanted)
+
+
 def tried(chosen: Sequence[Place], asked: argparse.Namespace) -> Iterator[Trial]:
     """Try mutants one by one in a copy of the checkout."""
     load_libraries()
@@ -62,17 +98,17 @@ def tried(chosen: Sequence[Place], asked: argparse.Namespace) -> Iterator[Trial]
         work, copy = Path(folder), Path(folder, "copy")
         copy.mkdir()
         make_copy(ROOT, copy)
-        reach = Reach({}, {}) if asked.tests else reached(copy, work, asked.reach)
+        reach = Reach({}, {}) if asked.tests else reached(copy, work, asked.reach, asked.rooms)
         try_one = Trials(copy, work, reach, asked.budget, asked.tests)
         sys.dont_write_bytecode = True
         yield from map(try_one, chosen)
 
 
-def reached(copy: Path, work: Path, file: Path | None) -> Reach:
+def reached(copy: Path, work: Path, file: Path | None, rooms: Sequence[str]) -> Reach:
     """Return which tests reach what, from a file where it is there."""
     if file and file.exists():
         return Reach.load(file)
-    reach = measured(copy, work)
+    reach = measured(copy, work, rooms)
     if file:
         reach.save(file)
     return reach

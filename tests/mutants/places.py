@@ -3,7 +3,7 @@
 import ast
 import difflib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,7 @@ import parso
 from cosmic_ray.mutating import mutate_code
 
 from .operators import operators
-from .packages import package_of, sources
+from .packages import ROOMS, room_of, sources
 
 
 class Place(NamedTuple):
@@ -27,9 +27,9 @@ class Place(NamedTuple):
     """Which place of the operator's in the file, from the top."""
 
     @property
-    def package(self) -> str:
-        """The package that it belongs to."""
-        return package_of(self.file)
+    def room(self) -> str:
+        """The room that it belongs to."""
+        return room_of(self.file)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}:{self.operator}"
@@ -43,16 +43,25 @@ class Change(NamedTuple):
 
 
 def places(root: Path, file: Path | None = None) -> list[Place]:
-    """Return all mutants of the packages of a checkout, or of one file, in order."""
+    """Return all mutants of a checkout, or of one file, in order."""
     files = sources(root) if file is None else [file]
     return [place for each in files for place in _in_file(root, each)]
 
 
-def sample(root: Path, count: int, seed: int) -> list[Place]:
+def sample(
+    root: Path, count: int, seed: int, rooms: Sequence[str] = ROOMS, *, each: bool = False
+) -> list[Place]:
     """Draw places without repetition, and one operator for each.
 
     Every place is as likely as another, however many operators there are for it. A larger sample
-    begins with the smaller one.
+    begins with the smaller one, and that of some rooms is the part of the whole that lies there.
+
+    Args:
+        root: the checkout.
+        count: how many there are to be.
+        seed: which sample.
+        rooms: where they may lie.
+        each: whether `count` is that of each room, not of all.
     """
     by_position: dict[tuple[Path, int, int], list[Place]] = {}
     for place in places(root):
@@ -61,7 +70,15 @@ def sample(root: Path, count: int, seed: int) -> list[Place]:
     positions = sorted(by_position)
     drawn = dice.sample(positions, len(positions))
     chosen = (dice.choice(by_position[position]) for position in drawn)
-    return list(islice((place for place in chosen if _runs(root, place)), count))
+    inside = (place for place in chosen if place.room in rooms)
+    if not each:
+        return list(islice((place for place in inside if _runs(root, place)), count))
+    by_room: dict[str, list[Place]] = {room: [] for room in rooms}
+    for place in inside:
+        there = by_room[place.room]
+        if len(there) < count and _runs(root, place):
+            there.append(place)
+    return [place for there in by_room.values() for place in there]
 
 
 def _runs(root: Path, place: Place) -> bool:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from .packages import PACKAGES
+from .packages import ROOMS
 from .places import Change, Place
 
 KILLED, TIMED_OUT, ALIVE, UNREACHED = "killed", "timed out", "alive", "not reached"
@@ -65,14 +65,13 @@ def line(trial: Trial) -> str:
 
 
 def table(trials: Sequence[Trial]) -> str:
-    """Return how many of each package were noticed."""
+    """Return how many of each room were noticed."""
     ends = (KILLED, TIMED_OUT, EXCUSED, ALIVE, UNREACHED)
-    lines = [f"{'':10}" + "".join(f"{head:>15}" for head in ("mutants", *ends, "noticed"))]
-    for package in (*PACKAGES, "all"):
-        counts = Counter(
-            outcome(trial) for trial in trials if package in {trial.place.package, "all"}
-        )
+    lines = [f"{'':12}" + "".join(f"{head:>15}" for head in ("mutants", *ends, "noticed"))]
+    there = {trial.place.room for trial in trials}
+    for room in (*(each for each in ROOMS if each in there), "all"):
+        counts = Counter(outcome(trial) for trial in trials if room in {trial.place.room, "all"})
         share = (counts[KILLED] + counts[TIMED_OUT]) / max(counts.total(), 1)
         figures = "".join(f"{counts[end]:15}" for end in ends)
-        lines.append(f"{package:10}{counts.total():15}{figures}{share:15.1%}")
+        lines.append(f"{room:12}{counts.total():15}{figures}{share:15.1%}")
     return "\n".join(lines)

@@ -6,8 +6,10 @@ import pytest
 from cosmic_ray.mutating import mutate_code
 
 from .copies import load_libraries, make_copy
+from .listed import SAMPLE, Listed, listed, sources_of
 from .operators import operators
-from .packages import ROOT
+from .packages import LEFT_OUT, ROOMS, ROOT, asked, room_of, sources
+from .packages import tests_of as made_for
 from .places import Change, Place, change, mutated, places, sample
 from .reach import Reach
 from .results import ALIVE, EXCUSED, KILLED, REASONS, UNREACHED, Trial, outcome, reasons, table
@@ -68,6 +70,55 @@ def test_places_are_where_the_program_does_something(checkout: Path) -> None:
 
 def test_a_sample_is_a_function_of_its_seed_and_begins_with_a_smaller_one(checkout: Path) -> None:
     assert sample(checkout, 4, 1) == sample(checkout, 8, 1)[:4] != sample(checkout, 4, 2)
+
+
+def test_a_sample_of_a_room_is_its_part_of_the_whole_or_as_many_as_are_asked_of_each(
+    checkout: Path,
+) -> None:
+    other = checkout / "fedsim" / "wire" / "theirs.py"
+    other.parent.mkdir()
+    other.write_text("def f(x):\n    return x < 1, x + 2, x['a'], not x\n", encoding="utf-8")
+    whole = sample(checkout, 99, 1)
+    assert {place.room for place in whole} == {"sim", "wire"}
+    own = [place for place in whole if place.room == "wire"]
+    assert sample(checkout, 99, 1, ["wire"]) == own
+    each = sample(checkout, 2, 1, ["wire", "sim"], each=True)
+    assert [place.room for place in each] == ["wire", "wire", "sim", "sim"]
+    assert each[:2] == own[:2]
+
+
+def test_every_source_but_the_drawing_is_of_a_room_whose_tests_are_there() -> None:
+    files = sources(ROOT)
+    every = {each.relative_to(ROOT) for each in (ROOT / "fedsim").rglob("*.py")}
+    drawing = {each for each in every if each.parts[1:3] == ("report", "drawing")}
+    assert LEFT_OUT == ("report/drawing",)
+    assert drawing
+    assert {*files} == every - drawing
+    assert {room_of(each) for each in files} == {*ROOMS}
+    for room in ROOMS:
+        assert all((ROOT / test).exists() for test in made_for(room)), room
+        assert {*made_for(room)} <= {*asked([room])}
+    assert len({*asked()}) == len(asked())
+
+
+def test_a_listed_mutant_is_where_it_says_and_its_tests_are_there() -> None:
+    mutants = listed()
+    texts = sources_of(mutants)
+    for each in mutants:
+        source = texts[each.file]
+        assert source.splitlines()[each.place(source).line - 1].strip()
+        assert each.mutated(source) != source
+        compile(each.mutated(source), str(each.file), "exec")
+        assert all((ROOT / test).exists() for test in each.tests if not test.startswith("-"))
+    assert len(mutants) == len({each[:3] for each in mutants}) > 30, SAMPLE
+
+
+def test_a_listed_mutant_that_stands_nowhere_or_twice_is_refused() -> None:
+    mutant = Listed(Path("fedsim/sim/mine.py"), "x is", "x", ())
+    for source in ("y", "x is x is"):
+        with pytest.raises(ValueError, match="not once"):
+            mutant.place(source)
+    assert mutant.place("a\nif x is 1").line == 2
 
 
 def test_what_no_line_is_reached_by_is_told_from_what_nobody_notices(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """Puts one mutant after another before the tests that reach it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from .copies import in_copy, replaced, run_tests
+from .listed import Listed
 from .places import Place, change, mutated
 from .reach import Reach
 from .results import ALIVE, KILLED, TIMED_OUT, UNREACHED, Trial
@@ -40,10 +41,18 @@ class Trials:
 
     def __call__(self, place: Place) -> Trial:
         """Try one mutant."""
-        file = self._copy / place.file
-        source = file.read_text(encoding="utf-8")
-        mutant = mutated(source, place)
+        source = (self._copy / place.file).read_text(encoding="utf-8")
         parts = [self._only] if self._only else self._in_turn(self._reach.tests(place, source))
+        return self._before(place, source, mutated(source, place), parts)
+
+    def one_listed(self, mutant: Listed) -> Trial:
+        """Try one of the list, before the tests that it names or those given."""
+        source = (self._copy / mutant.file).read_text(encoding="utf-8")
+        tests = self._only or list(mutant.tests)
+        return self._before(mutant.place(source), source, mutant.mutated(source), [tests])
+
+    def _before(self, place: Place, source: str, mutant: str, parts: Iterable[list[str]]) -> Trial:
+        file = self._copy / place.file
         end, asked = UNREACHED, 0
         with replaced(file, mutant):
             for part in parts:

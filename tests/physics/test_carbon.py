@@ -89,13 +89,15 @@ def test_a_file_says_hours_and_the_run_begins_at_its_start(tmp_path: Path) -> No
     assert [later.at(t * HOUR) for t in (0, 0.5, 1, 6.5, 7, 12)] == [200, 200, 800, 800, 200, 200]
 
 
-@given(start=st.floats(1e-6, 20), at=st.floats(0, 20))
+@given(start=st.sampled_from([3.0, 9.0]) | st.floats(1e-6, 20), at=st.floats(0, 20))
 def test_a_file_that_does_not_repeat_is_cut_off_at_its_start(start: float, at: float) -> None:
     steps = Steps([0.0, 3 * HOUR, 9 * HOUR], [1.0, 5.0, 2.0])
     made = law({"kind": "hourly", "path": "any", "start": f"{start!r} h", "repeat": False})
     assert isinstance(made, HourlyCarbon)
     cut = made.signal(lambda _, *, repeat: steps)
     assert cut.period == inf
+    assert cut.times[0] == 0
+    assert (np.diff(cut.times) > 0).all()  # also where it starts at a step: each time once
     moment = made.start + at * HOUR
     near = np.abs(steps.times - moment).min() < 1e-6
     assert near or cut.at(at * HOUR) == steps.at(moment)

@@ -9,7 +9,7 @@ import pytest
 
 from fedsim.errors import AuditError
 from fedsim.record.clients import client_table
-from fedsim.record.ledger import Ledger, Meters
+from fedsim.record.ledger import Ledger, Meters, Stores
 from fedsim.record.log import Rows
 from fedsim.record.schema import ROW_DTYPE, Event
 
@@ -117,3 +117,61 @@ def test_the_client_table_says_who_did_and_spent_what() -> None:
     }  # fmt: skip
     assert (second["transmissions"], second["beacons"], second["joules"]) == (1, 0, 3.125)
     assert table["joules"].sum() == pytest.approx(METERS.joules.sum() + METERS.idle_joules.sum())
+
+
+def store(**changes: Any) -> Meters:
+    """The meters of these rows, where client 1 has a battery that has given what it spent."""
+    one = {
+        "initial": 9.0,
+        "final": 6.5,
+        "charged": 1.5,
+        "drained": 4.0,
+        "delivered": 3.125,
+        "settled": 0.0,
+        "resolution": 0.0,
+    } | changes
+    arrays = {name: np.array([value]) for name, value in one.items()}
+    return replace(METERS, stores=Stores(np.array([1]), depletions=np.array([0]), **arrays))
+
+
+def differences(meters: Meters) -> list[str]:
+    try:
+        ledger(rows()).audit(meters)
+    except AuditError as error:
+        return str(error).removeprefix("the ledger does not add up: ").split("; ")
+    return []
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({}, ""),
+        ({"final": 6.4}, "initial + charged - drained against what is in store"),
+        ({"charged": 1.4}, "initial + charged - drained against what is in store"),
+        ({"drained": 3.9, "final": 6.5}, "initial + charged - drained against what is in store"),
+        ({"delivered": 3.0}, "joules of the battery against the log"),
+        ({"settled": 0.5}, "joules of meters against powers and the clock"),
+        ({"settled": 0.5, "resolution": 0.4}, "joules of meters against powers and the clock"),
+        ({"settled": 0.5, "resolution": 0.5}, ""),  # the clock explains all of it
+        ({"resolution": 0.5}, ""),  # and may explain more than there is
+    ],
+)
+def test_the_books_of_a_battery_are_held_against_the_log_and_the_clock(
+    changes: dict[str, float], named: str
+) -> None:
+    found = differences(store(**changes))
+    assert len(found) == (1 if named else 0)
+    assert not named or found[0].startswith(f"{named}, client-1: ")
+
+
+@pytest.mark.parametrize("share", [0.5, 2.0])
+@pytest.mark.parametrize("joules", [1e-6, 1.0, 1e6])
+def test_rounding_is_relative_to_what_was_in_store_came_in_and_went_out(
+    share: float, joules: float
+) -> None:
+    """Far more may pass through a battery than it holds: that sets what rounding may cost."""
+    slack = share * 1e-9 * (joules + joules + 4.0)
+    through = {"initial": joules, "charged": joules, "drained": 4.0}
+    final = joules + joules - 4.0 - slack
+    found = differences(store(**through, final=final))
+    assert bool(found) == (share > 1)

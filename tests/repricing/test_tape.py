@@ -9,6 +9,7 @@ import pytest
 import fedsim
 from fedsim.errors import DataError
 from fedsim.repricing.tape import read_tape
+from fedsim.sim.main_task import ENDED
 
 from .prices import FLEET, small
 
@@ -71,3 +72,71 @@ def test_a_log_with_a_missing_answer_is_no_tape(made: Path, tmp_path: Path) -> N
     (tmp_path / "rounds.parquet").write_bytes((made / "rounds.parquet").read_bytes())
     with pytest.raises(DataError, match="not every client has answered"):
         read_tape(tmp_path, CLIENTS)
+
+
+def written(made: Path, folder: Path, events: pd.DataFrame) -> Path:
+    """Write a log that was changed beside the rounds of the one that it was."""
+    events.to_parquet(folder / "events.parquet")
+    (folder / "rounds.parquet").write_bytes((made / "rounds.parquet").read_bytes())
+    return folder
+
+
+def changed(events: pd.DataFrame, row: int, column: str, value: str) -> pd.DataFrame:
+    out = events.copy()
+    texts = out[column].astype(object)
+    texts.iloc[row] = value
+    out[column] = texts.astype("category")
+    return out
+
+
+@pytest.mark.parametrize("event", ["late", "lost", "skipped", "offline", "depleted", "abandoned"])
+def test_a_row_by_which_time_has_decided_makes_a_log_no_tape(
+    event: str, made: Path, events: pd.DataFrame, tmp_path: Path
+) -> None:
+    row = int(np.flatnonzero(events["event"] == "compute")[3])
+    folder = written(made, tmp_path, changed(events, row, "event", event))
+    node, time = events["node"].iloc[row], events["t"].iloc[row]
+    with pytest.raises(DataError, match=f"at {time:g} s a row of {node} says {event}"):
+        read_tape(folder, CLIENTS)
+
+
+def test_what_comes_after_the_last_round_counts_only_where_the_method_has_ended(
+    made: Path, events: pd.DataFrame, tmp_path: Path
+) -> None:
+    """A run that was stopped is played up to its last round, one whose method ended to its end."""
+    last = int(np.flatnonzero(events["event"] == "round")[-1])
+    late = events.iloc[[int(np.flatnonzero(events["event"] == "compute")[3])]]
+    late = changed(late, 0, "event", "late")
+    texts = ["event", "node", "peer", "message", "detail"]
+    parts = [each.astype(dict.fromkeys(texts, object)) for each in (events, late)]
+    before, after = parts[0].iloc[: last + 1], parts[0].iloc[last + 1 :]
+    longer = pd.concat([before, parts[1], after], ignore_index=True)
+    longer = longer.astype(dict.fromkeys(texts, "category"))
+    stopped, whole = read_tape(made, CLIENTS), read_tape(written(made, tmp_path, longer), CLIENTS)
+    assert whole == stopped
+    assert stopped.reason != ENDED
+    written(made, tmp_path, changed(longer, len(longer) - 1, "detail", ENDED))
+    with pytest.raises(DataError, match="says late"):
+        read_tape(tmp_path, CLIENTS)
+
+
+def test_a_task_has_what_its_rows_say(made: Path, events: pd.DataFrame) -> None:
+    """Bits, labels and work by exchange and client, looked up row by row."""
+    tape = read_tape(made, CLIENTS)
+    opened = np.flatnonzero(events["event"] == "exchange").tolist()
+    assert tape.opening == events["detail"].iloc[0]
+    for exchange, (begin, end) in enumerate(zip(opened, [*opened[1:], len(events)], strict=True)):
+        part = events.iloc[begin:end]
+        assert tape.exchanges.one[exchange]
+        for task in range(tape.exchanges.first[exchange], tape.exchanges.first[exchange + 1]):
+            name = f"client-{tape.tasks.client[task]}"
+            told = part[(part["event"] == "receive") & (part["node"] == name)].iloc[0]
+            heard = part[(part["event"] == "receive") & (part["peer"] == name)].iloc[0]
+            work = part[(part["event"] == "compute") & (part["node"] == name)]
+            span = slice(tape.tasks.begin[task], tape.tasks.end[task])
+            assert (tape.tasks.told[task], tape.tasks.told_bits[task]) == (
+                told["message"], told["payload_bits"])  # fmt: skip
+            assert (tape.tasks.message[task], tape.tasks.bits[task]) == (
+                heard["message"], heard["payload_bits"])  # fmt: skip
+            assert tape.tasks.operations[span] == work["operations"].tolist()
+            assert tape.tasks.samples[span] == work["samples"].tolist()

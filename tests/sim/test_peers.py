@@ -45,6 +45,22 @@ def check_pairs(run: Run) -> None:
     got = Counter((row["peer"], row["node"], row["round"]) for row in run.of("receive"))
     assert sent == got
     assert "server" not in {row[end] for row in run.of("send") for end in ("node", "peer")}
+    # Only the end of a run finds a message in flight; what breaks off before is aborted or lost.
+    flying = run.of("receive", detail="in flight")
+    assert {row["t"] for row in flying} <= {run.t}
+    ways = {(row["peer"], row["node"], row["round"]) for row in flying}
+    held = [
+        row
+        for row in run.of("send")
+        if row["detail"] == "in flight" or (row["node"], row["peer"], row["round"]) in ways
+    ]
+    assert run.world.meters().bits_in_flight == sum(map(bits_of, held))
+    # There is no server, so nothing goes down: a message is charged once, to its sender.
+    assert {row["bits_down"] for row in run.rounds} <= {0}
+
+
+def bits_of(row: dict[str, Any]) -> int:
+    return int(row["payload_bits"] + row["header_bits"] + row["transport_bits"])
 
 
 def test_a_message_takes_its_senders_radio_and_then_its_receivers() -> None:
@@ -149,6 +165,23 @@ def test_packets_are_sent_again_on_either_leg_and_each_radio_frames_in_its_own_w
     assert {row["transport_bits"] for row in run.of("send", node="client-0")} == {32}
     assert {row["transport_bits"] for row in run.of("send", node="client-1")} == {0}
     assert len(run.of("retransmit")) == 2
+    for row in [*run.of("send", node="client-0"), *run.of("retransmit")]:
+        assert row["duration"] == bits_of(row) / 128  # time is shared by the bits that flowed
+    check_pairs(run)
+
+
+def test_a_message_to_a_node_that_is_gone_is_aborted_where_it_would_be_stored() -> None:
+    """It was sent and is paid for, framing included, and the run goes on without it."""
+    radio = RadioModel(up=4.0, down=8.0, energy_up=1.0, energy_down=1.0, framing=FRAMING)
+    members = [member(radio=radio), member(battery(30.0), radio=radio), member(radio=radio)]
+    run = play(peers(members, **once(4)))
+    ((when, dead),) = [(row["t"], row["node"]) for row in run.of("depleted")]
+    lost = [row for row in run.of("lost", peer=dead) if row["t"] > when]
+    assert lost
+    for row in lost:
+        assert (row["detail"], bits_of(row)) == ("aborted", 40)
+        assert row["t"] in run.times("send", node=row["node"], peer=dead)
+    assert run.world.meters().bits_lost == sum(map(bits_of, run.of("lost")))
     check_pairs(run)
 
 

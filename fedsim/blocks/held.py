@@ -1,73 +1,105 @@
 """What is handed over in Python, and cannot be written down: a block holds it, a file its digest.
 
 A block that holds something is written like any other, as the digest of what it holds, so that
-it can be told whether a run was made from the same. Read back in the process that was given the
-thing, it holds it again; elsewhere it says that it has to be given again.
+a later run can be compared with it. Read back in the process that was given the object, the block
+holds it again; elsewhere it says that it has to be given again. Where an object has no digest (see
+`fedsim.blocks.identity`), a random number that is never used again takes its place: no run is ever
+taken for one that was made from it.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Any, Self
+from uuid import uuid4
 from weakref import WeakValueDictionary
 
 import cloudpickle
 from pydantic import Field, PrivateAttr, model_validator
 
+from fedsim.blocks.identity import Identity, identity_of
+from fedsim.blocks.own import own_classes, specs_in
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 
+_UNKNOWN = "unknown-"
+"""What stands before the number of an object without a digest."""
+
 
 class Held:
-    """Something, known by its digest; equal to what has the same.
+    """An object that was handed over; equal to itself alone, whatever its digest.
 
     Attributes:
-        digest: SHA-256 of what is held, in hexadecimal.
-        value: what is held.
+        key: its digest, SHA-256 in hexadecimal, or a number of its own.
+        value: the object.
+        reason: why runs that it is part of are made again every time; empty where they are not.
     """
 
-    __slots__ = ("__weakref__", "digest", "value")
+    __slots__ = ("__weakref__", "_again", "key", "reason", "value")
 
-    def __init__(self, digest: str, value: object) -> None:
-        self.digest = digest
+    def __init__(
+        self, key: str, value: object, reason: str = "", again: Callable[[], Identity] | None = None
+    ) -> None:
+        self.key = key
         self.value = value
+        self.reason = reason
+        self._again = again
 
-    def __eq__(self, other: object) -> bool:
-        """Say whether other is held under the same digest."""
-        return isinstance(other, Held) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        """Return a hash of the digest."""
-        return hash(self.digest)
+    def look_again(self) -> None:
+        """Compute the digest anew: an object may have been changed since it was handed over."""
+        if not self.reason and self._again is not None:
+            found = self._again()
+            if found.digest != self.key:
+                self.reason = found.reason or "it has changed since it was handed over"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By value, as a module's class may have been typed into a notebook.
-        return _unpickled, (self.digest, cloudpickle.dumps(self.value))
+        return _unpickled, (self.key, cloudpickle.dumps(self.value), self.reason)
 
 
 _HELD: WeakValueDictionary[str, Held] = WeakValueDictionary()
-"""What this process was given, for as long as a block holds it."""
+"""What this process was given, for as long as a block holds it; of two alike the later one."""
 
 
-def hold(digest: str, value: object) -> Held:
-    """Return what is held under a digest: what already is, or the value."""
-    return _HELD.setdefault(digest, Held(digest, value))
+def hold(found: Identity, value: object, again: Callable[[], Identity] | None = None) -> Held:
+    """Return a value as it is held from now on.
+
+    Args:
+        found: by what it is known.
+        value: what is handed over.
+        again: computes that anew; None for what nothing can change.
+    """
+    key = found.digest or f"{_UNKNOWN}{uuid4().hex}"
+    held = _HELD[key] = Held(key, value, found.reason, again)
+    return held
 
 
-def _unpickled(digest: str, pickled: bytes) -> Held:
-    known = _HELD.get(digest)
-    return known or hold(digest, cloudpickle.loads(pickled))
+def _unpickled(key: str, pickled: bytes, reason: str) -> Held:
+    known = _HELD.get(key)
+    if known is None:
+        known = _HELD[key] = Held(key, cloudpickle.loads(pickled), reason)
+    return known
 
 
 class Holding(Spec):
     """A block that holds what was handed over in Python."""
 
-    digest: str = Field(description="SHA-256 of what was handed over in Python, in hexadecimal")
+    digest: str = Field(
+        description="SHA-256 of what was handed over in Python, in hexadecimal; unknown- and a"
+        " random number where it cannot be compared with anything else for certain"
+    )
 
     _held: Held | None = PrivateAttr(default=None)
 
     @classmethod
-    def holding(cls, digest: str, value: object, **fields: Any) -> Self:
-        """Return a block that holds a value, known by its digest."""
-        held = hold(digest, value)
-        made = cls(digest=digest, **fields)
+    def holding(
+        cls,
+        found: Identity,
+        value: object,
+        again: Callable[[], Identity] | None = None,
+        **fields: Any,
+    ) -> Self:
+        """Return a block that holds a value; see `hold`."""
+        held = hold(found, value, again)
+        made = cls(digest=held.key, **fields)
         made._held = held
         return made
 
@@ -75,6 +107,11 @@ class Holding(Spec):
     def _hold_again(self) -> Self:
         self._held = _HELD.get(self.digest)
         return self
+
+    @property
+    def held(self) -> Held | None:
+        """What is held; None in a process that was not given it."""
+        return self._held
 
     def value(self, key: str) -> Any:  # noqa: ANN401 - whatever was given
         """Return what is held.
@@ -89,3 +126,21 @@ class Holding(Spec):
             )
             raise DataError(key, text)
         return self._held.value
+
+
+def held_in(value: object) -> Iterable[Held]:
+    """Return what the blocks within a value hold, each once."""
+    every = (each.held for each in specs_in(value) if isinstance(each, Holding))
+    return dict.fromkeys(each for each in every if each is not None)
+
+
+def identity_in(value: object) -> Identity:
+    """Return by what all is known that blocks within a value have of a user's own, beside fields.
+
+    That is the classes of the blocks, with all that their code reads, and what blocks hold.
+    """
+    for held in held_in(value):
+        if held.reason:
+            return Identity(reason=held.reason)
+    found = identity_of(*own_classes(value))
+    return Identity(reason=f"a class of its blocks: {found.reason}") if found.reason else found

@@ -29,9 +29,13 @@ def own_modules(value: object) -> dict[str, bytes]:
     Raises:
         OSError: no file keeps a class, as it was typed in, or it cannot be read.
     """
+    return {model.__module__: text_of(model) for model in own_classes(value)}
+
+
+def own_classes(value: object) -> list[type[Spec]]:
+    """Return the classes of the blocks in a value, fedsim's own left out, in their order."""
     classes = dict.fromkeys(model for each in specs_in(value) for model in type(each).__mro__)
-    mine = [model for model in classes if issubclass(model, Spec) and _is_own(model)]
-    return {model.__module__: text_of(model) for model in mine}
+    return [model for model in classes if issubclass(model, Spec) and _is_own(model)]
 
 
 def _is_own(model: type) -> bool:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.algorithms import Algorithm, Arrivals, Concern, ProblemInfo
+from fedsim.blocks.held import held_in
 from fedsim.building.carrying import carriage_of
 from fedsim.building.closing import closing
 from fedsim.building.deployment import deploy
@@ -75,6 +76,8 @@ class Builder:
             ScenarioError: with the faults of all variants, each place once: what several
                 variants have in common is wrong in all of them.
         """
+        for held in held_in([variant.scenario for variant in self.plan.variants]):
+            held.look_again()
         jobs: list[Job] = []
         faults: dict[tuple[str, str], Fault] = {}
         for variant in self.plan.variants:

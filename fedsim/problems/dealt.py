@@ -86,8 +86,9 @@ class Dealt(Sequence[Samples]):
         X = np.ascontiguousarray(self.X).reshape(-1).data.cast("B")
         y = np.ascontiguousarray(self.y).data.cast("B")
         wide, size = X.nbytes // len(self.y), y.nbytes // len(self.y)
+        types = f"{self.X.dtype.str} {self.y.dtype.str}"
         for begin, end in pairwise(self._ends.tolist()):
-            yield repr((end - begin, d)).encode()
+            yield f"{(end - begin, d)} {types}".encode()
             yield X[begin * wide : end * wide]
             yield y[begin * size : end * size]
 

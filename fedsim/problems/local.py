@@ -102,6 +102,12 @@ class LocalLoss:
         return self.loss.dimension(self.features, self.outputs)
 
     @property
+    def noisy(self) -> bool:
+        """Whether the loss is another one in training; see `Loss.noisy`."""
+        asked = type(self.loss).noisy is not Loss.noisy  # else no row need be looked at
+        return asked and self.loss.noisy(self.features, self.outputs)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape that the flat model is read in."""
         return self.loss.shape(self.features, self.outputs)
@@ -209,7 +215,9 @@ def sgd_steps(
         pull: mu, where the steps are those on f_m + mu/2 |. - w|^2.
     """
     v = w
-    for rows in drawn:
+    every = np.arange(loss.rows) if loss.noisy else None
+    for some in drawn:
+        rows = every if some is None else some
         g = loss.gradient(v) if rows is None else loss.minibatch_gradient(v, rows)
         v = v - eta * (g if pull is None else g + pull * (v - w))
     return v

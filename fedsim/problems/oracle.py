@@ -33,7 +33,7 @@ class LossOracle:
         rows: the number of samples, n_m.
     """
 
-    __slots__ = ("_bases", "_client", "_draw", "_forming", "_kept", "_operations", "rows")
+    __slots__ = ("_bases", "_client", "_draw", "_forming", "_kept", "_noisy", "_operations", "rows")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class LossOracle:
         self._forming = forming
         self._operations = loss.gradient_operations
         self._draw = draw
+        self._noisy = loss.noisy
         self.rows = loss.rows
 
     @property
@@ -64,7 +65,7 @@ class LossOracle:
 
     def minibatch(self, w: Array, batch: int | None, rng: np.random.Generator) -> Work:
         """Describe a stochastic gradient at `w`, its samples drawn without replacement."""
-        drawn = self._drawn(batch, rng)
+        drawn = self._training(self._drawn(batch, rng))
         if drawn is None:
             return self.gradient(w)
         count = float(len(drawn))
@@ -75,10 +76,19 @@ class LossOracle:
         self, w: Array, old: Array, batch: int | None, rng: np.random.Generator
     ) -> Work:
         """Describe a stochastic gradient at `w` less that of the same samples at `old`."""
-        drawn, rows = self._drawn(batch, rng), self.rows
+        drawn, rows = self._training(self._drawn(batch, rng)), self.rows
         count = rows if drawn is None else len(drawn)
         operations = 2 * count / rows * self._operations
         return self._work(kernels.minibatch_change, (w, old, drawn), operations, 2.0 * count)
+
+    def _training(self, drawn: Drawn) -> Drawn:
+        """Return a minibatch of all rows as such where the loss is another one in training.
+
+        A full gradient is that of the objective, without the noise of training.
+        """
+        if drawn is None and self._noisy:
+            return np.arange(self.rows)
+        return drawn
 
     def draws(self, count: int, batch: int | None, rng: np.random.Generator) -> Minibatches:
         """Draw minibatches, each without replacement; None stands for all samples."""

@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, Self
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.blocks.held import identity_in
+from fedsim.blocks.own import own_classes
 from fedsim.errors import DataError
 from fedsim.limits import MODELS, afford
 from fedsim.ports import Array, Oracle
@@ -34,7 +37,8 @@ class Problem:
     Attributes:
         loss: the loss that all clients have.
         losses: f_m of each client, M of them; of a large fleet, each made when it is looked up.
-        fingerprint: SHA-256 of the loss and of all clients' samples, in hexadecimal.
+        fingerprint: SHA-256 of the loss, of all clients' samples and of those to test on, in
+            hexadecimal.
         truth: the model that a generator planted in the data, where it planted one.
         penalty: the term h beside the losses.
         samples: those of each client, as they were given.
@@ -70,7 +74,7 @@ class Problem:
         afford("loss", f"a model of {d} numbers and what is computed with it", MODELS * 8 * d)
         penalty = penalty or NoPenalty()
         penalty.check(losses[0].shape)
-        fingerprint, truth = _fingerprint(loss, samples, penalty), samples[0].truth
+        fingerprint, truth = _fingerprint(loss, samples, penalty, test), samples[0].truth
         return cls(loss, losses, fingerprint, truth, penalty, samples, test)
 
     @property
@@ -244,10 +248,19 @@ def _check(samples: Sequence[Samples]) -> None:
             )
 
 
-def _fingerprint(loss: Loss, samples: Sequence[Samples], penalty: Penalty) -> str:
+def _fingerprint(
+    loss: Loss, samples: Sequence[Samples], penalty: Penalty, test: Samples | None
+) -> str:
+    """Return a hash of a problem, which is new every time where a class cannot be compared."""
     digest = hashlib.sha256(loss.model_dump_json().encode())
     if not isinstance(penalty, NoPenalty):
         digest.update(penalty.model_dump_json().encode())
+    if own_classes([loss, penalty]):
+        digest.update((identity_in([loss, penalty]).digest or uuid4().hex).encode())
     for block in blocks(samples):
         digest.update(block)
+    if test is not None:
+        digest.update(b" test ")
+        for block in test.blocks():
+            digest.update(block)
     return digest.hexdigest()

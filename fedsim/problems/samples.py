@@ -67,15 +67,18 @@ class Samples:
         return replace(self, X=X, truth=None)
 
     def blocks(self) -> Iterator[Block]:
-        """Yield what makes these samples what they are, for a digest: shape, features, labels.
+        """Yield what makes these samples what they are, for a digest: features and labels.
 
-        Two layouts of the same numbers yield different blocks.
+        The first block says types and shapes, from which the lengths of all others follow: no two
+        different samples yield the same bytes. Two layouts of the same numbers yield different
+        ones.
         """
-        yield repr(self.X.shape).encode()
+        types = f"{self.X.shape} {self.X.dtype.str} {self.y.dtype.str}"
         if isinstance(self.X, np.ndarray):
+            yield types.encode()
             yield np.ascontiguousarray(self.X).data
         else:
-            yield b"csr"
+            yield f"{types} csr {self.X.nnz}".encode()
             yield np.ascontiguousarray(self.X.data).data
             for positions in (self.X.indices, self.X.indptr):
                 yield np.ascontiguousarray(positions, dtype=np.int64).data

@@ -25,7 +25,7 @@ from fedsim.running import cluster as clusters
 from fedsim.running import places
 from fedsim.running.campaign import Campaign, Engine, Pool
 from fedsim.running.execution import Watch
-from fedsim.running.foreseen import foreseen
+from fedsim.running.foreseen import foreseen, unresumable
 from fedsim.running.loading import end_if_loading
 from fedsim.running.notebook import notebook_bar
 from fedsim.running.outcomes import check_ends
@@ -188,7 +188,7 @@ def _foreseen(
     jobs = builder.check()
     for job in jobs:
         _warn(job)
-    before = () if out is None else changes(plan, out)
+    before = () if out is None else (*changes(plan, out), *unresumable(plan))
     notes = *before, *foreseen(jobs)
     for note in notes:
         tell(note)

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedsim.blocks.held import identity_in
+from fedsim.blocks.identity import versions
 from fedsim.blocks.own import own_modules
 from fedsim.building import Job
 from fedsim.building.ready import Ready
@@ -30,9 +32,9 @@ from fedsim.record.manifest import (
 )
 from fedsim.record.scenarios import signed
 from fedsim.record.schema import Event
-from fedsim.running.provenance import Sources, sources, versions
+from fedsim.running.provenance import Sources, sources
 from fedsim.running.verdict import risen, verdict
-from fedsim.scenario import Variant, dump
+from fedsim.scenario import Scenario, Variant, dump
 from fedsim.sim.world import World
 from fedsim.under_way import doing
 
@@ -168,17 +170,32 @@ def made_by(job: Ready) -> str:
     """Return a hash of the code that makes a run: fedsim's, and that of blocks of one's own.
 
     Fedsim's is what this module imports, at whatever distance; so what only shows results, or
-    reads a command, does not count. Of packages that such blocks import, the version counts.
-    Where no file keeps a block, as it was typed in, the hash is new every time.
+    reads a command, does not count. Of packages that such blocks import, the version counts. What
+    Python hands over counts as it is in memory, with all that its code reads (`identity_in`).
+    Where that cannot be compared for certain, the hash is new every time; `unidentified` says why.
     """
-    own = _own_code()
+    scenario, own = job.variant.scenario, _own_code()
+    identity = identity_in(scenario)
     try:
-        added = sources(own_modules(job.variant.scenario), own.modules)
+        added = sources(own_modules(scenario), own.modules)
     except OSError:
         return sha256(os.urandom(32)).hexdigest()
-    digest = sha256(f"{own.hash()} {added.hash()}".encode())
+    if identity.reason:
+        return sha256(os.urandom(32)).hexdigest()
+    digest = sha256(f"{own.hash()} {added.hash()} {identity.digest}".encode())
     digest.update("\n".join(versions(added.packages - own.packages)).encode())
     return digest.hexdigest()
+
+
+def unidentified(scenario: Scenario) -> str:
+    """Return why runs of a scenario are never taken for ones that are there; empty if they are."""
+    if reason := identity_in(scenario).reason:
+        return reason
+    try:
+        own_modules(scenario)
+    except OSError:
+        return "a class of its blocks was typed in, and no file keeps it"
+    return ""
 
 
 def surroundings() -> dict[str, str]:

@@ -7,8 +7,10 @@ from pydantic import BaseModel
 from fedsim.algorithms.local import GrowingBatch
 from fedsim.building import Job
 from fedsim.problems import ProgramProblem
-from fedsim.record.notes import Note
+from fedsim.record.notes import RUNS, Note
+from fedsim.running.execution import unidentified
 from fedsim.running.probe import ROUNDS, Opening, opening
+from fedsim.scenario import Plan
 
 
 def foreseen(jobs: Sequence[Job], openings: Mapping[str, Opening] | None = None) -> Iterator[Note]:
@@ -23,6 +25,20 @@ def foreseen(jobs: Sequence[Job], openings: Mapping[str, Opening] | None = None)
         alike.setdefault((note.key, note.text), []).append(note.about)
     for (key, text), variants in alike.items():
         yield Note(", ".join(variants), key, text)
+
+
+def unresumable(plan: Plan) -> Iterator[Note]:
+    """Yield which runs are made again whenever they are asked for, and why."""
+    alike: dict[str, list[str]] = {}
+    for variant in plan.variants:
+        if reason := unidentified(variant.scenario):
+            alike.setdefault(reason, []).append(variant.name)
+    for reason, names in alike.items():
+        text = (
+            f"what was handed over in Python cannot be compared for certain ({reason}): these runs"
+            " are made again every time"
+        )
+        yield Note(", ".join(names), RUNS, text)
 
 
 def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[Note]:

@@ -7,15 +7,16 @@ runs have come to does not count. Nothing is imported or run for that.
 
 import re
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from importlib.util import resolve_name
 from pathlib import Path
 from typing import NamedTuple
+
+from fedsim.blocks.identity.packages import INSTALLED
 
 _CHECKED = re.compile(r"^if TYPE_CHECKING:.*\n(?:(?:[ \t]+.*)?\n)*", re.MULTILINE)
 """What is read by type checkers only, and never runs."""
@@ -25,9 +26,6 @@ _STATEMENT = re.compile(
 )
 _FROM = re.compile(r"(?:^|[:;])[ \t]*from[ \t]*([.\w \t]+?)[ \t]*$")
 _PLAIN = re.compile(r"(?:^|[:;])[ \t]*$")
-
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
-"""The folders that packages are installed into, wherever these are."""
 
 
 def imports(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -97,17 +95,12 @@ def _imported(name: str, content: bytes) -> Iterator[tuple[str, tuple[str, ...]]
             yield resolve_name(written, package), names
 
 
-def versions(packages: Iterable[str]) -> list[str]:
-    """Return the names and versions of installed packages, given by what is imported of them."""
-    return [_version(top) for top in sorted(packages)]
-
-
 @cache
 def _is_installed(top: str) -> bool:
     """Say whether a module is of a package that was installed, and not of somebody's own files."""
     spec = _spec(top)
     places = () if spec is None else (*(spec.submodule_search_locations or ()), spec.origin or "")
-    return any(not _INSTALLED.isdisjoint(Path(place).parts) for place in places)
+    return any(not INSTALLED.isdisjoint(Path(place).parts) for place in places)
 
 
 @cache
@@ -144,12 +137,3 @@ def _found(name: str, path: tuple[str, ...]) -> ModuleSpec | None:
         return PathFinder.find_spec(name, inside) if inside else None
     except KeyError:  # a folder without __init__ in another such that was not imported
         return None
-
-
-@cache
-def _version(top: str) -> str:
-    try:
-        return f"{top} {version(top)}"
-    except PackageNotFoundError:  # the package goes by another name than its module
-        names = sorted(set(packages_distributions().get(top, ())))
-        return ", ".join(f"{name} {version(name)}" for name in names)

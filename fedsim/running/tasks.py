@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from time import perf_counter
 from typing import NamedTuple
+from uuid import uuid4
 
 from fedsim.blocks.plugins import dumped
 from fedsim.building import Builder
@@ -79,6 +80,8 @@ class Order:
         place: `out` for workers that are not sure to see it, who make runs aside; None for those
             of this machine, who write there, so that what is being made can be read.
         optima: that have been found already, for who would look for them again.
+        serial: tells it apart from every other order, so that a worker keeps nothing of an earlier
+            one that says the same: what Python has handed over may have changed since.
     """
 
     plan: Plan
@@ -87,6 +90,7 @@ class Order:
     carry: Carry = "values"
     place: Place | None = None
     optima: Mapping[str, bytes] = field(default_factory=dict)
+    serial: str = field(default_factory=lambda: uuid4().hex)
 
     @contextmanager
     def home(self) -> Iterator[Path]:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 from fedsim.errors import DataError
-from fedsim.problems.data.given import GivenRows, arrays
+from fedsim.problems.data.given import GivenRows, arrays, as_read
 
 _AT_ONCE = 1024
 
@@ -64,7 +64,7 @@ def _tensors(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]] | None:
         rows, data = np.asarray(data.indices), data.dataset
     if not isinstance(data, TensorDataset) or len(data.tensors) != 2:
         return None
-    X, y = (each.detach().cpu().numpy()[rows] for each in data.tensors)
+    X, y = (as_array(each)[rows] for each in data.tensors)
     return X, y
 
 
@@ -76,14 +76,29 @@ def _collated(items: list[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """
     try:
         features, labels = zip(*items, strict=True)
-        return np.stack([_array(each) for each in features]), np.array([_label(y) for y in labels])
+        return np.stack([as_array(each) for each in features]), np.array(
+            [_label(y) for y in labels]
+        )
     except (TypeError, ValueError) as error:
         text = "items are pairs of features, all of one shape, and a label that is a number"
         raise DataError("data", f"{text}; seen otherwise: {error}") from error
 
 
-def _array(value: Any) -> NDArray[Any]:  # noqa: ANN401 - a dataset yields anything
-    return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+def as_array(value: Any) -> NDArray[Any]:  # noqa: ANN401 - a dataset yields anything
+    """Return a tensor, or what else arrays are made of, as an array.
+
+    Numbers of 16 bits that NumPy has not (bfloat16) are float32, which holds them exactly.
+
+    Raises:
+        DataError: the tensor holds no rows of numbers: it is sparse, quantised or on `meta`.
+    """
+    if not isinstance(value, torch.Tensor):
+        return as_read(value, "rows")
+    if value.layout is not torch.strided or value.is_quantized or value.is_meta:
+        sort = "quantised" if value.is_quantized else "on meta" if value.is_meta else "sparse"
+        raise DataError("data", f"tensors are dense, of numbers; seen one that is {sort}")
+    plain = value.detach().cpu().resolve_conj().resolve_neg()
+    return (plain.float() if plain.dtype is torch.bfloat16 else plain).numpy()
 
 
 def _label(value: Any) -> float:  # noqa: ANN401 - likewise

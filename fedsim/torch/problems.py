@@ -5,16 +5,17 @@ from copy import deepcopy
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from fedsim.blocks.identity import Identity, identity_of
 from fedsim.errors import DataError
 from fedsim.problems import Source
 from fedsim.problems.architectures import GivenModule, Handed
 from fedsim.problems.data.given import GivenRows, arrays
 from fedsim.scenario import ProblemSpec
-from fedsim.torch.datasets import dataset
-from fedsim.torch.digests import digest_of
+from fedsim.torch.datasets import as_array, dataset
 
 Rows: TypeAlias = Dataset[Any] | Sequence[Any] | Source | Mapping[str, Any]
 """A dataset, one for each client, (X, y), (X, y, clients), or a source as a scenario has it."""
@@ -50,7 +51,8 @@ def problem(
         loss: "cross-entropy", "squared" ((o - y)^2/2 with one output), or a function or module of
             outputs and targets that returns each row's loss, shape (b,), or their mean, shape ().
             For such a one targets are classes where the module has several outputs, and numbers,
-            like the outputs of shape (b,), where it has one.
+            like the outputs of shape (b,), where it has one. One with a `reduction` is asked for
+            each row's loss; "sum" makes `scale` "sum" where that is not given.
         data: the clients' rows: a dataset of PyTorch, or one for each client; arrays or tensors
             (X, y) or (X, y, clients); or a source, as a scenario has it.
         test: rows to test on, likewise; or {"fraction": 0.2}.
@@ -60,18 +62,31 @@ def problem(
         of_the_loss: other keys of the loss `torch`: l2, scale, numbers, device, outputs.
 
     Raises:
-        DataError: rows cannot be used.
-        ValueError: a key or value is none that the loss has.
+        DataError: rows, module or loss cannot be used, or a key or value is none that the loss
+            has.
     """
     rows = _rows(data)
     row = tuple(shape) if shape else rows.row if isinstance(rows, GivenRows) else None
     handed = Handed(module, None if isinstance(loss, str) else loss)
+    _check_callable(handed)
     tried = _tried(handed, row)
     model = GivenModule.holding(
-        tried.digest, handed, name=tried.name, row=row, integers=tried.integers
+        tried.identity,
+        handed,
+        lambda: _tried(handed, row).identity,
+        name=tried.name,
+        row=row,
+        integers=tried.integers,
     )
+    if loss == _CLASSES and tried.outputs == 1:
+        text = "cross-entropy takes an output a class, and the module has one output"
+        raise DataError("loss.criterion", f"{text}; take squared, or a loss of your own")
     criterion = loss if isinstance(loss, str) else "squared" if tried.outputs == 1 else _CLASSES
-    known = {} if criterion != _CLASSES or tried.outputs is None else {"outputs": tried.outputs}
+    known: dict[str, Any] = (
+        {} if criterion != _CLASSES or tried.outputs is None else {"outputs": tried.outputs}
+    )
+    if getattr(handed.loss, "reduction", None) == "sum":
+        known["scale"] = "sum"
     keys: dict[str, Any] = {
         "loss": {"kind": "torch", "model": model, "criterion": criterion, **known, **of_the_loss},
         "data": rows,
@@ -79,10 +94,14 @@ def problem(
     }
     if test is not None:
         keys["test"] = test if _is_fraction(test) else _rows(test)
-    return ProblemSpec.model_validate(keys)
+    try:
+        return ProblemSpec.model_validate(keys)
+    except ValidationError as error:
+        raise DataError("loss", _told(error)) from None
 
 
 _CLASSES: Criterion = "cross-entropy"
+_TRIED = 2  # rows
 
 
 class Tried(NamedTuple):
@@ -90,28 +109,48 @@ class Tried(NamedTuple):
 
     Attributes:
         name: of its class.
-        digest: of its code as far as it can be had, its state, and the loss.
+        identity: of module and loss, with all that their code reads.
         outputs: how many it has; None where that is not known.
         integers: whether it takes whole numbers.
     """
 
     name: str
-    digest: str
+    identity: Identity
     outputs: int | None
     integers: bool
 
 
+def _check_callable(handed: Handed) -> None:
+    """See to it that a module and a loss are of the right sort.
+
+    Raises:
+        DataError: they are not.
+    """
+    make: Any = handed.make
+    loss: Any = handed.loss
+    if not callable(make):
+        text = "the module is to be a torch.nn.Module, or a class or function that makes one"
+        raise DataError("loss.model", f"{text}; seen {make!r}")
+    if loss is not None and (not callable(loss) or isinstance(loss, type)):
+        text = "the loss is to be a function or module of outputs and targets"
+        made = "; make one of the class first" if isinstance(loss, type) else ""
+        raise DataError("loss.model", f"{text}; seen {loss!r}{made}")
+
+
 def _tried(handed: Handed, row: tuple[int, ...] | None) -> Tried:
-    """Make a module once, and give it a row of zeros."""
+    """Make a module once, and give it rows of zeros.
+
+    Raises:
+        DataError: none can be made.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        make: Any = handed.make
-        made: object = deepcopy(make) if isinstance(make, nn.Module) else make()
-        if not isinstance(made, nn.Module):
-            text = f"the module is to be a torch.nn.Module; seen {type(made).__name__}"
-            raise DataError("loss.model", text)
+        made = handed.module()
         outputs, integers = (None, False) if row is None else _outputs(made, row)
-    return Tried(type(made).__name__, digest_of(made, handed.make, handed.loss), outputs, integers)
+    # What a factory makes may hang on more than its code shows, such as files.
+    around = str(torch.get_default_dtype())
+    identity = identity_of(made, handed.make, handed.loss, around)
+    return Tried(type(made).__name__, identity, outputs, integers)
 
 
 def _outputs(module: nn.Module, row: tuple[int, ...]) -> tuple[int | None, bool]:
@@ -119,14 +158,19 @@ def _outputs(module: nn.Module, row: tuple[int, ...]) -> tuple[int | None, bool]
 
     Where it cannot be run, the run itself says why.
     """
-    plain = deepcopy(module).to(torch.float32).eval()
+    try:
+        plain = deepcopy(module).to(torch.float32).eval()
+    except Exception:  # noqa: BLE001 - a module holds whatever its author likes; its trial says so
+        return None, False
     for kind in (None, torch.int64):
         try:
-            found = plain(torch.zeros(2, *row, dtype=kind))
-        except (RuntimeError, TypeError, ValueError, IndexError):
+            found = plain(torch.zeros(_TRIED, *row, dtype=kind))
+        except Exception:  # noqa: BLE001, S112 - the code of a user's module; its trial says why
             continue
-        several = isinstance(found, Tensor) and found.ndim == 2
-        return (int(found.shape[1]) if several else 1), kind is not None
+        shape = tuple(found.shape) if isinstance(found, Tensor) else ()
+        if len(shape) == 2 and shape[0] == _TRIED:
+            return shape[1], kind is not None
+        return (1 if shape == (_TRIED,) else None), kind is not None
     return None, False
 
 
@@ -136,17 +180,21 @@ def _rows(data: Rows) -> Source | Mapping[str, Any]:
         return data
     if isinstance(data, Dataset):
         return dataset(data)
-    parts = list(data)
+    try:
+        parts = list(data)
+    except TypeError:
+        raise DataError("data", f"{_ROWS}; seen {data!r}") from None
     if parts and all(isinstance(each, Dataset) for each in parts):
         return dataset(parts)
     if len(parts) not in (2, 3):
-        text = "rows are a dataset of PyTorch, one for each client, (X, y), (X, y, clients) or a"
-        raise DataError("data", f"{text} source of a scenario; seen {len(parts)} things")
-    return arrays(*(_plain(each) for each in parts))
+        raise DataError("data", f"{_ROWS}; seen {len(parts)} things")
+    return arrays(*(as_array(each) for each in parts))
 
 
-def _plain(values: Any) -> Any:  # noqa: ANN401 - whatever arrays are made of
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+_ROWS = (
+    "rows are a dataset of PyTorch, one for each client, (X, y), (X, y, clients) or a source of a"
+    " scenario"
+)
 
 
 def _numbered(rows: Source | Mapping[str, Any]) -> bool:
@@ -155,3 +203,14 @@ def _numbered(rows: Source | Mapping[str, Any]) -> bool:
 
 def _is_fraction(test: Rows) -> bool:
     return isinstance(test, Mapping) and "fraction" in test
+
+
+def _told(error: ValidationError) -> str:
+    """Return what pydantic says of a problem's keys, in one sentence."""
+    texts = []
+    for each in error.errors(include_url=False):
+        place = ".".join(str(key) for key in each["loc"])
+        texts.append(
+            f"{place}: {each['msg'].removeprefix('Value error, ')}; seen {each['input']!r:.80}"
+        )
+    return "; ".join(dict.fromkeys(texts))

@@ -73,9 +73,9 @@ def test_canonical_rows_are_sorted_and_have_no_zeros() -> None:
 
 
 class TestBlocks:
-    def test_dense_samples_are_their_shape_and_their_numbers(self) -> None:
+    def test_dense_samples_are_their_types_their_shape_and_their_numbers(self) -> None:
         X, y = np.arange(6.0).reshape(3, 2), np.array([1.0, -1.0, 1.0])
-        expected = hashlib.sha256(b"(3, 2)" + X.tobytes() + y.tobytes()).hexdigest()
+        expected = hashlib.sha256(b"(3, 2) <f8 <f8" + X.tobytes() + y.tobytes()).hexdigest()
         assert digest(Samples(X, y)) == expected
         assert digest(Samples(np.asfortranarray(X), y.copy())) == expected
 

@@ -4,13 +4,32 @@ PyTorch is loaded where a module is made, and not before.
 """
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import PrivateAttr
 
 from fedsim.blocks.spec import Spec
 from fedsim.problems.features import Features
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+
+class Kept(dict[object, Any]):
+    """Something computed of a block; blocks are equal whatever was computed, and copies have none.
+
+    It is not kept by what the block says: code of a user's own may read what is not in its keys.
+    """
+
+    __hash__ = None
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether other is of this sort."""
+        return isinstance(other, Kept)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Kept, ()
 
 
 class Architecture(Spec):
@@ -33,6 +52,13 @@ class Architecture(Spec):
     def whole_numbers(self) -> bool:
         """Whether its features are whole numbers."""
         return self.tokens
+
+    _kept: "Kept" = PrivateAttr(default_factory=Kept)
+
+    @property
+    def kept(self) -> "Kept":
+        """What was computed of this very block, for as long as there is it."""
+        return self._kept
 
     @abstractmethod
     def module(self, features: int, outputs: int) -> "nn.Module":
@@ -80,3 +106,19 @@ class Architecture(Spec):
         if criterion == "squared":
             return 0.5 * (outputs.reshape(targets.shape) - targets).square()
         return functional.cross_entropy(outputs, targets, reduction="none")
+
+    def mean_loss(
+        self,
+        outputs: "Tensor",  # noqa: ARG002 - one that takes a mean of its own needs them
+        targets: "Tensor",  # noqa: ARG002 - likewise
+        criterion: str,  # noqa: ARG002 - likewise
+    ) -> "Tensor | None":
+        """Return the mean of some rows' losses by a way of its own, which has to be `row_losses`'.
+
+        None where there is no other way.
+        """
+        return None
+
+    def singled_out(self, outputs: int) -> Sequence[int]:  # noqa: ARG002 - see `mean_loss`
+        """Return classes that the loss treats in a way of their own: one that it ignores."""
+        return ()

@@ -1,5 +1,6 @@
 """Rows that were handed over in Python, as arrays."""
 
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from fedsim.blocks.held import Holding
+from fedsim.blocks.identity import Identity
 from fedsim.errors import DataError
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples, check
@@ -46,17 +48,24 @@ def arrays(X: ArrayLike, y: ArrayLike, clients: ArrayLike | None = None) -> Give
     Raises:
         DataError: shapes disagree, there is nothing, or a number is not finite.
     """
-    features, labels = _numbers(X), np.asarray(y)
+    features, labels = _numbers(X), as_read(y, "labels")
+    if labels.dtype.kind not in "fiub":
+        text = "labels are numbers, such as those of classes 0, 1, ..."
+        raise DataError("data", f"{text}; seen an array of {labels.dtype}")
     if features.ndim < 2 or labels.ndim != 1:
         text = "X takes the shape (rows, features, ...) and y (rows,)"
         raise DataError("data", f"{text}; seen {features.shape} and {labels.shape}")
+    if not features.size:
+        text = "at least one row and one feature are needed"
+        raise DataError("data", f"{text}; seen features of the shape {features.shape}")
     numbers = None if clients is None else _client_numbers(clients)
     flat = features.reshape(len(features), -1)
     samples = Samples(flat, labels.astype(np.float64, copy=False), numbers)
     check(samples)
     return GivenRows.holding(
-        _digest(samples),
+        _identity(samples),
         samples,
+        partial(_identity, samples),
         rows=samples.rows,
         row=features.shape[1:],
         numbered=numbers is not None,
@@ -69,7 +78,7 @@ def _numbers(X: ArrayLike) -> NDArray[Any]:
     Raises:
         DataError: they are none.
     """
-    found = np.asarray(X)
+    found = as_read(X, "features")
     if found.dtype.kind not in "fiub":
         raise DataError("data", f"features are numbers; seen an array of {found.dtype}")
     if found.dtype in (np.float64, np.float32):
@@ -78,17 +87,37 @@ def _numbers(X: ArrayLike) -> NDArray[Any]:
     return np.ascontiguousarray(found, dtype=np.float32 if narrow else np.float64)
 
 
+def as_read(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return values as an array.
+
+    Raises:
+        DataError: rows differ in length.
+    """
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            "data", f"{name} are an array of numbers; seen otherwise: {error}"
+        ) from None
+
+
 def _client_numbers(clients: ArrayLike) -> NDArray[np.int64]:
-    found = np.asarray(clients)
+    found = as_read(clients, "clients")
     if found.dtype.kind not in "iu":
         raise DataError("data", f"clients are whole numbers; seen an array of {found.dtype}")
+    if found.size and found.min() < 0:
+        text = "clients are numbers from 0, one a row"
+        raise DataError(
+            "data", f"{text}; seen {found.min()}, which is often a mark of a missing one"
+        )
     return found.astype(np.int64)
 
 
-def _digest(samples: Samples) -> str:
+def _identity(samples: Samples) -> Identity:
     digest = sha256()
     for block in samples.blocks():
         digest.update(block)
     if samples.client is not None:
+        digest.update(f" clients {samples.client.dtype.str} ".encode())
         digest.update(np.ascontiguousarray(samples.client).data)
-    return digest.hexdigest()
+    return Identity(digest.hexdigest())

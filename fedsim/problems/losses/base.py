@@ -114,6 +114,10 @@ class Loss(Spec):
         """
         return (self.dimension(features, outputs),)
 
+    def noisy(self, features: int, outputs: int) -> bool:
+        """Return whether stochastic gradients are those of another loss, as with dropout."""
+        return False
+
     def layer_shapes(self, features: int, outputs: int) -> tuple[tuple[int, ...], ...]:
         """Return the shapes of the parts that a flat model is made of, in their order."""
         return (self.shape(features, outputs),)

@@ -113,7 +113,14 @@ class TorchLoss(Loss):
         """
         if not isinstance(X, np.ndarray):
             raise DataError("loss.kind", "torch takes dense rows; those of the data are sparse")
-        self.model.check(X, 1 if t.ndim == 1 else t.shape[1])
+        outputs = 1 if t.ndim == 1 else t.shape[1]
+        self.model.check(X, outputs)
+        if len(X) == 1 and self.recipe(int(X.shape[1]), outputs).mixes:
+            text = (
+                "the outputs of a row depend on the rows beside it, as under batch normalisation,"
+                " and a client has one row only; take group norm, or a split that gives more"
+            )
+            raise DataError("loss.model", text)
         return super().arrange(X, t, total)
 
     def dimension(self, features: int, outputs: int) -> int:
@@ -157,6 +164,10 @@ class TorchLoss(Loss):
     ) -> Array:
         """Return where stochastic gradient steps lead from `w`, taken in the numbers asked for."""
         return self._trainer(rows).steps(rows, w, eta, drawn, pull, self._terms)
+
+    def noisy(self, features: int, outputs: int) -> bool:
+        """Return whether it is another loss in training, by dropout or varied images."""
+        return bool(self.augment) or self.recipe(features, outputs).noisy
 
     def check_together(self, features: int, outputs: int) -> None:
         """See to it that several clients' networks can be computed as one.

@@ -7,7 +7,6 @@ of each, up to the rounding of numbers, which depends on how many there are.
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import lru_cache
 
 import numpy as np
 import torch
@@ -121,13 +120,20 @@ class Together:
         return nullcontext()
 
 
-@lru_cache(maxsize=4)
 def together(recipe: Recipe, numbers: Numbers, device: str, criterion: str) -> Together:
     """Return what computes for many clients at once.
 
     Raises:
         DataError: it cannot be done with the module.
     """
+    key = "together", numbers, device, criterion
+    if key not in recipe.kept:
+        recipe.kept[key] = _made(recipe, numbers, device, criterion)
+    found: Together = recipe.kept[key]
+    return found
+
+
+def _made(recipe: Recipe, numbers: Numbers, device: str, criterion: str) -> Together:
     name = type(recipe.module).__name__
     if recipe.random:
         text = (
@@ -141,6 +147,9 @@ def together(recipe: Recipe, numbers: Numbers, device: str, criterion: str) -> T
     if criterion == "squared":
         one = one._replace(t=np.zeros(1))
     models, drawn = np.zeros((2, recipe.dimension)), np.zeros((2, 1), np.intp)
+    if recipe.mixes:  # a row by itself has no statistics
+        two = one._replace(X=np.tile(one.X, (2, 1)), t=np.repeat(one.t, 2, axis=0))
+        one, drawn = two, np.tile(np.arange(2), (2, 1))
     try:
         made.gradients([one, one], models, drawn, Terms(0.0, criterion))
     except Exception as error:  # the code of a user's module may raise anything

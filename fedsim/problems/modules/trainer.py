@@ -6,7 +6,6 @@ that results do not depend on how many there are.
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache, lru_cache
 from threading import Lock, get_ident
 from typing import Any, Literal, NamedTuple
 from zlib import crc32
@@ -16,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedsim.errors import DataError
+from fedsim.errors import DataError, Failed
 from fedsim.ports import Array
 from fedsim.problems.losses.augmentation import Augmentation
 from fedsim.problems.losses.rows import Rows
@@ -72,7 +71,7 @@ class Trainer:
         self._load(w, training=False)
         total = 0.0
         with torch.no_grad():
-            for part in _parts(rows):
+            for part in self._parts(rows):
                 total += float(self._sum(part, terms).double())
         return rows.factor * total + 0.5 * terms.l2 * float(w @ w)
 
@@ -80,7 +79,7 @@ class Trainer:
         """Return the gradient of f at `w`, shape (d,), without noise."""
         self._load(w, training=False)
         self._flat.gradient.zero_()
-        for part in _parts(rows):
+        for part in self._parts(rows):
             self._flat.add_gradient(rows.factor * self._sum(part, terms))
         return self._gradient(w, terms)
 
@@ -100,7 +99,7 @@ class Trainer:
         terms: Terms,
     ) -> Array:
         """Return where stochastic gradient steps lead from `w`; see `fedsim.ports.Oracle`."""
-        self._load(w, training=drawn[0] is not None)
+        self._load(w, training=True)
         model, gradient = self._flat.model, self._flat.gradient
         start, eta = model.clone(), self._rounded(eta)
         for number, indices in enumerate(drawn):
@@ -116,10 +115,18 @@ class Trainer:
         """Return the outputs for features (n, d), shape (n, outputs), without noise."""
         self._load(w, training=False)
         with torch.no_grad():
-            parts = [
-                self._forward(X[at : at + AT_ONCE]).double() for at in range(0, len(X), AT_ONCE)
-            ]
+            parts = [self._forward(X[some]).double() for some in self._slices(len(X))]
         return _array(torch.cat(parts))
+
+    def _parts(self, rows: Rows) -> Iterator[Rows]:
+        """Yield rows some at a time."""
+        for some in self._slices(len(rows.t)):
+            yield rows._replace(X=rows.X[some], t=rows.t[some])
+
+    def _slices(self, count: int) -> Iterator[slice]:
+        """Yield which rows go through the module together: all, where that decides outputs."""
+        step = max(count, 1) if self._recipe.mixes else AT_ONCE
+        return (slice(at, at + step) for at in range(0, count, step))
 
     def _load(self, w: Array, *, training: bool) -> None:
         self._flat.model.copy_(_tensor(w, self._numbers))
@@ -145,14 +152,21 @@ class Trainer:
         kind = self._numbers if terms.criterion == "squared" else np.dtype(np.int64)
         wanted = _tensor(targets, kind).to(self._device)
         outputs = self._forward(rows.X)
-        losses = self._recipe.architecture.row_losses(outputs, wanted, terms.criterion)
+        try:
+            losses = self._recipe.architecture.row_losses(outputs, wanted, terms.criterion)
+        except Exception as error:  # the code of a user's loss may raise anything
+            raise _failing("loss", len(targets), error) from error
         return losses.sum() if losses.ndim else losses * len(targets)
 
     def _forward(self, X: Array) -> Tensor:
         kind = np.dtype(np.int64) if self._recipe.architecture.whole_numbers else self._numbers
         rows = _tensor(X, kind).to(self._device)
-        with self._narrow():
-            found: Tensor = self._flat.module(self._shaped(rows))
+        try:
+            with self._narrow():
+                found: Tensor = self._flat.module(self._shaped(rows))
+        except Exception as error:  # the code of a user's module may raise anything
+            name = f"module {type(self._flat.module).__name__}"
+            raise _failing(name, len(rows), error) from error
         return found.to(self._dtype)
 
     def _shaped(self, rows: Tensor) -> Tensor:
@@ -192,17 +206,15 @@ class Trainer:
         return gradient
 
 
-@lru_cache(maxsize=16)
-def _trainer(_thread: int, recipe: Recipe, numbers: Numbers, device: str) -> Trainer:
-    return Trainer(recipe, numbers, device)
-
-
 def trainer(recipe: Recipe, numbers: Numbers, device: str) -> Trainer:
-    """Return the trainer of this thread."""
-    return _trainer(get_ident(), recipe, numbers, device)
+    """Return the trainer of this thread, which is kept with the recipe."""
+    key = get_ident(), numbers, device
+    if key not in recipe.kept:
+        recipe.kept[key] = Trainer(recipe, numbers, device)
+    found: Trainer = recipe.kept[key]
+    return found
 
 
-@cache
 def check_device(device: str) -> None:
     """See to it that there is such a device.
 
@@ -213,17 +225,15 @@ def check_device(device: str) -> None:
         raise DataError("loss.device", f"seen {device}, but PyTorch finds no GPU here; take cpu")
 
 
+def _failing(what: str, count: int, error: Exception) -> Failed:
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return Failed(f"the {what} fails on {count} row{'s' * (count != 1)}: {said}")
+
+
 def _drawn(rows: Rows, indices: NDArray[np.intp]) -> Rows:
     """Return some of the rows, as `Loss.subset` does."""
     factor = rows.factor * (rows.X.shape[0] / len(indices))
     return rows._replace(X=rows.X[indices], t=rows.t[indices], factor=factor)
-
-
-def _parts(rows: Rows) -> Iterator[Rows]:
-    """Yield rows some at a time."""
-    for at in range(0, len(rows.t), AT_ONCE):
-        some = slice(at, at + AT_ONCE)
-        yield rows._replace(X=rows.X[some], t=rows.t[some])
 
 
 def _tensor(values: Array, kind: np.dtype[Any]) -> Tensor:

@@ -4,7 +4,8 @@ A module is somebody's code: it may raise anything, and keep whatever it likes b
 What cannot be used is refused with the reason, and with what would do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -16,6 +17,9 @@ from fedsim.problems.modules.flat import layers_of, trained
 
 TRIED = 2
 """So many rows a trial takes: one alone would hide what mixes rows up."""
+
+_ROUNDED = 1e-3
+"""How far the outputs of a row may be apart by rounding in float32, relative to all."""
 
 _COMPILED = "OptimizedModule"
 """What `torch.compile` returns; its class has no public name, and takes 2 s to load."""
@@ -104,6 +108,65 @@ class Trial:
             raise
         except Exception as error:  # the code of a user's module may raise anything
             raise _failing(error) from error
+
+    def check_outputs(self) -> None:
+        """See to it that the module computes, and returns outputs.
+
+        Raises:
+            DataError: it does not.
+        """
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            self._outputs_of(self._rows)
+
+    def some_outputs(self, count: int) -> Tensor:
+        """Return the outputs of rows that differ, shape (count, outputs) or (count,)."""
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            return self._outputs_of(self._drawn(count))
+
+    def mixes(self) -> bool:
+        """Return whether outputs of rows depend on the rows beside them, without noise."""
+        rows = self._drawn(2 * TRIED)
+        with self._in_use():
+            parts = torch.cat([self._outputs_of(half) for half in (rows[:TRIED], rows[TRIED:])])
+            return _differ(parts, self._outputs_of(rows))
+
+    def trains_otherwise(self) -> bool:
+        """Return whether outputs are others in training than in use, as by dropout."""
+        rows = self._drawn(2 * TRIED)
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(1)
+            training = self._outputs_of(rows)
+        with self._in_use():
+            return _differ(training, self._outputs_of(rows))
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        self._module.eval()
+        try:
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                yield
+        finally:
+            self._module.train()
+
+    def _drawn(self, count: int) -> Tensor:
+        """Return rows that differ: numbers from 0 to 1, or zeros and ones where those are taken."""
+        shape, generator = (count, *self._rows.shape[1:]), torch.Generator().manual_seed(0)
+        if self._rows.is_floating_point():
+            return torch.rand(shape, generator=generator)
+        tokens = torch.randint(0, 2, shape, generator=generator)
+        try:
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                self._module(tokens)
+        except Exception:  # noqa: BLE001 - the code of a user's module; it may know no token but 0
+            return torch.zeros(shape, dtype=torch.int64)
+        return tokens
+
+    def _outputs_of(self, rows: Tensor) -> Tensor:
+        try:
+            found = self._module(rows)
+        except Exception as error:  # the code of a user's module may raise anything
+            raise _failing(error) from error
+        return checked(found, len(rows), self._outputs)
 
     def draws(self) -> bool:
         """Say whether random numbers are drawn for a loss.
@@ -211,6 +274,10 @@ def _sort(found: object) -> str:
     name = f"{'an' if type(found).__name__[:1] in 'aeiou' else 'a'} {type(found).__name__}"
     several = isinstance(found, tuple | list | dict) or hasattr(found, "logits")
     return f"{name}; wrap it in a module that returns the outputs alone" if several else name
+
+
+def _differ(one: Tensor, other: Tensor) -> bool:
+    return bool((one - other).abs().max() > _ROUNDED * other.abs().max())
 
 
 def _failing(error: Exception) -> DataError:

@@ -1,0 +1,128 @@
+"""Classes: their bases, their bodies, and what decides how instances of them are laid out."""
+
+from dataclasses import fields
+from functools import cached_property
+from typing import Any
+
+from fedsim.blocks.identity.code import is_foreign
+from fedsim.blocks.identity.packages import is_known
+from fedsim.blocks.identity.walker import Node, Parts, Unknown, Walk, named
+
+HEAP = 1 << 9
+"""The flag of types that were made while Python runs."""
+
+_WRITTEN = """
+    __abstractmethods__ __annotate__ __annotate_func__ __annotations__ __annotations_cache__
+    __class_vars__ __dict__ __doc__ __firstlineno__ __module__ __orig_bases__ __parameters__
+    __private_attributes__ __signature__ __static_attributes__ __weakref__ _abc_impl
+    _autograd_function_id _backward_cls
+"""
+_SKIPPED = frozenset(_WRITTEN.split())
+"""What a class has beside its body: written by Python for tools, or caches. Code that reads
+annotations while it runs is `Unknown`."""
+
+_FIELDS = "__pydantic_fields__"
+_DECORATORS = "__pydantic_decorators__"
+_PRIVATE = "__private_attributes__"
+
+
+def opened(value: object, walk: Walk) -> Node | None:  # noqa: PLR0911 - one a kind
+    """Return how a class, or what stands in the body of one, is walked."""
+    match value:
+        case type():
+            return Node("class", _class(value, walk))
+        case property():
+            return Node("property", named(get=value.fget, set=value.fset, delete=value.fdel))
+        case staticmethod() | classmethod():
+            return Node(type(value).__name__, iter([("", value.__func__)]))
+        case cached_property():
+            return Node("cached property", named(func=value.func, name=value.attrname))
+    kind = type(value)
+    if kind.__name__ == "_lru_cache_wrapper" and kind.__module__ == "functools":
+        cached: Any = value
+        parts = named(func=cached.__wrapped__, parameters=cached.cache_parameters())
+        return Node("cached function", parts)
+    if kind.__name__ == "_tuplegetter":
+        reduced: Any = value.__reduce__()
+        return Node("field of a named tuple", iter([("", reduced[1][0])]))
+    return None
+
+
+def _class(cls: type, walk: Walk) -> Parts:
+    """Yield what a class is made of.
+
+    Raises:
+        Unknown: it is of an extension module that no package has installed.
+    """
+    if not cls.__flags__ & HEAP and is_known(cls.__module__):
+        yield "name", f"{cls.__module__}.{cls.__qualname__}"
+        return
+    if not is_made_in_python(cls):
+        raise Unknown(f"the extension type {cls.__qualname__}, whose code cannot be read")
+    if is_known(cls.__module__):  # made while it runs, as a parametrised module is
+        walk.plain.packages.add(cls.__module__.partition(".")[0])
+    yield "name", cls.__qualname__
+    yield "metaclass", type(cls)
+    yield "bases", list(cls.__bases__)
+    for name, value in vars(cls).items():
+        if name not in _SKIPPED and not name.startswith("__pydantic_"):
+            yield name, value
+    yield from _of_pydantic(cls)
+    yield from patches(cls)
+
+
+def _of_pydantic(cls: type) -> Parts:
+    """Yield the fields of a model, its private attributes and what its validators are for.
+
+    Not what pydantic has compiled of them. Annotations are left out: what they admit stands, as
+    values, in the scenario.
+    """
+    inside = vars(cls)
+    for name, field in (inside.get(_FIELDS) or {}).items():
+        yield "field", name
+        yield "default", _plain_missing(field.default)
+        yield "factory", field.default_factory
+        yield "metadata", list(field.metadata)
+    for name, private in (inside.get(_PRIVATE) or {}).items():
+        yield "private", name
+        yield "default", _plain_missing(private.default)
+        yield "factory", private.default_factory
+    if (decorators := inside.get(_DECORATORS)) is not None:
+        for sort in sorted(each.name for each in fields(decorators)):
+            for name, decorator in getattr(decorators, sort).items():
+                yield sort, name
+                yield "function", decorator.func
+                yield "info", decorator.info
+
+
+def _plain_missing(value: object) -> object:
+    """Return a default, or for none a text: pydantic has an object for it of a type of its own."""
+    return "none" if type(value).__name__ == "PydanticUndefinedType" else [value]
+
+
+def patches(cls: type) -> Parts:
+    """Yield the functions of a user's own that stand in known classes that one is made from."""
+    for base in cls.__mro__:
+        if is_known(base.__module__):
+            for name, value in vars(base).items():
+                if is_foreign(value):
+                    yield name, value
+
+
+def is_made_in_python(cls: type) -> bool:
+    """Return whether all that instances of a class have beside those of its base is seen.
+
+    So it is if every byte of an instance is accounted for: attributes, slots, weak references.
+    """
+    base = cls.__base__
+    if base is None or not cls.__flags__ & HEAP:
+        return False
+    added = cls.__basicsize__ - base.__basicsize__
+    slots = sum(type(each).__name__ == "member_descriptor" for each in vars(cls).values())
+    references = cls.__weakrefoffset__ > 0 and not base.__weakrefoffset__
+    own, inherited = cls.__dictoffset__, base.__dictoffset__
+    attributes = bool(own) and not inherited and (own > 0 or bool(cls.__itemsize__))
+    return added == _POINTER * (slots + references + attributes)
+
+
+_POINTER = object.__basicsize__ // 2

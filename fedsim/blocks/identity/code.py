@@ -1,0 +1,263 @@
+"""Functions, methods and modules: code, and all that it reads from around it."""
+
+import builtins
+import dis
+import sys
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib.machinery import ExtensionFileLoader
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    ClassMethodDescriptorType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import Any, NamedTuple
+
+from fedsim.blocks.identity.packages import is_known
+from fedsim.blocks.identity.walker import Node, Parts, Unknown, View, Walk, named
+
+_DESCRIPTORS = (
+    WrapperDescriptorType,
+    MethodDescriptorType,
+    ClassMethodDescriptorType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+)
+
+_FROM_ELSEWHERE = frozenset(
+    {"__import__", "breakpoint", "compile", "eval", "exec", "globals", "input", "open"}
+)
+"""Built-in functions by which code reads what is not to be seen in it."""
+
+_SOURCES = """
+    __annotations__ __globals__ _getframe environ f_globals f_locals fromfile genfromtxt
+    get_type_hints getenv import_module loadtxt memmap open read_bytes read_csv read_parquet
+    read_text
+"""
+_ELSEWHERE = frozenset(_SOURCES.split())
+"""Attributes by which it does so."""
+
+_LOADERS = frozenset({"imread", "load", "load_file"})
+"""Functions of installed packages by which it reads files."""
+
+_BY_NAME = frozenset({"getattr", "setattr", "delattr", "vars", "dir", "__dict__"})
+"""What reads attributes whose names are not in the code."""
+
+
+_GLOBAL = frozenset(
+    {"DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL"}
+)
+"""Instructions whose name is one of a global."""
+
+
+class Names(NamedTuple):
+    """What code reads from around it.
+
+    Attributes:
+        of_globals: names of globals and built-ins.
+        of_attributes: names of attributes, of whatever object.
+        imported: modules that it imports while it runs.
+    """
+
+    of_globals: tuple[str, ...]
+    of_attributes: frozenset[str]
+    imported: tuple[str, ...]
+
+
+def opened(value: object, walk: Walk) -> Node | None:  # noqa: PLR0911 - one a kind
+    """Return how a function, a method or a module is walked."""
+    match value:
+        case FunctionType():
+            return Node("function", _function(value, walk))
+        case CellType():
+            return Node("cell", _cell(value))
+        case MethodType():
+            parts = named(function=value.__func__, of=value.__self__)
+            return Node("method", parts, kept=False)
+        case BuiltinFunctionType() | MethodWrapperType():
+            parts = named(name=value.__name__, of=value.__self__)
+            return Node("built-in method", parts, kept=False)
+        case _ if isinstance(value, _DESCRIPTORS):
+            parts = named(name=value.__name__, of=value.__objclass__)
+            return Node("descriptor", parts, kept=False)
+        case ModuleType():
+            return _module(View(value, None))
+        case View():
+            return _module(value)
+        case _ if type(value).__name__ == "CPUDispatcher" and is_known(type(value).__module__):
+            compiled: Any = value
+            parts = named(function=compiled.py_func, options=compiled.targetoptions)
+            return Node("compiled by numba", parts)
+    return None
+
+
+def _function(function: FunctionType, walk: Walk) -> Parts:
+    """Yield what a function is made of."""
+    code = function.__code__
+    if walk.plain.written(code) is None:
+        raise Unknown("a function whose code holds objects")
+    yield "code", code
+    yield "defaults", function.__defaults__
+    yield "kwdefaults", function.__kwdefaults__
+    yield "attributes", dict(function.__dict__)
+    cells = function.__closure__ or ()
+    yield from zip(code.co_freevars, cells, strict=True)
+    module = function.__module__
+    if is_known(module):  # its globals are the package's
+        walk.plain.packages.add(module.partition(".")[0])
+        yield "module", module
+        return
+    yield from _globals(function, walk)
+
+
+def _globals(function: FunctionType, walk: Walk) -> Parts:
+    """Yield the globals that a function reads, as they are now.
+
+    Raises:
+        Unknown: it reads what its code does not show.
+    """
+    read, around = _names(function.__code__), function.__globals__
+    for name in read.of_globals:
+        if name in around:
+            if _reads_files(around[name]):
+                raise Unknown(f"a function that uses {name}, by which it reads from elsewhere")
+            yield name, _seen(around[name], read, walk)
+        elif name in _FROM_ELSEWHERE:
+            raise Unknown(f"a function that uses {name}, by which it reads from elsewhere")
+        elif hasattr(_builtins(around), name):
+            yield name, getattr(_builtins(around), name)
+        else:
+            yield f"no {name}", None
+    for name in read.imported:
+        yield name, _imported(name, read, walk)
+    if elsewhere := read.of_attributes & _ELSEWHERE:
+        raise Unknown(f"a function that uses {min(elsewhere)}, by which it reads from elsewhere")
+
+
+def _reads_files(value: Any) -> bool:  # noqa: ANN401 - whatever a global is
+    """Return whether a global is what a package has to read files, or the environment."""
+    name = getattr(value, "__name__", None)
+    named = isinstance(name, str) and name in _ELSEWHERE | _LOADERS
+    return named and is_known(getattr(value, "__module__", None))
+
+
+def _builtins(around: Mapping[str, Any]) -> object:
+    found = around.get("__builtins__", builtins)
+    return found if isinstance(found, ModuleType) else builtins
+
+
+def _seen(value: object, read: Names, walk: Walk) -> object:
+    """Return a global as code sees it: of a module, what it may read there."""
+    if not isinstance(value, ModuleType):
+        return value
+    if is_known(value.__name__):
+        walk.plain.packages.add(value.__name__.partition(".")[0])
+        if loads := read.of_attributes & _LOADERS:
+            raise Unknown(f"a function that uses {value.__name__} and {min(loads)}: it reads files")
+        return View(value, read.of_attributes)
+    every = not _BY_NAME.isdisjoint({*read.of_attributes, *read.of_globals})
+    return View(value, None if every else read.of_attributes)
+
+
+def _imported(name: str, read: Names, walk: Walk) -> object:
+    """Return a module that code imports while it runs.
+
+    Raises:
+        Unknown: it is a user's own, and has not been imported so far.
+    """
+    if name.startswith("."):
+        raise Unknown(f"a function that imports {name} while it runs")
+    module = sys.modules.get(name)
+    if module is not None:
+        return _seen(module, read, walk)
+    if not is_known(name):
+        raise Unknown(f"a function that imports {name} while it runs")
+    walk.plain.packages.add(name.partition(".")[0])
+    return name
+
+
+def _module(view: View) -> Node:
+    """Return how a module is walked."""
+    module, names = view
+    parts = _foreign(module, names) if is_known(module.__name__) else _own(module, names)
+    return Node(f"module {module.__name__}", parts)
+
+
+def _own(module: ModuleType, names: frozenset[str] | None) -> Parts:
+    """Yield what a user's module has under some names, or all."""
+    if isinstance(getattr(module, "__loader__", None), ExtensionFileLoader):
+        raise Unknown(f"the extension module {module.__name__}, whose code cannot be read")
+    inside = vars(module)
+    wanted = {name for name in inside if not _is_machinery(name)} if names is None else names
+    for name in sorted(wanted & inside.keys()):
+        value = inside[name]
+        # One of a module within it is looked at by the same names.
+        yield name, View(value, names) if isinstance(value, ModuleType) else value
+    if names is not None and "__getattr__" in inside:
+        yield "__getattr__", inside["__getattr__"]
+
+
+def _foreign(module: ModuleType, names: frozenset[str] | None) -> Parts:
+    """Yield what a user has put into a known module in place of its own."""
+    inside = vars(module)
+    for name in sorted((names or frozenset()) & inside.keys()):
+        value = inside[name]
+        if is_foreign(value):
+            yield name, value
+        elif isinstance(value, ModuleType):
+            yield name, View(value, names)
+
+
+def is_foreign(value: object) -> bool:
+    """Return whether a function is a user's own, wherever it was found."""
+    return isinstance(value, FunctionType) and not is_known(value.__module__)
+
+
+def _is_machinery(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__") and name != "__getattr__"
+
+
+def _cell(cell: CellType) -> Parts:
+    try:
+        yield "", cell.cell_contents
+    except ValueError:  # nothing has been put there so far
+        return
+
+
+@lru_cache(maxsize=1024)
+def _names(code: CodeType) -> Names:
+    """Return what code reads from around it, with the code within it."""
+    of_globals, of_attributes, imported = set[str](), set[str](), set[str]()
+    for each in _codes(code):
+        level = 0
+        before: Any = None
+        for step in dis.get_instructions(each):
+            name = step.argval
+            if step.opname in _GLOBAL:
+                of_globals.add(name)
+            elif step.opname == "IMPORT_NAME":
+                level = before if isinstance(before, int) else 0
+                imported.add("." * level + name)
+            elif step.opname == "IMPORT_FROM" or step.opname.startswith(
+                ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR")
+            ):
+                of_attributes.add(name)
+            if step.opname.startswith(("LOAD_CONST", "LOAD_SMALL_INT")):
+                before = step.argval if isinstance(step.argval, int) else before
+    return Names(tuple(sorted(of_globals)), frozenset(of_attributes), tuple(sorted(imported)))
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _codes(each)

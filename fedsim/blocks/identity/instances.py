@@ -1,0 +1,71 @@
+"""Instances: their exact class, what they hold as the built-in that it is made from, attributes."""
+
+from dataclasses import Field
+from enum import Enum
+from logging import Logger
+from types import MemberDescriptorType
+
+from fedsim.blocks.identity.classes import is_made_in_python, patches
+from fedsim.blocks.identity.packages import is_known
+from fedsim.blocks.identity.walker import Content, Node, Parts, Unknown, Walk, described
+
+_TYPED = frozenset({"type", "_field_type"})
+"""What a field of a data class has of its annotation."""
+
+
+def opened(value: object, walk: Walk) -> Node | None:
+    """Return how an instance of a class that was written in Python is walked."""
+    kind = type(value)
+    if isinstance(value, Enum):
+        return Node("member", iter([("class", kind), ("name", value.name), ("of", value._value_)]))
+    if isinstance(value, Logger):  # what it prints changes no result
+        return Node("logger", iter([("name", value.name)]))
+    content = _content(kind, walk)
+    if content is None:
+        return None
+    return Node("instance", _instance(value, kind, content, walk))
+
+
+def _content(kind: type, walk: Walk) -> Content | None:
+    """Return what yields the content of the built-in type that a class is made from."""
+    bases = walk.library.bases
+    while kind not in bases:
+        if not is_made_in_python(kind) or kind.__base__ is None:
+            return None
+        kind = kind.__base__
+    return bases[kind]
+
+
+def _instance(value: object, kind: type, content: Content, walk: Walk) -> Parts:
+    """Yield the class of an instance, its content, its slots and its attributes."""
+    yield "class", kind
+    if is_known(kind.__module__):
+        yield from patches(kind)
+    yield from content(value, walk)
+    for base in kind.__mro__:
+        if not is_made_in_python(base):
+            continue
+        for name, slot in vars(base).items():
+            if isinstance(slot, MemberDescriptorType) and not _is_typed(kind, name):
+                try:
+                    yield name, slot.__get__(value, kind)
+                except AttributeError:
+                    yield f"no {name}", None
+    attributes = walk.library.attributes(value, _attributes(value))
+    for name, each in attributes.items():
+        if not isinstance(name, str):
+            raise Unknown(f"{described(value)} with an attribute without a name")
+        yield name, each
+
+
+def _is_typed(kind: type, name: str) -> bool:
+    return kind is Field and name in _TYPED
+
+
+def _attributes(value: object) -> dict[str, object]:
+    """Return the attributes of an instance itself, whatever its class says of `__dict__`."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return dict(found) if type(found) is dict else {}

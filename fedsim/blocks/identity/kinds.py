@@ -1,0 +1,36 @@
+"""The identity of objects: a walk that knows all sorts of nodes.
+
+PyTorch is looked at only where it is loaded: nothing of it can be met elsewhere.
+"""
+
+import sys
+from functools import lru_cache
+
+from fedsim.blocks.identity import arrays, classes, code, containers, instances
+from fedsim.blocks.identity.walker import Identity, Library, Unknown, Walk
+
+
+def identity_of(*values: object) -> Identity:
+    """Return by what some objects are known together, in their order.
+
+    Time and memory grow linearly with what is walked. Nothing of a user's is called.
+    """
+    walk = Walk(_library("torch" in sys.modules))
+    try:
+        walk.over([(str(number), value) for number, value in enumerate(values)])
+    except Unknown as unknown:
+        return Identity(reason=f"{walk.place()}{unknown}")
+    except Exception as error:  # noqa: BLE001 - objects may raise anything when they are looked at
+        return Identity(reason=f"{walk.place()}cannot be read: {type(error).__name__}: {error}")
+    return Identity(walk.digest())
+
+
+@lru_cache(maxsize=2)
+def _library(torch_is_loaded: bool) -> Library:  # noqa: FBT001 - what the cache goes by
+    kinds = containers.opened, code.opened, classes.opened, arrays.opened, instances.opened
+    bases = {**containers.BASES, **arrays.BASES}
+    if not torch_is_loaded:
+        return Library(kinds, bases, lambda _, attributes: attributes)
+    from fedsim.blocks.identity import tensors  # noqa: PLC0415 - loads PyTorch
+
+    return Library((tensors.opened, *kinds), {**bases, **tensors.BASES}, tensors.attributes_of)

@@ -1,0 +1,52 @@
+"""Which modules are of Python itself or of an installed package, and in which version."""
+
+import sys
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from pathlib import Path
+
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+"""The folders that packages are installed into, wherever these are."""
+
+_FEDSIM = __name__.partition(".")[0]
+_SELF_DESCRIBING = frozenset({*sys.stdlib_module_names, *sys.builtin_module_names, _FEDSIM})
+
+
+def is_known(module: object) -> bool:
+    """Return whether a module, given by its name, is known by that name and a version alone.
+
+    It is where it is of Python, of fedsim, or of a package that has been installed; the rest,
+    `__main__` among it, is a user's own and may have any content.
+    """
+    top = module.partition(".")[0] if isinstance(module, str) else ""
+    return bool(top) and top != "__main__" and (top in _SELF_DESCRIBING or is_installed(top))
+
+
+def is_installed(top: str) -> bool:
+    """Return whether a loaded top-level module is of an installed package."""
+    module = sys.modules.get(top)
+    spec = getattr(module, "__spec__", None)
+    if spec is None:
+        return False
+    places = (*(spec.submodule_search_locations or ()), spec.origin or "")
+    return any(not INSTALLED.isdisjoint(Path(place).parts) for place in places)
+
+
+def versions(packages: Iterable[str]) -> list[str]:
+    """Return the names and versions of installed packages, given by what is imported of them."""
+    return [_version(top) for top in sorted(packages)]
+
+
+def needs_version(top: str) -> bool:
+    """Return whether the version of a known module is not that of Python or of fedsim."""
+    return top not in _SELF_DESCRIBING
+
+
+@cache
+def _version(top: str) -> str:
+    try:
+        return f"{top} {version(top)}"
+    except PackageNotFoundError:  # the package goes by another name than its module
+        names = sorted(set(packages_distributions().get(top, ())))
+        return ", ".join(f"{name} {version(name)}" for name in names)

@@ -9,15 +9,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from logging import CRITICAL
+from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from fedsim.computing.threads import VARIABLE, usable_threads
-from fedsim.errors import DataError
+from fedsim.errors import DataError, RunError
 from fedsim.extras import missing
 from fedsim.running.batches import Batches
 from fedsim.running.execution import RunProgress, Watch
+from fedsim.running.loading import UNGUARDED, marked
 from fedsim.running.sending import Sending
 from fedsim.running.tasks import Known, Order, Outcome
 from fedsim.running.workers import postponed
@@ -137,15 +139,21 @@ def _local(count: int) -> Iterator[Any]:
         # An interrupted part tidies nothing up.
         home = stack.enter_context(TemporaryDirectory(prefix="fedsim-"))
         stack.enter_context(config.set(_CONFIG | {"temporary-directory": home}))
-        with postponed():
-            cluster = LocalCluster(
-                n_workers=count,
-                threads_per_worker=1,
-                dashboard_address="127.0.0.1:0",
-                silence_logs=CRITICAL,  # what becomes of runs is told anyhow
-                env={VARIABLE: str(max(usable_threads() // count, 1))},
-            )
-            stack.callback(_close, cluster)
+        note = Path(home) / "loading"
+        try:
+            with postponed(), marked(note):
+                cluster = LocalCluster(
+                    n_workers=count,
+                    threads_per_worker=1,
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs=CRITICAL,  # what becomes of runs is told anyhow
+                    env={VARIABLE: str(max(usable_threads() // count, 1))},
+                )
+                stack.callback(_close, cluster)
+        except RuntimeError:
+            if note.exists():
+                raise RunError(UNGUARDED) from None
+            raise
         yield cluster
 
 

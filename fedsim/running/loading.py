@@ -11,11 +11,14 @@ from contextlib import contextmanager
 from multiprocessing import current_process
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from fedsim.errors import RunError
 
-_PARENT = "FEDSIM_PARENT"
+_PARENT, _NOTE = "FEDSIM_PARENT", "FEDSIM_LOADING"
+"""Of the environment: whose worker a process is, and the file by which it can say why it ends."""
+
 _CODE = 87
 """The exit code of a worker that was told to run the study again."""
 
@@ -48,21 +51,29 @@ class Recording(SpawnContext):
 
 
 @contextmanager
-def marked() -> Iterator[None]:
-    """Let the processes that are started in this block know whose workers they are."""
-    before = os.environ.get(_PARENT)
-    os.environ[_PARENT] = str(os.getpid())
+def marked(note: Path | None = None) -> Iterator[None]:
+    """Let the processes that are started in this block know whose workers they are.
+
+    Args:
+        note: is made by one that ends in `end_if_loading`, for whom exit codes are out of reach.
+    """
+    said = {_PARENT: str(os.getpid()), _NOTE: "" if note is None else str(note)}
+    before = {name: os.environ.get(name) for name in said}
+    os.environ |= said
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[_PARENT]
-        else:
-            os.environ[_PARENT] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def end_if_loading() -> None:
     """End this process where it is a worker of fedsim's that is importing the caller's script."""
     loading = getattr(current_process(), "_inheriting", False)
     if loading and os.environ.get(_PARENT) == str(os.getppid()):
+        if note := os.environ.get(_NOTE):
+            Path(note).touch()
         raise SystemExit(_CODE)

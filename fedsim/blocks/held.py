@@ -73,10 +73,10 @@ def hold(found: Identity, value: object, again: Callable[[], Identity] | None = 
 
 
 def _unpickled(key: str, pickled: bytes, reason: str) -> Held:
-    known = _HELD.get(key)
-    if known is None:
-        known = _HELD[key] = Held(key, cloudpickle.loads(pickled), reason)
-    return known
+    """Return what another process has sent: an object of its own, which no earlier run has used."""
+    held = Held(key, cloudpickle.loads(pickled), reason)
+    _HELD.setdefault(key, held)
+    return held
 
 
 class Holding(Spec):

@@ -185,9 +185,9 @@ def held_up(one: Platform, model: Sharing) -> int:
 
 
 def _bytes(capacity: object) -> float:
-    if not isinstance(capacity, int | float):
+    if not isinstance(capacity, Constant):
         raise TypeError("the platforms of this study do not vary with time")
-    return capacity / 8.0
+    return float(capacity.rate) / 8.0
 
 
 def rows(python: str) -> Iterator[tuple[int, str, str, int, float, float, float]]:

@@ -143,7 +143,8 @@ def compare(workload: str, folder: Path, others: list[str], turns: int) -> None:
                 contestant.turn()
     finally:
         for contestant in taking_part:
-            contestant.process.kill()
+            with contestant.process:  # closes its pipes and waits for its end
+                contestant.process.kill()
     limit = statistics.median(taking_part[0].rates)
     first = taking_part[0].name
     print(f"\n{workload}: client-updates a second, and as a share of {first}")

@@ -1,0 +1,399 @@
+"""Every script under analysis/ runs in a test, in a reduced form; those without a file are here."""
+
+import ast
+import csv
+import importlib
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.scripts import script
+
+ANALYSIS = ROOT / "analysis"
+PEERS = ANALYSIS / "benchmarks/peers"
+
+TESTED = {
+    "adapters/fine_tuning": "test_adapters",
+    "adapters/low_rank": "test_adapters",
+    "benchmarks/client_round": "test_benchmarks",
+    "benchmarks/memory": "test_benchmarks",
+    "benchmarks/scale": "test_benchmarks",
+    "benchmarks/scale_figure": "test_benchmarks",
+    "benchmarks/star_scaling": "test_benchmarks",
+    "benchmarks/table_one": "test_benchmarks",
+    "benchmarks/wire": "test_benchmarks",
+    "claims": "test_claims",
+    "designing": "robustness/test_told",
+    "papers/chb": "test_papers_chb",
+    "papers/chb_mnist": "test_papers_chb",
+    "papers/chb_small": "test_papers_chb_small",
+    "papers/chb_synthetic": "test_papers_chb",
+    "papers/fast_fedda": "test_papers_fast_fedda",
+    "papers/fed_ht": "test_papers_fed_ht",
+    "papers/fed_ht_heterogeneity": "test_papers_fed_ht",
+    "papers/fed_ht_rates": "test_papers_fed_ht",
+    "papers/fedgradmp": "test_papers_fedgradmp",
+    "papers/fedgradmp_images": "test_papers_fedgradmp_images",
+    "papers/fedgradmp_rates": "test_papers_fedgradmp",
+    "papers/fedgradmp_video": "test_papers_fedgradmp_images",
+    "papers/fedsgm": "test_papers_fedsgm",
+    "papers/fedsgm_theory": "test_papers_fedsgm_theory",
+    "papers/further": "test_papers_further",
+    "studies/best_by_radio": "repricing/test_study",
+    "studies/censoring_and_tails": "test_studies",
+    "studies/compression_and_shared_uplink": "test_studies",
+    "studies/honest_bits": "test_studies",
+    "studies/mnist_in_20_lines": "test_studies",
+    "studies/networks_on_mnist": "test_studies",
+    "studies/who_dies_first": "test_studies",
+    "sureness": "robustness/test_told",
+    "walkthrough": "test_walkthrough",
+}
+"""Script -> the file of tests that runs it; those of this file are marked with `reduced`."""
+
+IMPORTED = {"asked": "sureness", "claimed": "claims"}
+"""Packages that a script imports, and the script."""
+
+HERE: set[str] = set()
+"""Scripts that a test of this file runs."""
+
+Test = Callable[..., None]
+
+
+def reduced(*names: str) -> Callable[[Test], Test]:
+    """Say which scripts a test of this file runs."""
+    HERE.update(names)
+    return lambda test: test
+
+
+def test_every_script_runs_in_some_test() -> None:
+    every = {
+        path.relative_to(ANALYSIS).with_suffix("").as_posix()
+        for path in ANALYSIS.rglob("*.py")
+        if path.name != "__init__.py" and path.parent.name not in IMPORTED
+    }
+    for package, name in IMPORTED.items():
+        assert f"from {package}" in (ANALYSIS / f"{name}.py").read_text(encoding="utf-8")
+    missing, gone = every - HERE - TESTED.keys(), (HERE | TESTED.keys()) - every
+    assert not missing, f"in no test: {', '.join(sorted(missing))}"
+    assert not gone, f"no such script: {', '.join(sorted(gone))}"
+    for name, file in TESTED.items():
+        text = (ROOT / f"tests/{file}.py").read_text(encoding="utf-8")
+        words = {part.value for part in ast.walk(ast.parse(text)) if isinstance(part, ast.Constant)}
+        names = {alias.name for part in ast.walk(ast.parse(text)) for alias in _imported(part)}
+        own = name.rpartition("/")[2]
+        known = {own, own.replace("_", "-"), name, name.replace("/", "."), f"{own}.py"}
+        said = any(isinstance(word, str) and any(each in word for each in known) for word in words)
+        assert said or known & names, f"tests/{file}.py does not name {name}"
+
+
+def _imported(part: ast.AST) -> list[ast.alias]:
+    if isinstance(part, ast.ImportFrom):
+        return [ast.alias(part.module or ""), *part.names]
+    return part.names if isinstance(part, ast.Import) else []
+
+
+# SimGrid
+
+
+@pytest.fixture
+def simgrid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Return the comparison with SimGrid over four platforms, its table elsewhere."""
+    monkeypatch.syspath_prepend(str(ANALYSIS / "simgrid"))
+    monkeypatch.delitem(sys.modules, "compare", raising=False)
+    study = importlib.import_module("compare")
+    monkeypatch.setattr(study, "PLATFORMS", 4)
+    monkeypatch.setattr(study, "TABLE", tmp_path / "arrivals.csv")
+    yield study
+    sys.modules.pop("compare", None)
+
+
+def recorded(platforms: int) -> list[list[str]]:
+    """Return the first rows of the table in the repository, with its head."""
+    with (ANALYSIS / "simgrid/arrivals.csv").open(encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    return [head, *(row for row in rows if int(row[0]) < platforms)]
+
+
+@reduced("simgrid/compare")
+def test_the_comparison_with_simgrid_asks_it_and_writes_what_it_says(
+    simgrid: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SimGrid's part is what it said once; what it is asked has all that it needs."""
+    rows = recorded(4)[1:]
+
+    def said(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        job = json.loads(options["input"])
+        assert Path(command[1]).name == "reference.py"
+        assert all(rate > 0 and latency >= 0 for rate, latency in job["links"])
+        assert all(0 <= link < len(job["links"]) for route in job["routes"] for link in route)
+        own = [float(row[4]) for row in rows[: len(job["messages"])]]
+        assert {(row[0], row[2]) for row in rows[: len(own)]} == {(rows[0][0], job["model"])}
+        del rows[: len(own)]
+        return subprocess.CompletedProcess(command, 0, json.dumps({"arrivals": own}), "")
+
+    monkeypatch.setattr(simgrid.subprocess, "run", said)
+    simgrid.main(["python"])
+    assert not rows
+    with simgrid.TABLE.open(encoding="utf-8") as file:
+        written = list(csv.reader(file))
+    assert [row[:6] for row in written] == [row[:6] for row in recorded(4)]
+    assert "held up by others" in capsys.readouterr().out
+
+
+def with_simgrid() -> str:
+    """Return an interpreter that has SimGrid's module: this one, or the system's."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        command = [python, "-c", "import simgrid"]
+        if Path(python).exists():
+            tried = subprocess.run(command, check=False, capture_output=True)
+            if not tried.returncode:
+                return python
+    pytest.skip("no interpreter has SimGrid's module (Debian's python3-simgrid)")
+
+
+@reduced("simgrid/reference")
+def test_simgrid_itself_says_when_messages_arrive(simgrid: Any) -> None:
+    for number, model in ((0, "fluid"), (1, "lv08")):
+        one = simgrid.platform(number)
+        theirs = simgrid.by_simgrid(one, model, with_simgrid())
+        assert simgrid.by_fedsim(one, model) == pytest.approx(theirs, rel=1e-8)
+
+
+# The hashes of logs
+
+
+@reduced("log_hashes")
+def test_hashes_of_logs_are_recorded_and_compared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hashes = script("log_hashes")
+    (tmp_path / "scenarios").mkdir()
+    shutil.copy(ROOT / "scenarios/quickstart.yaml", tmp_path / "scenarios")
+    monkeypatch.setattr(hashes, "ROOT", tmp_path)
+    file = tmp_path / "hashes.json"
+    monkeypatch.setattr(sys, "argv", ["log_hashes.py", "record", str(file)])
+    hashes.main()
+    monkeypatch.setattr(sys, "argv", ["log_hashes.py", "compare", str(file)])
+    with pytest.raises(SystemExit) as same:
+        hashes.main()
+    assert (same.value.code, capsys.readouterr().out) == (0, "every log is what it was\n")
+    known = json.loads(file.read_text(encoding="utf-8"))
+    assert list(known["scenarios/quickstart.yaml"]) == ["chb/seed-1", "hb/seed-1", "gd/seed-1"]
+    known["scenarios/quickstart.yaml"]["gd/seed-1"] = "another"
+    file.write_text(json.dumps(known), encoding="utf-8")
+    with pytest.raises(SystemExit) as other:
+        hashes.main()
+    assert other.value.code == 1
+    assert "quickstart.yaml gd/seed-1: another before" in capsys.readouterr().out
+
+
+# Benchmarks that need others' packages
+
+
+def run_benchmark(
+    name: str, monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str, **constants: object
+) -> None:
+    """Run a benchmark's main with arguments, in a folder of its own."""
+    benchmark = script(f"benchmarks/{name}")
+    for key, value in constants.items():
+        monkeypatch.setattr(benchmark, key, value)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    benchmark.main()
+
+
+@reduced("benchmarks/robustness")
+def test_the_benchmark_of_robustness_prints_its_ratios(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = "--rounds", "2", "--worlds", "8"
+    two = {"gd": {"kind": "gd", "step_size": "1/L"}, "hb": {"kind": "hb", "step_size": "1/L"}}
+    run_benchmark("robustness", monkeypatch, tmp_path, *few, METHODS=two)
+    said = capsys.readouterr().out
+    assert said.count("; ratio ") == 2
+    assert said.startswith("open")
+
+
+@reduced("benchmarks/flower_bridge")
+def test_the_benchmark_of_the_bridge_prints_its_ratio(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("flwr")
+    few = ("--clients", "2", "--rounds", "1", "--repeats", "1")
+    run_benchmark("flower_bridge", monkeypatch, tmp_path, *few)
+    direct, simulated, ratio = capsys.readouterr().out.splitlines()[-3:]
+    assert direct.startswith("direct: ")
+    assert simulated.startswith("fedsim: ")
+    assert float(ratio.removeprefix("ratio: ")) > 0
+
+
+@reduced("benchmarks/cluster_overhead")
+def test_the_benchmark_of_the_cluster_prints_a_row_a_way(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("distributed")
+    few = ("--runs", "5", "--rounds", "1", "--repeats", "2")
+    run_benchmark("cluster_overhead", monkeypatch, tmp_path, *few)
+    rows = capsys.readouterr().out.splitlines()[-3:]
+    assert [row.split("  ")[0] for row in rows] == ["one process", "in batches", "one by one"]
+
+
+# Contestants
+
+
+@pytest.fixture
+def peers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return a folder with the workloads w1 and w5, of few clients."""
+    monkeypatch.syspath_prepend(str(PEERS))
+    for name in ("workloads", "turns", "networks"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    workloads = importlib.import_module("workloads")
+    for name, clients in (("w1", 12), ("w5", 4)):
+        few = workloads.WORKLOADS[name]._replace(clients=clients)
+        monkeypatch.setitem(workloads.WORKLOADS, name, few)
+        file = workloads.prepare(name, tmp_path)
+        text = file.read_text(encoding="utf-8").replace(
+            f"count: {500 if name == 'w1' else 100}, device", f"count: {clients}, device"
+        )
+        file.write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def a_turn(
+    name: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *arguments: str,
+    **constants: object,
+) -> tuple[int, float]:
+    """Let a contestant get ready and take a turn; return its updates and seconds."""
+    contestant = script(f"benchmarks/peers/contestant_{name}")
+    for key, value in constants.items():
+        monkeypatch.setattr(contestant, key, value)
+    monkeypatch.setattr(sys, "argv", [name, *arguments[:1], str(folder), *arguments[1:]])
+    monkeypatch.setattr(sys, "stdin", StringIO("go\n"))
+    contestant.main()
+    ready, done = capsys.readouterr().out.splitlines()[-2:]
+    assert ready == "ready"
+    updates, seconds = done.split()
+    return int(updates), float(seconds)
+
+
+@reduced(
+    "benchmarks/peers/contestant_fedsim",
+    "benchmarks/peers/contestant_limit",
+    "benchmarks/peers/contestant_numpy",
+)
+@pytest.mark.parametrize(
+    ("name", "given", "constants", "updates"),
+    [
+        ("fedsim", ("reference", "stop.rounds=4", "algorithm.local_steps=2"), {}, 2 * 10),
+        ("limit", (), {"UPDATES": {"w1": 4}}, 4),
+        ("numpy", (), {"UPDATES": {"w1": 3}}, 3),
+    ],
+)
+def test_contestants_at_the_dense_workload_take_turns(
+    name: str,
+    given: tuple[str, ...],
+    constants: dict[str, object],
+    updates: int,
+    peers: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    done, seconds = a_turn(name, peers, monkeypatch, capsys, "w1", *given, **constants)
+    assert done == updates
+    assert seconds > 0
+
+
+@reduced(
+    "benchmarks/peers/contestant_torch",
+    "benchmarks/peers/networks",
+    "benchmarks/peers/turns",
+    "benchmarks/peers/workloads",
+)
+def test_the_plain_loop_trains_a_network_in_turns(
+    peers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = pytest.importorskip("torch")
+    threads = torch.get_num_threads()
+    networks = importlib.import_module("networks")
+    for key, value in {"CLIENTS": 4, "ASKED": 2, "ROUNDS": 1}.items():
+        monkeypatch.setattr(networks, key, value)
+    try:
+        done, _ = a_turn("torch", peers, monkeypatch, capsys, "w5", "1")
+    finally:
+        torch.set_num_threads(threads)
+    assert done == 2
+
+
+@reduced(
+    "benchmarks/peers/contestant_fedjax",
+    "benchmarks/peers/contestant_flwr",
+    "benchmarks/peers/contestant_pfl",
+)
+@pytest.mark.parametrize(("name", "workload"), [("fedjax", "w1"), ("flwr", "w1"), ("pfl", "w5")])
+def test_other_simulators_take_turns_where_they_are_installed(
+    name: str,
+    workload: str,
+    peers: Path,
+) -> None:
+    needed = {"flwr": "ray"}.get(name, name)
+    if importlib.util.find_spec(needed) is None:
+        pytest.skip(f"{needed} is not installed")
+    few = f"s.ASKED, s.ROUNDS = {{'{workload}': 2}}, {{'{workload}': 2}}"
+    few = {"pfl": "s.CLIENTS, s.ASKED, s.ROUNDS = 4, 2, 1", "fedjax": few}.get(
+        name, f"{few}; s.CLIENTS = {{'{workload}': 12}}"
+    )
+    # In a process of their own: they start others, and stay when they are done.
+    code = f"import contestant_{name} as s; {few}; s.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, workload, str(peers)],
+        check=True, capture_output=True, text=True, input="go\n", cwd=PEERS,
+    )  # fmt: skip
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["ready"] in lines
+    updates, seconds = lines[-1]
+    assert int(updates) == 2
+    assert float(seconds) > 0
+
+
+@reduced("benchmarks/peers/compare")
+def test_contestants_are_compared_by_their_medians(
+    peers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "compare", raising=False)
+    comparison = script("benchmarks/peers/compare")
+    stand_in = "from turns import Turn, take_turns\ntake_turns(lambda: Turn(6, {seconds}))\n"
+    for name, seconds in {"limit": 1.0, "numpy": 2.0, "fedsim": 3.0}.items():
+        text = stand_in.format(seconds=seconds)
+        (peers / f"contestant_{name}.py").write_text(text, encoding="utf-8")
+    shutil.copy(PEERS / "turns.py", peers)
+    monkeypatch.setattr(comparison, "HERE", peers)
+    monkeypatch.setattr(comparison, "prepare", lambda *_: None)
+    arguments = ["--workloads", "w1", "--turns", "2", "--folder", str(peers)]
+    monkeypatch.setattr(sys, "argv", ["compare.py", *arguments])
+    comparison.main()
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [(row[-2], row[-1]) for row in rows] == [("6", "1.00"), ("3", "0.50")] + [
+        ("2", "0.33")
+    ] * len(comparison.FEDSIM)
+    others = {name: set(able) for name, able in comparison.ABLE.items()}
+    assert others.keys() == comparison.OTHERS.keys()
+    assert all(able <= set(_workloads()) for able in others.values())
+
+
+def _workloads() -> list[str]:
+    return [path.stem for path in PEERS.glob("w*.yaml")]

@@ -17,6 +17,12 @@ from fedsim.record.manifest import MANIFEST, check_files, damaged
 NOTHING = "-"
 """What stands for a value that a scenario does not have."""
 
+_IDEAL: Mapping[str, Any] = {
+    "device": {"kind": "ideal", "speed": "unlimited"},
+    "radio": {"kind": "ideal", "up": "unlimited", "down": "unlimited"},
+}
+"""The clients of a scenario without a fleet, as a fleet of ideal clients is written."""
+
 _SIGNATURE = "# sha256 of what is above: "
 
 _OF_RUNS = {"seed", "seeds", "name"}
@@ -73,6 +79,15 @@ def data_of(scenario: Mapping[str, Any]) -> str:
         "kind": scenario["problem"]["loss"]["kind"]  # whose clients have data of their own
     }
     return str(facts.get("name") or Path(str(facts.get("path") or facts["kind"])).name)
+
+
+def group_of(scenario: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+    """Return a group of clients as a scenario describes it, by its number in the clients table.
+
+    A scenario without a fleet has one group, of ideal clients, of which it says nothing.
+    """
+    groups: Sequence[Mapping[str, Any]] = scenario["fleet"] or (_IDEAL,)
+    return groups[number]
 
 
 def fleet_of(scenario: Mapping[str, Any]) -> str:

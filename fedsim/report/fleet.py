@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from fedsim.analysis import COLOURS
+from fedsim.record.scenarios import group_of
 from fedsim.report.parts import Cell, Table, number, words
 from fedsim.report.study import Run, Study
 
@@ -28,7 +29,7 @@ def table(study: Study, run: Run) -> Table:
     """Return the kinds of clients: how many, on what, over what, from which store."""
     rows = []
     for group, own in run.rows(study.clients).groupby("group", sort=True):
-        spec: Mapping[str, Any] = run.scenario["fleet"][int(str(group))]
+        spec: Mapping[str, Any] = group_of(run.scenario, int(str(group)))
         device, radio = spec["device"], spec["radio"]
         samples = own["samples"]
         rows.append(

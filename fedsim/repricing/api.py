@@ -10,6 +10,7 @@ from fedsim.algorithms import ALGORITHMS
 from fedsim.analysis.comparing.belonging import parted
 from fedsim.blocks.renamed import renamed
 from fedsim.blocks.spec import Spec
+from fedsim.blocks.wording import printable
 from fedsim.errors import DataError, Fault, FedsimError, RepricingError
 from fedsim.record.folder import STUDY, RunFolder, read_json
 from fedsim.record.lock import held
@@ -28,6 +29,7 @@ from fedsim.results import Result
 from fedsim.running.execution import Watch, ending, execute, unwatched
 from fedsim.running.study import check_place
 from fedsim.scenario import Variant
+from fedsim.scenario.merging import OPTION
 from fedsim.signals import uninterrupted
 
 
@@ -57,7 +59,8 @@ def reprice(
             current folder if None.
         blocks: classes of one's own that the scenario names.
         watch: told of every round.
-        tell: told of runs that are left out, since they are of an earlier state of a scenario.
+        tell: told of runs that are left out, since they are of an earlier state of a scenario, and
+            where the overrides change nothing.
 
     Raises:
         RepricingError: a decision of a run might have been another; every reason is named.
@@ -77,11 +80,14 @@ def reprice(
     _check(originals, changed, out)
     study = _study(originals, changed, out)
     check_place(study, out)
-    said = tuple(Note(path.parent.name, RUNS, text) for text, path in _once(others).items())
+    left = tuple(Note(path.parent.name, RUNS, text) for text, path in _once(others).items())
+    said = *left, *_unchanged(originals, changed, overrides)
     for note in said:
         tell(note)
     start = Path.cwd() if base is None else Path(base)
     with held(out):
+        for original in originals:
+            RunFolder.check(out, original.name, original.scenario.seed)
         pairs = zip(originals, changed, strict=True)
         runs = (_priced(_ready(*pair, start), out, watch) for pair in pairs)
         return Result(out, _announced(study, out, runs), said)
@@ -100,6 +106,17 @@ def _check(originals: Sequence[Original], changed: Sequence[Variant], out: Path)
     ]
     if faults:
         raise RepricingError(list(dict.fromkeys(faults)))
+
+
+def _unchanged(
+    originals: Sequence[Original], changed: Sequence[Variant], overrides: Sequence[str]
+) -> tuple[Note, ...]:
+    """Return a note where what is set changes no run: all have been made with these values."""
+    pairs = zip(originals, changed, strict=True)
+    if not overrides or any(each.scenario != now.scenario for each, now in pairs):
+        return ()
+    said = " ".join(f"{OPTION} {printable(each)}" for each in overrides)
+    return (Note("reprice", RUNS, f"{said} changes nothing: the runs were made with that"),)
 
 
 def _announced(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]:

@@ -13,6 +13,7 @@ from fedsim.record.manifest import read_manifest
 from fedsim.record.parts import read_table
 from fedsim.record.soundness import check_run
 from fedsim.scenario import Plan, Scenario, load
+from fedsim.scenario.located import path_of
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,13 @@ class Original:
         Raises:
             ScenarioError: it is wrong then.
         """
-        within = any(text.strip().startswith("fleet.") for text in overrides)
+        within = any(_is_within_fleet(text) for text in overrides)
         if within and not self.scenario.fleet:
             overrides = [f"fleet=[{{count: {len(self.samples)}}}]", *overrides]
         return load(self.folder / SCENARIO, overrides=overrides, blocks=self.blocks)
+
+
+def _is_within_fleet(override: str) -> bool:
+    """Say whether an override reaches into the fleet, as fleet.0.radio=wifi does."""
+    path = path_of(override.partition("=")[0])
+    return path[0] == "fleet" and len(path) > 1

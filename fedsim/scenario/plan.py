@@ -19,6 +19,7 @@ from fedsim.blocks.wording import shown
 from fedsim.errors import DataError, Fault, ScenarioError
 from fedsim.limits import afford
 from fedsim.record.variants import BASE
+from fedsim.scenario.effects import without_effect
 from fedsim.scenario.examples import found
 from fedsim.scenario.families import families
 from fedsim.scenario.faults import faults_of
@@ -128,6 +129,8 @@ def load(
     own = BASE if BASE in trees else own_name(tree)
     trees, odd = swept(trees, inherited)
     faults = [*faults, *wrong, *ill, *odd]
+    if not faults:
+        faults += without_effect(tree, overrides, inherited)
     made: dict[str, Variant] = {}
     known = set(faults)  # what several variants have in common is wrong in one place
     for name in sorted(trees, key=lambda name: name != own):

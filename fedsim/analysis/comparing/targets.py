@@ -118,7 +118,8 @@ class Target(NamedTuple):
             name for name in numbers if name not in _NO_MEASURES and rounds[name].notna().any()
         ]
         if self.measure not in known:
-            near, there = nearest(self.measure, known), f"there are {', '.join(known)}"
+            near = nearest(self.measure, known)
+            there = f"there are {', '.join(known)}" if known else "none has ended a round"
             raise DataError(
                 "target", f"--target: no run has evaluated {self.measure!r}{near}; {there}"
             )

@@ -1,0 +1,343 @@
+"""Every command and every public function on every kind of scenario, and of folder.
+
+Each ends well, or is refused in one readable block: none in a traceback. What is refused stands in
+a table, so that nothing begins to be refused unseen.
+"""
+
+import shutil
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import matplotlib.figure
+import pytest
+from typer.testing import CliRunner
+
+import fedsim
+from fedsim.analysis import Comparison
+from fedsim.cli import app
+from fedsim.errors import FedsimError
+from fedsim.results.showing import Shown
+from fedsim.robustness.study import Robustness
+
+from .kinds import BASE, KINDS, fleet, write_data, write_scenario
+
+DRAWN = ("no-fleet", "nobody-takes-part", "stop-at-once", "no-optimum")
+"""Kinds of which every figure is drawn; to draw all would take longer than all else."""
+
+NO_VERDICT = {
+    "one variant": ("no-fleet", "one-client", "one-variant-one-seed", "sparse"),
+    "no constant": ("no-fleet-two-variants-two-seeds",),
+    "rounds that are not numbers alone": ("lossy", "graph-and-tree", "stop-by-the-clock"),
+    "nobody reaches the target": ("stop-not-reached",),
+}
+"""Kinds of which `robust` says nothing, and why."""
+
+OTHER_DECISIONS = ("deadline", "closes-early", "asynchronous", "peers")
+"""Kinds of which another fleet could decide otherwise, so that they are not priced again."""
+
+NO_ROUND = ("nobody-takes-part", "stop-at-once")
+"""Kinds of which no round ends, whose log could go on."""
+
+
+FAILING = ("diverging", "nobody-takes-part")
+"""Kinds of which a run does not end well."""
+
+
+class Place(NamedTuple):
+    """A kind of scenario, and its runs."""
+
+    kind: str
+    file: Path
+    out: Path
+
+
+def invoke(*words: str | Path) -> tuple[int, str]:
+    """Give a command; return its exit code and, unless it ended well, what it said.
+
+    Raises:
+        AssertionError: it ended in a traceback, or refused without a word.
+    """
+    ended = CliRunner().invoke(app, [str(word) for word in words])
+    said = ended.stderr.strip()
+    if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+        raise AssertionError(f"{words}: {ended.exception!r}") from ended.exception
+    assert ended.exit_code in (0, 1, 2), (words, ended.exit_code)
+    assert ended.exit_code == 0 or said, words
+    assert "Traceback" not in ended.output, words
+    return ended.exit_code, said
+
+
+def drawn(figure: matplotlib.figure.Figure, target: Any, **_: object) -> None:
+    """Draw a figure, and save it in less time than its pixels take."""
+    figure.draw_without_rendering()
+    target.write(b"a figure")
+
+
+@contextmanager
+def cheap_figures(kind: str) -> Iterator[None]:
+    """Save no pixels, and make figures of few kinds only: that takes longer than all else."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matplotlib.figure.Figure, "savefig", drawn)
+        if kind not in DRAWN:
+            patch.setattr(Comparison, "figures", lambda _: {})
+            patch.setattr(Robustness, "figures", lambda _: {})
+            patch.setattr(Shown, "_drawn", lambda *_: matplotlib.figure.Figure())
+        yield
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the rows of all scenarios."""
+    folder = tmp_path_factory.mktemp("kinds")
+    write_data(folder)
+    return folder
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def place(request: pytest.FixtureRequest, data: Path) -> Iterator[Place]:
+    """Yield a scenario of each kind and its runs, made once."""
+    kind = request.param
+    if kind == "torch":
+        pytest.importorskip("torch")
+    file, out = data / f"{kind}.yaml", data / "runs" / kind
+    write_scenario(KINDS[kind], file)
+    with cheap_figures(kind):
+        code, said = invoke("run", file, "--out", out)
+        assert code == (1 if kind in FAILING else 0), said
+        yield Place(kind, file, out)
+
+
+def commands(place: Place) -> dict[str, Sequence[str | Path]]:
+    """Return the commands that read a scenario or its runs, each by what it is called here."""
+    _, file, out = place
+    base = next(path for path in sorted(out.iterdir()) if path.is_dir())
+    return {
+        "check": ("check", file),
+        "run again": ("run", file, "--out", out),
+        "status": ("status", out),
+        "status of a scenario": ("status", file, "--out", out),
+        "compare": ("compare", out),
+        "compare at a target": ("compare", base, "--target", "objective=1e9"),
+        "report": ("report", out),
+        "trace": ("trace", out, "--gzip"),
+        "trace of a round": ("trace", base, "--rounds", "1:1", "--clients", "0:0"),
+        "reprice": ("reprice", out, "--base", file.parent),
+        "robust": ("robust", out, "--worlds", "8"),
+    }
+
+
+def refused(kind: str) -> set[str]:
+    """Return the commands that are refused for a kind of scenario."""
+    found = {"reprice", "robust"} if kind in (*OTHER_DECISIONS, *NO_ROUND) else set[str]()
+    if any(kind in kinds for kinds in NO_VERDICT.values()):
+        found.add("robust")
+    if kind in FAILING:
+        found |= {"run again", "reprice"}
+    if kind == "stop-by-the-clock":  # it ended within a round
+        found.add("reprice")
+    if kind in NO_ROUND:
+        found |= {"compare at a target", "trace of a round"}
+    return found
+
+
+def test_commands_end_well_or_are_refused(place: Place) -> None:
+    ended = {name: invoke(*words) for name, words in commands(place).items()}
+    failed = {name: said for name, (code, said) in ended.items() if code}
+    assert failed.keys() == refused(place.kind), failed
+
+
+FREE: Sequence[Sequence[str]] = (
+    ("list",),
+    ("list", "all"),
+    ("list", "compressors", "top-k"),
+    ("examples",),
+    ("examples", "quickstart"),
+    ("schema",),
+    ("fetch",),
+)
+"""Commands that read no scenario of a user's."""
+
+ELSEWHERE = {"init": "tests/test_starting.py", "conformance": "tests/plugins"}
+"""Commands that write a scenario, or take a plugin."""
+
+
+def test_no_command_is_left_out(data: Path) -> None:
+    (data / "out" / "base").mkdir(parents=True)
+    named = {
+        each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands
+    }
+    given = {words[0] for words in commands(Place("", data, data / "out")).values()}
+    assert named == given | {words[0] for words in FREE} | set(ELSEWHERE)
+
+
+@pytest.mark.parametrize("words", FREE, ids=" ".join)
+def test_commands_without_a_scenario_end_well(words: Sequence[str]) -> None:
+    assert invoke(*words)[0] == 0
+
+
+Call = Callable[[Place], object]
+
+FUNCTIONS: Mapping[str, Call] = {
+    "run": lambda at: fedsim.run(at.file, out=at.out),
+    "check": lambda at: repr(fedsim.check(at.file)),
+    "load": lambda at: fedsim.load(at.file),
+    "open": lambda at: fedsim.open(at.out),
+    "reprice": lambda at: fedsim.reprice(at.out, [], at.out / "again", base=at.file.parent),
+    "robust": lambda at: fedsim.robust(at.out, worlds=8),
+}
+"""The public functions that take a scenario or a folder."""
+
+OTHERS = {"arrays", "Scenario", "Result"}
+"""What is public beside them and the errors: what scenarios hold, and what is returned."""
+
+METHODS: Mapping[str, Callable[[fedsim.Result], object]] = {
+    "plot": lambda result: result.plot(),
+    "compare": lambda result: repr(result.compare()),
+    "report": lambda result: result.report(),
+    "model": lambda result: result.model(seed=1),
+    "__repr__": repr,
+    "_repr_html_": lambda result: result._repr_html_(),
+}
+"""The methods of a result."""
+
+
+def test_functions_return_or_raise_an_error_of_fedsim(place: Place) -> None:
+    failed = set[str]()
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        patch.setattr(Shown, "_strip", lambda _: matplotlib.figure.Figure((1, 1)))
+        warnings.simplefilter("ignore", fedsim.TheoryWarning)
+        for name, call in FUNCTIONS.items():
+            try:
+                call(place)
+            except FedsimError:
+                failed.add(name)
+        result = fedsim.open(place.out)
+        for name in (each for each in dir(result) if not each.startswith("_")):
+            if name not in METHODS:
+                getattr(result, name)
+        for name, method in METHODS.items():
+            if name == "model" and place.kind in NO_ROUND:
+                with pytest.raises(ValueError, match="model"):
+                    method(result)
+            else:
+                method(result)
+    assert failed == refused(place.kind) & FUNCTIONS.keys()
+
+
+def test_no_public_function_is_left_out() -> None:
+    errors = {name for name in fedsim.__all__ if issubclass(_class(name), (FedsimError, Warning))}
+    assert set(fedsim.__all__) == FUNCTIONS.keys() | OTHERS | errors
+    methods = {name for name, each in vars(fedsim.Result).items() if isinstance(each, FunctionType)}
+    generated = {"__init__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__replace__"}
+    assert methods - generated == METHODS.keys()
+
+
+def _class(name: str) -> type:
+    """Return a public class, or one that is no error."""
+    found = getattr(fedsim, name)
+    return found if isinstance(found, type) else object
+
+
+def stopped_by_a_user(out: Path, file: Path) -> None:
+    """Interrupt a run after its first round."""
+
+    def watch(reached: Any) -> None:
+        if reached.round == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fedsim.run(file, out=out, watch=watch)
+
+
+def killed_before_the_summary(out: Path, file: Path) -> None:
+    """Make runs, and take the last file that a run writes."""
+    fedsim.run(file, out=out)
+    for summary in out.rglob("summary.json"):
+        summary.unlink()
+
+
+def killed_in_the_first_moment(out: Path, file: Path) -> None:
+    """Make a folder as it is before a run has written anything but its scenario."""
+    killed_before_the_summary(out, file)
+    for path in sorted(out.rglob("*"), reverse=True):
+        if path.is_file() and path.name not in ("scenario.yaml", "study.json"):
+            path.unlink()
+
+
+def with_drafts(out: Path, file: Path) -> None:
+    """Make a folder as a kill leaves it: with drafts, a holder, and half of the runs."""
+    killed_before_the_summary(out / "aside", file)
+    shutil.move(out / "aside" / "base", out / "base")
+    (out / "study.json").write_bytes((out / "aside" / "study.json").read_bytes())
+    shutil.rmtree(out / "aside")
+    (out / "base/seed-1/events.parquet.99-0.aside").write_bytes(b"PAR1")
+    (out / ".lock.json").write_text("{")
+
+
+def with_other_files(out: Path, _: Path) -> None:
+    """Make a folder that holds no run."""
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+
+
+STATES: Mapping[str, Callable[[Path, Path], object]] = {
+    "empty": lambda out, _: out.mkdir(),
+    "of other files": with_other_files,
+    "a file": lambda out, _: out.write_text("mine"),
+    "missing": lambda *_: None,
+    "stopped by a user": stopped_by_a_user,
+    "killed before the summary": killed_before_the_summary,
+    "killed in the first moment": killed_in_the_first_moment,
+    "killed, with drafts": with_drafts,
+}
+"""Folders that hold no whole run, and what makes them."""
+
+READERS = ("compare", "report", "trace", "reprice", "robust", "status")
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_folders_without_a_whole_run(state: str, data: Path, tmp_path: Path) -> None:
+    scenario = fleet({"data": {**BASE["problem"]["data"], "path": str(data / "rows.csv")}})
+    file, out = tmp_path / "small.yaml", tmp_path / "out"
+    write_scenario(scenario, file)
+    STATES[state](out, file)
+    kept = ("trace", "status")  # how far runs have come can be told
+    with cheap_figures(""):
+        for name in READERS:
+            code, said = invoke(name, out)
+            assert code == 2 or (name in kept and out.is_dir()), (name, said)
+        code, said = invoke("run", file, "--out", out)
+        assert code == (2 if state == "a file" else 0), said
+        if code == 0:  # what was cut off is made, and nothing of it left
+            assert invoke("compare", out)[0] == 0
+            assert not [*out.rglob("*.aside")]
+
+
+def test_an_override_that_no_variant_takes_is_refused(data: Path) -> None:
+    file = data / "swept.yaml"
+    write_scenario(KINDS["a-sweep"], file)
+    told = "no variant takes this value: the sweep sets it"
+    assert told in invoke("check", file, "--set", "fleet.0.radio=nb-iot")[1]
+    twice = ("--set", "fleet.1.radio=ble", "--set", "fleet=[{count: 3}]")
+    assert "a later --set replaces it" in invoke("check", file, "--set", "sweep={}", *twice)[1]
+    assert invoke("check", file, "--set", "fleet.1.radio=ble")[0] == 0
+    assert invoke("check", file, "--set", "fleet.1.radio=wifi")[0] == 0  # as it is written
+
+
+def test_repricing_that_changes_nothing_says_so(data: Path, tmp_path: Path) -> None:
+    scenario = fleet({"data": {**BASE["problem"]["data"], "path": str(data / "rows.csv")}})
+    fedsim.run(scenario, out=tmp_path / "out")
+    for written in ("fleet.0.radio=lte", "seed=1", "sweep={}", "stop.rounds=3"):
+        words = "reprice", tmp_path / "out", "--out", tmp_path / "same", "--set", written
+        code, said = invoke(*words)
+        assert code == 0
+        assert f"--set {written} changes nothing" in said
+    code, said = invoke(*words[:-1], "fleet.2.radio=ble")
+    assert code == 2
+    assert "fleet has 2 items, numbered from 0" in said
+    code, said = invoke(*words[:-1], "fleet.0.radio=ble")
+    assert (code, said) == (0, "")

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from fedsim.cli.app import app
 from fedsim.cli.options import Jobs, OnCluster, Place, Plugins
-from fedsim.cli.terminal import check_out
+from fedsim.cli.terminal import check_out, within
 from fedsim.cli.terminal import err as _err
 from fedsim.cli.terminal import errors as _errors
 from fedsim.cli.terminal import out as _out
@@ -59,7 +59,7 @@ def robust(
     from fedsim.scenario.registries import blocks_in
 
     with _errors():
-        out = out or place / "robustness"
+        out = out or within(place, "robustness")
         check_out(out)
         known = survey(
             place,

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from fedsim.cli.app import app
 from fedsim.cli.options import Gzip, Place, Places, Targets
-from fedsim.cli.terminal import check_out
+from fedsim.cli.terminal import check_out, within
 from fedsim.cli.terminal import err as _err
 from fedsim.cli.terminal import errors as _errors
 from fedsim.cli.terminal import out as _out
@@ -47,7 +47,7 @@ def compare(
         for text in comparison.notes:
             if text not in endings:
                 _err.print(escape(text), style="yellow")
-        out = out or places[0] / "comparison"
+        out = out or within(places[0], "comparison")
         comparison.write(out)
     _out.print(f"tables and figures in {escape(str(out))}")
 

@@ -20,7 +20,7 @@ from fedsim.cli.options import (
     Plugins,
     Share,
 )
-from fedsim.cli.terminal import check_out
+from fedsim.cli.terminal import check_out, within
 from fedsim.cli.terminal import err as _err
 from fedsim.cli.terminal import errors as _errors
 from fedsim.cli.terminal import note as _note
@@ -174,7 +174,7 @@ def reprice_command(
     with _errors():
         if out is not None:
             check_out(out)
-        out = out or place / "repriced"
+        out = out or within(place, "repriced")
         blocks = blocks_in(plugins or ())
         result = reprice(place, overrides or (), out, base=base, blocks=blocks, tell=_remark)
         _out.print(price_table(place, result.runs))

@@ -22,7 +22,7 @@ from fedsim.errors import (
     ScenarioError,
     TheoryWarning,
 )
-from fedsim.record.writing import check_folder
+from fedsim.record.writing import check_folder, check_links
 from fedsim.visible import visible
 
 _WIDTH = None if sys.stdout.isatty() else 100  # of tables; a terminal has a width of its own
@@ -77,6 +77,16 @@ def check_out(place: Path, *, file: bool = False) -> None:
         raise DataError("out", f"--out {place}: {error}") from None
     if file and place.is_dir():
         raise DataError("out", f"--out {place}: it is a folder; give a file")
+
+
+def within(place: Path, name: str) -> Path:
+    """Return the folder of a study that results go into where no `--out` says otherwise.
+
+    Raises:
+        OutputError: a symbolic link of that name leads elsewhere.
+    """
+    check_links(place, place / name)
+    return place / name
 
 
 @contextmanager

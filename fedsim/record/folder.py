@@ -3,6 +3,7 @@
 `summary.json` is written last: a folder without it holds a run that has not ended.
 """
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -23,7 +24,7 @@ from fedsim.record.manifest import (
     sealed,
 )
 from fedsim.record.parts import remove_parts, write_table
-from fedsim.record.writing import ASIDE, sweep, unwritable, write_whole
+from fedsim.record.writing import ASIDE, check_links, linked, sweep, unwritable, write_whole
 
 SUMMARY, SCENARIO = "summary.json", "scenario.yaml"
 STUDY = "study.json"
@@ -52,6 +53,7 @@ class RunFolder:
 
     def __init__(self, out: Path, variant: str, seed: int) -> None:
         self.path = self.place(out, variant, seed)
+        self.check(out, variant, seed)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             for name in _SMALL:  # the summary first: it is no more
@@ -68,6 +70,21 @@ class RunFolder:
     def place(out: Path, variant: str, seed: int) -> Path:
         """Return where the run of a variant and a seed goes."""
         return out / variant / f"seed-{seed}"
+
+    @classmethod
+    def check(cls, out: Path, variant: str, seed: int) -> None:
+        """Make sure that a run can be written, and an earlier one removed, within `out` alone.
+
+        Raises:
+            OutputError: the folder, or something in it, is a symbolic link.
+        """
+        folder = cls.place(out, variant, seed)
+        check_links(out, folder)
+        if folder.is_dir():
+            with os.scandir(folder) as entries:
+                links = [entry.name for entry in entries if entry.is_symlink()]
+            if links:
+                raise linked(folder / min(links))
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file aside, then give it its name."""

@@ -13,10 +13,13 @@ from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any
 
-from fedsim.record.writing import unwritable
+from fedsim.record.writing import linked, unwritable
 
 LOCK = ".lock"
 """The file that is locked, which is empty and stays."""
+
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+"""How the file is opened, which may be made: not where a link leads."""
 
 _HELD: set[int] = set()
 """The descriptors by which this process holds locks."""
@@ -42,7 +45,7 @@ class FolderLock:
         try:
             if self._file < 0:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._file = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+                self._file = os.open(self.folder / LOCK, _FLAGS, 0o644)
             fcntl.flock(self._file, how | fcntl.LOCK_NB)
             if not os.fstat(self._file).st_nlink:  # who had it before has retreated
                 self.drop()
@@ -90,6 +93,8 @@ def _received(*files: Any) -> Handed:
 
 
 def _unlocked(path: Path, error: OSError) -> OSError:
+    if path.is_symlink():
+        return linked(path)
     if error.errno in {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}:
         return unwritable(path, OSError(error.errno, "the file system there has no locks (flock)"))
     return unwritable(path, error)

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from fedsim.errors import OutputError
 from fedsim.record.manifest import MANIFEST, check_files, damaged
 from fedsim.record.schema import ARROW_SCHEMA
-from fedsim.record.writing import Draft, unwritable, write_whole
+from fedsim.record.writing import Draft, linked, unwritable, write_whole
 
 _ALWAYS = {
     "events": frozenset(ARROW_SCHEMA.names) - {"peer", "message", "detail", "state_of_charge"},
@@ -123,6 +123,8 @@ def remove_parts(folder: Path) -> None:
     Raises:
         OutputError: one cannot be removed.
     """
+    if folder.is_symlink():
+        raise linked(folder)
     try:
         for part in sorted(folder.glob("part-*"), reverse=True):
             part.unlink(missing_ok=True)

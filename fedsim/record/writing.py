@@ -2,6 +2,9 @@
 
 All that fedsim writes goes through a `Draft`: a file aside that gets its name when all of it is
 on disk, and is removed where anything goes wrong before.
+
+Nothing is written or removed through a symbolic link: it may lead to files that are not of the
+study. The folder of a study may itself be reached through one, as on clusters.
 """
 
 import errno
@@ -41,9 +44,11 @@ class Draft:
         self.path = path
         self._aside = path.with_name(f"{path.name}.{os.getpid()}-{next(_SERIALS)}{ASIDE}")
         self._error: OSError | None = None
+        if path.is_symlink():
+            raise linked(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file: BinaryIO = self._aside.open("wb")
+            self._file: BinaryIO = _opened(self._aside)
         except OSError as error:
             raise unwritable(path, error) from None
         except BaseException:  # an interrupt, and the file may be there already
@@ -129,6 +134,38 @@ def sweep(folder: Path) -> None:
     """Remove the drafts in a folder that a kill has left behind; nobody may be writing there."""
     for draft in folder.glob(f"*{ASIDE}"):
         _remove(draft)
+
+
+def _opened(aside: Path) -> BinaryIO:
+    """Open a new file; what had its name is removed, and not written into where it is a link."""
+    try:
+        return aside.open("xb")
+    except FileExistsError:  # a kill has left it, or it leads elsewhere
+        _remove(aside)
+        return aside.open("xb")
+
+
+def linked(path: Path) -> OutputError:
+    """Return what to raise where a symbolic link stands in the place of what is to be written."""
+    text = "it is a symbolic link, and nothing is written through one; remove it"
+    return OutputError(errno.ELOOP, text, str(path))
+
+
+def check_links(root: Path, path: Path) -> None:
+    """Make sure that no symbolic link leads out of a folder, on the way to a place in it.
+
+    Args:
+        root: the folder, which may itself be reached through links.
+        path: `root`, or below it; it need not be there.
+
+    Raises:
+        OutputError: one of the folders below `root`, or the place itself, is a link.
+    """
+    for name in reversed(path.relative_to(root).parents[:-1]):
+        if (root / name).is_symlink():
+            raise linked(root / name)
+    if path != root and path.is_symlink():
+        raise linked(path)
 
 
 def _remove(aside: Path) -> None:

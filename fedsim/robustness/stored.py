@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import read_manifest
-from fedsim.record.writing import write_whole
+from fedsim.record.writing import check_links, write_whole
 from fedsim.robustness.design import Design
 from fedsim.robustness.pricing import Costs, Run
 
@@ -21,10 +21,15 @@ class Store:
     Args:
         out: the folder of the study's robustness; nowhere if None.
         design: of the worlds.
+
+    Raises:
+        OutputError: a symbolic link stands in its place.
     """
 
     def __init__(self, out: Path | None, design: Design) -> None:
         self._folder = None if out is None else out / FOLDER
+        if out is not None:
+            check_links(out, out / FOLDER)
         self._worlds = hashlib.sha256(design.values.tobytes())
         for constant in design.constants:
             self._worlds.update(str(constant.key).encode())

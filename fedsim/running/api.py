@@ -16,6 +16,7 @@ from fedsim.building import Builder, Job
 from fedsim.errors import OccupiedError, TheoryWarning
 from fedsim.problems.references import noted
 from fedsim.protocol.carriage import Carry
+from fedsim.record.folder import RunFolder
 from fedsim.record.lock import held, shared
 from fedsim.record.notes import Note, Tell, untold
 from fedsim.record.studies import study_in
@@ -228,9 +229,17 @@ def _shared(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh: boo
 
 
 def _take_up(plan: Plan, out: Path, *, fresh: bool) -> None:
-    """Make a folder that of a plan, while nobody else can write into it."""
+    """Make a folder that of a plan, while nobody else can write into it.
+
+    Raises:
+        DataError: it holds runs of another scenario.
+        OutputError: a symbolic link stands in the place of a run.
+    """
     if not fresh:
         check_place(study_of(plan), out)  # as somebody else may have left it since
+    for variant in plan.variants:
+        for seed in variant.seeds:
+            RunFolder.check(out, variant.name, seed)
     places.clear(out)
     study_of(plan).write(out)
 

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder
 from fedsim.record.manifest import MANIFEST
-from fedsim.record.writing import unwritable, write_whole
+from fedsim.record.writing import check_links, unwritable, write_whole
 from fedsim.signals import uninterrupted
 
 MAKING = ".making"
@@ -87,6 +87,7 @@ def opened(out: Path) -> Iterator[Place]:
         OutputError: it cannot be written.
     """
     place = Place(out.absolute(), token_hex(16))
+    check_links(place.out, place.out / MAKING)
     try:
         write_whole(place.out / MAKING / place.token, b"")
         yield place
@@ -107,12 +108,18 @@ def clear(out: Path) -> None:
     """Remove what was being made when its makers were killed; nobody else may be there.
 
     A run that was whole is moved where it was to go, unless there is something.
+
+    Raises:
+        OutputError: a symbolic link stands where runs are made.
     """
+    check_links(out, out / MAKING)
     for summary in (out / MAKING).glob(f"*/*/seed-*/{SUMMARY}"):
         made = summary.parent
         if not made.name.endswith(_OLD):
             place = out / made.parent.name / made.name
             with suppress(OSError):  # it is made again
+                check_links(out, made)
+                check_links(out, place)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 made.rename(place)
     rmtree(out / MAKING, ignore_errors=True)
@@ -128,6 +135,7 @@ def settle(made: Path, place: Path) -> None:
     Raises:
         OutputError: it cannot be moved.
     """
+    check_links(place.parent.parent, place)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         while not _moved(made, place):

@@ -158,7 +158,11 @@ class _Watch:
 
     def begun(self, done: Callable[..., Any]) -> Callable[..., Any]:
         def called(path: Any, mode: str = "r", *rest: Any, **options: Any) -> Any:
-            if "w" not in mode or "opener" in options or not isinstance(path, str | os.PathLike):
+            if (
+                not {"w", "x"} & {*mode}
+                or "opener" in options
+                or not isinstance(path, str | os.PathLike)
+            ):
                 return done(path, mode, *rest, **options)
             place = _absolute(path, None)
             if not str(place).startswith(self._root):

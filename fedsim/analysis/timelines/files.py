@@ -13,6 +13,7 @@ from fedsim.record.folder import PACKED, TRACE
 from fedsim.record.parts import read_table
 from fedsim.record.read import missing, run_folders
 from fedsim.record.soundness import check_run
+from fedsim.record.writing import check_links
 
 _NEEDED = [
     *("t", "duration", "event", "node", "peer", "round", "message"),
@@ -71,6 +72,8 @@ def write_traces(
     for folder in folders:
         log = Log(_read(folder, "events"), _read(folder, "rounds"), _read(folder, "clients"))
         window, chosen = log.window(first, last), _chosen(folder, whose)
+        if out is None and folder.is_relative_to(place):
+            check_links(place, folder)
         file = _file(folder, out, PACKED if gzip else "")
         written.append((file, write_trace(file, log if chosen is None else log.of(chosen), window)))
     return written

@@ -39,6 +39,7 @@ _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
 )
 
 _CHUNK = 2**20
+_PATIENCE = 60.0  # seconds without an answer
 
 
 def read_bytes(path: Path, key: str = "data.path", times: int = 1) -> bytes:
@@ -101,6 +102,51 @@ def _within(file: _Stream, path: Path, key: str, times: int) -> bytes:
         if size > most:
             afford(key, f"{path}: the first {shown(size)} of what is in it", times * size)
     return b"".join(chunks)
+
+
+def download(address: str, path: Path, size: int = 0, key: str = "fetch") -> None:
+    """Write what a server sends into a file, no more of it than is stated.
+
+    Args:
+        address: of the file, HTTP or HTTPS.
+        path: where it goes.
+        size: its length, bytes; 0 where none is stated: then the limit of memory is the bound.
+        key: for errors, where that limit is no size.
+
+    Raises:
+        ValueError: more comes, or less.
+        OSError: the server cannot be reached or refuses, or the file cannot be written.
+    """
+    import pooch  # noqa: PLC0415 - takes 0.1 s, and only a download needs it
+
+    answers: list[Any] = []
+    hooks = {"response": lambda answer, **_: answers.append(answer)}
+    with path.open("wb") as file:
+        bounded = _Bounded(file, size or limit(key))
+        try:
+            pooch.HTTPDownloader(timeout=_PATIENCE, hooks=hooks)(address, bounded, None)
+        finally:
+            for answer in answers:  # one that is not read to its end holds its connection
+                answer.close()
+        seen = file.tell()
+    if size and seen != size:
+        raise ValueError(f"{seen} bytes came, of {size} that it has")
+
+
+class _Bounded:
+    """A file to be written, of so many bytes at most: what a server sends need not end."""
+
+    def __init__(self, file: IO[bytes], most: int) -> None:
+        self._file, self._most, self._left = file, most, most
+
+    def write(self, chunk: bytes) -> None:
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise ValueError(f"more than the {self._most} bytes came that it may have")
+        self._file.write(chunk)
+
+    def flush(self) -> None:
+        """Leave that to the file."""
 
 
 def read_arrays(path: Path, key: str) -> dict[str, NDArray[np.generic]]:

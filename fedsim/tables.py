@@ -1,9 +1,11 @@
 """Tables of texts, as rich draws them in a terminal, and as HTML for a notebook."""
 
+import re
 from collections.abc import Sequence
 from html import escape as escaped
 from io import StringIO
 from math import isinf, isnan
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -14,8 +16,41 @@ from rich.text import Text
 from fedsim.fitted import Fitted
 from fedsim.visible import visible
 
+if TYPE_CHECKING:  # importing pandas takes half a second: whoever has a table has it
+    import pandas as pd
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|nan)")
+
 _PREFIXES = (*"qryzafpnµm", "", *"kMGTPEZYRQ")
 """Of units, for each third power of ten, from -30 to 30."""
+
+
+_FORMULA = re.compile(r"[=+\-@\t\r]")
+
+
+def as_csv(frame: "pd.DataFrame") -> bytes:
+    """Return a table as comma-separated values, without its index.
+
+    A text that a spreadsheet would take for a formula (it begins with = + - or @, a tab or a
+    carriage return) has an apostrophe before it, which spreadsheets do not show. Numbers stay as
+    they are, negative ones among them.
+    """
+    named = frame.rename(columns=_inert)
+    for column in named.columns:
+        if named[column].dtype.kind not in "biufcmM":
+            named[column] = named[column].map(_inert)
+    return named.to_csv(index=False).encode()
+
+
+def _inert(cell: object) -> object:
+    """Return a cell that no spreadsheet computes.
+
+    >>> [_inert(cell) for cell in ("=1+1", "-", -1.5, "gd", "-2")]
+    ["'=1+1", '-', -1.5, 'gd', '-2']
+    """
+    if not isinstance(cell, str) or len(cell) == 1 or not _FORMULA.match(cell):
+        return cell
+    return cell if _NUMBER.fullmatch(cell) else f"'{cell}"
 
 
 def plain(title: str, keys: int = 1) -> Table:

@@ -4,10 +4,30 @@ The name is that of the variant in its file and of its folder, and what `--again
 method stands beside it in brackets, where the name does not say it and variants differ in it.
 """
 
+import re
 from collections.abc import Mapping
 
 BASE = "base"
 """The variant that is the scenario as written, where that has no other name."""
+
+RESERVED = (
+    *("comparison", "robustness", "repriced"),
+    *("study.json", "report.html", "convergence.png", "trace.json", "trace.json.gz"),
+)
+"""What commands write beside the folders of the variants, in small letters."""
+
+RUN = r"seed-.*"
+"""What the folders of runs are called, in small letters."""
+
+
+def is_reserved(name: str) -> bool:
+    """Say whether a variant cannot have a name, since its folder would be taken for another.
+
+    >>> [is_reserved(name) for name in ("Comparison", "seed-1", "seeds", "compared")]
+    [True, True, False, False]
+    """
+    small = name.casefold()
+    return small in RESERVED or re.fullmatch(RUN, small) is not None
 
 
 def labels(kinds: Mapping[str, str]) -> dict[str, str]:

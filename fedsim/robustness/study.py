@@ -22,7 +22,7 @@ from fedsim.robustness.design import Design
 from fedsim.robustness.figures import robustness_figure
 from fedsim.robustness.tables import deciding_table, verdict_table
 from fedsim.robustness.verdicts import COSTS, Table, fronts, verdicts
-from fedsim.tables import as_html, as_text
+from fedsim.tables import as_csv, as_html, as_text
 from fedsim.visible import visible
 
 _FLIPS = 6  # that are told in sentences; all are in the files
@@ -162,7 +162,7 @@ class Robustness:
         """
         with held(folder):
             for name, frame in self.frames().items():
-                write_whole(folder / f"{name}.csv", frame.to_csv(index=False).encode())
+                write_whole(folder / f"{name}.csv", as_csv(frame))
             for name, figure in self.figures().items():
                 for ending in ("png", "svg"):
                     save(figure, folder / f"{name}.{ending}")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from fedsim.blocks.wording import dotted, printable, shown
 from fedsim.errors import Fault, ScenarioError
-from fedsim.record.variants import BASE
+from fedsim.record.variants import BASE, is_reserved
 from fedsim.scenario.located import DEEPEST, Located, Origin, path_of
 from fedsim.scenario.reading import read_text
 
@@ -215,6 +215,9 @@ def _wrong_variant(
     """Return the keys and the faults of a variant, before it is merged."""
     if not re.fullmatch(NAME, name):
         return [((), "a variant names a folder: letters, digits, - _ and ., the first no sign")]
+    if is_reserved(name):
+        text = "the name is that of something else in the folder of a study; give another one"
+        return [((), text)]
     for other in others:
         if name.casefold() == other.casefold():
             what = "that of the scenario as written" if other == BASE else f"as good as '{other}'"

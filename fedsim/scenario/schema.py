@@ -7,7 +7,7 @@ from typing import Any
 from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.catalogue import described
 from fedsim.blocks.spec import Spec
-from fedsim.record.variants import BASE
+from fedsim.record.variants import BASE, RESERVED, RUN
 from fedsim.scenario.merging import METHOD, NAME, OF_THE_WHOLE
 from fedsim.scenario.observing import columns
 from fedsim.scenario.registries import catalogue
@@ -16,6 +16,9 @@ from fedsim.scenario.scenario import Scenario
 Schema = dict[str, Any]
 
 _PREFIX = "#/$defs/"
+_TAKEN: Schema = {"anyOf": [{"enum": [BASE, *RESERVED]}, {"pattern": f"^{RUN}$"}]}
+"""The names that no variant has; case, which makes no difference, is left to `load`."""
+
 _NAMED_GROUP = re.compile(r"\(\?P<\w+>")
 
 
@@ -48,7 +51,7 @@ def schema(blocks: Sequence[type[Spec]] = ()) -> Schema:
     stop["additionalProperties"] = False
     parts = {f"Partial{name}": _partial(each) for name, each in definitions.items()}
     document["properties"]["variants"] |= {
-        "propertyNames": {"pattern": f"^{NAME}$", "not": {"const": BASE}},
+        "propertyNames": {"pattern": f"^{NAME}$", "not": _TAKEN},
         "additionalProperties": {"$ref": f"{_PREFIX}Variant"},
     }
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}

@@ -223,3 +223,19 @@ def test_every_file_of_a_set_is_needed_and_fetched(
     (cache / "data" / "other").unlink()
     assert not Catalogue(name="a1a").fetchable
     assert Catalogue(name="a1a", part="test").fetchable
+
+
+@pytest.mark.parametrize(
+    ("size", "told"), [(7, "more than the 7 bytes came"), (10**6, "bytes came, of 1000000 that")]
+)
+def test_what_is_not_of_the_stated_length_is_not_kept(
+    size: int, told: str, address: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = tiny_entry(address=address)
+    (only,) = entry.parts["train"].files
+    rows = replace(entry.parts["train"], files=(replace(only, size=size, known=""),))
+    monkeypatch.setitem(ENTRIES, "ijcnn1", replace(entry, parts={"train": rows}))
+    with pytest.raises(DataError, match="cannot fetch ijcnn1") as caught:
+        fetch("ijcnn1")
+    assert told in str(caught.value)
+    assert not list(cache.rglob("*tiny*"))

@@ -168,7 +168,9 @@ def test_a_variant_may_leave_out_anything_and_has_none_of_its_own() -> None:
     names = variants["propertyNames"]
     assert re.search(names["pattern"], "c-0.5")
     assert not re.search(names["pattern"], "a/b")
-    assert names["not"] == {"const": "base"}
+    taken, run = names["not"]["anyOf"]
+    assert {"base", "comparison", "study.json"} < {*taken["enum"]}
+    assert re.search(run["pattern"], "seed-1")
 
 
 def test_a_users_algorithm_is_in_its_schema_only() -> None:

@@ -24,7 +24,7 @@ from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
 from fedsim.record.lock import held
 from fedsim.record.writing import write_whole
-from fedsim.tables import as_html, as_text
+from fedsim.tables import as_csv, as_html, as_text
 from fedsim.visible import visible
 
 _MOST_ROWS, _MOST_DRAWN = 40, 12  # variants in a terminal, and those that a figure tells apart
@@ -184,7 +184,7 @@ class Comparison:
         """
         with held(folder):
             for name, frame in self.frames().items():
-                write_whole(folder / f"{name}.csv", frame.to_csv(index=False).encode())
+                write_whole(folder / f"{name}.csv", as_csv(frame))
             for name, figure in self.figures().items():
                 for ending in ("png", "svg"):
                     save(figure, folder / f"{name}.{ending}")

@@ -11,12 +11,12 @@ from pathlib import Path, PurePosixPath
 from zipfile import BadZipFile, ZipFile
 
 from fedsim.errors import DataError
+from fedsim.files import download
 from fedsim.limits import afford
 
 _KEY = "fetch"
 _CHUNK = 2**20
 _LONGEST = 200  # characters of a reason that a library gives
-_PATIENCE = 60.0  # seconds without an answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +60,11 @@ def obtained(file: PublicFile, folder: Path) -> Path:
 
 
 def _download(file: PublicFile, path: Path) -> None:
-    import pooch  # noqa: PLC0415 - takes 0.1 s, and only a download needs it
-
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        pooch.HTTPDownloader(timeout=_PATIENCE)(file.address, str(part), None)
+        part.unlink(missing_ok=True)  # which could be a link
+        download(file.address, part, file.size)
         seen = _sum(part, file.known)
         if seen != file.known:
             size = part.stat().st_size
@@ -74,8 +73,6 @@ def _download(file: PublicFile, path: Path) -> None:
             raise DataError(_KEY, f"{text}: seen {seen} of {size} bytes; {expected} is accepted")
         part.replace(path)
     except (OSError, ValueError) as error:
-        if (answer := getattr(error, "response", None)) is not None:
-            answer.close()  # it was not read, and holds its connection
         reason = " ".join(str(error).split())[:_LONGEST]
         text = f"cannot fetch {file.name} from {file.address}: {reason}. Without a network: get it"
         raise DataError(_KEY, f"{text} from there by other means, and put it at {path}") from error

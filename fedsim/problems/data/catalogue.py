@@ -5,6 +5,7 @@
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -13,7 +14,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.errors import DataError
-from fedsim.files import arrays, decompressed, read_bytes
+from fedsim.files import arrays, decompressed, download, read_bytes
 from fedsim.problems.cache import cache_folder
 from fedsim.problems.data import idx, libsvm, npz
 from fedsim.problems.data.base import Source
@@ -139,12 +140,16 @@ def fetch(name: str) -> Path:
 
     for file in entry.files:
         try:
-            path = pooch.retrieve(file.address, file.known or None, fname=file.name, path=folder)
+            known, get = file.known or None, partial(_get, file.size)
+            path = pooch.retrieve(file.address, known, fname=file.name, path=folder, downloader=get)
         except (OSError, ValueError) as error:
-            if (answer := getattr(error, "response", None)) is not None:
-                answer.close()  # it was not read, and holds its connection
             raise DataError("data.name", _unreachable(name, file, error)) from error
     return Path(path) if len(entry.files) == 1 else folder
+
+
+def _get(size: int, address: str, path: str, _: object) -> None:
+    """Write a file of a stated length, as pooch asks for it; it checks the hash before use."""
+    download(address, Path(path), size, "data.name")
 
 
 def _unreachable(name: str, file: File, error: Exception) -> str:

@@ -4,6 +4,7 @@ import hashlib
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
@@ -46,13 +47,20 @@ class Answers(BaseHTTPRequestHandler):
             return
         content = ZIPPED if self.path == "/set.zip" else CONTENT
         self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
+        if self.path != "/longer":  # which has no end
+            self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         match self.path:
             case "/cut":
                 self.wfile.write(content[: len(content) // 2])
             case "/other":
                 self.wfile.write(content[::-1])
+            case "/longer":
+                self.close_connection = True
+                self.wfile.write(content)
+                with suppress(OSError):  # whoever asked has gone
+                    while True:
+                        self.wfile.write(content)
             case _:
                 self.wfile.write(content)
 
@@ -106,6 +114,7 @@ def test_the_name_that_git_gives_is_that_of_git_itself(tmp_path: Path) -> None:
         ("other", SHA, ["is not trace.txt, and was not kept", "of 8000 bytes", SHA]),
         ("good", "git:" + "0" * 40, [GIT, "git:000"]),
         ("cut", SHA, ["trace.txt"]),
+        ("longer", SHA, ["cannot fetch trace.txt", "more than the 8000 bytes came"]),
         ("gone", SHA, ["cannot fetch trace.txt", "404", "Without a network", "put it at"]),
     ],
 )
@@ -134,7 +143,9 @@ def test_of_an_archive_the_traces_are_taken_and_nothing_leaves_the_folder(
     address: str, tmp_path: Path
 ) -> None:
     known = f"sha256:{hashlib.sha256(ZIPPED).hexdigest()}"
-    packed = replace(file(address, "set.zip", known), name="set.zip", unpacked=".csv")
+    packed = replace(
+        file(address, "set.zip", known), name="set.zip", size=len(ZIPPED), unpacked=".csv"
+    )
     folder = obtained(packed, tmp_path / "deep" / "er")
     found = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*"))
     assert folder == tmp_path / "deep" / "er" / "set"

@@ -135,6 +135,9 @@ def _check_callable(handed: Handed) -> None:
         text = "the loss is to be a function or module of outputs and targets"
         made = "; make one of the class first" if isinstance(loss, type) else ""
         raise DataError("loss.model", f"{text}; seen {loss!r}{made}")
+    if isinstance(loss, nn.Module) and any(each.requires_grad for each in loss.parameters()):
+        text = f"the loss {type(loss).__name__} has parameters, which nothing would train"
+        raise DataError("loss.model", f"{text}; make them part of the module, or freeze them")
 
 
 def _tried(handed: Handed, row: tuple[int, ...] | None) -> Tried:

@@ -390,7 +390,8 @@ class Guarded:
 
 def reads(text: str) -> object:
     """Return a function of a user's own with this body."""
-    return module_of(f"import os, numpy, torch\ndef f(x):\n    {text}").f
+    code = "import os, subprocess, sys, torch\nfrom numpy import load as taken\n"
+    return module_of(f"{code}def f(x):\n    {text}").f
 
 
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
@@ -407,6 +408,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "function that looks at all globals": (lambda: reads("return globals()"), "uses globals"),
     "function that reads the environment": (lambda: reads("return os.environ"), "environ"),
     "function that loads weights": (lambda: reads("return torch.load(x)"), "it reads files"),
+    "function that loads arrays": (lambda: reads("return taken(x)"), "uses taken"),
+    "function that runs a program": (lambda: reads("subprocess.run(x)"), "uses subprocess"),
+    "function that looks at all modules": (lambda: reads("return sys.modules"), "uses sys"),
     "function that imports what is not there": (lambda: reads("import not_there"), "imports"),
     "made by NumPy of a function": (lambda: np.frompyfunc(abs, 1, 1), "ufunc"),
     "memory of another": (lambda: memoryview(b"a"), "memoryview"),

@@ -181,6 +181,10 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "no module": (lambda: {"module": 3}, "seen 3"),
     "no loss": (lambda: {"loss": 3}, "function or module of outputs and targets; seen 3"),
     "a class of losses": (lambda: {"loss": nn.L1Loss}, "make one of the class first"),
+    "a loss to be trained": (
+        lambda: {"loss": nn.Sequential(several())},
+        "the loss Sequential has parameters",
+    ),
     "a name of no loss": (
         lambda: {"loss": "nll"},
         "criterion.*'cross-entropy' or 'squared'.*'nll'",

@@ -49,6 +49,12 @@ _ELSEWHERE = frozenset(_SOURCES.split())
 _LOADERS = frozenset({"imread", "load", "load_file"})
 """Functions of installed packages by which it reads files."""
 
+_MODULES = """
+    ctypes gc http importlib inspect multiprocessing runpy socket sqlite3 subprocess urllib
+"""
+_OUTSIDE = frozenset(_MODULES.split())
+"""Modules of Python by which it does so."""
+
 _BY_NAME = frozenset({"getattr", "setattr", "delattr", "vars", "dir", "__dict__"})
 """What reads attributes whose names are not in the code."""
 
@@ -145,9 +151,13 @@ def _globals(function: FunctionType, walk: Walk) -> Parts:
 
 def _reads_files(value: Any) -> bool:  # noqa: ANN401 - whatever a global is
     """Return whether a global is what a package has to read files, or the environment."""
-    name = getattr(value, "__name__", None)
-    named = isinstance(name, str) and name in _ELSEWHERE | _LOADERS
-    return named and is_known(getattr(value, "__module__", None))
+    name, module = (getattr(value, each, None) for each in ("__name__", "__module__"))
+    by_name = isinstance(name, str) and name in _ELSEWHERE | _LOADERS and is_known(module)
+    return by_name or _is_outside(module)
+
+
+def _is_outside(module: object) -> bool:
+    return isinstance(module, str) and module.partition(".")[0] in _OUTSIDE
 
 
 def _builtins(around: Mapping[str, Any]) -> object:
@@ -159,6 +169,8 @@ def _seen(value: object, read: Names, walk: Walk) -> object:
     """Return a global as code sees it: of a module, what it may read there."""
     if not isinstance(value, ModuleType):
         return value
+    if _is_outside(value.__name__) or (value is sys and "modules" in read.of_attributes):
+        raise Unknown(f"a function that uses {value.__name__}, by which it reads from elsewhere")
     if is_known(value.__name__):
         walk.plain.packages.add(value.__name__.partition(".")[0])
         if loads := read.of_attributes & _LOADERS:

@@ -18,7 +18,7 @@ def opened(value: object, walk: Walk) -> Node | None:
     kind = type(value)
     if isinstance(value, Enum):
         return Node("member", iter([("class", kind), ("name", value.name), ("of", value._value_)]))
-    if isinstance(value, Logger):  # what it prints changes no result
+    if isinstance(value, Logger) and is_known(kind.__module__):  # what it prints changes no result
         return Node("logger", iter([("name", value.name)]))
     content = _content(kind, walk)
     if content is None:

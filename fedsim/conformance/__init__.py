@@ -3,6 +3,7 @@
 from fedsim.conformance.algorithms import check_algorithm
 from fedsim.conformance.compressors import check_compressor
 from fedsim.conformance.devices import check_device
+from fedsim.conformance.energy import check_energy
 from fedsim.conformance.files import check_block, check_blocks
 from fedsim.conformance.findings import Check
 from fedsim.conformance.losses import check_loss
@@ -18,6 +19,7 @@ __all__ = [
     "check_blocks",
     "check_compressor",
     "check_device",
+    "check_energy",
     "check_loss",
     "check_radio",
     "check_sending",

@@ -117,7 +117,12 @@ def _carried(radio: RadioLaw, law: RateLaw, seed: int) -> list[Terms]:
 
 def _draws(radio: RadioLaw) -> Iterator[str]:
     stages = radio.states.stages
-    said = {"idle": radio.idle, "resting": radio.resting, "latency": radio.latency}
+    said = {
+        "idle": radio.idle,
+        "resting": radio.resting,
+        "waiting": radio.waiting,
+        "latency": radio.latency,
+    }
     said |= {key: getattr(radio.draw, key) for key in _OF_DRAW}
     said |= {key: getattr(radio.connection, key) for key in _OF_CONNECTION}
     for number, stage in enumerate(stages):

@@ -62,6 +62,12 @@ CASALS_2017 = Source(
     2017,
     "Sensors 17(10), doi 10.3390/s17102364; Semtech, SX1272 and SX1276 data sheets",
 )
+LORAWAN = Source(
+    "LoRa Alliance",
+    "LoRaWAN L2 1.0.4 Specification: class B, up to 128 ping slots of 30 ms in a period of 128 s",
+    2020,
+    "lora-alliance.org, TS001-1.0.4",
+)
 GUNARATNE_2008 = Source(
     "Gunaratne, Christensen, Nordman, Suen",
     "Reducing the Energy Consumption of Ethernet with Adaptive Link Rate (ALR)",

@@ -26,8 +26,8 @@ class Lanes:
     Attributes:
         rate: bit/s, shape (n, W).
         latency: of radio and route, one way, s, shape (n, W).
-        per_bit: J/bit, shape (n, W).
-        power: while bits flow, beyond idle power, W, shape (n, W).
+        per_bit: J/bit, the time on air included, shape (n, W).
+        power: while a message is in progress, beyond power at rest, W, shape (n, W).
         capacity: of the link that all share, bit/s.
         contended: whether that may hold back any of all clients in any world.
     """
@@ -45,7 +45,7 @@ class Clients:
     """Clients, in each world.
 
     Attributes:
-        idle: of device and radio, W, shape (n, W); and so on.
+        idle: of device and radio at rest, W, shape (n, W); and so on.
         working: beyond idle power, W.
         per_operation, per_sample: seconds that work takes, s.
         tail_power, tail_time, promotion_power, promotion_time: as `fedsim.physics.radios` has them.
@@ -140,7 +140,7 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
 
     server = scenario.network.server  # type: ignore[attr-defined]  # it is a star
     return Clients(
-        idle=each([own.device("idle") + own.radio("idle") for own in laid]),
+        idle=each([own.device("idle") + own.radio("idle") + own.waiting for own in laid]),
         working=each([own.working() for own in laid]),
         per_operation=each([own.per_operation() for own in laid]),
         per_sample=each([own.per_sample() for own in laid]),
@@ -164,8 +164,8 @@ def _lanes(
     return Lanes(
         rate,
         each([own.radio("latency") for own in laid]) + latency,
-        each([own.radio(f"energy_{way}") for own in laid]),
-        each([own.radio("base") + own.radio(busy) for own in laid]),
+        each([own.per_bit(way, busy) for own in laid]),
+        each([own.held for own in laid]),
         capacity,
         bool((rate.sum(axis=0) > capacity).any()),
     )
@@ -192,10 +192,38 @@ class _Laid:
         """Return a figure of the radio."""
         return self._value("radio", self._group.radio, field)
 
+    @property
+    def waiting(self) -> Array:
+        """The mean power of the radio between messages, W: see `fedsim.physics.radios`."""
+        share = self.radio("listening")
+        return np.asarray(share * self.radio("listen") + (1.0 - share) * self.radio("sleep"))
+
+    def beyond(self, field: str) -> Array:
+        """Return a power of the radio beyond that at rest, W; none is less."""
+        return np.maximum(self.radio(field) - self.waiting, 0.0)
+
     def state(self, field: str) -> Array:
         """Return a figure of the radio's states; nothing where it has none."""
-        stateful = self._group.radio.states.stateful
-        return self.radio(field) if stateful else np.zeros(self._worlds)
+        if not self._group.radio.states.stateful:
+            return np.zeros(self._worlds)
+        return self.beyond(field) if field.endswith("_power") else self.radio(field)
+
+    @property
+    def held(self) -> Array:
+        """What the radio draws while a message is in progress, beyond rest, W.
+
+        It is the law of `fedsim.physics.radios.powers`, of numbers in many worlds.
+        """
+        base = self.beyond("base")
+        by_state = (self.radio("send") > 0) | (self.radio("receive") > 0)
+        return np.where(by_state, np.maximum(base, self.state("tail_power")), base)
+
+    def per_bit(self, way: str, busy: str) -> Array:
+        """Return the energy of a bit, its time on the air included, J/bit."""
+        on_air = self.radio("base") + self.radio(busy) - self.waiting - self.held
+        by_state = (self.radio("send") > 0) | (self.radio("receive") > 0)
+        timed = np.where(by_state, np.maximum(on_air, 0.0), 0.0) / self.radio(way)
+        return np.asarray(self.radio(f"energy_{way}") + timed)
 
     def working(self) -> Array:
         """Return what it draws while it works, beyond idle power, W."""

@@ -15,6 +15,7 @@ from fedsim.record.ledger import NO_STORES, Stores
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network import lv08
 from fedsim.sim.network.bearers import Bearer, bearers, delay
 from fedsim.sim.network.cells import CellNetwork
 from fedsim.sim.network.lanes import Lane
@@ -23,7 +24,7 @@ from fedsim.sim.network.transport import Network
 from fedsim.sim.on_demand import OnDemand, Runs
 from fedsim.sim.power.cellular import CellularRadio
 from fedsim.sim.power.processor import Processor
-from fedsim.sim.power.radio import Radio
+from fedsim.sim.power.radio import Radio, RadioKind
 from fedsim.sim.power.rest import RestMeter
 from fedsim.sim.power.supply import Supply
 from fedsim.sim.presence import Presence
@@ -67,6 +68,10 @@ class Fleet:
         self._processors: list[Processor] = []
         self._owners: list[ClientId] = []  # of the processors
         self.radios = OnDemand(self._radio)
+        self._factor = lv08.BANDWIDTH_FACTOR if setup.sharing == "lv08" else 1.0
+        self._radio_kinds = kinds.map(
+            lambda kind: RadioKind.of(kind.radio, kind.rates, self._factor)
+        )
         # Among peers a lane is a radio alone: the links depend on whom a message is for.
         links = setup.topology if setup.overlay is None else None
         self._routes = links or star(len(roster))
@@ -80,12 +85,10 @@ class Fleet:
         return made
 
     def _radio(self, client: ClientId) -> Radio:
-        kind, supply = self._kinds[client], self.supplies.get(client)
-        law, continuous = kind.radio, all(rate.continuous for rate in kind.rates)
-        if not law.states.stateful:
-            return Radio(law, supply, continuous=continuous)
-        live = self._calendar, self._log, self._traffic
-        return CellularRadio(law, client, supply, *live, continuous=continuous)
+        kind, supply = self._radio_kinds[client], self.supplies.get(client)
+        if not kind.stateful:
+            return Radio(kind, supply)
+        return CellularRadio(kind, client, supply, self._calendar, self._log, self._traffic)
 
     def _supply(self, client: ClientId) -> Supply:
         member = self._roster[client]
@@ -135,6 +138,7 @@ class Fleet:
             delay(latency, self._setup.sharing),
             up=up,
             may_leave=not self.presence.never_leaves(client),
+            factor=self._factor,
         )
 
     def _watched(self) -> Runs[bool]:
@@ -156,10 +160,11 @@ class Fleet:
         self._followers[client] = lanes
 
     def _changed(self, client: ClientId, up: bool, rate: float) -> None:  # noqa: FBT001
-        self.radios[client].change(up, rate)
+        now = self._calendar.now
+        self.radios[client].change(up, rate, now)
         if not up:
             for lane in self._followers.get(client, ()):
-                lane.radio.change(up, rate)
+                lane.radio.change(up, rate, now)
 
     def peer_network(self) -> PeerNetwork:
         """Return the network that the lanes make among peers."""

@@ -34,13 +34,30 @@ NETWORKS: dict[str, Any] = {
 LEAST = 1e-11
 
 
-def priced(folder: Path) -> Prices:
+BY_STATE = {
+    Key(("radio", "wifi-6", "send")): ("fleet.0.radio.send", "W", [2.0, 0.1, 1.0]),
+    Key(("radio", "wifi-6", "tail_power")): ("fleet.0.radio.tail_power", "W", [0.2, 0.05, 1.5]),
+    Key(("radio", "wifi-6", "down")): ("fleet.0.radio.down", "bit/s", [1e6, 1e5, 1e9]),
+    Key(("radio", "ble", "listening")): ("fleet.1.radio.listening", "%", [0.01, 0.5, 1.0]),
+    Key(("radio", "ble", "receive")): ("fleet.1.radio.receive", "W", [0.01, 0.03, 0.2]),
+    Key(("radio", "zigbee", "listen")): ("fleet.2.radio.listen", "W", [0.05, 0.02, 0.0]),
+    Key(("radio", "zigbee", "sleep")): ("fleet.2.radio.sleep", "W", [0.05, 0.02, 0.01]),
+}
+"""Radios of state powers, in worlds in which one power is above another one in turn."""
+STATE_FLEET = [
+    {"count": 3, "device": "phone-mid", "radio": "wifi-6"},
+    {"count": 1, "device": "cortex-m4", "radio": "ble"},
+    {"count": 1, "device": "cortex-m4", "radio": "zigbee"},
+]
+
+
+def priced(folder: Path, worlds: Any = WORLD) -> Prices:
     """Price a run at each of its rounds in the three worlds."""
     original = Original.of(folder, ())
     scenario, tape = original.scenario, read_tape(folder, len(original.samples))
     assert not unplayable(scenario)
     framings = [group.radio.packaging for group in scenario.fleet for _ in range(group.count)]
-    world = {key: np.array(values, float) for key, (_, _, values) in WORLD.items()}
+    world = {key: np.array(values, float) for key, (_, _, values) in worlds.items()}
     clients = clients_of(scenario, scenario.fleet, world, 3)
     looks = range(1, len(tape.commits) + 1)
     return prices(tape, Loads(tape, framings, HEADER_BITS), clients, list(looks))
@@ -59,6 +76,21 @@ def test_every_round_is_that_of_the_log_played_again(
         np.testing.assert_allclose(known.seconds[:, world], rounds["t"], rtol=LEAST)
         joules = rounds["joules"].cumsum()
         np.testing.assert_allclose(known.joules[:, world], joules, rtol=LEAST)
+
+
+@pytest.mark.parametrize("network", ["open", "narrow"])
+def test_on_air_connected_and_listening_are_the_simulators(network: str, tmp_path: Path) -> None:
+    source = small("chb", rounds=4, fleet=STATE_FLEET, network=NETWORKS[network])
+    run = fedsim.run(source, out=tmp_path / "run")
+    known = priced(run.runs[0], BY_STATE)
+    for world in range(3):
+        overrides = [
+            f"{key}={values[world] * (100 if unit == '%' else 1):g} {unit}"
+            for key, unit, values in BY_STATE.values()
+        ]
+        rounds = fedsim.reprice(run.folder, overrides, tmp_path / f"{world}").rounds
+        np.testing.assert_allclose(known.seconds[:, world], rounds["t"], rtol=LEAST)
+        np.testing.assert_allclose(known.joules[:, world], rounds["joules"].cumsum(), rtol=LEAST)
 
 
 def test_who_is_not_asked_keeps_a_tail_and_rests(tmp_path: Path) -> None:

@@ -215,8 +215,10 @@ def absences(run: Run, made: Setup, client: int) -> list[tuple[float, float]]:
 def deaths(run: Run, made: Setup, client: int) -> list[tuple[float, float]]:
     """Return when the battery of a client was empty; infinite ends where it stayed so."""
     store = made.fleet[client].battery
-    dead = store is not None and store.charge <= store.cutoff
-    return _away(run, client, "depleted", "charged", 0.0 if dead else inf)
+    empty = store is not None and store.charge <= store.cutoff
+    found = _away(run, client, "depleted", "charged", inf)
+    assert not empty or found[0][0] == 0.0  # it is so from the start, and a row says it
+    return found
 
 
 def _away(run: Run, client: int, gone: str, back: str, since: float) -> list[tuple[float, float]]:

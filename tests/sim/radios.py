@@ -88,6 +88,17 @@ class RadioModel(Draw, Connection, RadioLaw):
         return tries
 
 
+def connected(radio: RadioModel) -> float:
+    """Return what a radio draws while a message is in progress, and nothing on the air, W."""
+    waits = radio.states.stateful and (radio.send > 0 or radio.receive > 0)
+    return max(radio.base, radio.states.stages[0].power) if waits else radio.base
+
+
+def on_air(radio: RadioModel, power: float) -> float:
+    """Return what it draws beyond that while it sends, or receives, at a further power, W."""
+    return max(radio.base + power - connected(radio), 0.0)
+
+
 def law(rate: Rate) -> RateLaw:
     """Return the law of a rate, whatever it is given as."""
     if isinstance(rate, RateLaw):

@@ -96,7 +96,10 @@ def test_what_is_under_way_and_what_waits_at_the_end_is_in_flight() -> None:
         stop=Stop.in_si(time=5.0),
     )
     run = play(made)
-    assert told(run, "send", "duration", "joules", "detail") == [(0.0, 0.0, "in flight")] * 2
+    assert told(run, "send", "duration", "joules", "detail") == [
+        (5.0, 0.0, "in flight"),
+        (0.0, 0.0, "in flight"),
+    ]
     assert told(run, "receive", "node", "duration", "joules", *BITS, "detail") == [
         (f"client-{n}", 5.0, 20.0, 0, 0, 0, "in flight") for n in range(2)
     ]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.sim.power.radio import Radio
+from fedsim.sim.power.radio import Radio, RadioKind
 
 from .links import ServerLink
 from .radios import RadioModel, peak
@@ -142,7 +142,8 @@ pauses_and_lengths = st.lists(
 def test_any_pattern_of_overlaps_costs_the_length_of_its_union(
     up: list[tuple[float, float, int]], down: list[tuple[float, float, int]]
 ) -> None:
-    radio = Radio(RadioModel(base=2.0, energy_up=0.5, energy_down=0.25))
+    law = RadioModel(base=2.0, energy_up=0.5, energy_down=0.25)
+    radio = Radio(RadioKind.of(law, law.rates({})))
     ended, announced, spans = 0, 1, list[Span]()
     moments = list[tuple[float, int, bool, float]]()
     for lane, pattern in ((True, up), (False, down)):

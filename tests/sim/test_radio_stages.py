@@ -12,7 +12,7 @@ from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
-from tests.sim.radios import RadioModel
+from tests.sim.radios import RadioModel, connected, on_air
 
 from .worlds import SLOW, Run, answered, asked, fleet, play, setup, work
 
@@ -157,10 +157,12 @@ def test_one_state_at_a_time_and_each_is_paid_for(
     assert all(before[1] <= after[0] + 1e-9 for before, after in pairwise(timed))
     waking = {stage.wake_power for stage in stages}
     drawn = {name: {s.power for s in stages if s.name == name} for name in ("first", "one", "two")}
+    held = connected(radio)  # on the air it draws no less than that
+    sending = held + on_air(radio, radio.send)
     for row in spent:
         if row["duration"] == 0:
             continue
         watts = row["joules"] / row["duration"]
-        allowed = {"promotion": waking, "send": {3.0}, "receive": {1.0}}.get(row["event"])
+        allowed = {"promotion": waking, "send": {sending}, "receive": {held}}.get(row["event"])
         allowed = drawn[row["detail"]] if allowed is None else allowed
         assert any(watts == pytest.approx(power, rel=1e-9, abs=1e-9) for power in allowed), row

@@ -11,7 +11,7 @@ from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
-from tests.sim.radios import RadioModel
+from tests.sim.radios import RadioModel, connected, on_air
 
 from .worlds import SLOW, Run, answered, asked, fleet, play, setup, work
 
@@ -144,13 +144,14 @@ def test_a_radio_is_in_one_state_at_a_time_and_pays_for_each(
     states = ("promotion", "tail", "send", "receive")
     timed = sorted((row["t"] - row["duration"], row["t"]) for row in rows if row["event"] in states)
     assert all(before[1] <= after[0] + 1e-9 for before, after in pairwise(timed))
+    held = connected(radio)
     for row in rows:
         span, bits = row["duration"], row["payload_bits"]
         joules = {
             "promotion": radio.promotion_power * span,
             "tail": radio.tail_power * span,
-            "send": (radio.base + radio.send) * span + radio.energy_up * bits,
-            "receive": (radio.base + radio.receive) * span + radio.energy_down * bits,
+            "send": (held + on_air(radio, radio.send)) * span + radio.energy_up * bits,
+            "receive": (held + on_air(radio, radio.receive)) * span + radio.energy_down * bits,
             "compute": 0.0,
         }[row["event"]]
         assert row["joules"] == pytest.approx(joules, rel=1e-12, abs=1e-12)

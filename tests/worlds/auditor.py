@@ -18,6 +18,7 @@ CHECKS: tuple[Check, ...] = (
     books.clients,
     books.energy,
     books.rest,
+    books.outside,
     carbon.carbon,
     conduct.presence,
     conduct.answers,

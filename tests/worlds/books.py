@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from math import fsum, isfinite
 
+from fedsim.conformance.energy import bodies_of, promises
+
 from .evidence import Evidence, Row, bits, close
 
 KEY = ("round", "message", "payload_bits", "header_bits", "transport_bits", "t")
@@ -158,6 +160,14 @@ def energy(run: Evidence) -> Iterator[str]:
     idle = fsum(row["idle_joules"] for row in run.clients)
     if not close(at_rest, idle):
         yield f"joules at rest: {at_rest} in the log, {idle} in the table of clients"
+
+
+def outside(run: Evidence) -> Iterator[str]:
+    """What each span costs follows from the laws' powers, and spans cover all time once."""
+    bodies = bodies_of(run.scenario, len(run.clients))
+    idle = [row["idle_joules"] for row in run.clients]
+    for promise, broken in promises(bodies, run.events, idle):
+        yield from (f"{promise}: {text}" for text in broken)
 
 
 def rest(run: Evidence) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.listed import KindFirst
-from fedsim.blocks.quantities import UNLIMITED, Bytes, JoulesPerBit, Seconds, Watts
+from fedsim.blocks.quantities import UNLIMITED, Bytes, Fraction, JoulesPerBit, Seconds, Watts
 from fedsim.blocks.spec import Spec
 from fedsim.physics.packet_loss import AnyPacketLoss
 from fedsim.physics.packets import NONE, Framing, framing
@@ -23,15 +23,41 @@ class Draw(Spec):
     """What a radio draws while it transfers, beyond its idle power.
 
     P = base + send + receive + energy_up * up rate + energy_down * down rate: `base` flows
-    while anything is transferred, `send` and `receive` while their direction is busy, and the
-    rates are those of the moment (1 mW per Mbit/s is 1 nJ per bit).
+    while a message is in progress, `send` and `receive` while bits are on the air in their
+    direction, and the rates are those of the moment (1 mW per Mbit/s is 1 nJ per bit).
+
+    A message is on the air for its bits over the radio's own rate. Where something else holds it
+    up, such as a slow link behind the radio, the rest of its time is at connected power:
+    see `fedsim.physics.radios.powers`. The two ways to state a radio differ in what `base`
+    contains. With an energy per bit it is the intercept of measured power over throughput, as in
+    Huang et al., MobiSys 2012: connected, awake, at no throughput, so all of the connected power.
+    With `send` and `receive` it is usually 0, for these are whole powers of states.
     """
 
     energy_up: JoulesPerBit = as_written("0 J/bit", "energy of a bit that is sent")
     energy_down: JoulesPerBit = as_written("0 J/bit", "energy of a bit that is received")
-    base: Watts = as_written("0 W", "power while it transfers, whatever the rate")
-    send: Watts = as_written("0 W", "further power while it sends")
-    receive: Watts = as_written("0 W", "further power while it receives")
+    base: Watts = as_written("0 W", "power while a message is in progress, whatever the rate")
+    send: Watts = as_written("0 W", "further power while its bits are on the air, sent")
+    receive: Watts = as_written("0 W", "further power while its bits are on the air, received")
+
+
+class Listening(Spec):
+    """What a radio draws between two messages, once no state of a connection holds it.
+
+    It listens for a share of the time and sleeps for the rest: always for a receiver that is on
+    when idle, seldom for one that polls or wakes at agreed times. Only the mean power counts,
+    `listening * listen + (1 - listening) * sleep`; how long a message has to wait until it is
+    heard is in `latency`.
+    """
+
+    listen: Watts = as_written("0 W", "power while it listens for messages, between them")
+    sleep: Watts = as_written("0 W", "power between them while it does not listen")
+    listening: Fraction = as_written("100 %", "the share of that time in which it listens")
+
+    @property
+    def mean(self) -> float:
+        """The mean power between messages, W."""
+        return self.listening * self.listen + (1.0 - self.listening) * self.sleep
 
 
 class Connection(Spec):
@@ -67,7 +93,8 @@ Tries = Annotated[int, Field(ge=1)] | Literal["unlimited"]
 class RadioLaw(KindFirst):
     """A client's radio. A radio of one's own is a subclass with its `kind` and its `rates`.
 
-    One that also inherits `Draw` or `Connection` has their keys, and draws what they say.
+    One that also inherits `Draw`, `Connection` or `Listening` has their keys, and draws what they
+    say. All of these powers are beyond `idle`.
     """
 
     kind: str
@@ -103,13 +130,21 @@ class RadioLaw(KindFirst):
 
     @property
     def states(self) -> States:
-        """What it does between two messages, stage by stage."""
-        return self.connection.as_states
+        """What it does between two messages, stage by stage; powers are beyond that at rest."""
+        return self.connection.as_states.above(self.waiting)
+
+    @property
+    def waiting(self) -> float:
+        """The mean power at rest beyond `idle`, W: 0 unless it inherits `Listening`."""
+        return self.mean if isinstance(self, Listening) else 0.0
 
     @property
     def resting(self) -> float:
-        """Its power whenever the client is on, W: that of the last of its states."""
-        return self.idle
+        """Its power whenever the client is on, W: that of the last of its states.
+
+        What it draws in any other state is beyond this, and never less.
+        """
+        return self.idle + self.waiting
 
     @property
     def packaging(self) -> Framing:

@@ -7,12 +7,12 @@ from pydantic import Field
 
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import JoulesPerBit, JoulesPerBitArea, Metres, Rate, Seconds
-from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, PacketRadio
+from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, Listening, PacketRadio
 from fedsim.physics.radios.rates import Constant, Rates
 from fedsim.physics.signals import Signal
 
 
-class FirstOrderRadio(PacketRadio):
+class FirstOrderRadio(Listening, PacketRadio):
     """The first-order radio: E_tx(k, d) = k E_elec + k eps d^2 and E_rx(k) = k E_elec.
 
     Heinzelman, Chandrakasan, Balakrishnan, "Energy-Efficient Communication Protocol for

@@ -8,19 +8,21 @@ from pydantic import Field
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.presets import Preset, Presettable
 from fedsim.blocks.quantities import JoulesPerBit, Rate, Watts
-from fedsim.physics.radios.base import Connection, Draw, PacketRadio
+from fedsim.physics.radios.base import Connection, Draw, Listening, PacketRadio
 from fedsim.physics.radios.presets import RADIOS
 from fedsim.physics.radios.rates import Constant, RateLaw, Rates, Traced
 from fedsim.physics.radios.traces import AnyTrace, Trace
 from fedsim.physics.signals import Signal
 
 
-class Radio(Draw, Connection, Presettable, PacketRadio):
+class Radio(Draw, Connection, Listening, Presettable, PacketRadio):
     """A client's radio: linear power, `base + energy_up * up + energy_down * down`.
 
     Here up and down are the rates of the moment, so that a bit costs the same at any rate
-    and time costs `base`. A radio of constant state powers has `send` and `receive` instead.
-    Before the first byte after a pause it is promoted; after the last one it has a tail.
+    and time costs `base`, the power of being connected and awake at no throughput. A radio of
+    constant state powers has `send` and `receive` instead, which it draws while bits are on the
+    air. Before the first byte after a pause it is promoted; after the last one it has a tail, and
+    then it rests: it listens for a share of the time, and sleeps.
     """
 
     presets: ClassVar[Mapping[str, Preset]] = RADIOS
@@ -29,7 +31,7 @@ class Radio(Draw, Connection, Presettable, PacketRadio):
     down: Rate = Field(description="rate from the server to the client")
     energy_up: JoulesPerBit = Field(description="energy of a bit that is sent")
     energy_down: JoulesPerBit = Field(description="energy of a bit that is received")
-    base: Watts = Field(description="power while it transfers, whatever the rate")
+    base: Watts = Field(description="power while a message is in progress, whatever the rate")
     up_trace: AnyTrace = as_written(None, "the rate follows a file, in place of up")
     down_trace: AnyTrace = as_written(None, "the rate follows a file, in place of down")
 

@@ -12,7 +12,7 @@ from fedsim.blocks.fields import as_written
 from fedsim.blocks.presets import Preset, Presettable
 from fedsim.blocks.quantities import Hertz, Seconds, Share, Watts
 from fedsim.physics.packets import Framing
-from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, RadioLaw
+from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, Listening, RadioLaw
 from fedsim.physics.radios.presets import LORA
 from fedsim.physics.radios.rates import RateLaw, Rates, Terms
 from fedsim.physics.signals import Signal
@@ -183,11 +183,17 @@ class Frames:
         return Terms(framed / span.elapsed, span.on_air / span.elapsed, span.rest)
 
 
-class LoRaRadio(Presettable, RadioLaw):
+class LoRaRadio(Listening, Presettable, RadioLaw):
     """A LoRa modem: every frame takes its time on air, and then keeps the duty cycle.
 
     Semtech, SX1276 data sheet, section 4.1.1.7. A message is cut into frames of the largest
-    payload that EU868 allows at its spreading factor, each with 13 bytes of MAC.
+    payload that EU868 allows at its spreading factor, each with 13 bytes of MAC. In the silences
+    between its frames, and between messages, it rests.
+
+    The server may speak to it at any time, so the presets are LoRaWAN's class B, whose receiver
+    opens for a moment about once a second: `listening` is the share of that. Class C listens all
+    the time, `listening: 100 %`; class A listens only after it has sent, near 0, but then a
+    server has to wait for that, which is not modelled. Nor do frames collide.
     """
 
     presets: ClassVar[Mapping[str, Preset]] = LORA

@@ -21,7 +21,7 @@ from fedsim.blocks.quantities import (
     Watts,
     WattsOrNone,
 )
-from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, PacketRadio
+from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, Listening, PacketRadio
 from fedsim.physics.radios.rates import RateLaw, Rates, Terms, over
 from fedsim.physics.signals import Signal
 
@@ -147,7 +147,7 @@ class Fading:
         return Terms(self.rate(max(round_number, self._round)))
 
 
-class ShannonRadio(PacketRadio):
+class ShannonRadio(Listening, PacketRadio):
     """A fading channel at Shannon's limit: rate = B log2(1 + p g h/(N0 B)).
 
     The path loss is 128.1 + 37.6 log10(d in km) dB, the shadowing normal in dB and drawn once,

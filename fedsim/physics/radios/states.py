@@ -12,7 +12,7 @@ occasion. A message up wakes the radio at once; one down waits in the network fo
 occasion, and only then wakes it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, inf
 
 
@@ -58,6 +58,20 @@ class States:
         rest = self.stages[-1]
         passing = any(stage.time > 0 for stage in self.stages[:-1])
         return passing or rest.wake_time > 0 or rest.cycle > 0
+
+    def above(self, power: float) -> "States":
+        """Return the same stages, their powers beyond one that a radio draws at rest, W.
+
+        No stage draws less than that.
+        """
+        if not power:
+            return self
+        *stages, rest = self.stages
+        least = [replace(each, power=max(each.power - power, 0.0)) for each in stages]
+        woken = [
+            replace(each, wake_power=max(each.wake_power - power, 0.0)) for each in (*least, rest)
+        ]
+        return States(tuple(woken))
 
     @property
     def longest_wait(self) -> float:

@@ -164,8 +164,11 @@ def bearers(
 
 
 def _told(lane: Way, changed: RateChanged | None) -> Changed | None:
-    """Return what a lane's flows call as their rate changes."""
-    if changed is None or not lane.watched:
+    """Return what a lane's flows call as their rate changes.
+
+    A battery follows every rate; and where a radio's own rate varies, its time on air does.
+    """
+    if changed is None or not (lane.watched or lane.rate.signal is not None):
         return None
     client, up = lane.client, lane.up
     return lambda _, rate: changed(client, up, rate)
@@ -236,7 +239,7 @@ class _Chooser:
     def _open(self, lane: Way, changed: Changed | None) -> Bearer:
         if (signal := lane.rate.signal) is None:
             return self._plain
-        if changed is None:
+        if changed is None or not lane.watched:
             return TracedBearer(self._calendar, signal)
         return WatchedBearer(self._fluid, signal, changed)
 

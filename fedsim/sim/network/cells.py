@@ -138,8 +138,9 @@ class CellNetwork(Network):
         cell.transfer = first.bearer.start(bits, rate, self._end, cell)
         self._follow(first.client, lanes)
         for lane in lanes:
+            lane.set_pace(slowest)  # every listener is on for as long as the slowest one needs
             if not lane.radio.detached:
-                lane.radio.begin(DOWN, rate if first.bearer.open else 0.0, slowest.share)
+                lane.radio.begin(DOWN, rate if first.bearer.open else 0.0)
 
     def _end(self, cell: Cell) -> None:
         """Hand over the broadcast to all who still listen, and start the next one."""
@@ -204,14 +205,18 @@ class CellNetwork(Network):
         """End the world: log what is in flight, with what it has cost."""
         for cell in self._cells.values():
             if cell.current is not None:
-                cell.queue.appendleft((cell.current, {}))
                 for lane in cell.listeners.values():
                     self._listen(cell, lane, IN_FLIGHT, [])
+                self._leave(cell, max(self._calendar.now - cell.began, 0.0))
             for envelope, _ in cell.queue:
                 cell.current = envelope
-                self.books.in_flight += self._bits(cell)
-                self._row(cell, Event.SEND, None, 0.0, 0.0, IN_FLIGHT)
+                self._leave(cell, 0.0)
         super().close()
+
+    def _leave(self, cell: Cell, span: float) -> None:
+        """Write down a broadcast that is in flight at the end, or waits."""
+        self.books.in_flight += self._bits(cell)
+        self._row(cell, Event.SEND, None, span, 0.0, IN_FLIGHT)
 
     @staticmethod
     def _bits(cell: Cell) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from math import inf
 
 from fedsim.physics.packet_loss import LossProcess, repeat
-from fedsim.physics.radios import Carrier, RateLaw
+from fedsim.physics.radios import Carrier, RateLaw, Terms
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.envelope import Envelope
 from fedsim.sim.network.bearers import Bearer
@@ -23,7 +23,8 @@ class Lane:
         sender, receiver: its ends.
         may_leave: whether its client may have to break off.
         cap: the rate of every message where it is always the same, else None.
-        varies: whether the rate follows something while a message is under way.
+        signal: what the rate follows while a message is under way; None where it stays.
+        factor: what the model of the network leaves of the radio's rate.
         packets: how messages are cut up.
         framing: the same where it adds something, else None.
         plain: whether a message needs nothing but its latency and its bearer.
@@ -49,6 +50,7 @@ class Lane:
         "client",
         "current",
         "doomed",
+        "factor",
         "framing",
         "framing_bits",
         "free_at",
@@ -65,10 +67,10 @@ class Lane:
         "receiver",
         "rest",
         "sender",
+        "signal",
         "transfer",
         "turn",
         "up",
-        "varies",
     )
 
     def __init__(
@@ -83,6 +85,7 @@ class Lane:
         *,
         up: bool,
         may_leave: bool,
+        factor: float = 1.0,
     ) -> None:
         self.client = client
         self.up = up
@@ -91,7 +94,8 @@ class Lane:
         self.carrier = carrier
         self.process = process
         self.cap = rate.constant
-        self.varies = rate.signal is not None
+        self.signal = rate.signal if factor == 1.0 else rate.scaled(factor).signal
+        self.factor = factor
         self.packets = packets = radio.law.packaging
         self.framing = packets if packets.overhead else None
         self.plain = self.cap is not None and process is None and radio.detached
@@ -140,8 +144,8 @@ class Lane:
         self.again_bits = -(-bits * outcome.repeated // packets)
         self.doomed = outcome.lost > 0
 
-    def start(self, finished: Callable[["Lane"], None], round_number: int) -> tuple[float, float]:
-        """Let the bits of the current message flow; return their rate and share on the air.
+    def start(self, finished: Callable[["Lane"], None], round_number: int, now: float) -> float:
+        """Let the bits of the current message flow; return their rate, bit/s.
 
         The rate is 0 where whatever sets it tells the radio of it.
         """
@@ -149,10 +153,20 @@ class Lane:
         if envelope is None:  # pragma: no cover - there is one start for every message
             raise RuntimeError("a lane without a message was started")
         framed = envelope.bits + self.framing_bits
-        cap, share, self.rest = self.carrier.terms(envelope.bits, framed, round_number)
-        self.transfer = self.bearer.start(framed + self.again_bits, cap, finished, self)
-        told = self.varies or not self.bearer.open
-        return 0.0 if told else cap, share
+        terms = self.carrier.terms(envelope.bits, framed, round_number)
+        self.rest = terms.rest
+        if self.signal is not None:
+            self.radio.follow(self.up, now, None if self.bearer.open else self.signal)
+        elif self.cap is None:
+            self.set_pace(terms)
+        self.transfer = self.bearer.start(framed + self.again_bits, terms.cap, finished, self)
+        told = self.signal is not None or not self.bearer.open
+        return 0.0 if told else terms.cap
+
+    def set_pace(self, terms: Terms) -> None:
+        """Tell the radio how long a bit is on the air on these terms."""
+        own = terms.cap * self.factor
+        self.radio.pace(self.up, terms.share / own if own else 0.0)
 
     def passed(self, now: float) -> float:
         """Return the bits of the current message that have passed by now."""

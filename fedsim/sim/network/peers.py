@@ -90,8 +90,8 @@ class Ways:
         if not route.links:
             return None, route.latency
         path = self._fluid.path([self._link(number) for number in route.links])
-        told = self._told(sender) if self._watched[sender] else None
         signal = self._own(sender, True).signal  # noqa: FBT003 - by its uplink
+        told = self._told(sender) if self._watched[sender] or signal is not None else None
         return FluidBearer(self._fluid, path, told, signal), route.latency
 
     def _told(self, sender: ClientId) -> Changed:

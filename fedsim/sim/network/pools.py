@@ -1,6 +1,6 @@
 """Pools: flows that share contended links, directly or through others, and their rates."""
 
-from math import inf
+from math import inf, nan
 
 import numpy as np
 
@@ -131,8 +131,12 @@ class Pool:
         return self._table.item(_RATE, slot)
 
     def rebound(self, flow: Flow, bound: float) -> None:
-        """Take note of a flow's present limit."""
+        """Take note of a flow's present limit; whoever watches is told of its rate again.
+
+        The rate may stay, and is another share of what the flow could reach alone.
+        """
         self._table[_BOUND, flow.slot] = bound
+        self._table[_TOLD, flow.slot] = nan
 
     def advance(self, now: float) -> None:
         """Let the bits flow until now."""

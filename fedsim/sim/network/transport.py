@@ -158,9 +158,10 @@ class Network:
         if lane.process is not None:
             lane.throw()
             self._charge_again(lane)
-        rate, share = lane.start(self._arrive, lane.current.round if lane.current else 0)
+        number = lane.current.round if lane.current else 0
+        rate = lane.start(self._arrive, number, self._calendar.now)
         if not lane.radio.detached:
-            lane.radio.begin(lane.up, rate, share)
+            lane.radio.begin(lane.up, rate)
 
     def _charge_again(self, lane: Lane) -> None:
         """Charge what is sent again of the current message, if anything."""

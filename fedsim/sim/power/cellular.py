@@ -2,12 +2,11 @@
 
 from math import inf, nan
 
-from fedsim.physics.radios import RadioLaw
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import SETTLE, Calendar
-from fedsim.sim.power.radio import Radio
+from fedsim.sim.power.radio import Radio, RadioKind
 from fedsim.sim.power.supply import Supply
 
 
@@ -38,17 +37,15 @@ class CellularRadio(Radio):
 
     def __init__(
         self,
-        law: RadioLaw,
+        kind: RadioKind,
         node: int,
         supply: Supply | None,
         calendar: Calendar,
         log: EventLog,
         traffic: Traffic,
-        *,
-        continuous: bool = True,
     ) -> None:
-        super().__init__(law, supply, continuous=continuous)
-        self._states = law.states
+        super().__init__(kind, supply)
+        self._states = kind.law.states
         self._node = node
         self._calendar = calendar
         self._log = log
@@ -129,13 +126,13 @@ class CellularRadio(Radio):
             self._await_expiry(self._since)
             self.feed()
 
-    def begin(self, up: bool, rate: float, share: float = 1.0) -> None:  # noqa: FBT001
+    def begin(self, up: bool, rate: float) -> None:  # noqa: FBT001
         """Let bits flow in one direction from now on; the wait for them is over."""
         if not self._flowing and not self._waking:  # a promotion may end in this instant, later
             self._log_stage()
             if self._stage != self._rest:
                 self._book()
-        super().begin(up, rate, share)
+        super().begin(up, rate)
 
     def rest(self, up: bool) -> None:  # noqa: FBT001
         """Take note that one direction has nothing under way: perhaps the tail begins."""

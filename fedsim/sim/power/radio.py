@@ -1,16 +1,17 @@
 """Radios: what their two directions spend, metered."""
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 
-from fedsim.physics.radios import RadioLaw
+from fedsim.physics.radios import Powers, RadioLaw, Rates, powers_of
+from fedsim.physics.signals import Signal
 from fedsim.sim.power.supply import Part, Supply
 
 Pair = tuple[float, float]
 """What is said of the bits that flow down, and of those that flow up."""
 
 _BITS = 1, 2
-_WHOLE: Pair = (1.0, 1.0)
 _NOTHING: Pair = (0.0, 0.0)
 
 
@@ -27,12 +28,91 @@ def _with(pair: Pair, up: bool, value: float) -> Pair:  # noqa: FBT001
     return (pair[0], value) if up else (value, pair[1])
 
 
+@dataclass(frozen=True, slots=True)
+class RadioKind:
+    """What radios of one law at the same rates have in common.
+
+    Attributes:
+        law: the law.
+        powers: beyond rest.
+        per_bit: the energy of a bit with its time on the air, J/bit, down and up; without that time
+            where the rate is not constant.
+        paced: whether a bit's time on the air has to be said message by message.
+        stateful: whether the radio has states beyond ready and busy.
+        detached: whether a message needs nothing of such a radio but `Radio.end`, on mains.
+    """
+
+    law: RadioLaw
+    powers: Powers
+    per_bit: Pair
+    paced: bool
+    stateful: bool
+    detached: bool
+
+    @classmethod
+    def of(cls, law: RadioLaw, rates: Rates, factor: float = 1.0) -> "RadioKind":
+        """Return the kind of a radio.
+
+        Args:
+            law: of the radio.
+            rates: of its two directions.
+            factor: what the model of the network leaves of a rate.
+        """
+        powers = powers_of(law)
+        both = (rates.down, rates.up)
+        per_bit = [
+            energy + (watts / (rate.constant * factor) if rate.constant else 0.0)
+            for energy, watts, rate in zip(powers.per_bit, powers.on_air, both, strict=True)
+        ]
+        paced = any(
+            watts != 0.0 and rate.constant is None
+            for watts, rate in zip(powers.on_air, both, strict=True)
+        )
+        stateful = law.states.stateful
+        detached = not (stateful or paced) and all(rate.continuous for rate in both)
+        return cls(law, powers, _both(*per_bit), paced, stateful, detached)
+
+
+class _Airtime:
+    """The time on air of a message whose rate follows a signal.
+
+    At a rate r of its own rate c it is on the air for a share r/c of the time. Where nothing but
+    the radio limits it, that is all the time, outages included: the radio keeps on trying.
+
+    Attributes:
+        own: c; None where the message is on the air all the time.
+        share: r/c now.
+        since: since when, s.
+        seconds: on air before that, s.
+    """
+
+    __slots__ = ("own", "seconds", "share", "since")
+
+    def __init__(self, now: float, own: Signal | None) -> None:
+        self.own = own
+        self.share = 1.0 if own is None else 0.0
+        self.since = now
+        self.seconds = 0.0
+
+    def change(self, now: float, rate: float) -> None:
+        """Take note of the rate from now on, bit/s."""
+        if self.own is not None:
+            self.seconds, self.since = self.until(now), now
+            reach = self.own.at(now)
+            self.share = min(rate / reach, 1.0) if reach else 0.0
+
+    def until(self, now: float) -> float:
+        """Return the seconds on air until now."""
+        return self.seconds + self.share * (now - self.since)
+
+
 class Radio:
     """Meters the energy of a radio that may send and receive at once.
 
-    The base power is on while anything is transferred, and is paid once: each transfer pays,
-    when it ends, for all the time that is not paid yet. The sum is the exact integral of the
-    power however the two directions overlap.
+    Connected power is on while any message is in progress, and is paid once: each transfer pays,
+    when it ends, for all the time that is not paid yet. What is on the air is paid by the bit, at
+    the radio's own rate, however long the transfer took. The sum is the exact integral of the
+    power however the two directions overlap: see `fedsim.physics.radios.powers`.
 
     Attributes:
         law: what it is.
@@ -43,14 +123,13 @@ class Radio:
     """
 
     __slots__ = (
-        "_base",
-        "_by_state",
-        "_energy",
+        "_airtimes",
         "_flowing",
+        "_held",
+        "_kind",
         "_paid_until",
+        "_per_bit",
         "_rates",
-        "_shares",
-        "_watts",
         "began",
         "detached",
         "joules",
@@ -58,21 +137,17 @@ class Radio:
         "supply",
     )
 
-    def __init__(
-        self, law: RadioLaw, supply: Supply | None = None, *, continuous: bool = True
-    ) -> None:
-        self.law = law
+    def __init__(self, kind: RadioKind, supply: Supply | None = None) -> None:
+        self.law = kind.law
         self.supply = supply
-        self.detached = supply is None and not law.states.stateful and continuous
+        self.detached = supply is None and kind.detached
         self.began = [inf, inf]
         self.joules = 0.0
-        draw = law.draw
-        self._base = draw.base
-        self._energy = _both(draw.energy_down, draw.energy_up)
-        self._watts = _both(draw.receive, draw.send)
-        self._by_state = draw.receive > 0 or draw.send > 0
-        self._shares = _WHOLE
+        self._kind = kind
+        self._held = kind.powers.held
+        self._per_bit = kind.per_bit
         self._rates = _NOTHING
+        self._airtimes: list[_Airtime | None] | None = None  # of messages that follow a signal
         self._flowing = 0  # a bit for what flows down, and one for what flows up
         self._paid_until = 0.0
 
@@ -84,24 +159,46 @@ class Radio:
         """Return when it is ready for a message that is there now."""
         return now
 
-    def begin(self, up: bool, rate: float, share: float = 1.0) -> None:  # noqa: FBT001
+    def pace(self, up: bool, seconds: float) -> None:  # noqa: FBT001
+        """Take note of how long a bit of the next message is on the air, s."""
+        powers = self._kind.powers
+        if powers.on_air[up]:
+            joules = powers.per_bit[up] + powers.on_air[up] * seconds
+            self._per_bit = _with(self._per_bit, up, joules)
+
+    def follow(self, up: bool, now: float, own: Signal | None) -> None:  # noqa: FBT001
+        """Meter the time on air of a message whose bits begin to flow now.
+
+        Args:
+            up: its direction.
+            now: the time, s.
+            own: the radio's own rate, bit/s; None where nothing else holds the message up.
+        """
+        if self._kind.powers.on_air[up]:
+            if self._airtimes is None:
+                self._airtimes = [None, None]
+            self._airtimes[up] = _Airtime(now, own)
+
+    def begin(self, up: bool, rate: float) -> None:  # noqa: FBT001
         """Let bits flow in one direction from now on.
 
         Args:
             up: which direction.
-            rate: bit/s, until `change` says another.
-            share: of the time in which it is on the air.
+            rate: what they flow at, bit/s; 0 where `change` will tell, at the end of the instant.
         """
         self._flowing |= _BITS[up]
-        self._shares = _with(self._shares, up, share)
         if self.supply is not None:  # else nobody asks for the power
             # What takes no time has no power.
             self._rates = _with(self._rates, up, rate if rate < inf else 0.0)
             self.feed()
 
-    def change(self, up: bool, rate: float) -> None:  # noqa: FBT001
-        """Take note that bits flow at another rate from now on."""
-        if self.supply is not None and self._rates[up] != rate:
+    def change(self, up: bool, rate: float, now: float) -> None:  # noqa: FBT001
+        """Take note that bits flow at another rate from now on, or may flow at another one."""
+        if self._airtimes is not None and (airtime := self._airtimes[up]) is not None:
+            airtime.change(now, rate)
+            self._rates = _with(self._rates, up, rate)
+            self.feed()
+        elif self.supply is not None and self._rates[up] != rate:
             self._rates = _with(self._rates, up, rate)
             self.feed()
 
@@ -109,20 +206,26 @@ class Radio:
         """Note that bits have ceased to flow; meter them and return the joules."""
         # Comparisons, not min and max: this runs twice for every client in every round.
         on, other = began = self.began  # both directions' bits, if any, flow until now
-        own = began[up]
         if other < on:  # noqa: PLR1730
             on = other
         if on < self._paid_until:  # noqa: PLR1730
             on = self._paid_until
-        joules = self._energy[up] * bits
-        if self._by_state and own < now:
-            joules += self._watts[up] * self._shares[up] * (now - own)
+        joules = self._per_bit[up] * bits
         if on < now:
-            joules += self._base * (now - on)
+            joules += self._held * (now - on)
+        if self._airtimes is not None:
+            joules += self._aired(up, now)
         self._paid_until = now
         began[up] = inf
         self.joules += joules
         return joules
+
+    def _aired(self, up: bool, now: float) -> float:  # noqa: FBT001
+        """Return the joules on air of a message that followed a signal, which has ended."""
+        if self._airtimes is None or (airtime := self._airtimes[up]) is None:
+            return 0.0
+        self._airtimes[up] = None
+        return self._kind.powers.on_air[up] * airtime.until(now)
 
     def rest(self, up: bool) -> None:  # noqa: FBT001
         """Take note that one direction has nothing under way any more."""
@@ -141,10 +244,12 @@ class Radio:
     @property
     def power(self) -> float:
         """What it draws now beyond idle power, W."""
-        watts = self._base if self._flowing else 0.0
+        watts = self._held if self._flowing else 0.0
         for up, bit in enumerate(_BITS):
             if self._flowing & bit:
-                watts += self._watts[up] * self._shares[up] + self._energy[up] * self._rates[up]
+                watts += self._per_bit[up] * self._rates[up]
+                if self._airtimes is not None and (airtime := self._airtimes[up]) is not None:
+                    watts += self._kind.powers.on_air[up] * airtime.share
         return watts
 
     def _book(self) -> None:

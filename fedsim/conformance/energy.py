@@ -1,0 +1,311 @@
+"""Are a run's joules those of its log's spans? An audit from outside.
+
+from fedsim.conformance import check_energy
+print(check_energy("runs/quickstart/chb/seed-1"))
+
+The ledger compares the log with the meters of the simulated world, so that it cannot see what both
+leave out. Here no meter is read. What each client does at each instant follows from the spans of
+the log's rows; what that costs, from the powers that its device and its radio state:
+
+- A processor works or idles. Pieces of work do not overlap.
+- A radio has at most one message in progress in each direction. While it has any, it is connected;
+  its promotion, the stages after its last bit, and rest cover all other time, each instant once.
+- It is at rest when the run begins, after its last stage has run out, and from the moment on at
+  which its client lost its network or its power; not at any other time.
+- Idle power flows for as long as the client is on.
+
+Of a message that was broken off behind a shared link, the log does not say how many bits had
+passed: its energy lies between that of none and of all of them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import fsum, inf
+from pathlib import Path
+
+import pandas as pd
+
+from fedsim.blocks.spec import Spec
+from fedsim.conformance.findings import Promises, table
+from fedsim.conformance.spans import Body, Leg, Row, Span, Traces, read_traces
+from fedsim.physics.networks.central import StarNetwork
+from fedsim.physics.radios import LoRa, RadioLaw, RateLaw
+from fedsim.physics.signals import Constant
+from fedsim.ports import node_name
+from fedsim.record.folder import SCENARIO
+from fedsim.record.parts import read_table
+from fedsim.record.read import read_run
+from fedsim.scenario import Group, Scenario, load
+
+Check = Callable[[Traces, float], Iterator[str]]
+
+_ANY = Constant(1.0)  # in place of a trace, whose values do not matter here
+_CLOSE = 1e-9
+_CLOCK = 4e-15  # a clock's rounding, as a share of the time
+
+
+def check_energy(folder: str | Path, blocks: Sequence[type[Spec]] = ()) -> pd.DataFrame:
+    """Compute every client's energy anew from the spans of a run's log.
+
+    Args:
+        folder: of one run.
+        blocks: user-defined classes that its scenario names.
+
+    Returns:
+        A row a check: check, outcome (kept or broken), and the reason.
+
+    Raises:
+        DataError: there is no run there, or its files are damaged.
+    """
+    folder = Path(folder)
+    events = read_run(folder, "events").astype(object)
+    rows: list[Row] = events.where(events.notna(), None).to_dict("records")  # type: ignore[assignment]
+    clients = read_table(folder, "clients").to_pylist()
+    scenario = load(folder / SCENARIO, blocks=tuple(blocks)).variants[0].scenario
+    idle = [row["idle_joules"] for row in clients]
+    return table(Scenario, promises(bodies_of(scenario, len(clients)), rows, idle))
+
+
+def bodies_of(scenario: Scenario, clients: int) -> list[Body]:
+    """Return what the clients of a scenario are made of.
+
+    Args:
+        scenario: of the run.
+        clients: how many there are.
+    """
+    network = scenario.network
+    free = (
+        type(network) is StarNetwork
+        and network.peers is None
+        and network.model == "fluid"
+        and min(network.server.uplink, network.server.downlink) == inf
+    )
+    down = free or network.peers is not None  # a peer's downlink is its radio alone
+    factor = 0.97 if network.model == "lv08" else 1.0
+    bodies = list[Body]()
+    for group in scenario.fleet or (Group(count=clients),):
+        battery = group.battery
+        empty = battery is not None and battery.charge <= battery.cutoff
+        for _ in range(group.count):
+            name = node_name(len(bodies))
+            bodies.append(Body(name, group.device, group.radio, empty, free, down, factor))
+    return bodies
+
+
+def promises(bodies: Sequence[Body], rows: Iterable[Row], idle: Sequence[float]) -> Promises:
+    """Yield what holds of the energy of a run, each with how it does not.
+
+    Args:
+        bodies: the clients in order.
+        rows: of the log, in order, with the columns of `fedsim.record.schema`.
+        idle: what each client is said to have drawn at rest, J.
+    """
+    kept = list(rows)
+    end = float(kept[-1]["t"]) if kept else 0.0
+    known = read_traces(bodies, kept)
+    every = list(known.values())
+    yield "work costs its time, one piece at a time", _each(_work, every, end)
+    yield "a radio is in one state at each instant, none left out", _each(_covered, every, end)
+    yield "stages and promotions cost their time", _each(_stages, every, end)
+    yield "messages cost their bits and their time", _each(_messages, every, end)
+    yield "idle power flows while a client is on", _idle(every, idle, end)
+
+
+def _each(check: Check, every: Sequence[Traces], end: float) -> Iterator[str]:
+    for known in every:
+        for fault in check(known, end):
+            yield f"{known.body.name}: {fault}"
+
+
+# -- the checks --------------------------------------------------------------------------
+
+
+def _near(one: float, other: float, scale: float = 0.0) -> bool:
+    return abs(one - other) <= _CLOSE * max(abs(one), abs(other)) + scale
+
+
+def _work(known: Traces, end: float) -> Iterator[str]:
+    """Work does not overlap, and costs the processor's power beyond its idle power."""
+    device = known.body.device
+    extra = device.working() - device.idle
+    spans = list[Span]()
+    for row in known.of("compute"):
+        wanted = extra * row["duration"]
+        if not _near(row["joules"], wanted):
+            yield f"work until {row['t']:g} s costs {row['joules']:g} J, and {wanted:g} J by power"
+        spans.append((row["t"] - row["duration"], row["t"]))
+    yield from _overlaps(spans, "pieces of work", end)
+
+
+def _overlaps(spans: Iterable[Span], what: str, end: float) -> Iterator[str]:
+    before = -inf
+    for begin, until in sorted(spans):
+        if begin < before - _CLOSE * end and until > begin:
+            yield f"two {what} at once from {begin:g} s to {before:g} s"
+        before = max(before, until)
+
+
+def _covered(known: Traces, end: float) -> Iterator[str]:
+    """A radio's messages, promotions, stages and rest cover all time, each instant once."""
+    for up, way in ((True, "up"), (False, "down")):
+        legs = [(leg.begin, leg.end) for leg in known.legs if leg.up == up and leg.seconds > 0]
+        yield from _overlaps(legs, f"messages {way}", end)
+    busy = _union((leg.begin, leg.end) for leg in known.legs)
+    states = [(row["t"] - row["duration"], row["t"]) for row in known.of("promotion", "tail")]
+    yield from _overlaps([*busy, *states], "states of the radio", end)
+    if known.body.radio.states.stateful:
+        yield from _gaps(known, _union([*busy, *states]), end)
+
+
+def _gaps(known: Traces, covered: Sequence[Span], end: float) -> Iterator[str]:
+    """Yield the gaps between states that are not rest."""
+    slack = _CLOSE * end
+    edges = [0.0, *(edge for span in covered for edge in span), end]
+    released = {row["t"] for row in known.of("offline", "depleted")}
+    for begin, until in zip(edges[::2], edges[1::2], strict=True):
+        if until - begin <= slack or begin == 0.0:
+            continue
+        heard = any(one - slack <= begin and until <= other + slack for one, other in known.on_air)
+        if heard or _may_rest(known, begin, released):
+            continue
+        yield f"nothing says what the radio did from {begin:g} s to {until:g} s"
+
+
+def _may_rest(known: Traces, begin: float, released: set[float]) -> bool:
+    """Say whether a radio may be at rest from a moment on."""
+    stages = known.body.radio.states.stages[:-1]
+    if not any(stage.time > 0 for stage in stages):
+        return True
+    if any(_near(begin, t, _CLOCK * begin) for t in released):
+        return True
+    last = [stage for stage in stages if stage.time > 0][-1]
+    return any(
+        _near(row["t"], begin, _CLOCK * begin)
+        and row["duration"] >= last.time * (1 - _CLOSE) - _CLOCK * begin
+        and (row["detail"] or "") == last.name
+        for row in known.of("tail")
+    )
+
+
+def _stages(known: Traces, end: float) -> Iterator[str]:
+    """Tails and promotions cost the power of their stage."""
+    stages = known.body.radio.states.stages
+    slack = _CLOCK * end
+    for row in known.of("tail"):
+        powers = [stage.power for stage in stages[:-1] if stage.name == (row["detail"] or "")]
+        if not any(_near(row["joules"], power * row["duration"]) for power in powers):
+            wanted = " or ".join(f"{power:g} W" for power in powers)
+            yield f"{row['joules']:g} J in {row['duration']:g} s until {row['t']:g} s, at {wanted}"
+    for row in known.of("promotion"):
+        span, joules = row["duration"], row["joules"]
+        if not any(
+            span <= stage.wake_time + slack and _near(joules, stage.wake_power * span)
+            for stage in stages
+        ):
+            yield f"a promotion of {span:g} s until {row['t']:g} s costs {joules:g} J"
+
+
+def _messages(known: Traces, end: float) -> Iterator[str]:
+    """Messages cost bits, time on the air, and connected power while any is in progress."""
+    least, most = _priced(known)
+    logged = fsum(row["joules"] for row in known.of("send", "receive", "retransmit"))
+    slack = _CLOSE * most + _CLOCK * end * _Powers(known.body.radio).most
+    if not least - slack <= logged <= most + slack:
+        by = f"{least:g} J" if least == most else f"{least:g} J to {most:g} J"
+        yield f"its messages cost {logged:g} J in the log, and {by} by their bits and spans"
+
+
+class _Powers:
+    """What a radio draws beyond rest, stated once more.
+
+    Attributes:
+        connected: while a message is in progress, and no bits of it are on the air, W.
+        air: further, while they are, by direction (down, up), W.
+        bit: the energy of a bit, likewise, J/bit.
+    """
+
+    def __init__(self, radio: RadioLaw) -> None:
+        draw, rest = radio.draw, radio.waiting
+        self.bit = draw.energy_down, draw.energy_up
+        on = [max(draw.base + own - rest, 0.0) for own in (draw.receive, draw.send)]
+        self.connected = max(draw.base - rest, 0.0)
+        if draw.send > 0 or draw.receive > 0:
+            if radio.states.stateful:
+                self.connected = max(self.connected, radio.states.stages[0].power)
+            self.air = max(on[0] - self.connected, 0.0), max(on[1] - self.connected, 0.0)
+        else:
+            self.air = 0.0, 0.0
+        self.most = sum(on) + self.connected
+
+
+def _priced(known: Traces) -> Span:
+    """Return what a client's messages cost at least and at most, J."""
+    body, powers = known.body, _Powers(known.body.radio)
+    held = powers.connected * fsum(
+        end - begin for begin, end in _union((leg.begin, leg.end) for leg in known.legs)
+    )
+    rates = body.radio.rates(dict.fromkeys(body.radio.traces, _ANY))
+    least = most = held
+    for leg in known.legs:
+        law = rates.up if leg.up else rates.down
+        followed = f"{'up' if leg.up else 'down'}_trace" in body.radio.traces
+        joules = [
+            (powers.bit[leg.up] * bits if powers.bit[leg.up] else 0.0)
+            + (powers.air[leg.up] * seconds if powers.air[leg.up] else 0.0)
+            for bits, seconds in _corners(body, leg, None if followed else law)
+        ]
+        least, most = least + min(joules), most + max(joules)
+    return least, most
+
+
+def _corners(body: Body, leg: Leg, law: RateLaw | None) -> list[tuple[float, float]]:
+    """Return what may have passed of a message: pairs of bits, and seconds on air.
+
+    One pair where the log tells both, else the corners of what is possible.
+
+    Args:
+        body: the client.
+        leg: the message.
+        law: of the rate; None where that follows a trace.
+    """
+    alone = body.open_up if leg.up else body.open_down
+    span = leg.seconds
+    if not leg.whole and not span:
+        return [(0.0, 0.0)]
+    slowed = body.slowed and not leg.up
+    if law is not None and law.constant is not None and not slowed:
+        rate = law.constant * body.factor
+        if leg.whole or rate == inf:
+            return [(leg.bits, leg.bits / rate)]
+        if alone:
+            return [(rate * span, span)]
+        return [(0.0, 0.0), (min(leg.bits, rate * span), min(leg.bits / rate, span))]
+    most = leg.bits if law is None else min(leg.bits, law.peak * span)
+    if isinstance(law, LoRa) and not slowed and leg.framed and (leg.whole or alone):
+        frames = law.span(leg.plain)
+        passed = leg.bits if leg.whole else leg.framed * span / frames.elapsed
+        return [(passed, frames.on_air * passed / (leg.framed * body.factor))]
+    steady = law is None or (law.continuous and not slowed)
+    times = [span] if alone and steady else [0.0, span]
+    counts = [leg.bits] if leg.whole else [0.0, most]
+    return [(bits, seconds) for bits in counts for seconds in times]
+
+
+def _union(spans: Iterable[Span]) -> list[Span]:
+    """Return spans that do not meet, which cover the same time."""
+    joined = list[Span]()
+    for begin, end in sorted(spans):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        elif end > begin:
+            joined.append((begin, end))
+    return joined
+
+
+def _idle(every: Sequence[Traces], idle: Sequence[float], end: float) -> Iterator[str]:
+    """Idle power, of device and radio, flows but while the battery is empty."""
+    for known, joules in zip(every, idle, strict=True):
+        body = known.body
+        watts = body.device.idle + body.radio.resting
+        on = end - fsum(until - since for since, until in known.off(end))
+        if not _near(joules, watts * on, _CLOSE * watts * end):
+            yield f"{body.name}: {joules:g} J at rest, and {watts * on:g} J by its idle power"

@@ -1,0 +1,199 @@
+"""The audit from outside: it holds in worlds of every kind, and sees what is left out."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.conformance import check_energy
+from fedsim.conformance.energy import bodies_of, promises
+from fedsim.physics.radios import LORA, NB_IOT, RADIOS
+from fedsim.record.read import read_run
+from fedsim.scenario import load
+from fedsim.sim.network.transport import Network
+
+Block = dict[str, Any]
+
+SLOW: Block = {"kind": "custom", "speed": "100 flop/s", "active": "2 W", "idle": "0.5 W"}
+CUSTOM: Block = {"kind": "custom", "up": "1 Mbit/s", "down": "2 Mbit/s", "latency": "10 ms"}
+CUSTOM |= {"energy_up": "0 J/bit", "energy_down": "0 J/bit", "base": "0 W"}
+SLEEPY = CUSTOM | {"send": "200 mW", "receive": "90 mW", "listen": "80 mW", "sleep": "1 mW"}
+SLEEPY |= {"listening": "10 %", "tail_power": "50 mW", "tail_time": "300 ms"}
+LOSSY = CUSTOM | {"base": "1 W", "send": "300 mW", "energy_up": "100 nJ/bit", "tail_power": "2 W"}
+LOSSY |= {"tail_time": "2 s", "promotion_time": "1 s", "promotion_power": "3 W"}
+LOSSY |= {"loss": {"kind": "independent", "rate": "30 %"}}
+FADING: Block = {"kind": "shannon", "bandwidth": "20 kHz", "power": "200 mW"}
+FADING |= {"server_power": "1 W", "distance": "300 m", "receive": "100 mW", "listen": "20 mW"}
+NEAR: Block = {"kind": "first-order", "up": "1 Mbit/s", "down": "1 Mbit/s", "distance": "50 m"}
+TRACED: Block = {"kind": "wifi-6", "up_trace": {"kind": "csv", "path": "rate.csv"}}
+
+STEADY: list[Any] = [*RADIOS, *list(LORA)[:2], *NB_IOT, FADING, NEAR, SLEEPY]
+"""Radios of all kinds that a cell may have, and that lose nothing."""
+
+EVERY = [*STEADY, LOSSY, TRACED]
+HOPELESS = [*EVERY, LOSSY | {"tries": 2}]
+
+
+def fleet(radios: list[Any], **group: Any) -> list[Block]:
+    return [{"count": 1, "radio": radio, "device": SLOW, **group} for radio in radios]
+
+
+def world(**blocks: Any) -> Block:
+    base: Block = {
+        "name": "audited",
+        "seed": 3,
+        "algorithm": {"kind": "gd", "step_size": 1e-6},
+        "fleet": fleet(EVERY),
+        "stop": {"rounds": 3},
+    }
+    made = base | blocks
+    clients = sum(group["count"] for group in made["fleet"])
+    rng, owners = np.random.default_rng(0), np.arange(2 * clients) % clients
+    data = fedsim.arrays(rng.normal(size=(2 * clients, 40)), owners * 1.0, clients=owners)
+    loss = {"kind": "squared", "scale": "sum"}
+    return made | {"problem": {"loss": loss, "data": data, "split": {"kind": "groups"}}}
+
+
+SLOW_LINKS: Block = {"server": {"uplink": "20 kbit/s", "downlink": "50 kbit/s"}}
+LATE: Block = {"kind": "full", "deadline": "12 s", "late": "keep"}
+BATTERY: Block = {"capacity": "60 J", "charge": "20 %", "cutoff": "5 %", "threshold": "10 %"}
+BATTERY |= {"restart": "60 %", "charging": {"kind": "constant", "power": "0.7 W"}}
+COMING: Block = {"kind": "markov", "on": "20 s", "off": "7 s"}
+WORLDS: dict[str, Block] = {
+    "all wait": {},
+    "slow links": {"network": SLOW_LINKS},
+    "links in turns": {"network": {"server": {**SLOW_LINKS["server"], "discipline": "fifo"}}},
+    "TCP": {"network": {"topology": "tree", "gateways": 2, "model": "lv08", **SLOW_LINKS}},
+    "cells": {"network": {"broadcast": "cell", **SLOW_LINKS}, "fleet": fleet([*STEADY, LOSSY])}
+    | {"participation": LATE},
+    "a quorum": {"participation": {"kind": "full", "quorum": "40 %"}},
+    "some never send": {"participation": {"kind": "full", "quorum": "40 %"}, "stop": {"rounds": 1}},
+    "deadlines": {"participation": LATE, "fleet": fleet(HOPELESS)},
+    "cohorts": {"participation": {"kind": "uniform", "count": 5}, "stop": {"rounds": 6}}
+    | {"algorithm": {"kind": "fedavg", "step_size": 1e-6, "local_steps": 1}},
+    "cut off": {"stop": {"time": "10.4 s"}, "network": SLOW_LINKS},
+    "asynchronous": {"participation": {"kind": "asynchronous"}, "stop": {"rounds": 40}}
+    | {"algorithm": {"kind": "fedasync", "step_size": 1e-6, "local_steps": 1}},
+    "batteries": {"fleet": fleet(EVERY, battery=BATTERY), "network": SLOW_LINKS}
+    | {"stop": {"time": "90 s"}, "participation": {"kind": "full", "deadline": "20 s"}},
+    "coming and going": {"fleet": fleet(HOPELESS, availability=COMING), "stop": {"time": "90 s"}}
+    | {"participation": {"kind": "full", "deadline": "15 s"}},
+    "peers": {
+        "network": {"peers": {"kind": "ring"}},
+        "algorithm": {"kind": "d-psgd", "step_size": 1e-6},
+    }
+    | {"stop": {"time": "60 s"}},
+}
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rate.csv").write_text("t,value\n0,40000\n2,0\n3,9000\n5,40000\n")
+    monkeypatch.chdir(tmp_path)
+
+
+def broken(folder: Path) -> dict[str, str]:
+    found = check_energy(folder)
+    return dict(found.query("outcome == 'broken'")[["check", "reason"]].to_numpy())
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_every_client_pays_for_every_instant_once(name: str, tmp_path: Path) -> None:
+    (folder,) = fedsim.run(world(**WORLDS[name]), out=tmp_path / "out").runs
+    assert broken(folder) == {}
+
+
+def test_it_sees_radios_that_are_not_paid_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_senders(network: Network) -> list[Any]:
+        return [lane.radio for lane in network._up.in_order()]
+
+    monkeypatch.setattr(Network, "_radios", of_senders)
+    early = {"participation": {"kind": "full", "quorum": "40 %"}, "stop": {"rounds": 1}}
+    block = world(**early, fleet=fleet(["lte"] * 3 + ["ideal"] * 3))
+    (folder,) = fedsim.run(block, out=tmp_path / "out").runs
+    reason = broken(folder)["a radio is in one state at each instant, none left out"]
+    assert reason.startswith("client-0: nothing says what the radio did from ")
+
+
+Rows = list[dict[str, Any]]
+
+
+def _first(rows: Rows, event: str, node: str) -> dict[str, Any]:
+    return next(row for row in rows if (row["event"], row["node"]) == (event, node))
+
+
+def _without_a_tail(rows: Rows) -> None:
+    rows.remove(_first(rows, "tail", "client-0"))
+
+
+def _dearer(event: str, node: str) -> Callable[[Rows], None]:
+    def tamper(rows: Rows) -> None:
+        _first(rows, event, node)["joules"] += 1e-6
+
+    return tamper
+
+
+def _longer(event: str, node: str) -> Callable[[Rows], None]:
+    def tamper(rows: Rows) -> None:
+        _first(rows, event, node)["duration"] *= 1.01
+
+    return tamper
+
+
+def _twice(event: str) -> Callable[[Rows], None]:
+    def tamper(rows: Rows) -> None:
+        row = _first(rows, event, "client-0")
+        rows.insert(rows.index(row), deepcopy(row))
+
+    return tamper
+
+
+WORK = "work costs its time, one piece at a time"
+STATES = "a radio is in one state at each instant, none left out"
+STAGES = "stages and promotions cost their time"
+MESSAGES = "messages cost their bits and their time"
+TAMPERED: dict[str, tuple[Callable[[Rows], None], str]] = {
+    "a tail is left out": (_without_a_tail, STATES),
+    "a tail is there twice": (_twice("tail"), STATES),
+    "a promotion overlaps": (_longer("tail", "client-0"), STATES),
+    "work is there twice": (_twice("compute"), WORK),
+    "work is dearer": (_dearer("compute", "client-1"), WORK),
+    "a tail is dearer": (_dearer("tail", "client-0"), STAGES),
+    "a promotion is dearer": (_dearer("promotion", "client-0"), STAGES),
+    "sending is dearer": (_dearer("send", "client-1"), MESSAGES),
+    "receiving is dearer": (_dearer("receive", "client-0"), MESSAGES),
+    "sending takes longer": (_longer("send", "client-0"), MESSAGES),
+}
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Rows, list[float]]:
+    (folder,) = fedsim.run(
+        world(fleet=fleet(["lte", "wifi-6"])), out=tmp_path_factory.mktemp("out")
+    ).runs
+    events = read_run(folder, "events").astype(object)
+    rows: Any = events.where(events.notna(), None).to_dict("records")
+    idle = read_run(folder, "clients")["idle_joules"].tolist()
+    return bodies_of(load(folder / "scenario.yaml").variants[0].scenario, 2), rows, idle
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_what_is_tampered_with_is_seen(name: str, log: tuple[Any, Rows, list[float]]) -> None:
+    bodies, rows, idle = log
+    tamper, expected = TAMPERED[name]
+    rows = deepcopy(rows)
+    assert not any([*faults] for _, faults in promises(bodies, rows, idle))
+    tamper(rows)
+    assert [*dict(promises(bodies, rows, idle))[expected]]
+
+
+def test_idle_power_is_held_against_its_time(log: tuple[Any, Rows, list[float]]) -> None:
+    bodies, rows, idle = log
+    told = dict(promises(bodies, rows, [idle[0], idle[1] * 1.001]))
+    assert [*told["idle power flows while a client is on"]]

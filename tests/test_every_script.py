@@ -3,14 +3,15 @@
 import ast
 import csv
 import importlib
-import importlib.util
 import json
+import logging
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -339,35 +340,64 @@ def test_the_plain_loop_trains_a_network_in_turns(
     assert done == 2
 
 
-@reduced(
-    "benchmarks/peers/contestant_fedjax",
-    "benchmarks/peers/contestant_flwr",
-    "benchmarks/peers/contestant_pfl",
-)
-@pytest.mark.parametrize(("name", "workload"), [("fedjax", "w1"), ("flwr", "w1"), ("pfl", "w5")])
+@reduced("benchmarks/peers/contestant_fedjax", "benchmarks/peers/contestant_pfl")
+@pytest.mark.parametrize(("name", "workload"), [("fedjax", "w1"), ("pfl", "w5")])
 def test_other_simulators_take_turns_where_they_are_installed(
     name: str,
     workload: str,
     peers: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    needed = {"flwr": "ray"}.get(name, name)
-    if importlib.util.find_spec(needed) is None:
-        pytest.skip(f"{needed} is not installed")
-    few = f"s.ASKED, s.ROUNDS = {{'{workload}': 2}}, {{'{workload}': 2}}"
-    few = {"pfl": "s.CLIENTS, s.ASKED, s.ROUNDS = 4, 2, 1", "fedjax": few}.get(
-        name, f"{few}; s.CLIENTS = {{'{workload}': 12}}"
-    )
-    # In a process of their own: they start others, and stay when they are done.
-    code = f"import contestant_{name} as s; {few}; s.main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, workload, str(peers)],
-        check=True, capture_output=True, text=True, input="go\n", cwd=PEERS,
-    )  # fmt: skip
-    lines = [line.split() for line in done.stdout.splitlines()]
-    assert ["ready"] in lines
-    updates, seconds = lines[-1]
-    assert int(updates) == 2
-    assert float(seconds) > 0
+    pytest.importorskip(name, reason=f"{name} is not installed")
+    few: dict[str, object] = {"ASKED": {workload: 2}, "ROUNDS": {workload: 1}}
+    if name == "pfl":
+        few = {"CLIENTS": 4, "ASKED": 2, "ROUNDS": 1}
+    assert a_turn(name, peers, monkeypatch, capsys, workload, **few)[0] == 2
+
+
+@reduced("benchmarks/peers/contestant_flwr")
+@pytest.mark.parametrize("workload", ["w1", "w5"])
+def test_flower_s_contestant_trains_and_averages_in_turns(
+    workload: str,
+    peers: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its engine, which starts processes for minutes, is a loop here; all else is Flower's."""
+    pytest.importorskip("torch")
+    common = pytest.importorskip("flwr.common")
+    pytest.importorskip("flwr.simulation")
+
+    def simulate(server_app: Any, client_app: Any, num_supernodes: int, **_: object) -> None:
+        strategy, config = server_app.strategy, server_app.config
+        parameters = strategy.initial_parameters
+        for number in range(1, config.num_rounds + 1):
+            results = []
+            for client in range(round(strategy.fraction_fit * num_supernodes)):
+                context = SimpleNamespace(node_config={"partition-id": client})
+                fitted = client_app(context).fit(common.FitIns(parameters, {}))
+                results.append((None, fitted))
+            parameters, _figures = strategy.aggregate_fit(number, results, [])
+
+    clients = {"w1": 12, "w5": 4}[workload]
+    parts = {
+        "ServerApp": lambda server_fn: server_fn(None),
+        "ClientApp": lambda client_fn: client_fn,
+        "run_simulation": simulate,
+        "CLIENTS": {workload: clients},
+        "ASKED": {workload: 2},
+        "ROUNDS": {workload: 2},
+    }
+    torch = importlib.import_module("torch")
+    threads = torch.get_num_threads()
+    try:
+        done, seconds = a_turn("flwr", peers, monkeypatch, capsys, workload, **parts)
+    finally:
+        torch.set_num_threads(threads)
+        logging.disable(logging.NOTSET)
+    assert done == 2
+    assert seconds > 0
 
 
 @reduced("benchmarks/peers/compare")

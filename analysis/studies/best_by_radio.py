@@ -24,7 +24,8 @@ from rich.progress import track
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import cost_to_target, entitle, listing, panels, save, typeset
+from fedsim.analysis import Decisions, cost_to_target, entitle, listing, panels, save, typeset
+from fedsim.analysis.comparing.pairwise import INDISTINGUISHABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/honest-bits.yaml"
@@ -79,15 +80,29 @@ def priced(out: Path, overrides: Sequence[str] = ()) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
+def decided(costs: pd.DataFrame, column: str) -> dict[str, Decisions]:
+    """Return, of each radio, which method is cheaper than which in a cost."""
+    return {radio: Decisions.of(costs[costs["radio"] == radio], [column]) for radio in RADIOS}
+
+
 def shares(costs: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return means over the seeds over that of the best method: a row a method, a column a radio.
+    """Return typical ratios to the best method: a row a method, a column a radio.
+
+    They are geometric means over the seeds.
 
     Raises:
         KeyError: there is no such column.
     """
-    means = costs.pivot_table(column, "variant", "radio", observed=True)
-    means = means.reindex(index=list(METHODS), columns=list(RADIOS))
-    return means / means.min()
+    first = best(costs, column)
+    ratios = {
+        radio: {
+            name: own.pair(name, first[radio], column).ratio
+            for name in METHODS
+            if name in own.variants
+        }
+        for radio, own in decided(costs, column).items()
+    }
+    return pd.DataFrame(ratios).reindex(index=list(METHODS), columns=list(RADIOS))
 
 
 def table(costs: pd.DataFrame, column: str) -> Table:
@@ -103,13 +118,23 @@ def table(costs: pd.DataFrame, column: str) -> Table:
 
 def best(costs: pd.DataFrame, column: str) -> dict[str, str]:
     """Return the best method on each radio."""
-    winners = shares(costs, column).idxmin()
-    return {str(radio): str(name) for radio, name in winners.items()}
+    return {radio: own.ranked(column)[0] for radio, own in decided(costs, column).items()}
+
+
+def ties(costs: pd.DataFrame, column: str) -> dict[str, list[str]]:
+    """Return, of each radio, the methods that are statistically indistinguishable from the best."""
+    return {
+        radio: own.not_costlier(own.ranked(column)[0], column)
+        for radio, own in decided(costs, column).items()
+    }
 
 
 def finding(costs: pd.DataFrame) -> str:
     """Return the answer in the numbers of these runs."""
-    first = "; ".join(f"in {word}, {_winners(best(costs, name))}" for name, word in COSTS.items())
+    first = "; ".join(
+        f"in {word}, {_winners(best(costs, name))}{_tied(ties(costs, name))}"
+        for name, word in COSTS.items()
+    )
     worst = {word: shares(costs, name).max(axis=1) for name, word in COSTS.items()}
     steady = " and ".join(
         f"{METHODS[str(most.idxmin())]} takes at most {most.min():.2f} times the {word} of the best"
@@ -133,26 +158,40 @@ def _winners(winners: dict[str, str]) -> str:
     return " and ".join(f"{METHODS[name]} on {', '.join(on)}" for name, on in groups.items())
 
 
+def _tied(tied: dict[str, list[str]]) -> str:
+    """Return where others are statistically indistinguishable from the best, in words."""
+    parts = [
+        f"{' and '.join(METHODS[name] for name in names)} on {RADIOS[radio]}"
+        for radio, names in tied.items()
+        if names
+    ]
+    return f" ({INDISTINGUISHABLE} from {', '.join(parts)})" if parts else ""
+
+
 def draw(costs: pd.DataFrame) -> Figure:
-    """Draw the shares: a row a method, a column a radio, the best one in bold."""
+    """Draw the shares: a row a method, a column a radio.
+
+    The best one is in bold, and those that are statistically indistinguishable from it.
+    """
     figure, every = panels(len(COSTS), 1, 3.6, width=6.8, sharex=True)
     for axis, column in zip(every, COSTS, strict=True):
-        _fill_in(axis, shares(costs, column))
+        _fill_in(axis, shares(costs, column), best(costs, column), ties(costs, column))
         axis.set_title(f"{COSTS[column]} to the gap, over that of the best method", fontsize=10)
     every[1].set_xticks(range(len(RADIOS)), list(RADIOS.values()), rotation=45, ha="right")
-    setting = f"smoothness; 10 cortex-m7; means over {costs['seed'].nunique()} seeds"
-    title = "What is best on which radio; in bold the best method"
+    setting = f"smoothness; 10 cortex-m7; geometric means over {costs['seed'].nunique()} seeds"
+    title = f"What is best on which radio; in bold the best, and what is {INDISTINGUISHABLE}"
     entitle(figure, f"{title}\n{setting}", apart=True)
     return figure
 
 
-def _fill_in(axis: Axes, ratios: pd.DataFrame) -> None:
+def _fill_in(
+    axis: Axes, ratios: pd.DataFrame, first: dict[str, str], tied: dict[str, list[str]]
+) -> None:
     values = ratios.to_numpy()
     norm = LogNorm(1.0, max(float(np.nanmax(values)), 1.1))
     axis.imshow(values, cmap="cividis_r", norm=norm, aspect="auto")
-    best_rows = np.nanargmin(values, axis=0)
     for (row, column), value in np.ndenumerate(values):
-        dark = norm(value) > 0.5
+        dark, radio, name = norm(value) > 0.5, str(ratios.columns[column]), str(ratios.index[row])
         axis.text(
             column,
             row,
@@ -161,7 +200,7 @@ def _fill_in(axis: Axes, ratios: pd.DataFrame) -> None:
             va="center",
             fontsize=8,
             color="white" if dark else "black",
-            fontweight="bold" if best_rows[column] == row else "normal",
+            fontweight="bold" if name in {first[radio], *tied[radio]} else "normal",
         )
     axis.set_yticks(range(len(METHODS)), [typeset(name) for name in METHODS.values()])
     axis.grid(visible=False)

@@ -40,7 +40,7 @@ def test_the_best_is_one_and_nobody_is_better(
     for column in radios.COSTS:
         shares = radios.shares(costs, column)
         assert shares.shape == (len(radios.METHODS), 2)
-        assert (shares.min() == 1.0).all()
+        assert (shares.min() == 1.0).all()  # one seed: the best is the least
         for radio, name in radios.best(costs, column).items():
             assert shares[radio][name] == 1.0
     assert "The best method depends on the radio" in radios.finding(costs)

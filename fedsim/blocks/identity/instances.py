@@ -7,7 +7,7 @@ from types import MemberDescriptorType
 
 from fedsim.blocks.identity.classes import is_made_in_python, patches
 from fedsim.blocks.identity.packages import is_known
-from fedsim.blocks.identity.walker import Content, Node, Parts, Unknown, Walk, described
+from fedsim.blocks.identity.walker import Layout, Node, Parts, Unknown, Walk, described
 
 _TYPED = frozenset({"type", "_field_type"})
 """What a field of a data class has of its annotation."""
@@ -20,37 +20,39 @@ def opened(value: object, walk: Walk) -> Node | None:
         return Node("member", iter([("class", kind), ("name", value.name), ("of", value._value_)]))
     if isinstance(value, Logger) and is_known(kind.__module__):  # what it prints changes no result
         return Node("logger", iter([("name", value.name)]))
-    content = _content(kind, walk)
-    if content is None:
-        return None
-    return Node("instance", _instance(value, kind, content, walk))
+    layout = walk.layouts.get(kind) or _layout(kind, walk)
+    return None if layout is None else Node("instance", _instance(value, kind, layout, walk))
 
 
-def _content(kind: type, walk: Walk) -> Content | None:
-    """Return what yields the content of the built-in type that a class is made from."""
-    bases = walk.library.bases
-    while kind not in bases:
-        if not is_made_in_python(kind) or kind.__base__ is None:
+def _layout(kind: type, walk: Walk) -> Layout | None:
+    """Return what instances of a class have in common; None where some of it is not known."""
+    bases, made_from = walk.library.bases, kind
+    while made_from not in bases:
+        if not is_made_in_python(made_from) or made_from.__base__ is None:
             return None
-        kind = kind.__base__
-    return bases[kind]
+        made_from = made_from.__base__
+    slots = (
+        (name, slot)
+        for base in kind.__mro__
+        if is_made_in_python(base)
+        for name, slot in vars(base).items()
+        if isinstance(slot, MemberDescriptorType) and not _is_typed(kind, name)
+    )
+    patched = patches(kind) if is_known(kind.__module__) else ()
+    found = walk.layouts[kind] = Layout(bases[made_from], tuple(slots), tuple(patched))
+    return found
 
 
-def _instance(value: object, kind: type, content: Content, walk: Walk) -> Parts:
+def _instance(value: object, kind: type, layout: Layout, walk: Walk) -> Parts:
     """Yield the class of an instance, its content, its slots and its attributes."""
     yield "class", kind
-    if is_known(kind.__module__):
-        yield from patches(kind)
-    yield from content(value, walk)
-    for base in kind.__mro__:
-        if not is_made_in_python(base):
-            continue
-        for name, slot in vars(base).items():
-            if isinstance(slot, MemberDescriptorType) and not _is_typed(kind, name):
-                try:
-                    yield name, slot.__get__(value, kind)
-                except AttributeError:
-                    yield f"no {name}", None
+    yield from layout.patches
+    yield from layout.content(value, walk)
+    for name, slot in layout.slots:
+        try:
+            yield name, slot.__get__(value, kind)
+        except AttributeError:
+            yield f"no {name}", None
     attributes = walk.library.attributes(value, _attributes(value))
     for name, each in attributes.items():
         if not isinstance(name, str):

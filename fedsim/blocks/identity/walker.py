@@ -91,6 +91,20 @@ class Library(NamedTuple):
     attributes: Callable[[object, dict[str, object]], dict[str, object]]
 
 
+class Layout(NamedTuple):
+    """What all instances of a class have in common.
+
+    Attributes:
+        content: yields what they hold as the built-in type that the class is made from.
+        slots: their slots, by name.
+        patches: what a user has put into the class, where it is of a package.
+    """
+
+    content: Content
+    slots: tuple[tuple[str, Any], ...]
+    patches: tuple[tuple[str, object], ...]
+
+
 class Walk:
     """One walk.
 
@@ -99,12 +113,14 @@ class Walk:
 
     Attributes:
         library: the same.
+        layouts: what was found of classes whose instances have been met.
         plain: what writes plain values down, and knows which packages were named.
     """
 
     def __init__(self, library: Library) -> None:
         self.library = library
         self.plain = Plain()
+        self.layouts: dict[type, Layout] = {}
         self._hash = sha256()
         self._numbers: dict[object, int] = {}
         self._kept: list[object] = []  # else another object could have the `id` of one that is gone

@@ -12,10 +12,12 @@ ENERGY_PARTS = {
     "receive_joules": "receiving",
     "send_joules": "sending",
     "retransmit_joules": "sending again",
+    "forward_joules": "forwarding",
     "idle_joules": "at rest",
     "compute_joules": "computing",
 }
-"""Columns of a client table that add up to all its joules, and what they are called."""
+"""Columns of a client table that add up to all its joules, and what they are called; that of
+forwarding is there where a client has forwarded a message."""
 
 
 def energy_parts(clients: pd.DataFrame, by: Sequence[str] = ("variant", "seed")) -> pd.DataFrame:
@@ -26,11 +28,12 @@ def energy_parts(clients: pd.DataFrame, by: Sequence[str] = ("variant", "seed"))
         by: columns; clients that agree in all of them are a group.
 
     Returns:
-        A row a group, in the order of `clients`, and a column for each of `ENERGY_PARTS`, by
-        what it is called.
+        A row a group, in the order of `clients`, and a column for each of `ENERGY_PARTS` that
+        there is, by what it is called.
     """
+    known = [name for name in ENERGY_PARTS if name in clients]
     groups = clients.groupby(list(by), sort=False, observed=True)
-    return groups[list(ENERGY_PARTS)].sum().rename(columns=ENERGY_PARTS)
+    return groups[known].sum().rename(columns=ENERGY_PARTS)
 
 
 def state_of_charge(events: pd.DataFrame, times: ArrayLike) -> pd.DataFrame:

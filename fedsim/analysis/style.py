@@ -35,6 +35,7 @@ PART_COLOURS = {
     "receiving": "#56B4E9",
     "sending": "#D55E00",
     "sending again": "#CC79A7",
+    "forwarding": "#009E73",
     "at rest": "#BBBBBB",
     "computing": "#0072B2",
 }

@@ -26,6 +26,7 @@ from fedsim.building.packing import promise
 from fedsim.building.patience import slowest
 from fedsim.building.policies import policy_of
 from fedsim.building.problems import problem_of
+from fedsim.building.relaying import check_broadcast
 from fedsim.building.restarting import check_restarts
 from fedsim.building.sizes import check_counts
 from fedsim.computing.one_thread import one_thread
@@ -131,8 +132,14 @@ class Builder:
             looked_at = solved.evaluation
             measured = observers(scenario, looked_at.problem, findings)
             job = Job(variant, seed, *solved[:4], groups, deployment, policy, measured, looked_at)
+            check_broadcast(scenario, deployment, findings)
             closes = closing(
-                scenario, deployment.groups, policy, findings, lambda: slowest(job).patience
+                scenario,
+                deployment.groups,
+                policy,
+                findings,
+                lambda: slowest(job).patience,
+                deployment,
             )
             findings.settle()
             return replace(job, participation=closes, carriage=carriage)

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from math import inf
 
+from fedsim.building.deployment import Deployment
 from fedsim.building.feasibility import deadline
 from fedsim.building.findings import Findings
 from fedsim.building.fleet import BuiltGroup
+from fedsim.building.relaying import relayed_by
 from fedsim.protocol.participation import Participation
 from fedsim.scenario import Scenario
 
@@ -16,6 +18,7 @@ def closing(
     policy: Participation,
     findings: Findings,
     patience: Callable[[], float],
+    deployment: Deployment,
 ) -> Participation:
     """Return a policy under which every round is over some time.
 
@@ -30,19 +33,35 @@ def closing(
         findings: takes what would wait for ever for a message that is lost for good.
         patience: says after how long a round is given up where nothing is said, s; asked only
             where one might never close.
+        deployment: the links, which may lead through clients that go.
     """
     losing = [group for group in groups if _lose(group, scenario)]
+    relay = relayed_by(deployment)
     if scenario.network.peers is not None:
         _check_peers(losing, scenario, findings)
+        if relay and deadline(scenario)[1] == inf:
+            findings.add("participation.deadline", _by_relay(relay, "participation.deadline"))
         return policy
     clients = sum(group.spec.count for group in groups)
-    if not losing or policy.patience < inf or _surely_closes(scenario, policy):
+    if not (losing or relay) or policy.patience < inf or _surely_closes(scenario, policy):
         return policy
     if _may_close(scenario, policy, min(policy.asked or clients, clients)):
         return policy.model_copy(update={"give_up": patience()})
     for group in losing:
         _refuse(group, policy, findings, patience)
+    if relay:
+        remedy = "participation.give_up, or a participation.deadline"
+        findings.add("participation.give_up", _by_relay(relay, remedy))
     return policy
+
+
+def _by_relay(relay: str, remedy: str) -> str:
+    """Say that a round would wait for ever for what a relay has lost, and what helps."""
+    return (
+        f"missing: {relay} forwards the messages of other clients and may go, so that they would be"
+        f" lost, and nothing would close a round that waits for one; give {remedy}, or edges that"
+        " lead round it"
+    )
 
 
 def _check_peers(losing: Sequence[BuiltGroup], scenario: Scenario, findings: Findings) -> None:

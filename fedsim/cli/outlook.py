@@ -10,6 +10,7 @@ from rich.text import Text
 
 from fedsim.building import Job
 from fedsim.building.patience import GIVE_UP, MANY, slowest
+from fedsim.building.relaying import relays_of
 from fedsim.running.probe import Opening
 from fedsim.running.shares import COSTS, group_costs, members_of
 from fedsim.tables import listing, quantity
@@ -68,6 +69,9 @@ def _facts(job: Job) -> Iterator[str]:
     else:
         yield f"optimum {job.reference.value:.10g}, by {job.reference.method}"
     yield _observer(job)
+    if relays := relays_of(job.deployment):
+        many = "1 client forwards" if len(relays) == 1 else f"{len(relays)} clients forward"
+        yield f"{many} messages of others, at the cost of their own radios and batteries"
     if job.participation.patience < inf:
         yield _patience(job)
 

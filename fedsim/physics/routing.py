@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
+
+from fedsim.ports import ClientId
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,20 @@ Ways = dict[Any, tuple[Any, float]]
 """For every node that can be reached: the node before it, and the latency up to it."""
 
 
+class Path(NamedTuple):
+    """A way from one node to another.
+
+    Attributes:
+        links: the numbers of its links, in the order of travel.
+        latency: of all of it, s.
+        passed: the nodes between its two ends, in the order of travel.
+    """
+
+    links: tuple[int, ...]
+    latency: float
+    passed: tuple[Any, ...]
+
+
 class Paths:
     """The best ways of a graph from any node to any other, found when they are asked for.
 
@@ -36,16 +52,26 @@ class Paths:
     Args:
         neighbours: of every node, those that an edge leads to.
         edges: these edges.
+        numbers: of the nodes that are clients.
+
+    Attributes:
+        numbers: see above.
     """
 
-    def __init__(self, neighbours: Mapping[Any, Iterable[Any]], edges: Edges) -> None:
+    def __init__(
+        self,
+        neighbours: Mapping[Any, Iterable[Any]],
+        edges: Edges,
+        numbers: Mapping[Any, ClientId],
+    ) -> None:
+        self.numbers = numbers
         self._neighbours = neighbours
         self._edges = edges
         self._source: object = None
         self._ways = Ways()
 
-    def between(self, source: object, target: object) -> tuple[tuple[int, ...], float]:
-        """Return the links of the best way, in the order of travel, and its latency.
+    def between(self, source: object, target: object) -> Path:
+        """Return the best way from one node to another.
 
         Raises:
             KeyError: there is none.
@@ -81,10 +107,11 @@ def best_ways(source: object, neighbours: Mapping[Any, Iterable[Any]], edges: Ed
     return best
 
 
-def way_to(node: object, ways: Ways, edges: Edges) -> tuple[tuple[int, ...], float]:
-    """Return the links of the best way to a node, in the order of travel, and its latency."""
-    links, latency = list[int](), ways[node][1]
+def way_to(node: object, ways: Ways, edges: Edges) -> Path:
+    """Return the best way to a node."""
+    links, passed, latency = list[int](), list[Any](), ways[node][1]
     while (before := ways[node][0]) is not None:
         links += reversed(edges[before, node].links)
+        passed.append(before)
         node = before
-    return tuple(reversed(links)), latency
+    return Path(tuple(reversed(links)), latency, tuple(reversed(passed[:-1])))

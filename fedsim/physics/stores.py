@@ -120,6 +120,17 @@ class Store:
         self.level -= out
         self._taken_at = self.now
 
+    def spare(self, joules: float) -> float:
+        """Return what can be taken at this instant of some joules at the device.
+
+        That is all of them, or what leaves the level just below the cut-off, which a client that
+        is on then crosses; nothing of one that is off.
+        """
+        if not self.alive:
+            return 0.0
+        left = self.level - self._cutoff * (1 - 1e-12)  # more than rounding can give back
+        return min(joules, max(left, 0.0) * self.battery.discharge_efficiency)
+
     def next_event(self) -> float:
         """Return when next to `settle`; inf if nothing happens unless the draw changes.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from fedsim.errors import DataError
 from fedsim.physics.radios.rates import Constant, RateLaw
-from fedsim.physics.routing import Edge, Edges, Paths, best_ways, way_to
+from fedsim.physics.routing import Edge, Edges, Path, Paths, best_ways, way_to
 from fedsim.ports import SERVER, ClientId, node_name
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
@@ -45,10 +45,12 @@ class Route:
     Attributes:
         links: indices into `Topology.links`, each once, in order; none that hold nothing up.
         latency: one way, s; the radio's is not in it.
+        relays: the clients that forward what goes this way, in the order of travel.
     """
 
     links: tuple[int, ...]
     latency: float
+    relays: tuple[ClientId, ...] = ()
 
 
 _HERE = Route((), 0.0)
@@ -77,10 +79,17 @@ class Topology:
         least latency, which is found when it is asked for.
         """
         if self.paths is not None:
-            return Route(*self.paths.between(node_name(sender), node_name(receiver)))
+            way = self.paths.between(node_name(sender), node_name(receiver))
+            return _route(way, self.paths.numbers)
         there = _HERE if sender == SERVER else self.up[sender]
         back = _HERE if receiver == SERVER else self.down[receiver]
         return Route(there.links + back.links, there.latency + back.latency)
+
+
+def _route(way: Path, numbers: Mapping[Any, ClientId]) -> Route:
+    """Return a way through a graph, of whose nodes these are clients and the others routers."""
+    relays = tuple([numbers[node] for node in way.passed if node in numbers])
+    return Route(way.links, way.latency, relays)
 
 
 class _Links:
@@ -202,12 +211,15 @@ def routed(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -> Topo
     lost = [name for name in names if name not in up or name not in down]
     where = "the server" if server else centre
     _complain(lost, f"is not connected to {where}", f"are not connected to {where}")
-    paths = Paths(graph.adj, edges)
+    numbers = {name: client for client, name in enumerate(names)}
+    paths = Paths(graph.adj, edges, numbers)
     if not server:
         return Topology(tuple(all_links), (), (), paths)
-    downs = tuple([Route(*way_to(name, down, edges)) for name in names])
+    downs = tuple([_route(way_to(name, down, edges), numbers) for name in names])
     backwards = [way_to(name, up, back) for name in names]
-    ups = tuple([Route(links[::-1], latency) for links, latency in backwards])
+    ups = tuple(
+        [_route(Path(way.links[::-1], way.latency, way.passed[::-1]), numbers) for way in backwards]
+    )
     return Topology(tuple(all_links), ups, downs, paths)
 
 

@@ -55,11 +55,22 @@ def client_table(
             "promotion_joules": of("joules", Event.PROMOTION),
             "tail_joules": of("joules", Event.TAIL),
             "idle_joules": idle,
+            **_forwarded(ledger),
             "joules": ledger.spent()[1:] + idle,
             **_carbon(meters, emissions),
             **_batteries(ledger.clients, meters.stores),
         }
     )
+
+
+def _forwarded(ledger: Ledger) -> dict[str, Array]:
+    """Return the columns of relays, if a client has forwarded anything."""
+    if not ledger.of("count", Event.FORWARD).any():
+        return {}
+    return {
+        "bits_forwarded": ledger.of_number("bits", Event.FORWARD),
+        "forward_joules": ledger.of("joules", Event.FORWARD),
+    }
 
 
 def _carbon(meters: Meters, emissions: Emissions | None) -> dict[str, Array]:

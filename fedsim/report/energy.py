@@ -32,9 +32,14 @@ def by_kind(study: Study) -> pd.DataFrame:
 
     The index is variant and kind; the columns are the parts.
     """
-    parts = energy_parts(study.clients, ["variant", "kind"])[_ORDER]
+    parts = _ordered(energy_parts(study.clients, ["variant", "kind"]))
     seeds = [study.seeds[str(variant)] for variant, _ in parts.index]
     return parts.div(pd.Series(seeds, index=parts.index), axis=0)
+
+
+def _ordered(parts: pd.DataFrame) -> pd.DataFrame:
+    """Return the parts that there are, in the order of their colours."""
+    return parts[[name for name in _ORDER if name in parts]]
 
 
 def whole(study: Study) -> Figure:
@@ -57,21 +62,21 @@ def kinds(study: Study, variant: str) -> Figure:
 def clients(study: Study, variant: str) -> Figure:
     """Return the energy of each client of a variant; of many, how it is spread over each kind."""
     own = study.clients[study.clients["variant"] == variant]
-    parts = energy_parts(own, ["client", "kind"])[_ORDER] / study.seeds[variant]
+    parts = _ordered(energy_parts(own, ["client", "kind"])) / study.seeds[variant]
     title = "energy of a client, mean over seeds"
     return each_or_spread(parts, PART_COLOURS | {_WHOLE: "#000000"}, "J", title, _WHOLE)
 
 
 def table(study: Study) -> Table:
     """Return the energy of every kind of client, by its parts, and what that has emitted."""
-    rows, grams = [], _grams(study)
-    for key, parts in by_kind(study).iterrows():
+    rows, grams, every = [], _grams(study), by_kind(study)
+    for key, parts in every.iterrows():
         variant, kind = key if isinstance(key, tuple) else ("", key)
-        amounts = [number(float(parts[name]), "J") for name in _ORDER]
+        amounts = [number(float(amount), "J") for amount in parts]
         whole = number(float(parts.sum()), "J")
         emitted = [] if grams is None else [number(float(grams[key]), "g")]
         rows.append([*words(study.labels[str(variant)], kind), *amounts, whole, *emitted])
-    heads = ("variant", "kind", *_ORDER, "in all", *([] if grams is None else ["CO2"]))
+    heads = ("variant", "kind", *every, "in all", *([] if grams is None else ["CO2"]))
     return Table("Energy by kind of client, mean over seeds", heads, rows)
 
 

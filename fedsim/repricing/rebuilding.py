@@ -153,7 +153,7 @@ def rebuilt(original: Original, variant: Variant, tape: Tape, folder: Path) -> R
     groups = scenario.fleet or (Group(count=len(original.samples)),)
     deployment = deploy(scenario, groups, Files(folder), findings)
     policy = policy_of(scenario, np.array(original.samples, np.int64), findings)
-    policy = closing(scenario, deployment.groups, policy, findings, _no_patience)
+    policy = closing(scenario, deployment.groups, policy, findings, _no_patience, deployment)
     _check_gap(scenario, original, findings)
     findings.settle()
     return Repricing(original, variant, groups, deployment, policy, tape)

@@ -20,6 +20,7 @@ from fedsim.sim.network.bearers import Bearer, bearers, delay
 from fedsim.sim.network.cells import CellNetwork
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.peers import PeerNetwork, Ways
+from fedsim.sim.network.relays import Relay, Relays
 from fedsim.sim.network.transport import Network
 from fedsim.sim.on_demand import OnDemand, Runs
 from fedsim.sim.power.cellular import CellularRadio
@@ -75,6 +76,7 @@ class Fleet:
         # Among peers a lane is a radio alone: the links depend on whom a message is for.
         links = setup.topology if setup.overlay is None else None
         self._routes = links or star(len(roster))
+        self._relays = Relays(self._relay, calendar, log, traffic)
         self._bearers = self._chosen()
 
     def _processor(self, client: ClientId) -> Processor:
@@ -127,7 +129,7 @@ class Fleet:
         law, loss, way = radio.law, radio.law.loss, "up" if up else "down"
         route = routes.up if up else routes.down
         rng, latency = self._setup.rng, law.latency + route[client].latency
-        return Lane(
+        lane = Lane(
             client,
             radio,
             self._bearers[0 if up else 1][client],
@@ -140,6 +142,17 @@ class Fleet:
             may_leave=not self.presence.never_leaves(client),
             factor=self._factor,
         )
+        if relays := route[client].relays:
+            lane.lead(lane.bearer, lane.latency, self._relays.of(relays))
+        return lane
+
+    def _relay(self, client: ClientId) -> Relay:
+        """Make what forwards the messages that go through a client's node of a graph."""
+        rates = self._law(client, True), self._law(client, False)  # noqa: FBT003 - up, and down
+        # Its carriers draw what those of its own lanes draw: the place is the same.
+        carriers = [rate.carrier(partial(self._setup.rng, "channel", client)) for rate in rates]
+        there = partial(self.presence.there, client)
+        return Relay(client, self.radios[client], rates, (carriers[0], carriers[1]), there)
 
     def _watched(self) -> Runs[bool]:
         """Say whose rates a battery follows; in a cell all listen at the rate of one of them."""
@@ -151,9 +164,11 @@ class Fleet:
     def network(self) -> Network:
         """Return the network that the lanes make."""
         ends = self._calendar, self.lane, self._log, self._traffic
-        if not self._setup.cells:
-            return Network(*ends)
-        return CellNetwork(*ends, self._kinds, self._follow)
+        if self._setup.cells:
+            return CellNetwork(*ends, self._kinds, self._follow)
+        network = Network(*ends)
+        network.relays = self._relays
+        return network
 
     def _follow(self, client: ClientId, lanes: Sequence[Lane]) -> None:
         """Let the downlinks of all these lanes go at the rate of one client's."""
@@ -170,7 +185,9 @@ class Fleet:
         """Return the network that the lanes make among peers."""
         links = self._setup.topology
         ways = Ways(self._calendar, links, self._watched(), self._changed, self._law)
-        return PeerNetwork(self._calendar, self.lane, self._log, self._traffic, ways)
+        network = PeerNetwork(self._calendar, self.lane, self._log, self._traffic, ways)
+        network.relays = self._relays
+        return network
 
     def equipment(self, client: ClientId, looks: set[str]) -> Equipment:
         """Return what a client works with; `looks` takes note of what its method looks at."""

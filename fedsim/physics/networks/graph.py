@@ -65,7 +65,9 @@ def joined(edges: Iterable[tuple[str, Edge]], *, directed: bool) -> "nx.Graph[st
 class GraphNetwork(Network):
     """Any graph: nodes "server", "client-0", "client-1", ... and routers of any name.
 
-    Messages take the way of least latency.
+    Messages take the way of least latency, whatever happens to the nodes on it. A client on the way
+    of others forwards their messages: its own radio receives and sends them, and its battery pays.
+    A message that comes to such a client while it is off or offline is lost.
     """
 
     topology: Literal["graph"] = Field(description="star, tree or graph")

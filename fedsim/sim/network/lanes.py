@@ -1,8 +1,9 @@
 """Lanes: what a message travels in, one direction of one client's radio at a time."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
+from typing import TYPE_CHECKING
 
 from fedsim.physics.packet_loss import LossProcess, repeat
 from fedsim.physics.radios import Carrier, RateLaw, Terms
@@ -11,6 +12,9 @@ from fedsim.protocol.envelope import Envelope
 from fedsim.sim.network.bearers import Bearer
 from fedsim.sim.network.timed import Transfer
 from fedsim.sim.power.radio import Radio
+
+if TYPE_CHECKING:
+    from fedsim.sim.network.relays import Relay
 
 Receive = Callable[[ClientId, Envelope], None]
 """Takes what has arrived, from the client or at the client of that number."""
@@ -36,15 +40,20 @@ class Lane:
         began: when its bits began, or will begin, to flow.
         framing_bits: what the transport adds to it.
         again_bits: what is sent again of it.
+        relays: the clients that forward it, in the order of travel.
+        broken: which of these has failed it, and the share of its bits that came so far; None
+            while all forward it.
         doomed: whether a packet of it is lost for good.
         transfer: its bearer, once its bits flow on one.
         turn: counts messages; what was scheduled for an earlier one is stale.
     """
 
     __slots__ = (
+        "_alone",
         "again_bits",
         "bearer",
         "began",
+        "broken",
         "cap",
         "carrier",
         "client",
@@ -65,6 +74,7 @@ class Lane:
         "radio",
         "receive",
         "receiver",
+        "relays",
         "rest",
         "sender",
         "signal",
@@ -100,6 +110,8 @@ class Lane:
         self.framing = packets if packets.overhead else None
         self.plain = self.cap is not None and process is None and radio.detached
         self.may_leave = may_leave
+        self._alone = self.plain
+        self.broken: tuple[int, float] | None = None
         self.lead(bearer, latency)
         self.queue: deque[Envelope] | None = None  # made when the first message has to wait
         self.free_at = 0.0
@@ -113,8 +125,10 @@ class Lane:
         self.turn = 0
         self.receive: Receive
 
-    def lead(self, bearer: Bearer, latency: float) -> None:
-        """Take this bearer from the next message on, after this latency, s."""
+    def lead(self, bearer: Bearer, latency: float, relays: Sequence["Relay"] = ()) -> None:
+        """Take this bearer from the next message on, after this latency, s, by these relays."""
+        self.relays = relays
+        self.plain = self._alone and not relays
         self.bearer = bearer
         self.latency = latency
         self.quick = self.plain and bearer.open and not self.may_leave

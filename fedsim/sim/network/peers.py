@@ -9,6 +9,7 @@ how long it is on the air there and what that costs.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
@@ -49,6 +50,20 @@ class Parcel(Envelope):
         self.framing = framing
 
 
+class PeerWay(NamedTuple):
+    """How bits get from one node to another.
+
+    Attributes:
+        bearer: over the links; None where no link binds.
+        latency: of them, s.
+        relays: the clients that forward what goes this way, in the order of travel.
+    """
+
+    bearer: Bearer | None
+    latency: float
+    relays: tuple[ClientId, ...]
+
+
 class Ways:
     """How bits get from a node's radio to another's: chosen when the two first speak.
 
@@ -74,25 +89,26 @@ class Ways:
         self._changed = changed
         self._own = own
         self._links: dict[int, Link] = {}
-        self._known: dict[tuple[ClientId, ClientId], tuple[Bearer | None, float]] = {}
+        self._known: dict[tuple[ClientId, ClientId], PeerWay] = {}
 
-    def way(self, sender: ClientId, receiver: ClientId) -> tuple[Bearer | None, float]:
-        """Return the bearer over the links and their latency, s; None where no link binds."""
+    def way(self, sender: ClientId, receiver: ClientId) -> PeerWay:
+        """Return the way from one node to another, chosen when the two first speak."""
         pair = sender, receiver
         if pair not in self._known:
             self._known[pair] = self._made(sender, receiver)
         return self._known[pair]
 
-    def _made(self, sender: ClientId, receiver: ClientId) -> tuple[Bearer | None, float]:
+    def _made(self, sender: ClientId, receiver: ClientId) -> PeerWay:
         if self._topology is None:
-            return None, 0.0
+            return PeerWay(None, 0.0, ())
         route = self._topology.between(sender, receiver)
         if not route.links:
-            return None, route.latency
+            return PeerWay(None, route.latency, route.relays)
         path = self._fluid.path([self._link(number) for number in route.links])
         signal = self._own(sender, True).signal  # noqa: FBT003 - by its uplink
         told = self._told(sender) if self._watched[sender] or signal is not None else None
-        return FluidBearer(self._fluid, path, told, signal), route.latency
+        bearer = FluidBearer(self._fluid, path, told, signal)
+        return PeerWay(bearer, route.latency, route.relays)
 
     def _told(self, sender: ClientId) -> Changed:
         return lambda _, rate: self._changed(sender, True, rate)  # noqa: FBT003
@@ -202,9 +218,10 @@ class PeerNetwork(Network):
     def _queue(self, lane: Lane, envelope: Envelope) -> None:
         """Start a message, at once where its lane is free."""
         if lane.up and lane.current is None:
-            bearer, latency = self._ways.way(lane.client, _parcel(envelope).receiver)
+            bearer, latency, clients = self._ways.way(lane.client, _parcel(envelope).receiver)
             own, least = self._alone.setdefault(lane.client, (lane.bearer, lane.latency))
-            lane.lead(own if bearer is None else bearer, least + latency)
+            relays = self.relays.of(clients) if self.relays is not None else ()
+            lane.lead(own if bearer is None else bearer, least + latency, relays)
         super()._queue(lane, envelope)
 
     def _charge_again(self, lane: Lane) -> None:

@@ -17,6 +17,7 @@ from fedsim.record.rounds import Traffic
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane, Receive
 from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, Manifest
+from fedsim.sim.network.relays import Relays
 from fedsim.sim.on_demand import OnDemand
 from fedsim.sim.power.radio import Radio
 
@@ -52,6 +53,7 @@ class Network:
         self._up = OnDemand(partial(self._made, up=True))
         self._down = OnDemand(partial(self._made, up=False))
         self.books = Manifest(calendar, log)
+        self.relays: Relays | None = None  # where the routes of a graph lead through clients
         self._starting: dict[float, list[tuple[Lane, int]]] = {}  # by when their bits will flow
         self._receive: dict[bool, Receive]  # by whether it has come up
         self._undelivered: Undelivered
@@ -155,6 +157,8 @@ class Network:
                 self._start(lane)
 
     def _start(self, lane: Lane) -> None:
+        if self.relays is not None and lane.relays:
+            self.relays.begin(lane)
         if lane.process is not None:
             lane.throw()
             self._charge_again(lane)
@@ -197,6 +201,8 @@ class Network:
         radio = lane.radio
         joules = radio.end(now, envelope.bits + lane.framing_bits + lane.again_bits, lane.up)
         self._traffic.joules += joules
+        if self.relays is not None and lane.relays and not self.relays.end(lane, envelope, 1.0):
+            lane.doomed = True
         delivered = not lane.doomed
         self.books.close(lane, envelope, joules)
         self._free(lane, now + lane.rest)
@@ -219,6 +225,8 @@ class Network:
 
     def abort(self, client: ClientId) -> None:
         """Break off all that a client sends and receives, for it cannot go on."""
+        if self.relays is not None:
+            self.relays.gone(client)
         lost: list[Envelope] = []
         for lane in (self._down[client], self._up[client]):
             envelopes = lane.messages()
@@ -253,7 +261,12 @@ class Network:
         now, joules, span = self._calendar.now, 0.0, 0.0
         if envelope is lane.current:
             span = max(now - lane.began, 0.0)
-            joules = lane.radio.end(now, lane.passed(now), lane.up)
+            passed = lane.passed(now)
+            joules = lane.radio.end(now, passed, lane.up)
+            if self.relays is not None and lane.relays:
+                bits = envelope.bits + lane.framing_bits + lane.again_bits
+                flows = lane.transfer is not None and bits
+                self.relays.end(lane, envelope, passed / bits if flows else 0.0)
             if lane.transfer is not None:
                 lane.transfer.stop()
             self._traffic.joules += joules

@@ -125,6 +125,24 @@ class Supply:
             self._ready_at = -inf
             self._wait()
 
+    def spend(self, part: Part, joules: float) -> float:
+        """Take at this instant what a part spends beside its powers; return what there was of it.
+
+        A battery that holds less above its cut-off gives that, and is then empty.
+
+        Args:
+            part: whose work it is; its meter shows as much more from now on.
+            joules: what it takes, J.
+        """
+        self.advance()
+        given = self.store.spare(joules)
+        self._metered[part] += given
+        self.delivered += given
+        self.store.take(given)
+        self._ready_at = -inf
+        self._wait()
+        return given
+
     def cut(self) -> None:
         """Let nothing draw any more."""
         self.advance()

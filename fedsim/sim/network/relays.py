@@ -1,0 +1,167 @@
+"""Relays: clients of a graph that forward the messages of others, and pay for that.
+
+A message that goes through a client's node is received and sent on by that client's radio. It is
+forwarded as its bits come, so that it takes the time that its links and its ends take; what it costs
+the relay is what the relay's own radio takes to receive it and to send it, each at its own rate. It
+is paid when the last bit has passed, or when the message is broken off, for the bits that came.
+
+Routes do not change. A message is lost where a relay on its way is off or offline, or goes while
+bits of it pass: its sender does not notice, sends it to the end, and pays for that.
+"""
+
+from collections.abc import Callable, Sequence
+from math import nan
+
+from fedsim.physics.radios import Carrier, RateLaw
+from fedsim.physics.radios.rates import over
+from fedsim.ports import ClientId
+from fedsim.protocol.envelope import Envelope
+from fedsim.record.log import EventLog
+from fedsim.record.rounds import Traffic
+from fedsim.record.schema import Event
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.lanes import Lane
+from fedsim.sim.power.radio import Radio
+from fedsim.sim.power.supply import Part
+
+
+class Relay:
+    """One client as a relay.
+
+    Args:
+        client: its number.
+        radio: that forwards, and whose battery, if any, is drained.
+        rates: the laws of its two directions, up and down.
+        carriers: of these.
+        there: returns whether it is on and online.
+
+    Attributes:
+        client, radio, there: see above.
+    """
+
+    def __init__(
+        self,
+        client: ClientId,
+        radio: Radio,
+        rates: tuple[RateLaw, RateLaw],
+        carriers: tuple[Carrier, Carrier],
+        there: Callable[[], bool],
+    ) -> None:
+        self.client = client
+        self.radio = radio
+        self.there = there
+        self._rates = rates
+        self._carriers = carriers
+
+    def framed(self, bits: int) -> int:
+        """Return the bits of a message with the framing of this relay's radio."""
+        return bits + self.radio.law.packaging.bits(bits)
+
+    def joules(self, bits: int, again: int, round_number: int) -> float:
+        """Return what it takes to receive a message and to send it on, J.
+
+        Args:
+            bits: of the message, its header included.
+            again: further bits of it that are sent again on its way.
+            round_number: the round that it belongs to.
+        """
+        draw, framed = self.radio.law.draw, self.framed(bits) + again
+        joules = (draw.energy_up + draw.energy_down) * framed
+        powers = draw.send, draw.receive
+        for law, carrier, watts in zip(self._rates, self._carriers, powers, strict=True):
+            cap, share, _ = carrier.terms(bits, self.framed(bits), round_number)
+            rate = cap if law.signal is None else law.average  # of a trace in the long run
+            joules += (draw.base + watts * share) * over(rate, framed)
+        return joules
+
+
+class Relays:
+    """All relays of a world, each made when the first message goes through it.
+
+    Args:
+        make: makes one.
+        calendar, log, traffic: the time, and where its work is written down and charged.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[ClientId], Relay],
+        calendar: Calendar,
+        log: EventLog,
+        traffic: Traffic,
+    ) -> None:
+        self._make = make
+        self._calendar = calendar
+        self._log = log
+        self._traffic = traffic
+        self._made: dict[ClientId, Relay] = {}
+        self._lanes: dict[ClientId, dict[Lane, None]] = {}  # whose messages flow through it now
+
+    def of(self, clients: Sequence[ClientId]) -> tuple[Relay, ...]:
+        """Return the relays of a way."""
+        for client in clients:
+            if client not in self._made:
+                self._made[client] = self._make(client)
+        return tuple([self._made[client] for client in clients])
+
+    def begin(self, lane: Lane) -> None:
+        """Let the bits of a lane's message flow: a relay that is not there does not get them."""
+        lane.broken = next(
+            ((place, 0.0) for place, relay in enumerate(lane.relays) if not relay.there()), None
+        )
+        for relay in lane.relays:
+            self._lanes.setdefault(relay.client, {})[lane] = None
+
+    def gone(self, client: ClientId) -> None:
+        """Break the ways through a client that is not there any more."""
+        for lane in self._lanes.get(client, ()):
+            if lane.current is None or lane.transfer is None:
+                continue
+            bits = lane.current.bits + lane.framing_bits + lane.again_bits
+            share = lane.passed(self._calendar.now) / bits if bits else 1.0
+            place = [relay.client for relay in lane.relays].index(client)
+            if lane.broken is None or place < lane.broken[0]:
+                lane.broken = place, share
+
+    def end(self, lane: Lane, envelope: Envelope, share: float) -> bool:
+        """Let the relays of a lane pay for a message; return whether it got through all of them.
+
+        Args:
+            lane: on which it has come.
+            envelope: the message.
+            share: of its bits that have come.
+        """
+        for relay in lane.relays:
+            self._lanes.get(relay.client, {}).pop(lane, None)
+        for place, relay in enumerate(lane.relays):
+            passed = share if lane.broken is None or place < lane.broken[0] else lane.broken[1]
+            if passed and not self._pay(relay, lane, envelope, passed) and lane.broken is None:
+                lane.broken = place, passed  # what comes after it has been forwarded all the same
+        return lane.broken is None
+
+    def _pay(self, relay: Relay, lane: Lane, envelope: Envelope, share: float) -> bool:
+        """Charge a relay for a share of a message; return whether its battery could give that."""
+        again = lane.again_bits
+        joules = owed = share * relay.joules(envelope.bits, again, envelope.round)
+        supply = relay.radio.supply
+        if supply is not None:
+            joules = supply.spend(Part.RADIO, owed)
+        relay.radio.joules += joules
+        self._traffic.joules += joules
+        parts = (envelope.payload_bits, envelope.header_bits)
+        framing = relay.framed(envelope.bits) - envelope.bits + again
+        bits = (*parts, framing) if share == 1.0 else (0, 0, 0)
+        now = self._calendar.now
+        self._log.append(
+            now,
+            max(now - lane.began, 0.0),
+            Event.FORWARD,
+            relay.client,
+            lane.client,
+            envelope.round,
+            envelope.word,
+            *bits,
+            joules=joules,
+            state_of_charge=nan if supply is None else supply.share,
+        )
+        return joules >= owed

@@ -47,7 +47,7 @@ def check_broadcast(scenario: Scenario, deployment: Deployment, findings: Findin
     relays = {client for route in deployment.topology.down for client in route.relays}
     if relays:
         text = (
-            f"{node_name(min(relays))} forwards what the server sends to others, so that they do not"
-            " hear one transmission; use network.broadcast: unicast"
+            f"{node_name(min(relays))} forwards what the server sends to others, so that they do"
+            " not hear one transmission; use network.broadcast: unicast"
         )
         findings.add("network.broadcast", text)

@@ -63,7 +63,7 @@ def client_table(
     )
 
 
-def _forwarded(ledger: Ledger) -> dict[str, Array]:
+def _forwarded(ledger: Ledger) -> dict[str, Array | NDArray[np.int64]]:
     """Return the columns of relays, if a client has forwarded anything."""
     if not ledger.of("count", Event.FORWARD).any():
         return {}

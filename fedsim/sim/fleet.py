@@ -20,7 +20,8 @@ from fedsim.sim.network.bearers import Bearer, bearers, delay
 from fedsim.sim.network.cells import CellNetwork
 from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.peers import PeerNetwork, Ways
-from fedsim.sim.network.relays import Relay, Relays
+from fedsim.sim.network.relay import Relay
+from fedsim.sim.network.relays import Relays
 from fedsim.sim.network.transport import Network
 from fedsim.sim.on_demand import OnDemand, Runs
 from fedsim.sim.power.cellular import CellularRadio

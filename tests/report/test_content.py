@@ -82,7 +82,8 @@ def test_the_energy_of_all_kinds_is_that_of_the_clients(page: Page, study: Study
     caption = "Energy by kind of client, mean over seeds"
     whole = energy_parts(study.clients, ["variant"]) / 3
     variants = page.words(caption, "variant")
-    for part in (*ENERGY_PARTS.values(), "in all"):
+    assert set(whole) == set(ENERGY_PARTS.values()) - {"forwarding"}
+    for part in (*whole, "in all"):
         sums = pd.Series(page.column(caption, part)).groupby(variants, sort=False).sum()
         wanted = whole.sum(axis=1) if part == "in all" else whole[part]
         assert np.allclose(sums, wanted, rtol=1e-12)

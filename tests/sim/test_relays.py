@@ -1,6 +1,7 @@
 """Relays: who forwards the messages of others pays for them, by hand, on lines of clients."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,7 @@ DEVICE = {"kind": "custom", "speed": "1 Gflop/s", "active": "0 W", "idle": "0 W"
 def chain(clients: int) -> list[dict[str, str]]:
     """Return the edges of a line: server, client-0, client-1, and so on."""
     nodes = ["server", *(f"client-{number}" for number in range(clients))]
-    return [
-        {"source": one, "target": other, "rate": "10 kbit/s"}
-        for one, other in zip(nodes, nodes[1:], strict=False)
-    ]
+    return [{"source": one, "target": other, "rate": "10 kbit/s"} for one, other in pairwise(nodes)]
 
 
 def line(clients: int, groups: Sequence[dict[str, Any]], **blocks: Any) -> dict[str, Any]:
@@ -87,8 +85,10 @@ def test_a_chain_pays_for_all_that_goes_through_it(clients: int, tmp_path: Path)
     assert len(rows) == 2 * 2 * clients * (clients - 1) / 2
     nodes, peers = rows["node"].astype(str), rows["peer"].astype(str)
     assert (nodes < peers).all(), "it stands with the client whose message it was"
-    parts = [name for name in table if name.endswith("_joules")][:8]
+    parts = [name for name in map(str, table) if name.endswith("_joules")][:8]
     assert table[parts].sum(axis=1).to_numpy() == pytest.approx(table["joules"].to_numpy())
+    whole = fedsim.analysis.energy_parts(result.clients).sum(axis=1)
+    assert whole.to_numpy() == pytest.approx(table["joules"].sum())
     assert result.rounds["joules"].sum() == pytest.approx(table["joules"].sum())
 
 

@@ -3,18 +3,15 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING
 
 from fedsim.physics.packet_loss import LossProcess, repeat
 from fedsim.physics.radios import Carrier, RateLaw, Terms
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.envelope import Envelope
 from fedsim.sim.network.bearers import Bearer
+from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.timed import Transfer
 from fedsim.sim.power.radio import Radio
-
-if TYPE_CHECKING:
-    from fedsim.sim.network.relays import Relay
 
 Receive = Callable[[ClientId, Envelope], None]
 """Takes what has arrived, from the client or at the client of that number."""
@@ -125,7 +122,7 @@ class Lane:
         self.turn = 0
         self.receive: Receive
 
-    def lead(self, bearer: Bearer, latency: float, relays: Sequence["Relay"] = ()) -> None:
+    def lead(self, bearer: Bearer, latency: float, relays: Sequence[Relay] = ()) -> None:
         """Take this bearer from the next message on, after this latency, s, by these relays."""
         self.relays = relays
         self.plain = self._alone and not relays

@@ -1,9 +1,10 @@
 """Relays: clients of a graph that forward the messages of others, and pay for that.
 
 A message that goes through a client's node is received and sent on by that client's radio. It is
-forwarded as its bits come, so that it takes the time that its links and its ends take; what it costs
-the relay is what the relay's own radio takes to receive it and to send it, each at its own rate. It
-is paid when the last bit has passed, or when the message is broken off, for the bits that came.
+forwarded as its bits come, so that it takes the time that its links and its ends take; what it
+costs the relay is what the relay's own radio takes to receive it and to send it, each at its own
+rate. It is paid when the last bit has passed, or when the message is broken off, for the bits that
+came.
 
 Routes do not change. A message is lost where a relay on its way is off or offline, or goes while
 bits of it pass: its sender does not notice, sends it to the end, and pays for that.
@@ -12,8 +13,6 @@ bits of it pass: its sender does not notice, sends it to the end, and pays for t
 from collections.abc import Callable, Sequence
 from math import nan
 
-from fedsim.physics.radios import Carrier, RateLaw
-from fedsim.physics.radios.rates import over
 from fedsim.ports import ClientId
 from fedsim.protocol.envelope import Envelope
 from fedsim.record.log import EventLog
@@ -21,58 +20,8 @@ from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import Lane
-from fedsim.sim.power.radio import Radio
+from fedsim.sim.network.relay import Relay
 from fedsim.sim.power.supply import Part
-
-
-class Relay:
-    """One client as a relay.
-
-    Args:
-        client: its number.
-        radio: that forwards, and whose battery, if any, is drained.
-        rates: the laws of its two directions, up and down.
-        carriers: of these.
-        there: returns whether it is on and online.
-
-    Attributes:
-        client, radio, there: see above.
-    """
-
-    def __init__(
-        self,
-        client: ClientId,
-        radio: Radio,
-        rates: tuple[RateLaw, RateLaw],
-        carriers: tuple[Carrier, Carrier],
-        there: Callable[[], bool],
-    ) -> None:
-        self.client = client
-        self.radio = radio
-        self.there = there
-        self._rates = rates
-        self._carriers = carriers
-
-    def framed(self, bits: int) -> int:
-        """Return the bits of a message with the framing of this relay's radio."""
-        return bits + self.radio.law.packaging.bits(bits)
-
-    def joules(self, bits: int, again: int, round_number: int) -> float:
-        """Return what it takes to receive a message and to send it on, J.
-
-        Args:
-            bits: of the message, its header included.
-            again: further bits of it that are sent again on its way.
-            round_number: the round that it belongs to.
-        """
-        draw, framed = self.radio.law.draw, self.framed(bits) + again
-        joules = (draw.energy_up + draw.energy_down) * framed
-        powers = draw.send, draw.receive
-        for law, carrier, watts in zip(self._rates, self._carriers, powers, strict=True):
-            cap, share, _ = carrier.terms(bits, self.framed(bits), round_number)
-            rate = cap if law.signal is None else law.average  # of a trace in the long run
-            joules += (draw.base + watts * share) * over(rate, framed)
-        return joules
 
 
 class Relays:

@@ -1,0 +1,58 @@
+"""A relay: one client that forwards the messages of others, and what that costs it."""
+
+from collections.abc import Callable
+
+from fedsim.physics.radios import Carrier, RateLaw
+from fedsim.physics.radios.rates import over
+from fedsim.ports import ClientId
+from fedsim.sim.power.radio import Radio
+
+
+class Relay:
+    """One client as a relay.
+
+    Args:
+        client: its number.
+        radio: that forwards, and whose battery, if any, is drained.
+        rates: the laws of its two directions, up and down.
+        carriers: of these.
+        there: returns whether it is on and online.
+
+    Attributes:
+        client, radio, there: see above.
+    """
+
+    def __init__(
+        self,
+        client: ClientId,
+        radio: Radio,
+        rates: tuple[RateLaw, RateLaw],
+        carriers: tuple[Carrier, Carrier],
+        there: Callable[[], bool],
+    ) -> None:
+        self.client = client
+        self.radio = radio
+        self.there = there
+        self._rates = rates
+        self._carriers = carriers
+
+    def framed(self, bits: int) -> int:
+        """Return the bits of a message with the framing of this relay's radio."""
+        return bits + self.radio.law.packaging.bits(bits)
+
+    def joules(self, bits: int, again: int, round_number: int) -> float:
+        """Return what it takes to receive a message and to send it on, J.
+
+        Args:
+            bits: of the message, its header included.
+            again: further bits of it that are sent again on its way.
+            round_number: the round that it belongs to.
+        """
+        draw, framed = self.radio.law.draw, self.framed(bits) + again
+        joules = (draw.energy_up + draw.energy_down) * framed
+        powers = draw.send, draw.receive
+        for law, carrier, watts in zip(self._rates, self._carriers, powers, strict=True):
+            cap, share, _ = carrier.terms(bits, self.framed(bits), round_number)
+            rate = cap if law.signal is None else law.average  # of a trace in the long run
+            joules += (draw.base + watts * share) * over(rate, framed)
+        return joules

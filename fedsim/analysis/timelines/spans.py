@@ -46,9 +46,8 @@ _RUN = ["variant", "seed"]
 def spans(events: pd.DataFrame) -> pd.DataFrame:
     """Return what the clients were doing, a row a span, in the order of the log.
 
-    A client that was offline or empty when its run ended has a span until then; one whose battery
-    was empty from the beginning to the end has none, for the log does not mention it. A download
-    that was not delivered has a span without bits. What takes no time is here as well.
+    A client that was offline or empty when its run ended has a span until then. A download that was
+    not delivered has a span without bits. What takes no time is here as well.
 
     Args:
         events: the log of one run, or of several as `Result.events` gives them.

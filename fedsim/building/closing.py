@@ -36,6 +36,7 @@ def closing(
         deployment: the links, which may lead through clients that go.
     """
     losing = [group for group in groups if _lose(group, scenario)]
+    _check_notice(groups, scenario, policy, findings)
     relay = relayed_by(deployment)
     if scenario.network.peers is not None:
         _check_peers(losing, scenario, findings)
@@ -53,6 +54,26 @@ def closing(
         remedy = "participation.give_up, or a participation.deadline"
         findings.add("participation.give_up", _by_relay(relay, remedy))
     return policy
+
+
+def _check_notice(
+    groups: Sequence[BuiltGroup],
+    scenario: Scenario,
+    policy: Participation,
+    findings: Findings,
+) -> None:
+    """Find clients that may go and that a server waits for without ever noticing that."""
+    if policy.noticed != "deadline" or policy.patience < inf or _surely_closes(scenario, policy):
+        return
+    for group in groups:
+        if group.spec.battery is not None or not group.spec.availability.always:
+            text = (
+                f"seen deadline, but no deadline closes every round: {group.name} may go, and the"
+                " server would wait for it for ever; give participation.deadline without a quorum,"
+                " or participation.give_up"
+            )
+            findings.add("participation.noticed", text)
+            return
 
 
 def _by_relay(relay: str, remedy: str) -> str:

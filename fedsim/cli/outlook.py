@@ -72,8 +72,22 @@ def _facts(job: Job) -> Iterator[str]:
     if relays := relays_of(job.deployment):
         many = "1 client forwards" if len(relays) == 1 else f"{len(relays)} clients forward"
         yield f"{many} messages of others, at the cost of their own radios and batteries"
+    if any(group.battery is not None or not group.availability.always for group in job.groups):
+        yield _notice(job)
     if job.participation.patience < inf:
         yield _patience(job)
+
+
+def _notice(job: Job) -> str:
+    """Say when the server notices that a client has gone."""
+    policy = job.participation
+    if policy.heartbeat is not None:
+        when = f"at the next beat, every {quantity(policy.heartbeat, 's')}; beats are not charged"
+    elif policy.noticed == "deadline":
+        when = "not before its round is closed or given up"
+    else:
+        when = "at once"
+    return f"the server notices that a client has gone {when} (participation.noticed)"
 
 
 def _observer(job: Job) -> str:

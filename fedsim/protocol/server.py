@@ -9,6 +9,7 @@ asks anew.
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import floor, inf
 from operator import itemgetter
 
 from fedsim.ports import SERVER, ClientId, Message, Reply
@@ -188,10 +189,31 @@ class ServerEnd:
         self.late.append(reply)
         return Verdict.KEPT
 
-    def gone(self, client: ClientId) -> bool:
-        """Take note that a client's connection has ended; say whether that ends an exchange."""
+    def notice(self, now: float) -> float:
+        """Return when the server notices that a connection has ended at the time `now`.
+
+        With a heartbeat it is the first beat after that; infinite where it does not notice at all,
+        so that the deadline of the round, or giving it up, goes on without the client.
+        """
+        if self._policy.noticed == "at-once":
+            return now
+        if self._policy.heartbeat is None:
+            return inf
+        return (floor(now / self._policy.heartbeat) + 1) * self._policy.heartbeat
+
+    def gone(self, client: ClientId, exchange: int | None = None) -> bool:
+        """Take note that a client's connection has ended; say whether that ends an exchange.
+
+        Args:
+            client: whose.
+            exchange: that was open when it ended, where that is noticed later: it may be over by
+                now, and the client may have been asked again in another one.
+        """
+        opened, number = self.exchange, 0 if self.exchange is None else self.exchange.number
+        if exchange not in {None, number} and not self._asynchronous:
+            return False
         self._busy.discard(client)
-        return self.exchange is not None and self.exchange.gone(client)
+        return opened is not None and opened.gone(client)
 
     def overdue(self) -> bool:
         """Take note that the deadline has passed; say whether that ends an exchange."""

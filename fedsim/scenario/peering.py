@@ -59,6 +59,9 @@ def _asking(scenario: ScenarioKeys) -> Iterator[Conflict]:
         text = f"seen {policy.kind}, but nobody asks the nodes of {kind}; use full"
         yield "participation.kind", text, policy.kind
         return
+    if policy.noticed != "at-once":
+        text = f"seen {policy.noticed}, but neighbours notice at once who has gone; leave it out"
+        yield "participation.noticed", text, policy.noticed
     for key in ("quorum", "give_up", "least_charge"):
         if seen := getattr(policy, key):
             text = f"seen {seen:g}, but among peers a deadline alone ends an exchange; leave it out"

@@ -202,8 +202,19 @@ class SimServer(Clocked):
             self._write_late(client, envelope.round, envelope.word, verdict)
 
     def lose(self, client: ClientId) -> None:
-        """Take note that a client's connection has ended: it will not report."""
-        if self._end.gone(client):
+        """Notice, now or later, that a client's connection has ended: it will not report."""
+        now, exchange = self._calendar.now, self._end.exchange
+        when = self._end.notice(now)
+        if when <= now:
+            if self._end.gone(client):
+                self._wake()
+        elif when < inf:
+            number = 0 if exchange is None else exchange.number
+            self._calendar.at(when, self._notice, (client, number), priority=DEADLINE)
+
+    def _notice(self, left: tuple[ClientId, int]) -> None:
+        """Notice at a beat that a client has left in some exchange."""
+        if self._end.gone(*left):
             self._wake()
 
     def _overdue(self) -> None:

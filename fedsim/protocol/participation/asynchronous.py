@@ -15,7 +15,15 @@ from fedsim.blocks.quantities import DurationOrNone, Fraction
 from fedsim.blocks.spec import Spec
 from fedsim.ports import Array
 from fedsim.protocol.participation.orders import permutation
-from fedsim.protocol.participation.rounds import IN_TIME, LEAST_CHARGE, Early
+from fedsim.protocol.participation.rounds import (
+    HEARTBEAT,
+    IN_TIME,
+    LEAST_CHARGE,
+    NOTICED,
+    Early,
+    Noticed,
+    check_heartbeat,
+)
 
 
 class AsynchronousParticipation(Spec):
@@ -42,6 +50,8 @@ class AsynchronousParticipation(Spec):
         " and they are asked anew",
     )
     least_charge: Fraction = as_written("0 %", LEAST_CHARGE)
+    noticed: Noticed = Field(default="at-once", description=NOTICED)
+    heartbeat: DurationOrNone = as_written(None, HEARTBEAT)
 
     asks_all: ClassVar[bool] = False
     closes_after: ClassVar[float] = inf
@@ -52,6 +62,7 @@ class AsynchronousParticipation(Spec):
 
     @model_validator(mode="after")
     def _fills(self) -> Self:
+        check_heartbeat(self.noticed, self.heartbeat)
         at_work = self.concurrency
         if at_work is not None and self.buffer > at_work:
             text = (

@@ -7,8 +7,9 @@ from math import ceil, inf
 from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from fedsim.blocks.choice import failure
 from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import DurationOrNone, Fraction, ShareOrNone
 from fedsim.blocks.spec import Spec
@@ -20,6 +21,30 @@ _GIVE_UP = (
     " stays, and the next round asks anew; where null, after 10 min if a message that is lost for"
     " good could keep a round from closing"
 )
+
+NOTICED = (
+    "when the server notices that a client it waits for has gone: at-once, as its connection ends;"
+    " heartbeat, at the next beat; or deadline, not before the round is closed or given up"
+)
+HEARTBEAT = "time between two beats, from time 0 on; their messages are not charged"
+
+Noticed = Literal["at-once", "heartbeat", "deadline"]
+"""When the server notices that a client has gone."""
+
+
+def check_heartbeat(noticed: Noticed, heartbeat: float | None) -> None:
+    """Make sure that there is a time between beats where it is needed, and nowhere else.
+
+    Raises:
+        ValueError: there is none, or one that nothing uses; as a model's validator raises it.
+    """
+    if noticed == "heartbeat" and heartbeat is None:
+        text = 'missing: noticed is heartbeat; give the time between two beats, such as "10 s"'
+        raise failure(("heartbeat", text, heartbeat))
+    if noticed != "heartbeat" and heartbeat is not None:
+        text = f"seen beside noticed: {noticed}, which has no beats; give noticed: heartbeat"
+        raise failure(("heartbeat", text, heartbeat))
+
 
 IN_TIME, FIRST = "who answers in time decides", "the first ones to answer decide"
 """On whom it depends what a round adds up, where it does not wait for all."""
@@ -60,6 +85,13 @@ class Rounds(Spec):
         " waited for, silence.late says",
     )
     least_charge: Fraction = as_written("0 %", LEAST_CHARGE)
+    noticed: Noticed = Field(default="at-once", description=NOTICED)
+    heartbeat: DurationOrNone = as_written(None, HEARTBEAT)
+
+    @model_validator(mode="after")
+    def _beats(self) -> Self:
+        check_heartbeat(self.noticed, self.heartbeat)
+        return self
 
     def among(self, clients: int) -> Self:
         """Return the policy for a fleet of so many: what is a share of it as a number."""

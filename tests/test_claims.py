@@ -43,7 +43,7 @@ def test_what_ratios_of_seeds_come_to(ratios: list[float], verdict: str) -> None
     assert verdicts.Cell.of(ratios).verdict == verdict
 
 
-def test_from_four_seeds_on_the_interval_is_students_of_the_logarithms() -> None:
+def test_from_five_seeds_on_the_interval_is_students_of_the_logarithms() -> None:
     logs = np.array([0.1, 0.4, 0.3, 0.7, 0.2])
     cell = verdicts.Cell.of(np.exp(logs).tolist())
     low, high = stats.t.interval(0.95, 4, loc=logs.mean(), scale=stats.sem(logs))

@@ -38,7 +38,7 @@ def _opening(answers: Mapping[str, Sequence[Answer]]) -> Iterator[str]:
         " does the method that needs less of what was counted also need less time, and less"
         " energy? Each figure is what the worse method needs over what the better one needs, the"
         f" geometric mean over seeds; in brackets its interval (Student's, {CONFIDENCE:.0%}, from"
-        " four seeds on; the least and the largest of fewer). Above 1 the claim survives. It is a"
+        " five seeds on; the least and the largest of fewer). Above 1 the claim survives. It is a"
         f" tie where the interval holds 1 or the ratio is within {ALIKE - 1:.0%} of it, and"
         " reversed below.",
         108,

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 import fedsim
 from claimed.papers import COSTS, Claim
+from fedsim.analysis.comparing.pairwise import compare_seeds
 
 ALIKE = 1.02
 """Costs within two per cent of each other are a tie, as are those that seeds do not tell apart."""
@@ -37,8 +37,9 @@ class Cell(NamedTuple):
     def of(cls, ratios: Sequence[float]) -> "Cell":
         """Return what ratios of single seeds come to.
 
-        The interval is Student's of the logarithms from four seeds on, and from the least to
-        the largest below that. It is a tie where the interval holds 1, or where the ratio is
+        The interval is that of `fedsim.analysis.comparing.pairwise`, Student's of the logarithms
+        from five seeds on; below that it is from the least to the largest, so that seeds decide
+        where all of them agree. It is a tie where the interval holds 1, or where the ratio is
         within `ALIKE` of it.
 
         >>> Cell.of([2.0, 8.0]).ratio, Cell.of([0.5]).verdict, Cell.of([0.9, 1.5]).verdict
@@ -47,12 +48,10 @@ class Cell(NamedTuple):
         if not len(ratios) or not np.all(np.isfinite(ratios)):
             return cls(np.nan, np.nan, np.nan, "not reached")
         logs = np.log(np.asarray(ratios, dtype=np.float64))
-        mean, count = float(logs.mean()), len(logs)
+        mean, found = float(logs.mean()), compare_seeds(logs, CONFIDENCE)
         low, high = float(logs.min()), float(logs.max())
-        if count >= 4:
-            spread = logs.std(ddof=1) / np.sqrt(count)
-            margin = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2) * spread)
-            low, high = mean - margin, mean + margin
+        if not found.exact:
+            low, high = float(np.log(found.low)), float(np.log(found.high))
         apart = abs(mean) > np.log(ALIKE) and low * high > 0
         verdict: Verdict = ("survives" if mean > 0 else "reversed") if apart else "tie"
         return cls(float(np.exp(mean)), float(np.exp(low)), float(np.exp(high)), verdict)

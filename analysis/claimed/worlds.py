@@ -49,7 +49,10 @@ def runs(
         out: where the run folders go.
         overrides: of the scenario.
     """
-    scenario, changed = asked(claim), [*claim.overrides, *overrides]
+    scenario = asked(claim)
+    # What the caller overrides takes the place of what the claim does: a key is given once.
+    every = {text.partition("=")[0]: text for text in (*claim.overrides, *overrides)}
+    changed = list(every.values())
     trained = fedsim.run(scenario, out=out / "trained", overrides=changed)
     for radio in claim.radios:
         where = [f"fleet.{number}.radio={radio}" for number in range(len(scenario["fleet"]))]

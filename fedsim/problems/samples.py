@@ -99,8 +99,9 @@ def check(samples: Samples) -> None:
     """See to it that samples can be computed with.
 
     Raises:
-        DataError: there are no rows or no features, lengths disagree, or a number is not
-            finite; its row and column are named, counted from 1.
+        DataError: there are no rows or no features, lengths disagree, a number is not finite
+            (its row and column are named, counted from 1), or the squares of numbers add up to
+            more than a float64 holds.
     """
     if samples.X.ndim != 2 or samples.y.ndim != 1:
         raise DataError(
@@ -110,6 +111,7 @@ def check(samples: Samples) -> None:
         )
     _check_lengths(samples)
     _check_finite(samples)
+    _check_size(samples)
     d = samples.features
     afford("data", f"{d} features: a model and what is computed with it", MODELS * 8 * d)
 
@@ -124,6 +126,20 @@ def _check_lengths(samples: Samples) -> None:
         raise DataError(
             "data", f"{n} rows of features, but client numbers of shape {samples.client.shape}"
         )
+
+
+def _check_size(samples: Samples) -> None:
+    """Check that squares can be summed: smoothness, losses and optima are made of such sums."""
+    stored = samples.X if isinstance(samples.X, np.ndarray) else samples.X.data
+    for what, numbers in (("features", stored), ("labels", samples.y)):
+        if not numbers.size:
+            continue
+        largest = max(float(numbers.max()), -float(numbers.min()))
+        most = float(np.sqrt(np.finfo(np.float64).max / (4 * numbers.size)))
+        if largest > most:
+            text = f"the largest of the {what} is {largest:.3g} in magnitude"
+            wanted = f"up to {most:.3g} is accepted, as the squares of all of them are summed"
+            raise DataError("data", f"{text}; {wanted}")
 
 
 def _check_finite(samples: Samples) -> None:

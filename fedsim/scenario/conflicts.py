@@ -13,9 +13,13 @@ from fedsim.scenario.observing import repeated, targets
 from fedsim.scenario.peering import peering
 from fedsim.scenario.specs import ScenarioKeys
 
+LAST_SEED = 2**63 - 1
+"""The largest seed of a run."""
+
 
 def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield what needs no data to be seen."""
+    yield from _seeds(scenario)
     yield from _split(scenario)
     yield from _dropped_replies(scenario)
     yield from closings(scenario)
@@ -26,6 +30,14 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from peering(scenario)
     yield from repeated(scenario.measures)
     yield from targets(scenario.stop, scenario.measures, reports(scenario.problem.loss))
+
+
+def _seeds(scenario: ScenarioKeys) -> Iterator[Conflict]:
+    """Yield a seed that no table could hold: they have it as a whole number of 64 bits."""
+    last = scenario.seed + scenario.seeds - 1
+    if last > LAST_SEED:
+        text = f"seen {scenario.seed}, so that the last seed is {last}"
+        yield "seed", f"{text}; seeds up to 2^63 - 1 are accepted", scenario.seed
 
 
 def _split(scenario: ScenarioKeys) -> Iterator[Conflict]:

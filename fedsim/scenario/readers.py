@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
@@ -53,8 +54,15 @@ class Reading:
 
     def places(self, key: str) -> list[str]:
         """Return the key paths that end in a key, the shortest first, as this tree has blocks."""
-        found = [path for path in self._paths([self.model], ()) if path[-1] == key]
-        return [dotted(path) for path in sorted(found, key=len)]
+        return [dotted(path) for path in sorted(self._places.get(key, ()), key=len)]
+
+    @cached_property
+    def _places(self) -> dict[str, list[Path]]:
+        """The paths of all keys, by the last part of each: collected once for many faults."""
+        found: dict[str, list[Path]] = {}
+        for path in self._paths([self.model], ()):
+            found.setdefault(str(path[-1]), []).append(path)
+        return found
 
     def _paths(self, readers: list[_Reader], path: Path) -> Iterator[Path]:
         """Yield the paths of all keys below a path."""

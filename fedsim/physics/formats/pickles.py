@@ -9,6 +9,7 @@ counted beforehand, from its instructions.
 import io
 import pickle
 import pickletools
+import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -38,6 +39,9 @@ _CALLS = {
 
 _BYTES_EACH = 200
 """The memory that an instruction takes at the most, beside what its text or number has."""
+
+_MOST_ALIKE = 100
+"""So many whole numbers of one hash may be in a file."""
 
 _LONGEST = 512  # bits of a whole number
 _DEEPEST = 50  # marks that are open at once, and values within values
@@ -93,6 +97,7 @@ def _walk(content: bytes, path: Path, key: str) -> int:
         DataError: one is not plain, or they would make too much.
     """
     count, open_marks, place = 0, 0, 0
+    alike: dict[int, set[int]] = {}
     try:
         for opcode, argument, position in pickletools.genops(content):
             name, place, count = opcode.name, position or 0, count + 1
@@ -103,6 +108,7 @@ def _walk(content: bytes, path: Path, key: str) -> int:
                 _fail(key, f"{path}, byte {place}: {_TOO_DEEP}")
             if isinstance(argument, int):
                 _check_number(name, argument, count, f"{path}, byte {place}", key)
+                _check_hash(argument, alike, f"{path}, byte {place}", key)
     except DataError:
         raise
     except Exception as error:  # of what is cut off or damaged, of any type
@@ -130,6 +136,27 @@ def _check_number(name: str, number: int, count: int, where: str, key: str) -> N
             raise DataError(key, f"{where}: the memo's place {number}, of {count} instructions")
     elif number.bit_length() > _LONGEST:
         text = f"a whole number of {number.bit_length()} bits; up to {_LONGEST} are accepted"
+        raise DataError(key, f"{where}: {text}")
+
+
+def _check_hash(number: int, alike: dict[int, set[int]], where: str, key: str) -> None:
+    """Raise a DataError for numbers that are many and of one hash: keys that collide.
+
+    A dictionary compares each of these with all others, so that its time is quadratic. Smaller
+    whole numbers are their own hash, and texts have one that is drawn when Python starts.
+
+    Args:
+        number: of the file.
+        alike: the numbers before it by their hash, which it is added to.
+        where: it is, for the error.
+        key: of the scenario that names the file.
+    """
+    if abs(number) < sys.hash_info.modulus:
+        return
+    same = alike.setdefault(hash(number), set())
+    same.add(number)
+    if len(same) > _MOST_ALIKE:
+        text = f"more than {_MOST_ALIKE} whole numbers of one hash, as no data has by chance"
         raise DataError(key, f"{where}: {text}")
 
 

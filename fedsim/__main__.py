@@ -10,19 +10,13 @@ import sys
 
 from fedsim.running import interrupts
 
-_NO_MEMORY = "this machine has not enough memory; what was written until now can be read"
-"""What is said on standard error, with exit code 1."""
-
 
 def main() -> None:
     """Run a command and end with its exit code."""
     last = interrupts.LastWord()
     interrupts.end_at_once()
     gc.set_threshold(50_000, 50, 100)  # what is loaded stays: by default it is looked at for 0.3 s
-    try:
-        from fedsim.cli import app  # noqa: PLC0415 - it takes a second
-    except MemoryError:
-        sys.exit(_NO_MEMORY)
+    from fedsim.cli import app  # noqa: PLC0415 - it takes a second
 
     try:
         interrupts.raise_once()
@@ -35,8 +29,6 @@ def main() -> None:
         sys.stderr.write(f"{interrupted}\n")
         last.code = 128 + interrupted.number
         sys.exit(last.code)
-    except MemoryError:  # outside of what a command catches; Arrow's is one
-        sys.exit(_NO_MEMORY)
     except OSError as error:  # files are named by whoever writes them: this is what is printed
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of it goes nowhere
         sys.stderr.write(f"cannot write standard output: {error.strerror}\n")

@@ -1,7 +1,6 @@
 """Extremes of what users give: numbers, seeds, and files made to take long."""
 
 import pickle
-import subprocess
 import sys
 from pathlib import Path
 
@@ -74,18 +73,3 @@ def test_places_of_keys_are_collected_once_for_all_faults(
         with pytest.raises(fedsim.ScenarioError):
             fedsim.load(small(**{f"key{number}": number for number in range(keys)}))
         assert walks.count(()) == 1
-
-
-@pytest.mark.parametrize("raised", ["MemoryError", "pyarrow.ArrowMemoryError('malloc')"])
-@pytest.mark.parametrize("moment", ["loading", "running"])
-def test_a_machine_without_memory_is_told_in_a_line(raised: str, moment: str) -> None:
-    setting = {
-        "loading": "class App(types.ModuleType):\n    @property\n    def app(self): out()\n",
-        "running": "class App(types.ModuleType):\n    app = staticmethod(out)\n",
-    }
-    code = f"import sys, types, pyarrow\ndef out(): raise {raised}\n{setting[moment]}"
-    last = "sys.modules['fedsim.cli'] = App('cli')\nfrom fedsim.__main__ import main\nmain()"
-    ended = subprocess.run([sys.executable, "-c", code + last], capture_output=True, check=False)
-    assert ended.returncode == 1
-    said = b"this machine has not enough memory; what was written until now can be read\n"
-    assert ended.stderr == said

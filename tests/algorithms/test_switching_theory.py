@@ -19,9 +19,11 @@ from tests.algorithms.neyman_pearson import pair, solved
 from tests.algorithms.sums import FULL, RANDOM
 
 
-@pytest.mark.parametrize("switching", ["hard", "soft"])
-@pytest.mark.parametrize("steps", [1, 3])
-@pytest.mark.parametrize("wire", [FULL, RANDOM], ids=["full", "rand-k"])
+@pytest.mark.parametrize(
+    ("switching", "steps", "wire"),
+    [("hard", 1, FULL), ("hard", 3, RANDOM), ("soft", 1, RANDOM), ("soft", 3, FULL)],
+    ids=["hard-1-full", "hard-3-rand-k", "soft-1-rand-k", "soft-3-full"],
+)  # every pair of two of the three
 def test_the_mean_iterate_is_within_the_theorem_s_tolerance(
     switching: str, steps: int, wire: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -189,3 +189,27 @@ def test_who_does_not_answer_is_a_failure_to_the_strategy() -> None:
     )
     assert seen == [(2, 1)]
     assert result.models["model"].iloc[-1].tolist() == [0.0] * 8
+
+
+def test_whom_the_scenario_has_not_drawn_is_no_failure_to_the_strategy() -> None:
+    """A strategy that asks all has its cohort drawn; one that names some misses those it named."""
+    seen: list[tuple[int, int]] = []
+
+    class Counting(older.FedAvg):
+        def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> Any:
+            seen.append((len(results), len(failures)))
+            return super().aggregate_fit(server_round, results, failures)
+
+    block = app(walker, clients=6, cost={"operations": 1})
+    drawn = {"participation": {"kind": "uniform", "count": 2}}
+    cases: list[tuple[dict[str, Any], dict[str, Any], tuple[int, int]]] = [
+        ({}, drawn, (2, 0)),
+        ({}, {}, (6, 0)),
+        ({"fraction_fit": 0.5, "min_fit_clients": 1}, {}, (3, 0)),
+    ]
+    for options, more, expected in cases:
+        seen.clear()
+        algorithm = method(Counting(**options))
+        source = {"problem": {"loss": block}, "algorithm": algorithm, "stop": {"rounds": 2}}
+        fedsim.run(source | more)
+        assert seen == [expected] * 2

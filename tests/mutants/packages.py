@@ -42,7 +42,8 @@ _ELSEWHERE: dict[str, tuple[str, ...]] = {
     "running": ("tests/test_batches.py", "tests/test_campaign.py", "tests/test_cluster.py",
                 "tests/test_extent.py", "tests/test_interrupts.py", "tests/test_notebook_bar.py",
                 "tests/test_pace.py", "tests/test_places.py", "tests/test_probe.py",
-                "tests/test_provenance.py", "tests/test_notes.py", "tests/test_run.py"),
+                "tests/test_provenance.py", "tests/test_notes.py", "tests/test_run.py",
+                "tests/test_sending.py", "tests/test_shards.py"),
     "torch": ("tests/pytorch",),
 }  # fmt: skip
 """The tests of rooms that have no folder of their name."""

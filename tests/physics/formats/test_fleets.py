@@ -53,6 +53,32 @@ def test_of_each_device_it_is_known_what_was_heard_and_what_was_not(tmp_path: Pa
     assert other.loss == 0
 
 
+@pytest.mark.parametrize(("step", "sent"), [(1, 2), (2, 3), (1000, 1001), (1001, 2), (-3, 2)])
+def test_a_counter_that_falls_or_leaps_by_more_than_a_thousand_began_anew(
+    step: int, sent: int, tmp_path: Path
+) -> None:
+    (one,) = read_log(log(tmp_path, frame(1, 5000), frame(2, 5000 + step)))
+    assert (one.received, one.sent) == (2, sent)
+
+
+def test_a_frame_counts_once_at_its_best_and_the_slower_factor_of_as_many_does_not(
+    tmp_path: Path,
+) -> None:
+    heard = [frame(1, 1, snr=3, sf=8), frame(1.5, 1, snr=-7, sf=8), frame(2, 2, snr=1, sf=7)]
+    (one,) = read_log(log(tmp_path, *heard[::-1]))  # whichever line comes first
+    assert (one.spreading, one.snr, one.received) == (7, 2.0, 2)
+
+
+@pytest.mark.parametrize(("least", "clients"), [(4, 2), (5, 1), (6, 0)])
+def test_a_client_has_been_heard_as_often_as_is_asked(
+    least: int, clients: int, tmp_path: Path
+) -> None:
+    often = [frame(k, k, "a") for k in range(5)]
+    seldom = [frame(k, k, "b", sf=8) for k in range(4)]
+    groups = lorawan_fleet(log(tmp_path, *often, *seldom), least=least)
+    assert sum(group["count"] for group in groups) == clients
+
+
 def test_devices_of_one_factor_and_loss_are_a_group_that_runs(tmp_path: Path) -> None:
     lossy = [frame(10 * k, 2 * k, f"a{d}") for d in range(2) for k in range(11)]
     sound = [frame(20 * k, k, "b", sf=9) for k in range(12)]

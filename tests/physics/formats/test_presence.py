@@ -58,6 +58,28 @@ def test_a_cycle_is_there_when_its_place_in_the_period_is(
     assert cycle.signal(1.0).average == pytest.approx(cycle.share)
 
 
+@pytest.mark.parametrize(
+    ("begins", "ends", "period", "words"),
+    [
+        ((1,), (1,), 5, "ends after it begins"),
+        ((2,), (1,), 5, "ends after it begins"),
+        ((1, 2), (3, 4), 5, "without an overlap"),
+        ((3, 1), (4, 2), 5, "without an overlap"),
+        ((1,), (6,), 5, "within a cycle"),
+        ((-1,), (1,), 5, "within a cycle"),
+        ((), (), 0, "within a cycle"),
+        ((), (), -5, "within a cycle"),
+        ((1,), (2,), float("inf"), "within a cycle"),
+    ],
+)
+def test_intervals_that_are_no_cycle_are_refused(
+    begins: tuple[float, ...], ends: tuple[float, ...], period: float, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        Cycle(begins, ends, period)
+    assert Cycle((0, 2), (2, 5), 5).share == 1  # what touches does not overlap
+
+
 def test_what_lasts_for_the_whole_cycle_never_toggles() -> None:
     for cycle in (Cycle((0,), (5,), 5, 2), Cycle((0, 3), (3, 5), 5), Cycle((), (), 5)):
         online, toggles = cycle.timeline(RNG)
@@ -170,6 +192,54 @@ def test_other_states_may_be_asked_for(tmp_path: Path) -> None:
     assert [(each.begins, each.ends) for each in users.users] == [
         ((10,), (100,)), ((10,), (30,)), ((20,), (50,)),
     ]  # fmt: skip
+
+
+def test_time_begins_at_midnight_before_the_first_message_of_all(tmp_path: Path) -> None:
+    """Whichever user it is of. No cycle goes into a day without a rest."""
+    day = 86400
+    late = user(
+        (2 * day + 50, "screen_lock"), (2 * day + 80, "screen_unlock"), (2 * day + 87, "2g")
+    )
+    early = user((7, "screen_lock"), (17, "screen_unlock"), (50, "wifi"))
+    for tree in ({"late": late, "early": early}, {"early": early, "late": late}):
+        users = dict(zip(tree, read_states(stored(tmp_path, tree), when="idle").users, strict=True))
+        told = [there(users["late"], 2 * day + at) for at in (49.9, 50, 79.9, 80, 87, 116.9, 117)]
+        assert told == [False, True, True, False, True, True, False]
+        assert [there(users["early"], at) for at in (7, 16.9, 17, 50, 60)] == [
+            True, True, False, True, False,
+        ]  # fmt: skip
+
+
+SAYS = {
+    "idle": ({"screen_lock"}, {"screen_unlock"}),
+    "charging": ({"battery_charged_on"}, {"battery_charged_off"}),
+    "wifi": ({"wifi"}, {"unknown", "2g", "3g", "4g", "5g"}),
+}
+"""What says that a phone is in a state, and that it is not."""
+
+SAYS_NOTHING = {
+    "screen_on", "screen_off", "battery_low", "battery_okay", "phone_on", "phone_off", "55.5%",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("when", SAYS)
+def test_each_message_says_what_flash_has_it_say(when: str, tmp_path: Path) -> None:
+    on, off = SAYS[when]
+    every = {word for pair in SAYS.values() for words in pair for word in words} | SAYS_NOTHING
+    (begin, *_) = on
+    for word in every:
+        # In the state from 0 s on, what is said at 10 s, a word that says nothing at 30 s.
+        trace = {"a": user((0, begin), (10, word.upper()), (30, "phone_on"))}
+        (one,) = read_states(stored(tmp_path, trace), when=when).users
+        assert (one.begins, one.ends) == ((0,), (10 if word in off else 30,)), word
+
+
+def test_messages_of_one_second_count_in_the_order_of_their_lines(tmp_path: Path) -> None:
+    for last, ends in (("screen_unlock", 30), ("screen_lock", 40)):
+        first = "screen_lock" if last == "screen_unlock" else "screen_unlock"
+        trace = {"a": user((0, "screen_lock"), (30, first), (30, last), (40, "phone_on"))}
+        (one,) = read_states(stored(tmp_path, trace), when="idle").users
+        assert (one.begins[0], one.ends[-1]) == (0, ends)
 
 
 def test_messages_may_be_in_any_order(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from fedsim.cli.terminal import theory as _theory
 if TYPE_CHECKING:
     from fedsim.results import Result
     from fedsim.running.shard import Shard
+    from fedsim.scenario import Plan
 
 
 @app.command("run")
@@ -67,8 +68,7 @@ def run_command(
         offer_downloads(plan)
         if not fresh:
             check_place(study_of(plan), out)
-        count = len(share.of([seed for variant in plan.variants for seed in variant.seeds]))
-        labels = called(plan)
+        count, labels = _count(plan, share), called(plan)
         with progress_table(_err, count, labels) as watch, _theory():
             result = run(
                 file,
@@ -87,9 +87,14 @@ def run_command(
         code = _tell_ends(result, labels)  # above the tables, which a reader takes for results
         if shard is None:
             report(result)
-    if shard is not None:
-        _out.print(f"shard {shard}: {count} of the runs are in {escape(str(out))}")
+        else:
+            _out.print(f"shard {shard}: {count} of the runs are in {escape(str(out))}")
     raise typer.Exit(code)
+
+
+def _count(plan: "Plan", share: "Shard") -> int:
+    """Return how many runs there are in a share of a plan."""
+    return len(share.of([seed for variant in plan.variants for seed in variant.seeds]))
 
 
 def _share(shard: str | None, jobs: int, cluster: str | None) -> "Shard":

@@ -57,11 +57,9 @@ def run(
 ) -> Result:
     """Run every variant of a scenario under every seed.
 
-    Whatever becomes of a run, the others are made, and it keeps what it has written. Then a run
-    that failed is raised, with its variant and seed; of one that diverged, that no client was left
-    for, or that ended above where it began, a `RunWarning` is given. Its `status` in the summary
-    says the same; with `check=False` that alone does, where a run has one.
-    A run that `out` holds whole, made from the same scenario, data, code and versions, is kept.
+    Whatever becomes of a run, the others are made. Then what failed is raised, with its variant
+    and seed; what diverged, was left by all clients, or ended above where it began is a
+    `RunWarning`. What `out` holds whole, of the same scenario, data, code and versions, is kept.
 
     Args:
         source: a YAML file, a mapping, or a `Scenario`.
@@ -75,7 +73,7 @@ def run(
         carry: "bytes" encodes and decodes every message; the logs are those of "values".
         tell: told what is without effect, what becomes of runs in `out`, and which have failed.
         cluster: Dask's, where runs go on instead: "tcp://host:8786", or "local:4" on this machine.
-        check: whether to raise and warn by the states of the runs.
+        check: whether to raise and warn by the states of the runs, which the summary has, too.
         shard: "3/16" makes the third of sixteen shares; others may share `out` meanwhile.
 
     Raises:
@@ -84,26 +82,18 @@ def run(
         OccupiedError: somebody else is writing into `out`; nothing has run.
         OutputError: something cannot be written.
         RunError: runs have failed, or the cluster is gone; the others are kept.
-
-    Warns:
-        TheoryWarning: a condition of a method's theory does not hold.
-        RunWarning: a run diverged, was left by all clients, or ended above where it began.
         ValueError: there are fewer than 1 jobs, or `carry` is not known.
     """
     end_if_loading()
-    share = WHOLE if shard is None else Shard.parsed(shard)
-    clusters.check_choice(jobs, executor, cluster)
+    share = _share(shard, jobs, executor, cluster)
     plan = load(source, overrides=overrides, blocks=blocks)
     builder, place = Builder(plan, _known(carry)), None if out is None else Path(out)
     with noted() as optima:
         notes = _foreseen(plan, builder, place, tell, fresh=fresh)
     made = partial(_made, builder=builder, jobs=jobs, executor=executor, cluster=cluster)
     elsewhere = executor is not None or cluster is not None
-    making = _Making(plan, made, notes, share, tell, watch, fresh, carry, elsewhere, optima)
-    result = making.into(place)
-    if check:
-        check_ends(result, stacklevel=3)
-    return result
+    making = _Making(plan, made, notes, share, tell, watch, fresh, carry, elsewhere, optima, check)
+    return making.into(place)
 
 
 @dataclass(frozen=True)
@@ -120,6 +110,7 @@ class _Making:
     carry: Carry
     elsewhere: bool
     optima: Mapping[str, bytes]
+    check: bool
 
     @property
     def aside(self) -> bool:
@@ -129,9 +120,13 @@ class _Making:
     def into(self, out: Path | None) -> Result:
         """Make the runs into a folder, or a temporary one."""
         if out is None:
-            return _temporary(self.plan, self._make)
-        keep = _kept if self.share == WHOLE else _shared
-        return keep(self.plan, out, self._make, fresh=self.fresh)
+            result = _temporary(self.plan, self._make)
+        else:
+            keep = _kept if self.share == WHOLE else _shared
+            result = keep(self.plan, out, self._make, fresh=self.fresh)
+        if self.check:
+            check_ends(result, stacklevel=4)
+        return result
 
     def _make(self, folder: Path) -> Result:
         with places.opened(folder) if self.aside else nullcontext() as place:
@@ -165,6 +160,17 @@ def _engine(executor: Executor) -> Engine:
     """Return what makes runs by an executor: Dask's tells how far they are."""
     client = clusters.client_of(executor)
     return Pool(executor) if client is None else clusters.Cluster(client)
+
+
+def _share(shard: str | None, jobs: int, executor: Executor | None, cluster: str | None) -> Shard:
+    """Return which runs are to be made, in the one place that there is for them.
+
+    Raises:
+        DataError: there is no such shard, or no such place, or several.
+        ValueError: there are fewer than 1 jobs.
+    """
+    clusters.check_choice(jobs, executor, cluster)
+    return WHOLE if shard is None else Shard.parsed(shard)
 
 
 def _known(carry: Carry) -> Carry:

@@ -9,6 +9,7 @@ import pandas as pd
 from asked.studies import ALL, Asked, Study
 from fedsim.analysis.comparing.doubts import LESS, undecided
 from fedsim.robustness import Robustness
+from fedsim.robustness.deciding import by_weight
 
 _LEAST = {"t": "the least time", "joules": "the fewest joules"}
 
@@ -46,19 +47,20 @@ def _closest(known: Robustness, claim: Asked) -> dict[str, Any]:
     own = table[(table["variant"] == variant) & (table["cost"] == cost)]
     if against != ALL:
         own = own[own["against"] == against]
-    order = own.sort_values(["probability", "ratio"], ascending=[True, False], kind="stable")
+    order = own.sort_values(["typical", "ratio"], ascending=[True, False], kind="stable")
     return dict(order.iloc[0])
 
 
 def _share(known: Robustness, claim: Asked, row: dict[str, Any]) -> float:
     variant, against, cost = claim
     if against != ALL:
-        return float(row["probability"])
+        return float(row["typical"])
     return float(known.fronts.set_index("variant").loc[variant, cost])
 
 
 def _decides(table: pd.DataFrame, variant: str, cost: str) -> str:
     """Return the constant that makes most of a ratio's variance, and its share of it."""
     own = table[(table["variant"] == variant) & (table["cost"] == cost)]
-    first = own.sort_values("total", ascending=False, kind="stable").iloc[0]
-    return f"{first['constant']} ({min(first['total'], 1.0):.2f})"
+    first = by_weight(own).iloc[0]
+    share = "" if isnan(first["total"]) else f" ({min(first['total'], 1.0):.2f})"
+    return f"{first['constant']}{share}"

@@ -57,12 +57,14 @@ class Doubt(NamedTuple):
             states it, its range, or what bounds it; "est" where it is an estimate, to which the
             source is the nearest that is published.
         source: of the figure and its interval.
+        aside: why the figure lies near an end of its interval, where it does.
     """
 
     low: str | float
     high: str | float
     basis: Basis
     source: Source
+    aside: str = ""
 
     def __str__(self) -> str:
         return f"{self.low} to {self.high}"

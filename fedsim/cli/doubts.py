@@ -39,7 +39,7 @@ def robust(
     against: Annotated[
         str | None, typer.Option(help="the variant that the others are compared with")
     ] = None,
-    worlds: Annotated[int, typer.Option(min=1, help="so many are drawn at the least")] = 1000,
+    worlds: Annotated[int, typer.Option(min=1, help="so many are drawn at the least")] = 2048,
     seed: Annotated[int, typer.Option(min=1, help="of the drawing of worlds")] = 1,
     doubts: _Doubts = None,
     runs: _Runs = 0,

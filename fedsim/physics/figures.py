@@ -21,19 +21,19 @@ class Figure(NamedTuple):
     doubt: Doubt
 
 
-def meas(value: str | float, low: float, high: float, source: Source) -> Figure:
+def meas(value: str | float, low: float, high: float, source: Source, aside: str = "") -> Figure:
     """Return a figure that was measured; see `fedsim.blocks.presets.Doubt`."""
-    return _figure(value, low, high, "meas", source)
+    return _figure(value, low, high, "meas", source, aside)
 
 
-def lit(value: str | float, low: float, high: float, source: Source) -> Figure:
+def lit(value: str | float, low: float, high: float, source: Source, aside: str = "") -> Figure:
     """Return a figure of the literature, which states it, its range, or what bounds it."""
-    return _figure(value, low, high, "lit", source)
+    return _figure(value, low, high, "lit", source, aside)
 
 
-def est(value: str | float, low: float, high: float, source: Source) -> Figure:
+def est(value: str | float, low: float, high: float, source: Source, aside: str = "") -> Figure:
     """Return an estimate, with the nearest source that is published."""
-    return _figure(value, low, high, "est", source)
+    return _figure(value, low, high, "est", source, aside)
 
 
 def preset(basis: str, **figures: Figure | str | float) -> Preset:
@@ -52,8 +52,10 @@ def preset(basis: str, **figures: Figure | str | float) -> Preset:
     return Preset(basis, values, doubts)
 
 
-def _figure(value: str | float, low: float, high: float, basis: Basis, source: Source) -> Figure:
+def _figure(
+    value: str | float, low: float, high: float, basis: Basis, source: Source, aside: str
+) -> Figure:
     if not isinstance(value, str):
-        return Figure(value, Doubt(low, high, basis, source))
+        return Figure(value, Doubt(low, high, basis, source, aside))
     unit = value.partition(" ")[2]
-    return Figure(value, Doubt(f"{low:g} {unit}", f"{high:g} {unit}", basis, source))
+    return Figure(value, Doubt(f"{low:g} {unit}", f"{high:g} {unit}", basis, source, aside))

@@ -158,6 +158,18 @@ TRAN_2019 = Source(
     2019,
     "INFOCOM, doi 10.1109/INFOCOM.2019.8737464",
 )
+HEADERS = Source(
+    "IETF",
+    "RFC 9293, RFC 7323 and RFC 5795: TCP, its options, and header compression",
+    2022,
+    "rfc-editor.org",
+)
+ECODESIGN = Source(
+    "European Commission",
+    "Regulation (EU) 2023/1670: 80 % of a battery's capacity after 800 cycles",
+    2023,
+    "eur-lex.europa.eu/eli/reg/2023/1670",
+)
 IMEC_NB_IOT = Source(
     "imec IDLab",
     "NB-IoT for ns-3: energy-module-nbiot, 220, 46 and 6 mA at 3.6 V",

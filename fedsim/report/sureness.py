@@ -34,13 +34,18 @@ def _verdicts(study: Study, case: Case, known: pd.DataFrame, deciding: pd.DataFr
                 study.labels[str(row["variant"])], HEADS.get(str(row["cost"]), str(row["cost"]))
             ),
             _between(row["ratio"], row["ratio_low"], row["ratio_high"]),
+            Cell(str(row["by_seed"])),
+            _percent(row["typical"], row["typical_low"], row["typical_high"]),
             _percent(row["probability"], row["probability_low"], row["probability_high"]),
             _percent(row["noise"]),
             Cell(_decides(deciding, row["variant"], row["cost"])),
         ]
         for row in own.to_dict("records")
     ]
-    heads = ("variant", "cost", "ratio", "takes less in", "noise of training", "what decides")
+    heads = (
+        *("variant", "cost", "ratio", "by seed", "typically less in", "one run takes less in"),
+        *("noise of training", "what decides"),
+    )
     worlds = f"{own['worlds'].max():,.0f}" if len(own) else "no"
     words_ = case.target.words
     first = study.labels[study.comparison.against]
@@ -66,5 +71,9 @@ def _decides(deciding: pd.DataFrame, variant: object, cost: object) -> str:
         return "-"
     own = deciding[(deciding["variant"] == variant) & (deciding["cost"] == cost)]
     first = own.sort_values("total", ascending=False, kind="stable").head(_DECIDING)
-    told = [f"{row['constant']} {row['total']:.2f}" for row in first.to_dict("records")]
+    known = [row for row in first.to_dict("records") if not isnan(row["total"])]
+    told = [
+        f"{row['constant']} {row['total']:.2f} \N{PLUS-MINUS SIGN}{row['total_error']:.2f}"
+        for row in known
+    ]
     return ", ".join(told) or "-"

@@ -1,102 +1,45 @@
 """The design: worlds that are drawn from the doubt of constants, common to all runs."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from SALib.sample import sobol
 from scipy.stats import qmc
 
 from fedsim.ports import Array
 from fedsim.robustness.constants import Constant, Key
+from fedsim.robustness.saltelli import Saltelli
 
-STEPS = 33
+STEPS = 17
 """Points of a line: one constant goes from end to end of its interval, all others stay."""
 
 
-@dataclass(frozen=True)
-class Design:
-    """Worlds, in three parts: those that are drawn, the one as written, and a line a constant.
-
-    The drawn ones are Saltelli's design over scrambled Sobol' points (Saltelli et al., "Variance
-    based sensitivity analysis of model output", Comp. Phys. Comm. 2010): N points, N others, and
-    for each of k constants the first N with that one from the others. Each of these N(k + 2)
-    worlds is drawn from the doubt; 2N of them are independent of one another.
-
-    Where a world costs a run, a few independent ones are all: they give probabilities, and neither
-    indices nor lines.
+@dataclass(frozen=True, eq=False)
+class Worlds:
+    """Sampled parameter sets: the value of each constant in each of them.
 
     Attributes:
-        constants: that are in doubt, at least one.
-        base: N, a power of two; without lines, how many worlds are drawn.
-        seed: of the drawing.
-        lines: whether there are the further points of Saltelli's design, and lines.
+        constants: k of them.
+        values: SI, shape (k, W).
     """
 
     constants: tuple[Constant, ...]
-    base: int
-    seed: int
-    lines: bool = True
-
-    @classmethod
-    def of(cls, constants: Sequence[Constant], worlds: int, seed: int, runs: int = 0) -> "Design":
-        """Return the smallest design of at least so many worlds.
-
-        Args:
-            constants: at least one.
-            worlds: so many at the least.
-            seed: of the drawing.
-            runs: so many independent worlds instead, where each of them costs runs; 0 if not.
-        """
-        if runs:
-            return cls(tuple(constants), runs, seed, lines=False)
-        base = 2
-        while base * (len(constants) + 2) < worlds:
-            base *= 2
-        return cls(tuple(constants), base, seed)
-
-    @property
-    def drawn(self) -> int:
-        """How many worlds are drawn."""
-        return self.base * (len(self.constants) + 2) if self.lines else self.base
-
-    @property
-    def independent(self) -> int:
-        """How many of them are independent of one another."""
-        return 2 * self.base if self.lines else self.base
+    values: Array
 
     @property
     def count(self) -> int:
-        """How many there are."""
-        return self.drawn + 1 + (STEPS * len(self.constants) if self.lines else 0)
-
-    @property
-    def problem(self) -> Mapping[str, Any]:
-        """What SALib calls the problem: shares of the probability, in [0, 1]."""
-        names = [str(constant.key) for constant in self.constants]
-        return {"num_vars": len(names), "names": names, "bounds": [[0.0, 1.0]] * len(names)}
+        """How many there are, W."""
+        return int(self.values.shape[1])
 
     @cached_property
-    def values(self) -> Array:
-        """What each constant is in each world, SI, shape (k, count)."""
-        shares = self._shares()
-        as_written = np.array([constant.value for constant in self.constants])
-        rest = np.tile(as_written[:, None], self.count - self.drawn)
-        for number, constant in enumerate(self.constants if self.lines else ()):
-            first = 1 + number * STEPS
-            rest[number, first : first + STEPS] = constant.at(np.linspace(0.0, 1.0, STEPS))
-        rows = zip(self.constants, shares.T, strict=True)
-        return np.hstack([np.array([constant.at(own) for constant, own in rows]), rest])
-
-    def _shares(self) -> Array:
-        """Return what is drawn, in [0, 1], shape (drawn, k)."""
-        if self.lines:
-            made = sobol.sample(self.problem, self.base, calc_second_order=False, seed=self.seed)
-            return np.asarray(made)
-        engine = qmc.Sobol(len(self.constants), scramble=True, rng=self.seed)
-        return np.asarray(engine.random(1 << (self.base - 1).bit_length())[: self.base])
+    def digest(self) -> str:
+        """A hash of the constants' names and values."""
+        found = hashlib.sha256(self.values.tobytes())
+        for constant in self.constants:
+            found.update(f"{constant.key[0]} {constant.key}\n".encode())
+        return found.hexdigest()
 
     def world(self, part: slice = slice(None)) -> dict[Key, Array]:
         """Return the constants by their names, in some of the worlds."""
@@ -108,7 +51,112 @@ class Design:
         drawn = self.world(slice(number, number + 1))
         return {key: float(values[0]) for key, values in drawn.items()}
 
+
+@dataclass(frozen=True)
+class Design:
+    """Worlds, in four parts: drawn, as written, a line a constant, and those of the indices.
+
+    The drawn ones are independent of one another, and all probabilities are shares of them. Where
+    there are enough, those for Sobol' indices come last (see `Saltelli`).
+
+    Where a world costs a run, drawn ones and the one as written are all: neither lines nor indices.
+
+    Attributes:
+        constants: that are in doubt, at least one.
+        drawn: how many worlds are drawn; with lines, a power of two.
+        seed: of the drawing.
+        lines: whether there are lines, and worlds of indices.
+    """
+
+    constants: tuple[Constant, ...]
+    drawn: int
+    seed: int
+    lines: bool = True
+
+    @classmethod
+    def of(cls, constants: Sequence[Constant], worlds: int, seed: int, runs: int = 0) -> "Design":
+        """Return the smallest design of at least so many drawn worlds.
+
+        Args:
+            constants: at least one.
+            worlds: so many at the least.
+            seed: of the drawing.
+            runs: so many independent worlds instead, where each of them costs runs; 0 if not.
+        """
+        if runs:
+            return cls(tuple(constants), runs, seed, lines=False)
+        return cls(tuple(constants), max(2, 1 << (worlds - 1).bit_length()), seed)
+
+    @cached_property
+    def saltelli(self) -> Saltelli | None:
+        """The part from which Sobol' indices are estimated; None where worlds are too few."""
+        if not self.lines or not Saltelli.enough(self.drawn):
+            return None
+        return Saltelli(tuple(str(each.key) for each in self.constants), self.drawn // 2, self.seed)
+
+    @property
+    def count(self) -> int:
+        """How many worlds there are."""
+        return int(self._mixed.start) + (self.saltelli.mixed if self.saltelli else 0)
+
+    @property
+    def _mixed(self) -> slice:
+        """The worlds that are there for indices alone."""
+        lines = STEPS * len(self.constants) if self.lines else 0
+        return slice(self.drawn + 1 + lines, None)
+
+    @cached_property
+    def values(self) -> Array:
+        """What each constant is in each world, SI, shape (k, count)."""
+        shares, mixed = self._shares()
+        drawn, last = (
+            np.array([each.at(own) for each, own in zip(self.constants, part.T, strict=True)])
+            for part in (shares, mixed)
+        )
+        rest = np.tile(self.as_written[:, None], self._mixed.start - self.drawn)
+        for number, constant in enumerate(self.constants if self.lines else ()):
+            first = 1 + number * STEPS
+            rest[number, first : first + STEPS] = constant.at(np.linspace(0.0, 1.0, STEPS))
+        return np.hstack([drawn, rest, last])
+
+    @property
+    def as_written(self) -> Array:
+        """What each constant is in the scenario, SI, shape (k,)."""
+        return np.array([constant.value for constant in self.constants])
+
+    def _shares(self) -> tuple[Array, Array]:
+        """Return what is drawn and what is mixed of that, in [0, 1], shapes (W, k)."""
+        if self.saltelli is not None:
+            return self.saltelli.shares
+        count = len(self.constants)
+        engine = qmc.Sobol(count, scramble=True, rng=self.seed)
+        made = engine.random(1 << (self.drawn - 1).bit_length())[: self.drawn]
+        return np.asarray(made), np.empty((0, count))
+
+    @cached_property
+    def worlds(self) -> Worlds:
+        """All of them."""
+        return Worlds(self.constants, self.values)
+
+    def world(self, part: slice = slice(None)) -> dict[Key, Array]:
+        """Return the constants by their names, in some of the worlds."""
+        return self.worlds.world(part)
+
+    def one(self, number: int) -> dict[Key, float]:
+        """Return the constants by their names, in one world."""
+        return self.worlds.one(number)
+
     def line(self, number: int) -> slice:
         """Return which worlds are the line of a constant."""
         first = self.drawn + 1 + number * STEPS
         return slice(first, first + STEPS)
+
+    def indices(self, values: Array) -> Mapping[str, Array] | None:
+        """Return Sobol' indices of what is known in each world; None where worlds are too few.
+
+        Args:
+            values: of all worlds of the design, shape (count,).
+        """
+        if self.saltelli is None:
+            return None
+        return self.saltelli.indices(values[: self.drawn], values[self._mixed])

@@ -42,7 +42,7 @@ def draw_worlds(
         raise DataError("count", f"seen {count} worlds; give 1 or more")
     plan = load(source, overrides=overrides, blocks=blocks)
     scenario = plan.variants[0].scenario
-    constants = constants_of([scenario], doubts or {})
+    constants = constants_of([scenario], doubts or {}, priced=False)
     if not constants:
         raise DataError("doubt", "the fleet of this scenario stands on no constant in doubt")
     design = Design.of(constants, count, seed, runs=count)

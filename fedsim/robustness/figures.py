@@ -87,7 +87,7 @@ def _spreads(axis: Axes, rows: pd.DataFrame, names: Sequence[str], study: Drawn,
         axis.plot(own, [height] * 2, color=colour, alpha=0.6, linewidth=8, solid_capstyle="butt")
         axis.plot(row["ratio"], height, "k|", markersize=10)
         axis.annotate(
-            f"{100 * row['probability']:.3g} %",
+            f"{100 * row['typical']:.3g} %",
             (1.0, height),
             xycoords=("axes fraction", "data"),
             xytext=(4, 0),
@@ -109,7 +109,7 @@ def _ratios(axis: Axes, values: Sequence[float], label: str) -> None:
 
 def _least_sure(rows: pd.DataFrame, cost: str) -> str:
     own = rows[rows["cost"] == cost].copy()
-    own["sure"] = (own["probability"].fillna(2.0) - 0.5).abs()
+    own["sure"] = (own["typical"].fillna(2.0) - 0.5).abs()
     return str(own.sort_values("sure", kind="stable")["variant"].iloc[0])
 
 

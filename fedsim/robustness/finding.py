@@ -12,6 +12,7 @@ from fedsim.blocks.quantity import Quantity
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
 from fedsim.robustness.constants import Constant, Key
+from fedsim.robustness.general import asked, general
 from fedsim.scenario import Group, Scenario
 
 BLOCKS = ("device", "radio")
@@ -21,7 +22,9 @@ Doubts = Mapping[str, str]
 """Intervals of the user's: "lte.tail_time" -> "1 s..15 s"."""
 
 
-def constants_of(scenarios: Sequence[Scenario], doubts: Doubts) -> tuple[Constant, ...]:
+def constants_of(
+    scenarios: Sequence[Scenario], doubts: Doubts, *, priced: bool = True
+) -> tuple[Constant, ...]:
     """Return the constants that scenarios stand on and whose value is in doubt, each once.
 
     A figure that a scenario gives itself, in place of its preset's, is a choice, and certain; so is
@@ -30,6 +33,8 @@ def constants_of(scenarios: Sequence[Scenario], doubts: Doubts) -> tuple[Constan
     Args:
         scenarios: of all variants.
         doubts: see `Doubts`.
+        priced: whether runs are priced by their recursion, which knows constants that are of no
+            preset as well (see `fedsim.robustness.general`); no scenario has a key of these.
 
     Raises:
         DataError: there is no such constant, or it has no one value, or an interval holds what
@@ -39,7 +44,14 @@ def constants_of(scenarios: Sequence[Scenario], doubts: Doubts) -> tuple[Constan
     for key, block in _figures(scenarios):
         seen.setdefault(key, {}).setdefault(getattr(block, key[2]), block)
     named = {str(key): key for key in seen}
-    own = {_named(name, named): text for name, text in doubts.items()}
+    more = {str(each.key): each for each in (general(scenarios) if priced else ())}
+    for name in doubts:
+        if name in more:
+            more[name] = asked(more[name], doubts[name])
+    rest = {name: text for name, text in doubts.items() if name not in more}
+    own = {
+        _named(name, named | {each: more[each].key for each in more}): rest[name] for name in rest
+    }
     found = list[Constant]()
     for key, values in seen.items():
         block = next(iter(values.values()))
@@ -49,7 +61,7 @@ def constants_of(scenarios: Sequence[Scenario], doubts: Doubts) -> tuple[Constan
             found.append(_constant(key, doubt, block))
     for one, other in combinations([each for each in found if each.key in own], 2):
         _check_together(one, other, seen)
-    return tuple(each for each in found if each.low < each.high)
+    return tuple(each for each in (*found, *more.values()) if each.low < each.high)
 
 
 def _check_together(

@@ -12,6 +12,7 @@ from fedsim.physics.networks.central import StarNetwork
 from fedsim.physics.radios import Radio
 from fedsim.ports import Array
 from fedsim.robustness.constants import Key
+from fedsim.robustness.general import FLOPS, scores, server, spread
 from fedsim.robustness.loads import Numbers
 from fedsim.scenario import Group, Scenario
 
@@ -28,7 +29,7 @@ class Lanes:
         latency: of radio and route, one way, s, shape (n, W).
         per_bit: J/bit, the time on air included, shape (n, W).
         power: while a message is in progress, beyond power at rest, W, shape (n, W).
-        capacity: of the link that all share, bit/s.
+        capacity: of the link that all share, bit/s, shape (W,) or a number.
         contended: whether that may hold back any of all clients in any world.
     """
 
@@ -36,7 +37,7 @@ class Lanes:
     latency: Array
     per_bit: Array
     power: Array
-    capacity: float
+    capacity: float | Array
     contended: bool
 
 
@@ -77,7 +78,7 @@ def _part(whole: Any, who: Numbers) -> Any:  # noqa: ANN401 - clients or lanes
     changed: dict[str, object] = {}
     for field in fields(whole):
         value = getattr(whole, field.name)
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) and value.ndim == 2:  # not of the link, which all share
             changed[field.name] = value[who]
         elif isinstance(value, Lanes):
             changed[field.name] = _part(value, who)
@@ -138,17 +139,24 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
     def each(rows: Sequence[Array]) -> Array:
         return np.repeat(np.array(rows), counts, axis=0)
 
-    server = scenario.network.server  # type: ignore[attr-defined]  # it is a star
+    link = scenario.network.server  # type: ignore[attr-defined]  # it is a star
+
+    def of_server(field: str) -> float | Array:
+        known = world.get(server(field))
+        return float(getattr(link, field)) if known is None else known
+
+    latency, flops = of_server("latency"), world.get(FLOPS, np.ones(worlds))
+    slower = _slower(groups, world, worlds)
     return Clients(
         idle=each([own.device("idle") + own.radio("idle") + own.waiting for own in laid]),
         working=each([own.working() for own in laid]),
-        per_operation=each([own.per_operation() for own in laid]),
-        per_sample=each([own.per_sample() for own in laid]),
+        per_operation=each([own.per_operation() for own in laid]) * flops * slower,
+        per_sample=each([own.per_sample() for own in laid]) * slower,
         **{name: each([own.state(name) for own in laid]) for name in _STATES},
         reserve=each([own.reserve() for own in laid]),
         stateful=any(group.radio.states.stateful for group in groups),
-        down=_lanes(laid, each, ("down", "receive"), server.downlink, server.latency),
-        up=_lanes(laid, each, ("up", "send"), server.uplink, server.latency),
+        down=_lanes(laid, each, ("down", "receive"), of_server("downlink"), latency),
+        up=_lanes(laid, each, ("up", "send"), of_server("uplink"), latency),
     )
 
 
@@ -156,8 +164,8 @@ def _lanes(
     laid: Sequence["_Laid"],
     each: Callable[[Sequence[Array]], Array],
     names: tuple[str, str],
-    capacity: float,
-    latency: float,
+    capacity: float | Array,
+    latency: float | Array,
 ) -> Lanes:
     way, busy = names
     rate = each([own.radio(way) for own in laid])
@@ -169,6 +177,30 @@ def _lanes(
         capacity,
         bool((rate.sum(axis=0) > capacity).any()),
     )
+
+
+def _slower(groups: Sequence[Group], world: World, worlds: int) -> Array:
+    """Return how much longer each client takes than its preset says, shape (n, W) or ()."""
+    if not any(spread(group.device.kind) in world for group in groups):
+        return np.ones(())
+    rows = [
+        np.exp(
+            scores(group.count)[:, None] * world.get(spread(group.device.kind), np.zeros(worlds))
+        )
+        for group in groups
+    ]
+    return np.vstack(rows)
+
+
+def overheads(groups: Sequence[Group], world: World, worlds: int) -> Array | None:
+    """Return what the transport adds to a packet of each client, whole bytes, shape (n, W).
+
+    None where no world says anything of it.
+    """
+    if not any(Key(("radio", group.radio.kind, "framing")) in world for group in groups):
+        return None
+    rows = [_Laid(group, world, worlds).radio("framing") for group in groups]
+    return np.floor(np.repeat(np.array(rows), [group.count for group in groups], axis=0))
 
 
 class _Laid:

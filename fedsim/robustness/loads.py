@@ -18,7 +18,8 @@ class Load(NamedTuple):
 
     Attributes:
         clients: their numbers; a slice where it is all of them, so that nothing is copied.
-        told, said: bits down and up, header and framing included.
+        told, said: bits down and up, header and framing included, shape (t, 1), or (t, W) where
+            the framing differs by world.
         operations, samples: of all pieces of work together.
     """
 
@@ -36,9 +37,17 @@ class Loads:
         tape: of the run.
         framings: of each client's radio.
         header_bits: in front of every message.
+        overheads: of each client's packets in each world in place of its framing's, bytes, shape
+            (n, W); None where it is the same in all.
     """
 
-    def __init__(self, tape: Tape, framings: Sequence[Framing], header_bits: int) -> None:
+    def __init__(
+        self,
+        tape: Tape,
+        framings: Sequence[Framing],
+        header_bits: int,
+        overheads: Array | None = None,
+    ) -> None:
         tasks = tape.tasks
         self._count = len(framings)
         self._first = tape.exchanges.first
@@ -47,6 +56,10 @@ class Loads:
         own = np.array([kinds.index(each) for each in framings], np.intp)[self._clients]
         self._told = _framed(tasks.told_bits, own, kinds, header_bits)
         self._said = _framed(tasks.bits, own, kinds, header_bits)
+        self._overheads, self._packets = overheads, np.array([each.packet for each in framings])
+        if overheads is not None:  # bits without framing, which each exchange adds by world
+            self._told = np.array(tasks.told_bits, np.float64) + header_bits
+            self._said = np.array(tasks.bits, np.float64) + header_bits
         self._operations = _by_task(tasks.operations, tasks.begin, tasks.end)
         self._samples = _by_task(tasks.samples, tasks.begin, tasks.end)
 
@@ -56,9 +69,16 @@ class Loads:
         clients: Numbers | slice = self._clients[own]
         if own.stop - own.start == self._count:  # in their order, as tasks are
             clients = slice(None)
-        return Load(
-            clients, self._told[own], self._said[own], self._operations[own], self._samples[own]
-        )
+        told, said = (self._charged(bits[own], clients) for bits in (self._told, self._said))
+        return Load(clients, told, said, self._operations[own], self._samples[own])
+
+    def _charged(self, bits: Array, clients: Numbers | slice) -> Array:
+        """Return what messages of some clients are charged for, as `Load` has them."""
+        column = bits[:, None]
+        if self._overheads is None:
+            return column
+        framing, packet = self._overheads[clients], self._packets[clients, None]
+        return np.asarray(column + 8.0 * framing * np.ceil(column / (8.0 * (packet - framing))))
 
 
 def _framed(bits: Sequence[int], own: Numbers, kinds: Sequence[Framing], header: int) -> Array:

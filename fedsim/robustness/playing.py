@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Mapping
+from math import floor
 from pathlib import Path
 
 import numpy as np
@@ -13,30 +14,33 @@ from fedsim.record.folder import SCENARIO
 from fedsim.repricing import reprice
 from fedsim.results import Result
 from fedsim.robustness.constants import Key
-from fedsim.robustness.design import Design
+from fedsim.robustness.design import Worlds
 from fedsim.robustness.finding import BLOCKS
 from fedsim.robustness.pricing import Costs, Run
 from fedsim.running.api import run as make
 from fedsim.scenario import Scenario
 
 
-def played(run: Run, design: Design, blocks: tuple[type[Spec], ...] = ()) -> Costs:
+def played(run: Run, worlds: Worlds, blocks: tuple[type[Spec], ...] = ()) -> Costs:
     """Play a run again in its world: its log where that can be, and else the training itself.
 
     Args:
         run: see `Run`; it has a world.
-        design: of the worlds.
+        worlds: of which it is one.
         blocks: classes of one's own that the scenario names.
 
     Returns:
-        Seconds and joules, each of shape ().
+        Seconds and joules, each of shape (); infinite where it does not reach the target there.
 
     Raises:
         ScenarioError: the scenario is wrong in that world.
     """
-    overrides = overridden(run.original(blocks).scenario, design.one(run.world or 0))
+    overrides = overridden(run.original(blocks).scenario, worlds.one(run.world or 0))
     with tempfile.TemporaryDirectory(prefix="fedsim-") as aside:
-        row = run.target.costs(_again(run, overrides, Path(aside), blocks)).iloc[0]
+        again = _again(run, overrides, Path(aside), blocks)
+        row = run.target.costs(again).iloc[0]
+    if again.summary["status"].iloc[0] == "done" and not row["reached"]:
+        return Costs(*(np.asarray(np.inf) for _ in Costs._fields))
     return Costs(*(np.asarray(row[name], np.float64) for name in Costs._fields))
 
 
@@ -70,5 +74,6 @@ def overridden(scenario: Scenario, world: Mapping[Key, float]) -> list[str]:
 
 def _written(block: Presettable, field: str, value: float) -> str:
     """Return a value as a scenario writes it."""
-    changed = block.model_copy(update={field: float(value)})
+    whole = floor(value) if field == "framing" else value  # as prices have it
+    changed = block.model_copy(update={field: float(whole)})
     return str(changed.model_dump(mode="json")[field])

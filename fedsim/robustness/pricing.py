@@ -14,7 +14,7 @@ from fedsim.repricing.conditions import refusals
 from fedsim.repricing.original import Original
 from fedsim.repricing.tape import read_tape
 from fedsim.robustness.constants import Key
-from fedsim.robustness.fleets import clients_of, unplayable
+from fedsim.robustness.fleets import clients_of, overheads, unplayable
 from fedsim.robustness.loads import Loads
 from fedsim.robustness.timeline import prices
 from fedsim.scenario import Group, Variant
@@ -30,7 +30,8 @@ class Costs(NamedTuple):
     """What a run takes in each world, shape (W,).
 
     Attributes:
-        t: seconds; NaN where the run would have gone another way.
+        t: seconds; infinite where the run never reached the target, NaN where it would have gone
+            another way.
         joules: likewise.
     """
 
@@ -94,8 +95,8 @@ def priced(run: Run, world: World, worlds: int, blocks: tuple[type[Spec], ...] =
         DataError: its log does not tell enough.
     """
     if run.look is None:
-        nothing = np.full(worlds, np.nan)
-        return Costs(nothing, nothing)
+        never = np.full(worlds, np.inf)
+        return Costs(never, never)
     known = priced_at([run.look], run.original(blocks), world, worlds)
     return Costs(known.t[0], known.joules[0])
 
@@ -118,12 +119,13 @@ def priced_at(looks: Sequence[int], original: Original, world: World, worlds: in
     scenario, tape = original.scenario, read_tape(original.folder, len(original.samples))
     groups = scenario.fleet or (Group(count=len(original.samples)),)
     framings = [group.radio.packaging for group in groups for _ in range(group.count)]
-    loads = Loads(tape, framings, HEADER_BITS)
     step = max(1, _MOST // len(framings))
     parts = list[Costs]()
     for first in range(0, worlds, step):
         part = slice(first, min(first + step, worlds))
         some = {key: values[part] for key, values in world.items()}
+        framed = overheads(groups, some, part.stop - part.start)
+        loads = Loads(tape, framings, HEADER_BITS, framed)
         clients = clients_of(scenario, groups, some, part.stop - part.start)
         known = prices(tape, loads, clients, looks)
         fitting = (np.where(known.fits, each, np.nan) for each in (known.seconds, known.joules))

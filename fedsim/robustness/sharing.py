@@ -17,7 +17,7 @@ def by_cap(caps: Array) -> Order:
     return np.argsort(caps, axis=0, kind="stable")
 
 
-def ends(begins: Array, bits: Array, caps: Array, order: Order, capacity: float) -> Array:
+def ends(begins: Array, bits: Array, caps: Array, order: Order, capacity: float | Array) -> Array:
     """Return when each transfer ends, s, shape (n, W).
 
     All worlds go on from one change to their next one in step: a transfer begins, or one ends. Of
@@ -25,10 +25,10 @@ def ends(begins: Array, bits: Array, caps: Array, order: Order, capacity: float)
 
     Args:
         begins: when the bits begin to flow, s, shape (n, W).
-        bits: of each transfer, shape (n, 1).
+        bits: of each transfer, shape (n, 1) or (n, W).
         caps: what each reaches alone, bit/s, shape (n, W).
         order: as `by_cap` gives it.
-        capacity: of the link, bit/s.
+        capacity: of the link, bit/s, shape (W,) or one number.
     """
     now = begins.min(axis=0)
     left = np.broadcast_to(np.asarray(bits, np.float64), begins.shape).copy()
@@ -53,12 +53,24 @@ def ends(begins: Array, bits: Array, caps: Array, order: Order, capacity: float)
     return over
 
 
-def fair_rates(flows: NDArray[np.bool_], caps: Array, order: Order, capacity: float) -> Array:
+def fair_rates(
+    flows: NDArray[np.bool_], caps: Array, order: Order, capacity: float | Array
+) -> Array:
     """Return the max-min fair rates, min(cap, share), bit/s, shape (n, W); 0 of what flows not.
 
     Taken in the order of their caps, the transfers from the first one on whose cap is above what
     is left for each of the rest all run at that share.
     """
+    rates = np.where(flows, caps, 0.0)
+    tight = rates.sum(axis=0) > capacity
+    if tight.any():  # elsewhere each runs at its cap
+        bound = np.broadcast_to(np.asarray(capacity, np.float64), tight.shape)[tight]
+        rates[:, tight] = _shared(flows[:, tight], caps[:, tight], order[:, tight], bound)
+    return rates
+
+
+def _shared(flows: NDArray[np.bool_], caps: Array, order: Order, capacity: Array) -> Array:
+    """Return the rates in worlds whose link holds some transfers back."""
     own = np.take_along_axis(np.where(flows, caps, 0.0), order, axis=0)
     on = np.take_along_axis(flows, order, axis=0)
     rest = on.sum(axis=0) - np.cumsum(on, axis=0) + on  # how many from each one on

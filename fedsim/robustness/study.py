@@ -1,28 +1,29 @@
 """A study: its runs, its constants, and what holds in how many of their worlds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table as RichTable
 
-from fedsim.analysis.comparing.doubts import LESS
+from fedsim.analysis.comparing.doubts import LESS, WORDS
 from fedsim.analysis.comparing.targets import Target
 from fedsim.analysis.figures import save
 from fedsim.ports import Array
 from fedsim.record.lock import held
 from fedsim.record.writing import write_whole
-from fedsim.robustness.deciding import deciding, flips
+from fedsim.robustness.deciding import deciding
 from fedsim.robustness.design import Design
 from fedsim.robustness.figures import robustness_figure
 from fedsim.robustness.tables import deciding_table, verdict_table
-from fedsim.robustness.verdicts import COSTS, Table, fronts, verdicts
-from fedsim.tables import as_csv, as_html, as_text
+from fedsim.robustness.verdicts import Table, fronts, verdicts
+from fedsim.tables import as_csv, as_html, as_text, quantity
 from fedsim.visible import visible
 
 _FLIPS = 6  # that are told in sentences; all are in the files
@@ -38,6 +39,7 @@ class Robustness:
         against: the variant that the others are compared with.
         table: the costs of all runs in all worlds.
         design: the constants and the worlds.
+        flips: the values at which verdicts turn round; see `fedsim.robustness.turning.flips`.
         remarks: what a reader has to know beside.
     """
 
@@ -46,6 +48,7 @@ class Robustness:
     against: str
     table: Table
     design: Design
+    flips: pd.DataFrame
     remarks: tuple[str, ...]
 
     def __repr__(self) -> str:
@@ -71,11 +74,6 @@ class Robustness:
         """A row a variant, cost and constant; see `fedsim.robustness.deciding.deciding`."""
         return deciding(self.table, self.design, self._reference)
 
-    @cached_property
-    def flips(self) -> pd.DataFrame:
-        """The values at which verdicts turn round; see `fedsim.robustness.deciding.flips`."""
-        return flips(self.table, self.design, self._reference)
-
     @property
     def constants(self) -> pd.DataFrame:
         """A row a constant: constant, value, low, high, unit, basis and source."""
@@ -95,9 +93,9 @@ class Robustness:
             for each, own in zip(self.design.constants, self.design.values, strict=True)
         }
         for number, name in enumerate(self.table.variants):
-            for cost in COSTS:
-                values = self.table.costs[cost][number]
-                there = values[~np.isnan(values).all(axis=1)]
+            for cost, every in self.table.costs.items():
+                values = every[number]
+                there = values[~(np.isnan(values) | np.isinf(values)).all(axis=1)]
                 nothing = np.full(self.design.drawn, np.nan)
                 columns[f"{name}.{cost}"] = there[:, drawn].mean(axis=0) if len(there) else nothing
         return pd.DataFrame(columns)
@@ -112,19 +110,32 @@ class Robustness:
         return [*self._sentences(), *self.remarks]
 
     def _sentences(self) -> list[str]:
-        """Say where each verdict turns round, if it does."""
+        """Say where each verdict turns round, and which one does not along any interval."""
+        turned = self.flips[self.flips["value"].notna()]
         told = []
-        for row in self.flips.to_dict("records"):
-            ours, theirs = self.labels[row["variant"]], self.labels[self.against]
-            what = LESS[row["cost"]]
-            value = f"{row['value']:.3g} {row['unit']}".strip()
-            where = f"{row['constant']} is {row['wins']} {value}"
-            told.append(f"{ours} takes {what} than {theirs} where {where}")
+        for row in turned.to_dict("records"):
+            where = f"{row['constant']} is {row['wins']} {_shown(row['value'], row['unit'])}"
+            told.append(f"{self._less(row['variant'], row['cost'])} where {where}")
         if len(told) > _FLIPS:
             told[_FLIPS:] = [
                 f"{len(told) - _FLIPS} more values at which a verdict turns: flips.csv"
             ]
-        return told
+        return [*told, *self._steady(turned)]
+
+    def _less(self, variant: str, cost: str) -> str:
+        return f"{self.labels[variant]} takes {LESS[cost]} than {self.labels[self.against]}"
+
+    def _steady(self, turned: pd.DataFrame) -> Iterator[str]:
+        """Say up to which end of which interval verdicts stay that no single constant turns."""
+        known = set(zip(turned["variant"], turned["cost"], strict=True))
+        for (variant, cost), rows in self.flips.groupby(["variant", "cost"], sort=False):
+            if (variant, cost) not in known and not _same(rows):
+                row, end = _nearest_end(rows)
+                place = f"{row['constant']} is {_shown(row[end], row['unit'])}"
+                ratio = f"{row[f'ratio_{end}']:.3f}"
+                words = "no single constant turns it round within its interval"
+                pair = f"{self.labels[str(variant)]} against {self.labels[self.against]}"
+                yield f"{pair}, {WORDS[str(cost)]}: {words}; nearest, {ratio}, where {place}"
 
     def tables(self) -> list[RichTable]:
         """Return what a terminal shows: verdicts and shares of fronts, and what decides."""
@@ -166,3 +177,19 @@ class Robustness:
             for name, figure in self.figures().items():
                 for ending in ("png", "svg"):
                     save(figure, folder / f"{name}.{ending}")
+
+
+def _same(rows: pd.DataFrame) -> bool:
+    """Return whether two variants cost the same at both ends of every interval."""
+    return bool(np.allclose(rows[["ratio_low", "ratio_high"]].to_numpy(float), 1.0, atol=1e-9))
+
+
+def _shown(value: float, unit: str) -> str:
+    return quantity(value, unit) if unit else f"{value:.3g}"
+
+
+def _nearest_end(rows: pd.DataFrame) -> tuple[dict[str, Any], str]:
+    """Return the row, and "low" or "high", at which the ratio is nearest to 1."""
+    ends = np.abs(np.log(rows[["ratio_low", "ratio_high"]].to_numpy(float)))
+    number, side = np.unravel_index(int(np.argmin(ends)), ends.shape)
+    return dict(rows.iloc[int(number)]), ("low", "high")[int(side)]

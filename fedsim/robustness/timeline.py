@@ -76,12 +76,12 @@ class _Play:
         clients = self._clients.of(who)
         told = np.broadcast_to(self.now, clients.idle.shape)
         last, spent = self._last[who], self._spent[who]
-        heard = self._leg(clients, clients.down, told, load.told[:, None], last, spent, up=False)
+        heard = self._leg(clients, clients.down, told, load.told, last, spent, up=False)
         works = clients.per_operation * load.operations[:, None]
         works += clients.per_sample * load.samples[:, None]
         spent += clients.working * works
         done = heard + works
-        came = self._leg(clients, clients.up, done, load.said[:, None], heard, spent, up=True)
+        came = self._leg(clients, clients.up, done, load.said, heard, spent, up=True)
         self._last[who], self._spent[who] = came, spent
         self.now = came.max(axis=0)
 

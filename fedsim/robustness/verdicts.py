@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import beta
 
+from fedsim.analysis.comparing.pairwise import Pairwise, log_ratios, typical
 from fedsim.ports import Array
+from fedsim.robustness.levels import of_a_run, of_the_typical, seeds_share
 
 COSTS = ("t", "joules")
-"""What depends on the constants: seconds and joules."""
+"""What depends on the constants in every study: seconds and joules."""
 
-_ROUNDING = 1e-12  # relative; sums in another order differ by less
 _SPREAD = (0.05, 0.5, 0.95)
 
 
@@ -21,43 +21,27 @@ class Table(NamedTuple):
 
     Attributes:
         variants, seeds: their names.
-        costs: cost -> shape (V, S, W); NaN where there is no run, or it never got there.
+        costs: cost -> shape (V, S, W); infinite where a run never reached the target, NaN where
+            there is none, or it cannot be priced in that world.
         bits: shape (V, S).
-        independent: how many of the worlds are independent draws.
     """
 
     variants: Sequence[str]
     seeds: Sequence[int]
     costs: dict[str, Array]
     bits: Array
-    independent: int
 
 
-def interval(share: float, count: int, confidence: float = 0.9) -> tuple[float, float]:
-    """Return the interval of a probability of which a share was seen (Clopper and Pearson 1934).
-
-    Args:
-        share: of the worlds, in [0, 1].
-        count: how many independent worlds there were.
-        confidence: that the interval holds the probability, at the least.
-    """
-    seen, tail = share * count, (1.0 - confidence) / 2.0
-    low = beta.ppf(tail, seen, count - seen + 1.0) if seen > 0 else 0.0
-    high = beta.ppf(1.0 - tail, seen + 1.0, count - seen) if seen < count else 1.0
-    return float(low), float(high)
+def seed_ratios(table: Table, cost: str, one: int, other: int) -> Array:
+    """Return log(cost of one / of the other) under each seed, shape (S, W); NaN as `log_ratios`."""
+    values = table.costs[cost]
+    return log_ratios(values[one], values[other])
 
 
-def log_ratio(table: Table, cost: str, one: int, other: int) -> Array:
-    """Return log(mean over the seeds of both, of one / of the other), shape (W,).
-
-    The seeds are those under which both reached the target.
-    """
-    ours, theirs = table.costs[cost][one], table.costs[cost][other]
-    both = ~(np.isnan(ours).all(axis=1) | np.isnan(theirs).all(axis=1))
-    if not both.any():
-        return np.full(ours.shape[1], np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.log(ours[both].mean(axis=0)) - np.log(theirs[both].mean(axis=0)))
+def log_typical(table: Table, cost: str, one: int, other: int) -> Array:
+    """Return the log of the typical ratio in each world, shape (W,): see `pairwise.typical`."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(typical(seed_ratios(table, cost, one, other).T)))
 
 
 def verdicts(table: Table, drawn: slice, written: int) -> pd.DataFrame:
@@ -69,63 +53,59 @@ def verdicts(table: Table, drawn: slice, written: int) -> pd.DataFrame:
         written: which world is as the scenario says.
 
     Returns:
-        variant, against, cost; ratio (of the means over seeds, as written), ratio_low, ratio_mid,
-        ratio_high (its 5, 50 and 95 % quantiles over worlds); probability (that the variant's mean
-        over seeds is less), its interval (90 %) probability_low and probability_high; single (that
-        it is less in one run, of a seed drawn like the world); noise (the share of the variance of
-        the log ratio which the seeds make, and not the worlds; NaN of one seed); seeds (of both)
-        and worlds (in which both are known).
+        variant, against, cost; by_seed (what the seeds decide in the world as written, in the
+        words of `pairwise`); ratio (the typical one over seeds, as written), ratio_low, ratio_mid,
+        ratio_high (its 5, 50 and 95 % quantiles over worlds); probability (that one run is
+        cheaper, of a seed and a world both drawn; see `levels.of_a_run`) with its 90 % interval
+        probability_low and probability_high; typical (the share of worlds in which the typical
+        ratio is below 1; see `levels.of_the_typical`), likewise with typical_low and typical_high;
+        noise (the share of the variance of the log ratio which the seeds make, and not the
+        worlds; NaN of one seed); seeds (that say something) and worlds (in which both are known).
     """
     rows = []
-    for one in range(len(table.variants)):
-        for other in range(len(table.variants)):
-            if one != other:
-                rows += [_verdict(table, cost, (one, other), drawn, written) for cost in COSTS]
-    return pd.DataFrame(rows)
+    for cost, values in table.costs.items():
+        decided = Pairwise.of(values[:, :, written])
+        for one in range(len(table.variants)):
+            for other in range(len(table.variants)):
+                if one != other:
+                    words = decided.pair(one, other).verdict
+                    rows.append(_verdict(table, cost, (one, other), drawn, written, words))
+    frame = pd.DataFrame(rows)
+    order = {name: number for number, name in enumerate(table.variants)}
+    places = [frame[name].map(order) for name in ("variant", "against")]
+    keys = frame.assign(one=places[0], other=places[1])
+    ordered = keys.sort_values(["one", "other"], kind="stable", ignore_index=True)
+    return ordered.drop(columns=["one", "other"])
 
 
 def _verdict(
-    table: Table, cost: str, pair: tuple[int, int], drawn: slice, written: int
+    table: Table, cost: str, pair: tuple[int, int], drawn: slice, written: int, words: str
 ) -> dict[str, object]:
-    means = log_ratio(table, cost, *pair)
-    known = means[drawn][~np.isnan(means[drawn])]
-    ratios = table.costs[cost][pair[0]][:, drawn], table.costs[cost][pair[1]][:, drawn]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        each = np.log(ratios[0]) - np.log(ratios[1])
+    middle = log_typical(table, cost, *pair)
+    known = middle[drawn][~np.isnan(middle[drawn])]
+    each = seed_ratios(table, cost, *pair)[:, drawn]
     each = each[~np.isnan(each).all(axis=1)]
-    share = float((known < -_ROUNDING).mean()) if len(known) else np.nan
-    count = max(round(table.independent * len(known) / max(len(means[drawn]), 1)), 1)
-    low, high = interval(share, count) if len(known) else (np.nan, np.nan)
-    spread = np.exp(np.quantile(known, _SPREAD)) if len(known) else [np.nan] * len(_SPREAD)
+    spread = np.quantile(np.exp(known), _SPREAD) if len(known) else [np.nan] * len(_SPREAD)
+    shares = {
+        "probability": of_a_run(each),
+        "typical": of_the_typical(each, middle[drawn]),
+    }
     return {
         "variant": table.variants[pair[0]],
         "against": table.variants[pair[1]],
         "cost": cost,
-        "ratio": float(np.exp(means[written])),
+        "by_seed": words,
+        "ratio": float(np.exp(middle[written])),
         **dict(zip(("ratio_low", "ratio_mid", "ratio_high"), map(float, spread), strict=True)),
-        "probability": share,
-        "probability_low": low,
-        "probability_high": high,
-        "single": float((each[~np.isnan(each)] < -_ROUNDING).mean()) if each.size else np.nan,
-        "noise": _noise(each),
+        **{
+            f"{name}{end}": value
+            for name, values in shares.items()
+            for end, value in zip(("", "_low", "_high"), values, strict=True)
+        },
+        "noise": seeds_share(each) if len(each) > 1 else np.nan,
         "seeds": len(each),
         "worlds": len(known),
     }
-
-
-def _noise(each: Array) -> float:
-    """Return the share of the variance of log ratios, shape (S, W), that the seeds make.
-
-    The mean square within worlds over seeds, against that between the means of worlds: a world
-    is common to all seeds, and a seed to all worlds, so the two are effects of their own.
-    """
-    each = each[:, ~np.isnan(each).any(axis=0)]
-    if min(each.shape) < 2:
-        return float("nan")
-    training = each.mean(axis=1).var(ddof=1)
-    doubt = each.mean(axis=0).var(ddof=1)
-    whole = training + doubt
-    return float(training / whole) if whole > 0 else float("nan")
 
 
 def fronts(table: Table, drawn: slice) -> pd.DataFrame:
@@ -137,22 +117,26 @@ def fronts(table: Table, drawn: slice) -> pd.DataFrame:
     """
     means = {cost: _means(values[:, :, drawn]) for cost, values in table.costs.items()}
     bits = np.broadcast_to(_means(table.bits[:, :, None]), means["t"].shape)
-    figures = np.array([bits, *(means[cost] for cost in COSTS)])  # costs x V x W
+    figures = np.array([bits, *means.values()])  # costs x V x W
     known = ~np.isnan(figures).any(axis=0)
     as_low = (figures[:, :, None] <= figures[:, None]).all(axis=0)
     lower = (figures[:, :, None] < figures[:, None]).any(axis=0)
     optimal = known & ~(as_low & lower).any(axis=0)
     worlds = known.any(axis=0)
     shares = {"optimal": optimal[:, worlds].mean(axis=1)}
-    for number, cost in enumerate(COSTS, 1):
+    for number, cost in enumerate(means, 1):
         own = np.where(known, figures[number], np.inf)[:, worlds]
         shares[cost] = (own == own.min(axis=0)).mean(axis=1)
     return pd.DataFrame({"variant": list(table.variants), **shares})
 
 
 def _means(values: Array) -> Array:
-    """Return means over seeds, shape (V, W); NaN where no seed, or one that is known, got there."""
-    there = ~np.isnan(values).all(axis=2, keepdims=True)
+    """Return geometric means over seeds, shape (V, W); NaN where none of them got there."""
+    there = ~np.isnan(values).all(axis=2, keepdims=True) & ~np.isinf(values).all(
+        axis=2, keepdims=True
+    )
     count = np.broadcast_to(there, values.shape).sum(axis=1)
-    total = np.where(there, values, 0.0).sum(axis=1)
-    return np.asarray(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))
+    with np.errstate(divide="ignore"):
+        total = np.log(np.where(there, values, 1.0)).sum(axis=1)
+    found = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    return np.asarray(np.exp(found))

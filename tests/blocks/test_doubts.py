@@ -10,6 +10,7 @@ from fedsim.physics import sources
 from fedsim.physics.carbon import COUNTRIES, GridCarbon
 from fedsim.physics.devices import DEVICES, Device
 from fedsim.physics.radios import LORA, NB_IOT, RADIOS, LoRaRadio, NarrowbandRadio, Radio
+from fedsim.robustness.constants import Constant, Key
 
 SOURCE = Source("A. Author", "A title", 2020, "doi 10.1000/1")
 TABLES: dict[type[Presettable], Any] = {
@@ -28,9 +29,7 @@ def test_the_doubts_of_a_preset_are_sound(model: type[Presettable], name: str) -
 
 
 CHOICES = {
-    "framing",  # of the transport's headers
     "packet",  # of the largest unit of the link
-    "battery",  # what somebody has built in, or plugged in
     "spreading",  # of the modem's setting
     "paging_cycle",  # of what the device asks for
     "paged",
@@ -43,8 +42,25 @@ NOTHING = ("0 W", "0 J/bit", "0 s", "unlimited", "mains")
 def test_a_figure_that_is_no_definition_is_in_doubt(model: type[Presettable], name: str) -> None:
     preset = model.presets[name]
     figures = {key for key, value in preset.values.items() if value not in NOTHING} - CHOICES
-    standard = {"up", "down", "latency"} if name == "ethernet" else set()
-    assert figures - standard <= set(preset.doubts)
+    assert figures <= set(preset.doubts)
+
+
+@pytest.mark.parametrize(("model", "name"), EVERY, ids=[name for _, name in EVERY])
+def test_a_value_is_well_within_its_interval_or_says_why_not(
+    model: type[Presettable], name: str
+) -> None:
+    """Within: a tenth of the probability is beyond it on either side at the least."""
+    block = model.model_validate({"kind": name})
+    for field, doubt in model.presets[name].doubts.items():
+        written = block.model_dump(mode="json")
+        low, value, high = (
+            float(getattr(model.model_validate({**written, field: figure}), field))
+            for figure in (doubt.low, written[field], doubt.high)
+        )
+        key = Key((model.__name__, name, field))
+        constant = Constant(key, value, low, high, "", doubt.basis, "")
+        near = not 0.1 <= constant.share(value) <= 0.9
+        assert near is bool(doubt.aside), (name, field, constant.share(value), doubt.aside)
 
 
 def test_nine_figures_of_ten_are_measured_or_of_the_literature() -> None:

@@ -1,6 +1,7 @@
 """A study's robustness, from its folder to tables, files and errors, as a user asks for it."""
 
 import shutil
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import fedsim
 from fedsim.cli import app
 from fedsim.errors import DataError
 from fedsim.robustness import Robustness, draw_worlds
+from fedsim.robustness.general import scores
 from tests.methods import scenario
 from tests.runs import files
 
@@ -48,17 +50,19 @@ def known(folder: Path) -> Robustness:
     return fedsim.robust(folder, worlds=60)
 
 
-def command(*arguments: str | Path) -> Any:
+def command(*arguments: str | int | Path) -> Any:
     return CliRunner().invoke(app, ["robust", *map(str, arguments)])
 
 
 def test_every_constant_in_doubt_of_the_fleet_is_drawn_and_no_other(known: Robustness) -> None:
     table = known.constants.set_index("constant")
-    assert {name.split(".")[0] for name in table.index} == {"phone-mid", "lte", "pi-4", "wifi"}
-    assert (table["low"] < table["value"] * (1 + 1e-12)).all()
+    blocks = {name.split(".")[0] for name in table.index}
+    assert blocks == {"phone-mid", "lte", "pi-4", "wifi", "kernel"}
+    assert (table["low"] <= table["value"] * (1 + 1e-12)).all()
     assert (table["value"] <= table["high"] * (1 + 1e-12)).all()
     assert table.loc["lte.tail_time", "unit"] == "s"
-    assert "lte.framing" not in table.index  # a definition
+    assert "lte.packet" not in table.index  # a definition
+    assert (table.loc["pi-4.spread", ["value", "low"]] == 0.0).all()
     assert "phone-mid.battery" not in table.index  # on mains
     assert table["source"].str.len().min() > 10
 
@@ -72,22 +76,61 @@ def test_the_world_as_written_is_the_study_itself(known: Robustness, folder: Pat
             assert written == pytest.approx(costs[variant, seed], rel=1e-11)
 
 
-def test_a_drawn_world_is_the_run_made_afresh_in_it(known: Robustness, folder: Path) -> None:
-    number = 7
-    world = known.worlds.iloc[number]
-    overrides = []
-    for group, presets in enumerate([("phone-mid", "lte"), ("pi-4", "wifi")]):
-        for block, preset in zip(("device", "radio"), presets, strict=True):
-            for name, unit in known.constants[["constant", "unit"]].itertuples(index=False):
-                if name.startswith(f"{preset}."):
-                    key = f"fleet.{group}.{block}.{name.partition('.')[2]}"
-                    overrides.append(f"{key}={world[name]!r} {unit}".replace("np.float64", ""))
-    text = [each.replace("(", "").replace(")", "") for each in overrides]
-    fresh = fedsim.run(study(), overrides=text)
-    costs = fresh.rounds.groupby(["variant", "seed"], observed=True)["joules"].sum()
-    for place, variant in enumerate(known.table.variants):
-        drawn = known.table.costs["joules"][place, :, number]
-        assert drawn == pytest.approx(costs[variant].to_numpy(), rel=1e-10)
+NARROW = {"server": {"uplink": "9 Mbit/s", "downlink": "20 Mbit/s", "latency": "7 ms"}}
+
+
+def test_a_drawn_world_is_the_run_made_afresh_in_it(tmp_path: Path) -> None:
+    """With every client on its own in the fleet, so that devices of a group differ."""
+    fedsim.run(study(network=NARROW), out=tmp_path)
+    known = fedsim.robust(tmp_path, worlds=8)
+    units = {str(row["constant"]): row["unit"] for row in known.constants.to_dict("records")}
+    assert {"server.uplink", "server.downlink", "server.latency", "wifi.framing"} <= set(units)
+    number = 5
+    world = {name: float(known.worlds.iloc[number][name]) for name in units}
+    fleet = [
+        {"count": 1, "device": {"kind": group["device"]}, "radio": {"kind": group["radio"]}}
+        for group in FLEET
+        for _ in range(int(str(group["count"])))
+    ]
+    places = [*scores(3), *scores(2)]
+    for client, score in zip(fleet, places, strict=True):
+        for name in ("device", "radio"):
+            block: Any = client[name]
+            for key in [key for key in world if key.startswith(f"{block['kind']}.")]:
+                value = float(int(world[key])) if key.endswith(".framing") else world[key]
+                block[key.partition(".")[2]] = f"{value!r} {units[key]}"
+        device: Any = client["device"]
+        spread, flops = world[f"{device['kind']}.spread"], world["kernel.flops"]
+        speed = world[f"{device['kind']}.speed"] / flops / exp(spread * score)
+        device["speed"] = f"{speed!r} flop/s"
+        del device["spread"]
+    server = {
+        key.partition(".")[2]: f"{world[key]!r} {units[key]}" for key in world if "server" in key
+    }
+    fresh = fedsim.run(study(network={"server": server}, fleet=fleet))
+    rounds = fresh.rounds.groupby(["variant", "seed"], observed=True)
+    ends = {"joules": rounds["joules"].sum(), "t": rounds["t"].max()}
+    for cost, costs in ends.items():
+        for place, variant in enumerate(known.table.variants):
+            drawn = known.table.costs[cost][place, :, number]
+            assert drawn == pytest.approx(costs[variant].to_numpy(), rel=1e-10)
+
+
+def test_intervals_of_what_is_of_no_preset_are_given_like_others(tmp_path: Path) -> None:
+    fedsim.run(study(network=NARROW), out=tmp_path)
+    doubts = {"server.uplink": "8 Mbit/s..10 Mbit/s", "kernel.flops": "0.9..1.5"}
+    table = fedsim.robust(tmp_path, worlds=8, doubts=doubts).constants.set_index("constant")
+    ends = table[["low", "high"]].to_dict("index")
+    assert ends["server.uplink"] == {"low": 8e6, "high": 10e6}
+    assert ends["kernel.flops"] == {"low": 0.9, "high": 1.5}
+    assert table.loc["kernel.flops", "basis"] == "given"
+    for name, text in {
+        "kernel.flops": "2..1",
+        "server.latency": "1 ms",
+        "pi-4.spread": "x..1",
+    }.items():
+        with pytest.raises(DataError, match=f"--doubt: got {name}="):
+            fedsim.robust(tmp_path, worlds=8, doubts={name: text})
 
 
 def test_a_figure_that_the_scenario_gives_is_certain(tmp_path: Path) -> None:
@@ -126,10 +169,44 @@ def test_processes_and_clusters_price_as_one_does(
     assert again.deciding.equals(known.deciding)
 
 
+def test_damaged_prices_are_found_and_priced_again(folder: Path, tmp_path: Path) -> None:
+    """Any bit of any file, a file cut off, one of another run, a folder: all are priced again."""
+    out = tmp_path / "out"
+    whole = fedsim.robust(folder, worlds=8, out=out)
+    kept = sorted((out / "prices").iterdir())
+    content = [path.read_bytes() for path in kept]
+
+    def again(count: int) -> None:
+        known = fedsim.robust(folder, worlds=8, out=out)
+        words = [note for note in known.notes if "priced again" in note]
+        assert len(words) == (count > 0)
+        if count:
+            start = "1 file was" if count == 1 else f"{count} files were"
+            assert words[0].startswith(f"{start} damaged in {out / 'prices'}")
+        assert known.verdicts.equals(whole.verdicts)
+        assert [path.read_bytes() for path in kept] == content
+
+    again(0)
+    size = len(content[0])
+    for place in (0, 31, 32, 40, size // 2, size - 1):
+        changed = bytearray(content[0])
+        changed[place] ^= 1 << place % 8
+        kept[0].write_bytes(bytes(changed))
+        again(1)
+    kept[0].write_bytes(content[0][:-8])
+    kept[1].write_bytes(b"")
+    again(2)
+    kept[0].write_bytes(content[1])  # whole, and of another run
+    again(1)
+
+
 def test_the_command_prints_tables_and_writes_files(folder: Path) -> None:
     done = command(folder, "--worlds", "40")
     assert done.exit_code == 0, done.output
-    assert "what decides the ratio" in done.output
+    told = " ".join(done.output.split())
+    assert "what decides the ratio" in told
+    assert "64 worlds are too few to say how much each constant decides" in told
+    assert "no single constant turns it round within its interval; nearest" in told
     names = {path.name for path in (folder / "robustness").iterdir()}
     tables = {f"{name}.csv" for name in ("verdicts", "fronts", "deciding", "flips", "constants")}
     assert {*tables, "worlds.csv", "robustness.png", "robustness.svg"} <= names
@@ -169,6 +246,8 @@ def test_where_a_deadline_decides_runs_are_made_in_few_worlds(late: Path) -> Non
     doubts = {"lte.tail_time": "1 s..4 s"}
     few = fedsim.robust(late, runs=2, doubts=doubts)
     assert few.design.drawn == 2
+    assert few.deciding.empty
+    assert few.flips.empty
     assert any("made again" in note or "played again" in note for note in few.notes)
     assert set(few.verdicts["worlds"]) == {2}
 
@@ -186,6 +265,19 @@ def test_runs_that_are_made_go_on_in_processes_and_each_world_is_kept(
     assert again.verdicts.equals(few.verdicts)
     made = {path for path in prices if path.stat().st_mtime_ns != prices[path]}
     assert made == {lost}
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_the_command_writes_what_few_worlds_say(runs: int, late: Path, tmp_path: Path) -> None:
+    """With one constant k + 2 is 3: three worlds are no design of Saltelli's, whatever divides."""
+    doubt = ("--doubt", "lte.tail_time=1 s..4 s") if runs == 1 else ()
+    done = command(late, "--runs", runs, "--out", tmp_path, *doubt)
+    assert done.exit_code == 0, done.output
+    assert "Sobol" not in done.output
+    text = (tmp_path / "deciding.csv").read_text(encoding="utf-8")
+    assert text.splitlines() == [
+        "target,variant,cost,constant,first,first_error,total,total_error,at_low,at_high"
+    ]
 
 
 @pytest.mark.parametrize(

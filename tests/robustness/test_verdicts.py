@@ -1,14 +1,17 @@
 """A world in which all is known in closed form: the log of a ratio is linear in the constants."""
 
+from collections.abc import Collection
 from math import exp, log
 
 import numpy as np
 import pytest
 
 from fedsim.robustness.constants import Constant, Key
-from fedsim.robustness.deciding import deciding, flips
-from fedsim.robustness.design import Design
-from fedsim.robustness.verdicts import Table, fronts, interval, verdicts
+from fedsim.robustness.deciding import deciding
+from fedsim.robustness.design import Design, Worlds
+from fedsim.robustness.levels import interval
+from fedsim.robustness.turning import flips
+from fedsim.robustness.verdicts import Table, fronts, verdicts
 
 WEIGHTS = np.array([1.0, 2.0, 3.0])
 """Of the three constants, each from 1 to e: the log ratio is WEIGHTS @ shares - LEVEL."""
@@ -20,7 +23,7 @@ def constants(count: int = 3) -> tuple[Constant, ...]:
     return tuple(Constant(key, exp(0.5), 1.0, exp(1.0), "s", "lit", "a toy") for key in keys)
 
 
-def toy(design: Design, noise: tuple[float, ...] = (0.0,)) -> Table:
+def toy(design: Design | Worlds, noise: tuple[float, ...] = (0.0,)) -> Table:
     """Return what two variants cost: B one second, A exp(w . u - level + noise of the seed)."""
     shares = np.log(design.values)
     ratio = WEIGHTS[: len(shares)] @ shares - LEVEL
@@ -28,9 +31,13 @@ def toy(design: Design, noise: tuple[float, ...] = (0.0,)) -> Table:
     for seed, value in enumerate(noise):
         costs[0, seed] = np.exp(ratio + value)
     bits = np.ones((2, len(noise)))
-    return Table(
-        ["a", "b"], range(len(noise)), {"t": costs, "joules": costs}, bits, design.independent
-    )
+    return Table(["a", "b"], range(len(noise)), {"t": costs, "joules": costs}, bits)
+
+
+def again(worlds: Worlds, names: Collection[str]) -> Table:
+    """Price in further worlds, as `flips` asks for it."""
+    assert set(names) == {"a", "b"}
+    return toy(worlds)
 
 
 def truth() -> float:
@@ -43,7 +50,7 @@ def truth() -> float:
 
 
 def test_probability_indices_and_flips_are_those_of_the_closed_form() -> None:
-    design = Design.of(constants(), 20_000, seed=3)
+    design = Design.of(constants(), 8_192, seed=3)
     table = toy(design)
     row = verdicts(table, slice(0, design.drawn), design.drawn).iloc[0]
     assert row["probability"] == pytest.approx(truth(), abs=0.005)
@@ -57,8 +64,9 @@ def test_probability_indices_and_flips_are_those_of_the_closed_form() -> None:
     np.testing.assert_allclose(
         np.log(own["at_high"].to_numpy() / own["at_low"].to_numpy()), WEIGHTS, rtol=1e-12
     )
-    turns = flips(table, design, 1)
-    turns = turns[turns["cost"] == "t"]
+    turns = flips(table, design, 1, again)
+    still = turns[turns["value"].isna() & (turns["cost"] == "t")]
+    turns = turns[turns["value"].notna() & (turns["cost"] == "t")]
     # With the others in the middle, at a half, w_i u_i = level - (sum - w_i) / 2 turns it round.
     inner = [(LEVEL - (WEIGHTS.sum() - own) / 2) / own for own in WEIGHTS]
     expected_turns = {f"toy.c{i}": exp(u) for i, u in enumerate(inner) if 0 < u < 1}
@@ -67,10 +75,16 @@ def test_probability_indices_and_flips_are_those_of_the_closed_form() -> None:
     )
     assert set(turns["wins"]) == {"below"}
     assert set(turns["unit"]) == {"s"}
+    # Those that cannot turn it say so, with the ratio at the ends of their interval.
+    assert list(still["constant"]) == ["toy.c0", "toy.c1"]
+    row = still.iloc[0]
+    assert row["wins"] == "none"
+    assert (row["low"], row["high"]) == (1.0, pytest.approx(exp(1.0)))
+    assert row["ratio_low"] == pytest.approx(exp(WEIGHTS[1:].sum() / 2 - LEVEL))
 
 
 def test_intervals_cover_the_probability_as_often_as_they_say() -> None:
-    covered, count = 0, 200
+    covered, count = 0, 100
     for seed in range(1, count + 1):
         design = Design.of(constants(), 300, seed)
         row = verdicts(toy(design), slice(0, design.drawn), design.drawn).iloc[0]
@@ -78,11 +92,38 @@ def test_intervals_cover_the_probability_as_often_as_they_say() -> None:
     assert covered / count >= 0.9
 
 
+def test_a_turn_is_found_by_pricing_where_it_is_and_not_between_sampled_worlds() -> None:
+    """A ratio that jumps, and one that is far from straight: both turn where they do."""
+
+    def priced(worlds: Design | Worlds) -> Table:
+        share = np.log(worlds.values[0])
+        costs = np.ones((2, 1, worlds.values.shape[1]))
+        jump = np.where(share < 0.3141592653, 0.5, 4.0)
+        bent = np.exp(share**9 - 0.5**9)
+        return Table(
+            ["a", "b"],
+            [1],
+            {
+                "t": costs * np.array([jump, np.ones_like(jump)])[:, None],
+                "joules": costs * np.array([bent, np.ones_like(jump)])[:, None],
+            },
+            np.ones((2, 1)),
+        )
+
+    design = Design.of(constants(1), 4, seed=1)
+    found = flips(priced(design), design, 1, lambda worlds, _: priced(worlds))
+    values = np.log(found["value"].to_numpy(float))
+    assert list(found["cost"]) == ["t", "joules"]
+    assert values[0] == pytest.approx(0.3141592653, abs=2e-6)
+    assert values[1] == pytest.approx(0.5, abs=1e-9)
+    assert list(found["wins"]) == ["below", "below"]
+
+
 def test_independent_worlds_cover_it_as_well() -> None:
-    covered, count = 0, 300
+    covered, count = 0, 100
     for seed in range(1, count + 1):
         design = Design(constants(), 30, seed, lines=False)
-        assert design.drawn == design.independent == 30
+        assert design.drawn == 30
         row = verdicts(toy(design), slice(0, design.drawn), design.drawn).iloc[0]
         covered += row["probability_low"] <= truth() <= row["probability_high"]
     assert covered / count >= 0.9
@@ -124,7 +165,7 @@ def test_who_never_gets_there_is_in_no_verdict_and_on_no_front() -> None:
     assert np.isnan(row["probability"])
     front = fronts(table, slice(0, design.drawn)).set_index("variant")["optimal"]
     assert front.to_dict() == {"a": 0.0, "b": 1.0}
-    assert flips(table, design, 1).empty
+    assert flips(table, design, 1, again).empty
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

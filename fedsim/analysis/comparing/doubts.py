@@ -24,6 +24,9 @@ _MOST = 3  # pairs that are told one by one
 LESS = {"t": "less time", "joules": "fewer joules"}
 """What a variant takes that costs less."""
 
+WORDS = {"t": "time", "joules": "energy"}
+"""What a cost is a cost in."""
+
 
 def undecided(share: float) -> bool:
     """Return whether constants decide a verdict that holds in this share of the worlds."""
@@ -78,9 +81,9 @@ def fragile(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
 
 def _unsure(runs: Runs, rows: pd.DataFrame, words: str) -> Iterator[str]:
     for row in rows.to_dict("records"):
-        if undecided(row["probability"]) and row["probability"] >= 0.5:
+        if undecided(row["typical"]) and row["typical"] >= 0.5:
             one, other = runs.labels[row["variant"]], runs.labels[row["against"]]
-            share = f"{100 * row['probability']:.0f} % of {row['worlds']:,.0f} worlds"
+            share = f"{100 * row['typical']:.0f} % of {row['worlds']:,.0f} worlds"
             yield f"{one} takes {words} than {other} in {share} alone: see fedsim robust"
 
 

@@ -6,13 +6,14 @@ is 1 nJ/bit. Framing is what every packet carries beside the message's own bits.
 
 from collections.abc import Mapping
 
-from fedsim.blocks.presets import Preset
+from fedsim.blocks.presets import Preset, Source
 from fedsim.physics.figures import Figure, est, lit, meas, preset
 from fedsim.physics.sources import (
     ANDROID,
     CASALS_2017,
     CC2420,
     GUNARATNE_2008,
+    HEADERS,
     HUANG_2012,
     LATRE_2006,
     LORAWAN,
@@ -34,10 +35,21 @@ _NARROW = "[lit] state powers of a module's data sheet; packets of 1500 bytes as
 _ANDROID = "[lit] currents of the Wi-Fi controller of a phone of 2021; [est] rates"
 
 
+_FRAMING: Mapping[int, tuple[float, float, Source]] = {
+    17: (14, 24, NORDIC),  # without and with fragments and the integrity check of a secured link
+    27: (21, 48, LATRE_2006),  # of short addresses, and of long ones with security
+    40: (28, 60, HEADERS),  # headers compressed, and with all options of the day
+    60: (44, 80, HEADERS),  # likewise, with 20 of the cellular layers below
+    66: (54, 90, HEADERS),  # without options, and with check sum, preamble and gap
+}
+"""Bytes of framing -> their interval and its source."""
+
+
 def _radio(basis: str, framing: str, **figures: Figure | str) -> Preset:
     """Return a radio by "bytes of framing per bytes of packet" and its other figures."""
     overhead, _, packet = framing.partition(" per ")
-    figures |= {"framing": f"{overhead} B", "packet": f"{packet} B"}
+    low, high, source = _FRAMING[int(overhead)]
+    figures |= {"framing": lit(f"{overhead} B", low, high, source), "packet": f"{packet} B"}
     none = dict.fromkeys(("up", "down", "latency"), "")  # which all have, and which come first
     none |= {"energy_up": "0 J/bit", "energy_down": "0 J/bit", "base": "0 W"}
     return preset(basis, **{**none, **figures})
@@ -56,8 +68,8 @@ RADIOS: Mapping[str, Preset] = {
     "ble": _radio(
         _CHIP,
         "17 per 244",
-        up=lit("0.7 Mbit/s", 0.2, 0.8, NORDIC),
-        down=lit("0.7 Mbit/s", 0.2, 0.8, NORDIC),
+        up=lit("0.7 Mbit/s", 0.2, 1.3, NORDIC),
+        down=lit("0.7 Mbit/s", 0.2, 1.3, NORDIC),
         latency=lit("15 ms", 4, 50, NORDIC),
         send=lit("14.4 mW", 12, 45, NORDIC),
         receive=lit("13.8 mW", 12, 33, NORDIC),
@@ -177,9 +189,10 @@ RADIOS: Mapping[str, Preset] = {
     "ethernet": _radio(
         "[est] gigabit; the power does not depend on the rate",
         "66 per 1514",
-        up="940 Mbit/s",
-        down="940 Mbit/s",
-        latency="0.5 ms",
+        # Ports of 100 Mbit/s or of slow hosts, and twice the line rate where ports are bonded.
+        up=est("940 Mbit/s", 300, 1900, GUNARATNE_2008),
+        down=est("940 Mbit/s", 300, 1900, GUNARATNE_2008),
+        latency=est("0.5 ms", 0.1, 2, GUNARATNE_2008),
         base=lit("0.5 W", 0.2, 1.2, GUNARATNE_2008),
     ),
 }
@@ -206,8 +219,8 @@ def _lora(spreading: int) -> Preset:
         "[lit] state powers of a modem's data sheet; EU868 payloads and 1 % duty cycle",
         spreading=spreading,
         send=lit("92 mW", 66, 280, CASALS_2017),
-        receive=lit("37 mW", 33, 130, CASALS_2017),
-        listen=lit("37 mW", 33, 130, CASALS_2017),
+        receive=lit("37 mW", 26, 130, CASALS_2017),
+        listen=lit("37 mW", 26, 130, CASALS_2017),
         sleep=lit("5 uW", 0.5, 150, CASALS_2017),
         listening=est("3 %", 0.5, 10, LORAWAN),
     )

@@ -1,0 +1,123 @@
+"""General doubts: those that are of no preset, but of every study.
+
+What a server's link delivers is not what it is called by; a task's kernel does not compute as many
+operations a second as the benchmark that its device's speed is from; and devices of one model
+differ. Keys name the block "network", "work" or "device", see `fedsim.robustness.fleets`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import inf, nan, sqrt
+
+import numpy as np
+from scipy.special import ndtri
+
+from fedsim.blocks.presets import Source
+from fedsim.errors import DataError
+from fedsim.physics.networks.central import ServerLink
+from fedsim.ports import Array
+from fedsim.robustness.constants import Constant, Key
+from fedsim.scenario import Scenario
+
+FCC_2011 = Source(
+    "Federal Communications Commission",
+    "Measuring Broadband America: most providers are within 20 % of the speed they advertise",
+    2011,
+    "docs.fcc.gov, DOC-308829A1",
+)
+ROOFLINE = Source(
+    "Williams, Waterman, Patterson",
+    "Roofline: An Insightful Visual Performance Model for Multicore Architectures",
+    2009,
+    "Communications of the ACM 52(4), doi 10.1145/1498765.1498785",
+)
+SRINIVASA_2017 = Source(
+    "Srinivasa, Begum, Haseley, Hempstead, Challen",
+    "Separated by Birth: Hidden Differences Between Seemingly-Identical Smartphone CPUs",
+    2017,
+    "HotMobile, pages 103-108",
+)
+
+FLOPS = Key(("work", "kernel", "flops"))
+"""What the operations of every task are multiplied by."""
+
+_LINK = {"uplink": "bit/s", "downlink": "bit/s", "latency": "s"}
+_RATES, _DELAYS, _KERNELS = (0.8, 1.2), (0.5, 2.0), (0.5, 2.0)
+_SPREAD = 0.1
+"""Devices of one model differ by up to 20 % in speed: the fastest of some are 10 % above the
+middle one, the slowest 10 % below."""
+
+
+def server(field: str) -> Key:
+    """Return the name of a figure of the server's link."""
+    return Key(("network", "server", field))
+
+
+def spread(device: str) -> Key:
+    """Return the name of how much devices of a kind differ."""
+    return Key(("device", device, "spread"))
+
+
+def general(scenarios: Sequence[Scenario]) -> Iterator[Constant]:
+    """Yield the constants that are of no preset; those of one value in all scenarios.
+
+    Args:
+        scenarios: of all variants, in which rounds follow from numbers.
+    """
+    for field, unit in _LINK.items():
+        links = [getattr(each.network, "server", None) for each in scenarios]
+        values = {getattr(link, field, 0.0) for link in links}
+        if len(values) == 1 and 0.0 < (value := float(values.pop())) < inf:
+            low, high = (value * share for share in (_DELAYS if unit == "s" else _RATES))
+            yield Constant(server(field), value, low, high, unit, "lit", str(FCC_2011))
+    groups = [group for each in scenarios for group in each.fleet]
+    if any(group.device.constant not in {None, inf} for group in groups):
+        yield Constant(FLOPS, 1.0, *_KERNELS, "", "est", str(ROOFLINE))
+    alike = {group.device.kind for group in groups if group.count > 1 and _works(group)}
+    for kind in sorted(alike):
+        yield Constant(spread(kind), 0.0, 0.0, _SPREAD, "", "meas", str(SRINIVASA_2017))
+
+
+def asked(constant: Constant, text: str) -> Constant:
+    """Return a constant with an interval of the user's, such as "0.8..1.5" or "1 ms..9 ms".
+
+    Raises:
+        DataError: it is none.
+    """
+    first, dots, second = text.partition("..")
+    field = constant.key[2]
+    try:
+        if constant.unit:
+            low, high = (
+                float(getattr(ServerLink.model_validate({field: end.strip()}), field))
+                for end in (first, second)
+            )
+        else:
+            low, high = float(first), float(second)
+    except ValueError:
+        low = high = nan
+    least = 0.0 if constant.low == 0.0 else 5e-324
+    if not (dots and least <= low < high < inf):
+        wanted = f"{constant.low:g} {constant.unit}".strip(), f"{constant.high:g} {constant.unit}"
+        example = f"{constant.key}={wanted[0]}..{wanted[1].strip()}"
+        raise DataError("doubt", f"--doubt: got {constant.key}={text}; expected such as {example}")
+    return replace(constant, low=low, high=high, basis="given", source="--doubt")
+
+
+def _works(group: object) -> bool:
+    device = group.device  # type: ignore[attr-defined]
+    return bool(device.seconds(1.0, 1.0) > 0.0)
+
+
+def scores(count: int) -> Array:
+    """Return what places devices of a group around their middle one, shape (count,).
+
+    The scores of a normal distribution at evenly spaced shares, shuffled by a fixed order, with the
+    largest at 1: a device takes exp(spread * score) times as long as its preset says.
+    """
+    if count < 2:
+        return np.zeros(count)
+    shares = (np.arange(count) + 0.5) / count
+    found = np.asarray(ndtri(shares)) / float(ndtri(shares[-1]))
+    golden = (sqrt(5.0) - 1.0) / 2.0  # neighbours come far from each other
+    return np.asarray(found[np.argsort(np.argsort((np.arange(count) * golden) % 1.0))])

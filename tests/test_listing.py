@@ -85,7 +85,7 @@ def test_blocks_of_any_table_are_shown(table: str, name: str, words: str) -> Non
         ("radios", "energy_up 438.39 mW/(Mbit/s) 300 to 640 [meas] Huang et al. 2012"),
         ("radios", "ideal up unlimited down unlimited ble"),
         ("devices", "kappa 1e-28 3e-29 to 1e-27 [lit] Tran et al. 2019"),
-        ("devices", "battery 18.5 Wh pi-5 speed 30 Gflop/s 23 to 38 [meas]"),
+        ("devices", "European Commission 2023 pi-5 speed 30 Gflop/s 23 to 38 [meas]"),
         ("citations", "Huang et al. 2012 Huang, Qian, Gerber, Mao, Sen, Spatscheck,"),
     ],
 )

@@ -20,6 +20,7 @@ from fedsim.building.evaluation import Evaluation, evaluation
 from fedsim.building.feasibility import check_deadline
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
+from fedsim.building.inputs import Inputs
 from fedsim.building.job import Job
 from fedsim.building.observers import observers
 from fedsim.building.packing import promise
@@ -63,6 +64,7 @@ class Builder:
         self.plan = plan
         self._carry = carry
         self._files = Files(plan.folder)
+        self._inputs = Inputs(plan.folder)
         self._key = ""
         self._choice: tuple[str, str] | None = None
         self._evaluation: Evaluation
@@ -142,7 +144,8 @@ class Builder:
                 deployment,
             )
             findings.settle()
-            return replace(job, participation=closes, carriage=carriage)
+            inputs = self._inputs.hashes(scenario)
+            return replace(job, participation=closes, carriage=carriage, inputs=inputs)
         raise ScenarioError(findings.faults)
 
     def _solved(self, scenario: Scenario, seed: int, findings: Findings) -> "_Solved | None":

@@ -1,7 +1,7 @@
 """A job: one run, ready to start."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import isfinite, nan
 from pathlib import Path
@@ -44,6 +44,7 @@ class Job:
         evaluation: who evaluates the clients' work, and the problem as observers take it.
         drawn: whether a random number was drawn for the problem or the method.
         carriage: how messages go from node to node, which no log tells.
+        inputs: the hashes of the files that the scenario names beside its data, by path.
     """
 
     variant: Variant
@@ -59,6 +60,7 @@ class Job:
     evaluation: Evaluation
     drawn: bool = False
     carriage: Carriage = VALUES
+    inputs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def members(self) -> tuple[int, ...]:

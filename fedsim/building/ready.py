@@ -48,6 +48,11 @@ class Ready(Protocol):
         ...
 
     @property
+    def inputs(self) -> Mapping[str, str]:
+        """The hashes of the files that its scenario names beside its data, by path."""
+        ...
+
+    @property
     def facts(self) -> Mapping[str, Sequence[object]]:
         """What each client is, for the client table."""
         ...

@@ -28,6 +28,9 @@ MADE_FROM = "scenario"
 COMPUTING = "computing"
 """The key of how the numbers of a run were computed: who evaluated its work."""
 
+INPUTS = "inputs"
+"""The key of the hashes of the files that the scenario names beside its data, by path."""
+
 PRICED_FROM = "repriced_from"
 """The key of what a run is of that was not made but priced again."""
 

@@ -13,6 +13,7 @@ from fedsim.building.closing import closing
 from fedsim.building.deployment import Deployment, deploy
 from fedsim.building.files import Files
 from fedsim.building.findings import Findings
+from fedsim.building.inputs import Inputs
 from fedsim.building.job import facts_of
 from fedsim.building.policies import policy_of
 from fedsim.errors import RepricingError
@@ -42,6 +43,7 @@ class Repricing:
         deployment: its fleet and network.
         policy: who is asked.
         tape: what was said and done.
+        inputs: the hashes of the files that the changed scenario names, by path.
     """
 
     original: Original
@@ -50,6 +52,7 @@ class Repricing:
     deployment: Deployment
     policy: Participation
     tape: Tape
+    inputs: Mapping[str, str]
 
     @property
     def seed(self) -> int:
@@ -156,7 +159,8 @@ def rebuilt(original: Original, variant: Variant, tape: Tape, folder: Path) -> R
     policy = closing(scenario, deployment.groups, policy, findings, _no_patience, deployment)
     _check_gap(scenario, original, findings)
     findings.settle()
-    return Repricing(original, variant, groups, deployment, policy, tape)
+    inputs = Inputs(folder).hashes(scenario)
+    return Repricing(original, variant, groups, deployment, policy, tape, inputs)
 
 
 def _check_gap(scenario: Scenario, original: Original, findings: Findings) -> None:

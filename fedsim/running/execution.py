@@ -25,6 +25,7 @@ from fedsim.record.manifest import (
     COMPUTING,
     EVENTS,
     FILES,
+    INPUTS,
     SEAL,
     check_files,
     made_with,
@@ -157,7 +158,7 @@ def is_same(job: Job, there: Finished | None) -> bool:
 
 def _made(job: Ready) -> dict[str, Any]:
     made = made_with(job.seed, job.variant.fingerprint, made_by(job))
-    return {**made, COMPUTING: dict(job.computing)}
+    return {**made, COMPUTING: dict(job.computing), INPUTS: dict(job.inputs)}
 
 
 def written(job: Ready) -> str:

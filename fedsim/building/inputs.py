@@ -1,0 +1,70 @@
+"""Input files: hashes of the files that a scenario names, which its runs are known by.
+
+Two runs whose scenarios read alike differ where a file that they name has changed in between: a
+trace of rates, times of presence, a graph, atoms of a dictionary. The files of `problem` are not
+among them: the fingerprint of a problem covers the rows that were read from there.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from fedsim.scenario import Scenario
+
+_NOT_HERE = frozenset({"problem", "variants", "sweep"})
+
+
+class Inputs:
+    """Hashes files, each once, however many runs name it.
+
+    Args:
+        folder: where relative paths start.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[Path, str] = {}
+
+    def hashes(self, scenario: Scenario) -> dict[str, str]:
+        """Return the SHA-256 of every file that a scenario names, by its path as written.
+
+        A path that leads nowhere is left out: whoever reads it raises the error.
+        """
+        named = sorted(set(_paths(scenario.model_dump(exclude=set(_NOT_HERE)))))
+        return {path.as_posix(): self._hash(path) for path in named if self._exists(path)}
+
+    def _exists(self, path: Path) -> bool:
+        try:
+            return (self._folder / path).is_file() or (self._folder / path).is_dir()
+        except ValueError:  # a null character in the name
+            return False
+
+    def _hash(self, path: Path) -> str:
+        if path not in self._known:
+            self._known[path] = _hash(self._folder / path)
+        return self._known[path]
+
+
+def _paths(value: object) -> Iterator[Path]:
+    """Yield the paths anywhere in what a model was dumped to."""
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _paths(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _paths(each)
+
+
+def _hash(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes; of a folder, that of its files' names and hashes."""
+    if path.is_dir():
+        lines = (f"{each.relative_to(path).as_posix()} {_hash(each)}\n" for each in _files(path))
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.rglob("*") if each.is_file())

@@ -63,12 +63,25 @@ class Loads:
         self._operations = _by_task(tasks.operations, tasks.begin, tasks.end)
         self._samples = _by_task(tasks.samples, tasks.begin, tasks.end)
 
+    def clients(self, number: int) -> Numbers | slice:
+        """Return who takes part in an exchange, as `Load` has them."""
+        own = self._tasks(number)
+        if own.stop - own.start == self._count:  # in their order, as tasks are
+            return slice(None)
+        return self._clients[own]
+
+    def key(self, number: int) -> bytes:
+        """Return what is the same for two exchanges of the same load, and for no others."""
+        own = self._tasks(number)
+        parts = self._clients, self._told, self._said, self._operations, self._samples
+        return b"".join(part[own].tobytes() for part in parts)
+
+    def _tasks(self, number: int) -> slice:
+        return slice(self._first[number], self._first[number + 1])
+
     def of(self, number: int) -> Load:
         """Return one exchange."""
-        own = slice(self._first[number], self._first[number + 1])
-        clients: Numbers | slice = self._clients[own]
-        if own.stop - own.start == self._count:  # in their order, as tasks are
-            clients = slice(None)
+        own, clients = self._tasks(number), self.clients(number)
         told, said = (self._charged(bits[own], clients) for bits in (self._told, self._said))
         return Load(clients, told, said, self._operations[own], self._samples[own])
 

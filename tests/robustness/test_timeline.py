@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.ports import Array
 from fedsim.repricing.original import Original
 from fedsim.repricing.tape import read_tape
+from fedsim.robustness import timeline
 from fedsim.robustness.constants import Key
 from fedsim.robustness.fleets import clients_of, unplayable
-from fedsim.robustness.loads import Loads
-from fedsim.robustness.timeline import Prices, prices
+from fedsim.robustness.loads import Load, Loads
+from fedsim.robustness.timeline import Prices, _Play, prices
 from fedsim.wire import HEADER_BITS
 from tests.repricing.prices import small
 
@@ -123,3 +125,24 @@ def test_a_battery_that_runs_low_is_noticed(capacity: str, fits: bool, tmp_path:
     again = fedsim.run(run.folder / "base/seed-1/scenario.yaml", overrides=override)
     low = {"depleted", "skipped", "offline"} & set(again.events["event"])
     assert bool(low) is not fits
+
+
+def test_an_exchange_like_an_earlier_one_is_not_worked_out_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounds of one load take the same once they begin the same; it is rounding that differs."""
+    run = fedsim.run(small("gd", rounds=40, network=NETWORKS["narrow"]), out=tmp_path / "run")
+    worked_out, work_out = list[float](), _Play._pass
+
+    def counted(play: _Play, load: Load, since: Array) -> Any:
+        worked_out.append(float(play.now.max()))
+        return work_out(play, load, since)
+
+    monkeypatch.setattr(_Play, "_pass", counted)
+    known = priced(run.runs[0])
+    assert len(worked_out) <= 6  # of 40: radios at rest first, then rounds that alternate
+    monkeypatch.setattr(timeline, "_ROUNDING", -1.0)  # so none is like another one
+    again = priced(run.runs[0])
+    assert len(worked_out) >= 40
+    np.testing.assert_allclose(known.seconds, again.seconds, rtol=1e-13)
+    np.testing.assert_allclose(known.joules, again.joules, rtol=1e-13)

@@ -62,6 +62,17 @@ SLOW_LINKS: Block = {"server": {"uplink": "20 kbit/s", "downlink": "50 kbit/s"}}
 LATE: Block = {"kind": "full", "deadline": "12 s", "late": "keep"}
 BATTERY: Block = {"capacity": "60 J", "charge": "20 %", "cutoff": "5 %", "threshold": "10 %"}
 BATTERY |= {"restart": "60 %", "charging": {"kind": "constant", "power": "0.7 W"}}
+CHAIN: Block = {
+    "topology": "graph",
+    "edges": [
+        {
+            "source": "server" if not number else f"client-{number - 1}",
+            "target": f"client-{number}",
+            "rate": "50 kbit/s",
+        }
+        for number in range(3)
+    ],
+}
 COMING: Block = {"kind": "markov", "on": "20 s", "off": "7 s"}
 WORLDS: dict[str, Block] = {
     "all wait": {},
@@ -82,6 +93,7 @@ WORLDS: dict[str, Block] = {
     | {"stop": {"time": "90 s"}, "participation": {"kind": "full", "deadline": "20 s"}},
     "coming and going": {"fleet": fleet(HOPELESS, availability=COMING), "stop": {"time": "90 s"}}
     | {"participation": {"kind": "full", "deadline": "15 s"}},
+    "relays": {"network": CHAIN, "fleet": fleet(["wifi-6", NEAR, "wifi-6"])},
     "peers": {
         "network": {"peers": {"kind": "ring"}},
         "algorithm": {"kind": "d-psgd", "step_size": 1e-6},
@@ -157,6 +169,7 @@ def _twice(event: str) -> Callable[[Rows], None]:
 WORK = "work costs its time, one piece at a time"
 STATES = "a radio is in one state at each instant, none left out"
 STAGES = "stages and promotions cost their time"
+FORWARDED = "a forwarded message costs its reception and its sending"
 MESSAGES = "messages cost their bits and their time"
 TAMPERED: dict[str, tuple[Callable[[Rows], None], str]] = {
     "a tail is left out": (_without_a_tail, STATES),
@@ -197,3 +210,15 @@ def test_idle_power_is_held_against_its_time(log: tuple[Any, Rows, list[float]])
     bodies, rows, idle = log
     told = dict(promises(bodies, rows, [idle[0], idle[1] * 1.001]))
     assert [*told["idle power flows while a client is on"]]
+
+
+def test_a_relay_that_pays_too_little_is_seen(tmp_path: Path) -> None:
+    block = world(network=CHAIN, fleet=fleet(["wifi-6", NEAR, "wifi-6"]))
+    (folder,) = fedsim.run(block, out=tmp_path / "out").runs
+    events = read_run(folder, "events").astype(object)
+    rows: Any = events.where(events.notna(), None).to_dict("records")
+    _first(rows, "forward", "client-1")["joules"] *= 0.5
+    idle = read_run(folder, "clients")["idle_joules"].tolist()
+    bodies = bodies_of(load(folder / "scenario.yaml").variants[0].scenario, 3)
+    (fault,) = dict(promises(bodies, rows, idle))[FORWARDED]
+    assert fault.startswith("client-1: a message forwarded at ")

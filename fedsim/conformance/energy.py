@@ -26,7 +26,7 @@ import pandas as pd
 
 from fedsim.blocks.spec import Spec
 from fedsim.conformance.findings import Promises, table
-from fedsim.conformance.spans import Body, Leg, Row, Span, Traces, read_traces
+from fedsim.conformance.spans import BITS, Body, Leg, Row, Span, Traces, read_traces
 from fedsim.physics.networks.central import StarNetwork
 from fedsim.physics.radios import LoRa, RadioLaw, RateLaw
 from fedsim.physics.signals import Constant
@@ -107,6 +107,7 @@ def promises(bodies: Sequence[Body], rows: Iterable[Row], idle: Sequence[float])
     yield "a radio is in one state at each instant, none left out", _each(_covered, every, end)
     yield "stages and promotions cost their time", _each(_stages, every, end)
     yield "messages cost their bits and their time", _each(_messages, every, end)
+    yield "a forwarded message costs its reception and its sending", _each(_forwarded, every, end)
     yield "idle power flows while a client is on", _idle(every, idle, end)
 
 
@@ -212,6 +213,27 @@ def _messages(known: Traces, end: float) -> Iterator[str]:
     if not least - slack <= logged <= most + slack:
         by = f"{least:g} J" if least == most else f"{least:g} J to {most:g} J"
         yield f"its messages cost {logged:g} J in the log, and {by} by their bits and spans"
+
+
+def _forwarded(known: Traces, _end: float) -> Iterator[str]:
+    """A relay receives and sends each message that it forwards, each at its own rate.
+
+    Where a rate varies, or a message was broken off, the log does not say how long that took.
+    """
+    radio = known.body.radio
+    rates = radio.rates(dict.fromkeys(radio.traces, _ANY))
+    up, down = rates.up.constant, rates.down.constant
+    if radio.traces or up is None or down is None:
+        return
+    draw = radio.draw
+    bit = draw.energy_up + draw.energy_down
+    bit += (draw.base + draw.send) / up + (draw.base + draw.receive) / down
+    for row in known.of("forward"):
+        wanted = bit * sum(int(row[key]) for key in BITS)
+        cut_short = wanted == 0 or row["state_of_charge"] is not None  # an empty battery gives less
+        if not (cut_short or _near(row["joules"], wanted)):
+            forwarded = f"a message forwarded at {row['t']:g} s"
+            yield f"{forwarded} costs {row['joules']:g} J, and {wanted:g} J by power"
 
 
 class _Powers:

@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 Span = tuple[float, float]
 
 _BROKEN = ("aborted", "in flight")
-_BITS = ("payload_bits", "header_bits", "transport_bits")
+BITS = ("payload_bits", "header_bits", "transport_bits")
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _again(rows: Sequence[Row], at: int) -> Row | None:
 
 
 def _leg(row: Row, more: Row | None, span: float, *, up: bool) -> Leg:
-    framed = sum(int(row[key]) for key in _BITS)
+    framed = sum(int(row[key]) for key in BITS)
     plain = framed - int(row["transport_bits"])
     bits = framed + (int(more["transport_bits"]) if more else 0)
     return Leg(up, row["t"], span, bits, framed, plain, row["detail"] not in _BROKEN)

@@ -10,11 +10,13 @@ independently for each client:
     w_i^{t+1} = w_i^t + Q_i(x^{t+1} - x^t) otherwise.
 
 So the server sends each client a message of its own, and now and then one for all. The first
-one says the model in full. Round t stands for x^t.
+one says the model in full, and so does the one after a round that was abandoned. Round t stands
+for x^t.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import sqrt
 from typing import ClassVar, Literal, Self
 
@@ -110,11 +112,13 @@ class MarinaP(FullRounds[Own]):
         """Run the server of MARINA-P."""
         x, step, in_full = server.initial, 0 * server.initial, True
         while True:
+            whole = partial(_in_full, server, x)
             if in_full:
-                replies = await server.exchange(Model(server.pack(x, field="full")))
+                replies = await server.exchange(whole())
             else:
                 steps = {i: Step(server.pack(step, to=i)) for i in server.clients}
-                replies = await server.exchange(steps)
+                # Clients may have made the step in a round that was abandoned.
+                replies = await server.exchange(steps, again=whole)
             server.commit(x)
             step = -float(self.step_size) * shares(server, replies, "g")
             x = x + step
@@ -127,3 +131,8 @@ class MarinaP(FullRounds[Own]):
         gradient = await client.compute(client.oracle.gradient(w))
         own.w = w
         return Gradient(client.pack(gradient))
+
+
+def _in_full(server: Server, x: Array) -> Model:
+    """Return the message that says the model."""
+    return Model(server.pack(x, field="full"))

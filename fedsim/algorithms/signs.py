@@ -9,10 +9,11 @@ which most clients vote for:
 
 The server sends the vote alone, a bit a coordinate, as long as all clients have answered the
 last round: each of them then holds w and steps as the server does. Otherwise it sends the model,
-so that who was not asked, was out of reach or was not heard goes on from the right one; the
-first round does, too. The server goes on from the model as it has sent it. A bit has no third
-value, so the sign of 0 and a tie are thrown by a coin. What answers an earlier round is not
-counted. A vote is a vote: clients are not weighted, and the objective reported is the mean.
+so that a client that was not asked, was out of reach or whose ballot was lost goes on from the
+right one; so do the first round and the one after a round that was abandoned. The server goes on
+from the model as it has sent it. A bit has no third value, so the sign of 0 and a tie are thrown by
+a coin. What answers an earlier round is not counted. A vote is a vote: clients are not weighted,
+and the objective reported is the mean.
 
 Round k stands for w^k, the model whose gradients it has gathered.
 """
@@ -109,12 +110,12 @@ class SignSGD(Algorithm[Voter]):
         """Run the server of signSGD with majority vote."""
         w, vote, in_step = server.initial, server.initial, False
         while True:
-            if in_step:
-                message: Message = Vote(server.pack(vote, SIGNS))
-            else:
-                sent = server.pack(w)
-                w, message = sent.values, Model(sent)
-            replies = of_this_round(server, await server.exchange(message))
+            model = _InFull(server, w)
+            message = Vote(server.pack(vote, SIGNS)) if in_step else model()
+            # Clients may have stepped by a vote of a round that was abandoned, so none is sent
+            # twice: the model is.
+            replies = of_this_round(server, await server.exchange(message, again=model))
+            w = model.w
             server.commit(w)
             in_step = len(replies) == len(server.clients)
             if replies:
@@ -136,6 +137,27 @@ class SignSGD(Algorithm[Voter]):
     def step(self, w: Array, vote: Array) -> Array:
         """Return w - delta vote, the same number at both ends."""
         return w - float(self.step_size) * vote
+
+
+class _InFull:
+    """Makes the message that says the model.
+
+    Args:
+        server: packs it.
+        w: the model, shape (d,).
+
+    Attributes:
+        w: the model, as it was sent once it was.
+    """
+
+    def __init__(self, server: Server, w: Array) -> None:
+        self.w = w
+        self._server = server
+
+    def __call__(self) -> Model:
+        sent = self._server.pack(self.w)
+        self.w = sent.values
+        return Model(sent)
 
 
 def signs(vector: Array, rng: np.random.Generator) -> Array:

@@ -75,13 +75,20 @@ class Server(Protocol):
         message: Message | Mapping[ClientId, Message],
         *,
         to: Sequence[ClientId] | None = None,
+        again: Callable[[], Message | Mapping[ClientId, Message]] | None = None,
     ) -> list[Reply]:
         """Open a round: send `message` to the cohort and gather until the round closes.
+
+        A round that is given up, or that no client answers, is no step: it is logged as
+        `abandoned`, and the next round asks anew before this call returns.
 
         Args:
             message: what every client of the cohort is told; or one for each client, and only
                 those are asked who have one.
             to: the clients to ask; the whole cohort when not given.
+            again: makes the message of the round after one that was abandoned; `message` is sent
+                again when not given. Some clients may have received the first one, so a message
+                that changes what a client holds, such as a step, needs it.
 
         Returns:
             The replies that carry something, by client and then by round. Silent clients are

@@ -1,6 +1,6 @@
 """Packing: what makes payloads of a sender's vectors, and what a receiver makes of payloads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from fedsim.ports import DENSE, Array, ClientId, Message, Packer, Payload, Structure
 from fedsim.wire import Update
@@ -51,7 +51,7 @@ class Packing:
             self._numbers = {} if self._field is None else {(self._field, True): 0}
         packer = self._others.get((field, to))
         if packer is None:
-            numbers = self._numbers or {}
+            numbers = {} if self._numbers is None else self._numbers
             number = numbers.setdefault((field, to is None), len(numbers))
             packer = self._others[field, to] = self._made(field, number, to)
         return packer
@@ -66,6 +66,38 @@ class Packing:
             self._packer.take_back(payload)
         for packer in (self._others or {}).values():
             packer.take_back(payload)
+
+    def repeated(
+        self, message: Message | Mapping[ClientId, Message]
+    ) -> Message | Mapping[ClientId, Message]:
+        """Return a message, or one for each client, as it is sent a second time.
+
+        It is the same, but for vectors that come as updates (EF21). A client that has received
+        one has added it already, so what follows is the update to what the sender holds by then.
+        """
+        if isinstance(message, Message):
+            return self._repeated(message, None)
+        return {client: self._repeated(one, client) for client, one in message.items()}
+
+    def _repeated(self, message: Message, to: ClientId | None) -> Message:
+        payloads = message.payloads()
+        if not any(isinstance(payload, Update) for payload in payloads):
+            return message
+        return type(message)(
+            *(
+                self._by_number(payload.number, to).pack(payload.values)
+                if isinstance(payload, Update)
+                else payload
+                for payload in payloads
+            )
+        )
+
+    def _by_number(self, number: int, to: ClientId | None) -> Packer:
+        """Return the packer of the vector that has a number."""
+        for (field, for_all), each in (self._numbers or {}).items():
+            if each == number and (not for_all or field != self._field):
+                return (self._others or {})[field, to]
+        return self._packer
 
 
 class Unpacking:

@@ -75,7 +75,7 @@ class ServerEnd:
         self._broken_off: Exchange | None = None
         self._busy: set[ClientId] = set()  # of an asynchronous server: who works already
         self._carried = 0  # the reports that an asynchronous server's buffer holds already
-        self._left_out = False  # whether the last draw has left out clients
+        self._left_out = False  # whether the draw for the next exchange has left out clients
         self.late: list[Reply] = []
         self._beyond: deque[tuple[ClientId, Envelope]] = deque()
 
@@ -126,7 +126,9 @@ class ServerEnd:
         waiting, policy = self._waiting(cohort), self._policy
         goal, least = policy.goal(len(waiting)), policy.least(len(waiting))
         self.exchange = opened = Exchange(self._exchanges, waiting, goal, least, self._carried)
-        self._carried = 0
+        # An exchange that the algorithm opens for no client, without a draw, is in order.
+        opened.deserted = not waiting and self._left_out
+        self._carried, self._left_out = 0, False
         while self._beyond and not opened.over:
             self.heard(*self._beyond.popleft())
         if not cohort:
@@ -278,7 +280,7 @@ class ServerEnd:
         if exchange.reported or self.late:
             return False
         if not exchange.asked:  # an algorithm may ask no client; a draw may find none available
-            return self._left_out
+            return exchange.deserted
         # Clients that are still there at the deadline may have kept silent, which is an answer.
         return exchange.deserted or self._silence_is_sent
 

@@ -54,6 +54,7 @@ class SimServer(Clocked):
         self.initial = initial
         self.weights = weights
         self.pack = packing.pack
+        self._repeated = packing.repeated
         self.rng = rng
         self._end = end
         self._smoothness = smoothness
@@ -106,6 +107,7 @@ class SimServer(Clocked):
         message: Message | Mapping[ClientId, Message],
         *,
         to: Sequence[ClientId] | None = None,
+        again: Callable[[], Message | Mapping[ClientId, Message]] | None = None,
     ) -> list[Reply]:
         """See `fedsim.ports.Server.exchange`."""
         self._end.check_free()
@@ -124,6 +126,8 @@ class SimServer(Clocked):
             if not self._end.given_up:
                 return self._end.replies()
             self._abandon(opened)
+            # Clients may have received the message of the abandoned round.
+            message = self._repeated(message) if again is None else again()
 
     # -- what it does ------------------------------------------------------------------
 

@@ -145,9 +145,9 @@ class _Server:
         return getattr(self._server, name)
 
     async def exchange(
-        self, message: Message, *, to: Sequence[ClientId] | None = None
+        self, message: Message, *, to: Sequence[ClientId] | None = None, **more: Any
     ) -> list[Reply]:
-        replies = await self._server.exchange(message, to=to)
+        replies = await self._server.exchange(message, to=to, **more)
         self._replies.append(replies)
         return replies
 

@@ -215,10 +215,10 @@ class _Server:
         return getattr(self._server, name)
 
     async def exchange(
-        self, message: Message, *, to: Sequence[ClientId] | None = None
+        self, message: Message, *, to: Sequence[ClientId] | None = None, **more: Any
     ) -> list[Reply]:
         self._watched.look(self._server, message)
-        replies = await self._server.exchange(message, to=to)
+        replies = await self._server.exchange(message, to=to, **more)
         self._watched.take(self._server, message, replies)
         return replies
 

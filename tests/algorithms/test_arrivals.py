@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
-from math import isnan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -128,7 +127,7 @@ def test_a_buffer_of_all_who_wait_for_each_other_is_fedavg(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", ["fedasync", "fedbuff"])
-def test_a_round_in_which_nobody_arrives_leaves_the_model(kind: str, tmp_path: Path) -> None:
+def test_a_round_without_an_arrival_is_no_step_of_the_method(kind: str, tmp_path: Path) -> None:
     """All go away amid their first work; once they are back, the second round has an arrival."""
     problem = local(tmp_path)
     rows = [f"{m},{span}" for m in range(len(SIZES)) for span in ("0,0.01", "50,1000")]
@@ -140,7 +139,9 @@ def test_a_round_in_which_nobody_arrives_leaves_the_model(kind: str, tmp_path: P
     first, second = seen.run.models
     assert not first.any()
     assert second.any()
-    assert isnan(seen.rounds[0]["staleness"])
+    # The method has not committed the first round: there is no staleness of it, not even none.
+    assert seen.rounds[0]["staleness"] is None
+    assert [row["round"] for row in seen.events if row["event"] == "abandoned"] == [1]
     assert seen.rounds[1]["staleness"] == 0.0
 
 

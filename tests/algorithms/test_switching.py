@@ -151,13 +151,20 @@ def test_a_gradient_without_weight_is_not_computed(tmp_path: Path) -> None:
     assert half / hard == pytest.approx((0.5 + 6) / (0.5 + 3), rel=1e-9)
 
 
-@pytest.mark.parametrize("deadline", ["5 s", "12 ms"])
-def test_it_goes_on_where_messages_are_lost_or_late(deadline: str, tmp_path: Path) -> None:
-    """Numbers that miss the first exchange come in the second, among the vectors."""
+@pytest.mark.parametrize(("deadline", "rounds"), [("5 s", 60), ("12 ms", 120)])
+def test_it_goes_on_where_messages_are_lost_or_late(
+    deadline: str, rounds: int, tmp_path: Path
+) -> None:
+    """Numbers that miss the first exchange come in the second, among the vectors.
+
+    Within 12 ms often no client answers; such a round is no step, and they take more of them.
+    """
     two = pair(tmp_path)
     best = solved(two, EPS)
     blocks = LOSSY | {"participation": {"kind": "full", "deadline": deadline}}
-    seen = run(two, tmp_path, 2 / EPS, stop={"rounds": 60}, **blocks)
+    seen = run(two, tmp_path, 2 / EPS, stop={"rounds": rounds}, **blocks)
+    abandoned = [row for row in seen.events if row["event"] == "abandoned"]
+    assert rounds - len(abandoned) >= 45
     late = [row["message"] for row in seen.events if row["event"] == "late"]
     assert (late.count("constraint") > 10) == (deadline == "12 ms")
     assert two.g(seen.run.models[-1]) < EPS
@@ -186,15 +193,20 @@ def test_what_is_late_is_not_counted(late: str, tmp_path: Path) -> None:
     )
 
 
-def test_a_round_in_which_nobody_is_heard_moves_nothing(tmp_path: Path) -> None:
+def test_a_round_that_no_client_answers_moves_nothing(tmp_path: Path) -> None:
+    """Nor does the method see it: no figure of it is committed, and the last model stays."""
     radio = LOSSY["fleet"][0]["radio"] | {"loss": {"kind": "independent", "rate": "95 %"}}
     blocks = LOSSY | {"fleet": [LOSSY["fleet"][0] | {"radio": radio}], "stop": {"rounds": 30}}
     seen = run(pair(tmp_path), tmp_path, None, **blocks)
-    unheard = [row["seen_constraint"] != row["seen_constraint"] for row in seen.rounds]
-    assert any(unheard)
-    for number, silent in enumerate(unheard[:-1]):
-        if silent:
-            assert (seen.run.models[number] == seen.run.models[number + 1]).all()
+    unanswered = {row["round"] for row in seen.events if row["event"] == "abandoned"}
+    heard = {row["round"] for row in seen.events if row["event"] == "receive"}
+    assert len(unanswered) > 20
+    assert unanswered & heard, "clients have received the model, and no answer has arrived"
+    stays = [number for number in sorted(unanswered) if number > 1]
+    for number in stays:
+        assert (seen.run.models[number - 1] == seen.run.models[number - 2]).all()
+        before, row = seen.rounds[number - 2 : number]
+        assert row.get("switch") == before.get("switch")
 
 
 @given(st.lists(st.tuples(st.floats(-9, 9), st.sampled_from([0.0, 0.25, 1.0])), max_size=20))

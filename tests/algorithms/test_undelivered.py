@@ -39,9 +39,9 @@ class Watched:
         return getattr(self._server, name)
 
     async def exchange(
-        self, message: Message, *, to: Sequence[ClientId] | None = None
+        self, message: Message, *, to: Sequence[ClientId] | None = None, **more: Any
     ) -> list[Reply]:
-        replies = await self._server.exchange(message, to=to)
+        replies = await self._server.exchange(message, to=to, **more)
         self._watch.aggregate = self._watch.aggregate + total(replies)
         return replies
 

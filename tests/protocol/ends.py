@@ -98,6 +98,7 @@ class Server(ABC):
         message: Message | Mapping[ClientId, Message],
         *,
         to: Sequence[ClientId] | None = None,
+        again: object = None,
     ) -> list[Reply]:
         cohort = self.end.cohort(self.end.addressed(message, to))
         assert cohort is not None

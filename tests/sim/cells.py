@@ -20,13 +20,17 @@ async def quiet(client: SimClient, message: Message) -> Silence:
 
 
 def broadcast(members: Sequence[Member], bits: int = 64, **parts: Any) -> Run:
-    """Broadcast so many bits and wait until 100 s; nobody says a word."""
+    """Broadcast so many bits and wait until 100 s; no client answers.
+
+    The server does not notice who leaves, so the round goes on until its deadline.
+    """
 
     async def serve(server: SimServer) -> None:
         await server.exchange(asked(bits))
         server.commit(server.initial)
         await asyncio.sleep(100.0 - server.now)
 
-    silence, policy = silence_of(beacon=False), participation_of(deadline=100.0)
+    silence = silence_of(beacon=False)
+    policy = participation_of(deadline=100.0, noticed="deadline")
     made = setup(serve, quiet, members, cells=True, silence=silence, participation=policy, **parts)
     return play(made)

@@ -170,3 +170,19 @@ def test_waiting_for_somebody_to_come_is_no_deadlock_however_long_it_takes() -> 
     members = [member(None, online(1e9, inf)), member(None, Markov(1e-3, 1e8))]
     _, seen = gathered(working(1.0), members, 1)
     assert seen[0][0] >= 1.0
+
+
+def test_an_exchange_that_is_opened_for_no_client_is_in_order_whatever_was_drawn_before() -> None:
+    """Of two clients one is away, so the draw before has left out a client."""
+    seen = []
+
+    async def serve(server: SimServer) -> None:
+        for to in (None, [], [1], []):
+            seen.append((server.now, len(await server.exchange(asked(), to=to))))
+            server.commit(server.initial)
+
+    members = [member(None, online(50.0, inf)), member()]
+    run = play(setup(serve, working(2.0), members, stop=Stop(rounds=9)))
+    assert run.of("skipped") != []
+    assert run.of("abandoned") == []
+    assert seen == [(0.0, 1), (2.0, 0), (2.0, 1), (4.0, 0)]

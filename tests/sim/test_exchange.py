@@ -11,6 +11,7 @@ import pytest
 from fedsim.errors import Deadlock
 from fedsim.ports import SILENCE, Message, Reply, Silence
 from fedsim.protocol.silence import SilencePolicy
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
 from tests.policies import silence_of
@@ -136,9 +137,25 @@ def test_a_late_beacon_says_nothing_whatever_the_policy() -> None:
         await client.compute(work(3.0))
         return SILENCE
 
-    run, told = exchanges(handle, silence_of(beacon=True, after=2.0), cohorts=[[0]] * 2)
-    assert told == [(2.0, []), (4.0, [])]
+    silence = silence_of(beacon=True, after=2.0)
+    run, told = exchanges(handle, silence, cohorts=[[0]], stop=Stop(rounds=2))
+    # The beacon comes at 3 s, one round late: it answers none, so no round is a step.
+    assert told == []
+    assert run.times("late") == [3.0]
     assert [row["detail"] for row in run.of("late")] == ["dropped"]
+    assert [(row["t"], row["round"]) for row in run.of("abandoned")] == [(2.0, 1), (4.0, 2)]
+
+
+def test_a_beacon_in_time_is_an_answer_although_it_says_nothing() -> None:
+    run, told = exchanges(after(inf, inf, inf, inf), silence_of(beacon=True, after=2.0))
+    assert told == [(0.0, []), (0.0, [])]
+    assert run.of("abandoned") == []
+
+
+def test_silence_until_a_deadline_is_an_answer_where_silence_is_not_sent() -> None:
+    run, told = exchanges(after(inf, inf, inf, inf), deadline(5.0))
+    assert told == [(5.0, []), (10.0, [])]
+    assert run.of("abandoned") == []
 
 
 def test_only_the_cohort_is_asked_and_in_the_order_of_its_numbers() -> None:

@@ -5,6 +5,7 @@ from math import inf
 import pytest
 
 from fedsim.ports import SILENCE, Message, Silence
+from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from tests.policies import participation_of
@@ -20,7 +21,7 @@ BITS = "payload_bits", "header_bits", "transport_bits"
 def exchange(
     radio: RadioModel, down: int, up: int, *, deadline: float = inf, **parts: object
 ) -> Run:
-    """Ask with so many bits, answer with so many, and wait for no longer than that."""
+    """Hold a round: ask with so many bits, be answered with so many, and wait no longer."""
 
     async def serve(server: SimServer) -> None:
         await server.exchange(asked(down))
@@ -31,7 +32,8 @@ def exchange(
 
     policy = participation_of(deadline=deadline)
     store = battery(1e6) if parts.pop("on_battery", False) else None
-    return play(setup(serve, handle, [member(store, radio=radio)], participation=policy, **parts))  # type: ignore[arg-type]
+    parts |= {"participation": policy, "stop": Stop(rounds=1)}
+    return play(setup(serve, handle, [member(store, radio=radio)], **parts))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("on_battery", [False, True])
@@ -98,7 +100,8 @@ def test_an_uplink_that_is_lost_for_good_is_told_to_the_algorithm_and_to_nobody_
     ]
     assert run.of("receive", node="server") == []
     assert sum(row["joules"] for row in run.rows) == 3 * 64.0
-    assert run.times("round") == [5.0]  # the server learns of it by its deadline
+    # The server learns of it by its deadline: no client has answered, so the round is no step.
+    assert run.times("round") == run.times("abandoned") == [5.0]
     ((when, message),) = run.clients[0].state.taken_back
     assert (when, message.label) == (3.0, "answer")
     assert run.world.meters().bits_lost == 3 * 128
@@ -113,6 +116,7 @@ def test_a_downlink_that_is_lost_for_good_never_reaches_the_handler() -> None:
     ]
     assert told(run, "lost", "node", *BITS) == [("server", 192, 0, 64)]
     assert (run.of("retransmit"), run.times("round")) == ([], [5.0])
+    assert run.times("abandoned") == [5.0]
     assert run.clients[0].state.taken_back == []
 
 
@@ -123,8 +127,10 @@ def test_a_beacon_that_is_lost_is_nothing_to_take_back() -> None:
     radio = RadioModel(128.0, inf, framing=FRAMING, loss=Scripted(0, 1), tries=1)
     policy = participation_of(deadline=5.0)
     run, seen = gathered(quiet, [member(radio=radio)], 1, header_bits=16, participation=policy)
-    assert seen == [(5.0, [])]
-    assert told(run, "lost", "message") == [("beacon",)]
+    # No beacon has come by 5 s: the server asks again, and the second one arrives.
+    assert run.times("abandoned") == [5.0]
+    assert seen == [(5.0 + 48 / 128, [])]
+    assert told(run, "lost", "t", "message") == [(48 / 128, "beacon")]
     assert run.clients[0].state.taken_back == []
 
 

@@ -30,7 +30,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from math import nan
 from pathlib import Path
 from statistics import median
@@ -54,10 +54,10 @@ class TwiceParticipation(Sample):
     kind: Literal["twice"] = "twice"
 
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:  # noqa: ARG002
-        """Return a random order from a place on, the same in rounds 1 and 2, and in 3 and 4."""
-        every = UniformParticipation(count=self.count)
-        order = every.order(samples, number, np.random.default_rng(0))
-        return islice(order, number // 2 * (self.count or 0), None)
+        """Return a random order from a place on and around, the same in rounds 1 and 2, 3 and 4."""
+        every, place = UniformParticipation(count=self.count), number // 2 * (self.count or 0)
+        twice = [every.order(samples, number, np.random.default_rng(0)) for _ in range(2)]
+        return chain(islice(twice[0], place, None), islice(twice[1], place))
 
 
 def peak() -> int:

@@ -58,7 +58,6 @@ METHODS = {
     "chb-charge": "CHB by charge",
     "chb-triple": "CHB, triple threshold",
 }
-ENERGY = list(ENERGY_PARTS.values())
 TARGET = 1e-6
 
 ASKED = ("base", "chb")
@@ -133,6 +132,12 @@ def table(fate: pd.DataFrame) -> Table:
     return listing("A client in three days, on average", (*heads, *parts), rows)
 
 
+def at_rest(fate: pd.DataFrame) -> "pd.Series[float]":
+    """Return the share of the energy that was drawn at rest; not every part is in every fleet."""
+    parts = [part for part in ENERGY_PARTS.values() if part in fate]
+    return fate["at rest"] / fate[parts].sum(axis=1)
+
+
 def _hours(hours: float) -> str:
     return "-" if np.isnan(hours) else f"{hours:.1f} h"
 
@@ -148,7 +153,7 @@ def finding(run: fedsim.Result, mains: fedsim.Result) -> str:
     """Return the answer in the numbers of these runs."""
     fate, gap = fates(run), gaps(run)
     fate = fate[fate.index.get_level_values("place") == PLACES[1]].droplevel("place")
-    dies, missed, rest = fate["dies"], fate["missed"], fate["at rest"] / fate[ENERGY].sum(axis=1)
+    dies, missed, rest = fate["dies"], fate["missed"], at_rest(fate)
     sensor = fate.loc[[("chb", "sensor")]].iloc[0]
     sent = run.summary.groupby("variant")["transmissions"].mean()
     mine, theirs = hours_to(run.rounds, TARGET), hours_to(mains.rounds, TARGET)
@@ -256,7 +261,7 @@ def said(result: fedsim.Result) -> dict[str, bool]:
     sun, own = (dies.xs(place, level="place") for place in PLACES)
     later = (own <= sun + 0.01).all()  # h, as one death may follow another at once
     missed = fate["missed"].xs(("sensor", PLACES[1]), level=("kind", "place"))
-    rest = (fate["at rest"] / fate[ENERGY].sum(axis=1))["chb"][shade]
+    rest = at_rest(fate)["chb"][shade]
     return {
         "under HB Pis and phones in the shade die first": bool(first["base"]),
         "under CHB, too": bool(first["chb"]),

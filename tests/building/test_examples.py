@@ -38,7 +38,16 @@ BASE: dict[str, Any] = {
 
 # What is lost for good needs a round that closes without it.
 QUORUM = {"participation": {"kind": "full", "quorum": "50 %"}}
-FURTHER: dict[str, Any] = {"independent": QUORUM, "what is lost is taken back": QUORUM}
+# Methods whose theory covers a sample of the clients, or replies that are old.
+SAMPLED = {"algorithm": {"kind": "fedavg", "step_size": "0.1/L", "local_steps": 1}}
+FURTHER: dict[str, Any] = {
+    "independent": QUORUM,
+    "what is lost is taken back": QUORUM,
+    "uniform": SAMPLED,
+    "weighted": SAMPLED,
+    "compressed for a cohort": SAMPLED,
+    "asynchronous": {"algorithm": {"kind": "gd", "step_size": "0.2/L"}},
+}
 
 
 @pytest.mark.parametrize("name", GOOD)

@@ -125,7 +125,7 @@ def test_it_compares_and_reports(result: fedsim.Result, tmp_path: Path) -> None:
     reached = result.summary["gap"].max()
     comparison = result.compare(f"gap={reached * 1.01}", against="gd")
     assert comparison.against == "gd"
-    assert "less that of gd" in repr(comparison)
+    assert "paired difference from gd" in repr(comparison)
     assert "Pareto-optimal" in comparison._repr_html_()
     page = result.report(tmp_path / "page.html")
     assert page == tmp_path / "page.html"

@@ -261,7 +261,7 @@ def said(result: fedsim.Result) -> dict[str, bool]:
     sun, own = (dies.xs(place, level="place") for place in PLACES)
     later = (own <= sun + 0.01).all()  # h, as one death may follow another at once
     missed = fate["missed"].xs(("sensor", PLACES[1]), level=("kind", "place"))
-    rest = at_rest(fate)["chb"][shade]
+    rest = at_rest(fate).loc["chb"].loc[shade]
     return {
         "under HB Pis and phones in the shade die first": bool(first["base"]),
         "under CHB, too": bool(first["chb"]),

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -132,7 +132,7 @@ def table(fate: pd.DataFrame) -> Table:
     return listing("A client in three days, on average", (*heads, *parts), rows)
 
 
-def at_rest(fate: pd.DataFrame) -> "pd.Series[float]":
+def at_rest(fate: pd.DataFrame) -> "pd.Series[Any]":
     """Return the share of the energy that was drawn at rest; not every part is in every fleet."""
     parts = [part for part in ENERGY_PARTS.values() if part in fate]
     return fate["at rest"] / fate[parts].sum(axis=1)
@@ -261,7 +261,7 @@ def said(result: fedsim.Result) -> dict[str, bool]:
     sun, own = (dies.xs(place, level="place") for place in PLACES)
     later = (own <= sun + 0.01).all()  # h, as one death may follow another at once
     missed = fate["missed"].xs(("sensor", PLACES[1]), level=("kind", "place"))
-    rest = at_rest(fate).loc["chb"].loc[shade]
+    rest = at_rest(fate)["chb"][shade]
     return {
         "under HB Pis and phones in the shade die first": bool(first["base"]),
         "under CHB, too": bool(first["chb"]),

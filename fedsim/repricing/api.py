@@ -80,9 +80,7 @@ def reprice(
     _check(originals, changed, out)
     study = _study(originals, changed, out)
     check_place(study, out)
-    left = tuple(Note(path.parent.name, RUNS, text) for text, path in _once(others).items())
-    said = *left, *_unchanged(originals, changed, overrides)
-    for note in said:
+    for note in (notes := _notes(others, originals, changed, overrides)):
         tell(note)
     start = Path.cwd() if base is None else Path(base)
     with held(out):
@@ -90,7 +88,18 @@ def reprice(
             RunFolder.check(out, original.name, original.scenario.seed)
         pairs = zip(originals, changed, strict=True)
         runs = (_priced(_ready(*pair, start), out, watch) for pair in pairs)
-        return Result(out, _announced(study, out, runs), said)
+        return Result(out, _announced(study, out, runs), notes)
+
+
+def _notes(
+    others: Mapping[Path, str],
+    originals: Sequence[Original],
+    changed: Sequence[Variant],
+    overrides: Sequence[str],
+) -> tuple[Note, ...]:
+    """Return what to say of runs that are left out, and of overrides that change nothing."""
+    left = (Note(path.parent.name, RUNS, text) for text, path in _once(others).items())
+    return *left, *_unchanged(originals, changed, overrides)
 
 
 def _check(originals: Sequence[Original], changed: Sequence[Variant], out: Path) -> None:

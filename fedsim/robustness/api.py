@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,7 @@ def robust(
     """Say which conclusions of a study survive the doubt about its constants.
 
     Every constant of a preset that the fleets use is drawn from its interval, log-uniformly, and
-    each run is priced in each world, without training. Prices are kept in `out`, and read there.
+    each run is priced in each world, without training.
 
     Args:
         folder: what `run` has written.
@@ -59,23 +60,20 @@ def robust(
         worlds: so many are drawn at the least.
         seed: of the drawing, from 1.
         doubts: intervals in place of the presets', "lte.tail_time" -> "1 s..15 s".
-        runs: where runs cannot be priced by that recursion: so many worlds in which their logs are
-            played again, or they are made again; 0 to refuse.
-        out: where prices are kept for another time; nowhere if None.
+        runs: in so many worlds runs that cannot be priced are played or made again; 0 to refuse.
+        out: where prices are kept, and read another time; nowhere if None.
         blocks: classes of one's own that the scenarios name.
         jobs: how many runs are priced at once, in processes of their own.
         executor: where they are priced instead; it is left open.
         cluster: Dask's instead: "tcp://host:8786", whose workers see `folder`, or "local:4".
 
     Raises:
-        DataError: there is nothing to compare, no constant in doubt, an interval that cannot be, a
-            run that cannot be priced where `runs` is 0; `cluster` is wrong.
+        DataError: nothing to compare, nothing in doubt, a run without a price, a wrong option.
         OutputError: `out` cannot be written.
     """
     check_choice(jobs, executor, cluster)
     _check(worlds=worlds, seed=seed, runs=runs)
-    gathered = gather([Path(folder)])
-    wanted = Target.read(target) if target is not None else Target.usual(gathered.summary)
+    gathered, wanted = _gathered(folder, target)
     found, other = _runs(gathered, wanted), _reference(gathered.labels, against)
     originals = [run.original(tuple(blocks)) for run in found]
     hindered = _hindered(found, originals, runs)
@@ -85,15 +83,27 @@ def robust(
     price = Pricing(store, tuple(blocks), jobs, executor, cluster)
     ways = price.played if hindered else price.priced
     table = _table(found, list(gathered.labels), ways(found, design.worlds))
-
-    def again(more: Worlds, names: Collection[str]) -> Table:
-        some = [run for run in found if run.variant in names]
-        return _table(some, list(gathered.labels), price.priced(some, more))
-
+    again = partial(_again, price, found, table.variants)
     turns = flips(table, design, table.variants.index(other), again)
     store.tidy()
-    remarks = *_remarks(hindered, design, table), *store.remarks, *gathered.left_out
-    return Robustness(wanted, gathered.labels, other, table, design, turns, remarks)
+    notes = *_remarks(hindered, design, table), *store.remarks, *gathered.left_out
+    return Robustness(wanted, gathered.labels, other, table, design, turns, notes)
+
+
+def _gathered(folder: str | Path, target: str | None) -> tuple[Runs, Target]:
+    """Return the runs of a study, and what they are to reach."""
+    gathered = gather([Path(folder)])
+    if target is None:
+        return gathered, Target.usual(gathered.summary)
+    return gathered, Target.read(target)
+
+
+def _again(
+    price: Pricing, runs: Sequence[Run], variants: list[str], more: Worlds, names: Collection[str]
+) -> Table:
+    """Price the runs of some variants in further worlds."""
+    some = [run for run in runs if run.variant in names]
+    return _table(some, variants, price.priced(some, more))
 
 
 def _check(**numbers: int) -> None:

@@ -70,7 +70,23 @@ def problem(
     handed = Handed(module, None if isinstance(loss, str) else loss)
     _check_callable(handed)
     tried = _tried(handed, row)
-    model = GivenModule.holding(
+    model = _model(handed, row, tried)
+    if loss == _CLASSES and tried.outputs == 1:
+        text = "cross-entropy takes an output a class, and the module has one output"
+        raise DataError("loss.criterion", f"{text}; take squared, or a loss of your own")
+    keys: dict[str, Any] = {
+        "loss": {"kind": "torch", "model": model, **_known(loss, tried.outputs), **of_the_loss},
+        "data": rows,
+        "split": split or ("groups" if _numbered(rows) else "contiguous"),
+    }
+    if test is not None:
+        keys["test"] = test if _is_fraction(test) else _rows(test)
+    return _validated(keys)
+
+
+def _model(handed: Handed, row: tuple[int, ...] | None, tried: Tried) -> GivenModule:
+    """Return the block of a module that was handed over and tried."""
+    return GivenModule.holding(
         tried.identity,
         handed,
         lambda: _tried(handed, row).identity,
@@ -78,22 +94,20 @@ def problem(
         row=row,
         integers=tried.integers,
     )
-    if loss == _CLASSES and tried.outputs == 1:
-        text = "cross-entropy takes an output a class, and the module has one output"
-        raise DataError("loss.criterion", f"{text}; take squared, or a loss of your own")
-    criterion = loss if isinstance(loss, str) else "squared" if tried.outputs == 1 else _CLASSES
-    known: dict[str, Any] = (
-        {} if criterion != _CLASSES or tried.outputs is None else {"outputs": tried.outputs}
-    )
-    if getattr(handed.loss, "reduction", None) == "sum":
+
+
+def _known(loss: Criterion | RowLoss, outputs: int | None) -> dict[str, Any]:
+    """Return the keys of the loss that follow from what was handed over."""
+    criterion = loss if isinstance(loss, str) else "squared" if outputs == 1 else _CLASSES
+    known: dict[str, Any] = {"criterion": criterion}
+    if criterion == _CLASSES and outputs is not None:
+        known["outputs"] = outputs
+    if getattr(loss, "reduction", None) == "sum":
         known["scale"] = "sum"
-    keys: dict[str, Any] = {
-        "loss": {"kind": "torch", "model": model, "criterion": criterion, **known, **of_the_loss},
-        "data": rows,
-        "split": split or ("groups" if _numbered(rows) else "contiguous"),
-    }
-    if test is not None:
-        keys["test"] = test if _is_fraction(test) else _rows(test)
+    return known
+
+
+def _validated(keys: Mapping[str, Any]) -> ProblemSpec:
     try:
         return ProblemSpec.model_validate(keys)
     except ValidationError as error:

@@ -99,11 +99,15 @@ def _gathered(folder: str | Path, target: str | None) -> tuple[Runs, Target]:
 
 
 def _again(
-    price: Pricing, runs: Sequence[Run], variants: list[str], more: Worlds, names: Collection[str]
+    price: Pricing,
+    runs: Sequence[Run],
+    variants: Sequence[str],
+    more: Worlds,
+    names: Collection[str],
 ) -> Table:
     """Price the runs of some variants in further worlds."""
     some = [run for run in runs if run.variant in names]
-    return _table(some, variants, price.priced(some, more))
+    return _table(some, list(variants), price.priced(some, more))
 
 
 def _check(**numbers: int) -> None:

@@ -84,7 +84,7 @@ def problem(
     return _validated(keys)
 
 
-def _model(handed: Handed, row: tuple[int, ...] | None, tried: Tried) -> GivenModule:
+def _model(handed: Handed, row: tuple[int, ...] | None, tried: "Tried") -> GivenModule:
     """Return the block of a module that was handed over and tried."""
     return GivenModule.holding(
         tried.identity,

@@ -226,6 +226,11 @@ class Algorithm(Spec, Generic[Memory]):
         """What the server's vectors mean; others than these are states."""
         return self.downlink
 
+    @property
+    def reads_sent(self) -> bool:
+        """Whether the server computes with the values of what it has packed, as they arrive."""
+        return False
+
     def adding_up(self) -> AddingUp | None:
         """Return how clients that send states could send increments; None where they cannot."""
         return None

@@ -29,7 +29,7 @@ from fedsim.building.policies import policy_of
 from fedsim.building.problems import problem_of
 from fedsim.building.relaying import check_broadcast
 from fedsim.building.restarting import check_restarts
-from fedsim.building.sizes import check_counts
+from fedsim.building.sizes import check_counts, check_held
 from fedsim.computing.one_thread import one_thread
 from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
 from fedsim.problems import Problem, ProgramProblem, Reference
@@ -120,6 +120,7 @@ class Builder:
         deployment = deploy(scenario, groups, self._files, findings, seed)
         if solved:
             losses = solved.problem.losses
+            check_held(scenario, len(losses), solved.problem.dimension, findings)
             policy = policy_of(scenario, solved.problem.rows, findings)
             check_deadline(scenario, deployment.groups, deployment.members, losses, findings)
             check_restarts(

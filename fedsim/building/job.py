@@ -22,6 +22,7 @@ from fedsim.record.folder import MODELS
 from fedsim.record.models import ModelTable
 from fedsim.record.parts import Parts
 from fedsim.scenario import Group, Scenario, Variant
+from fedsim.scenario.feedback import held_alike
 from fedsim.sim.setup import Numerics, Setup
 from fedsim.streams import stream
 
@@ -184,6 +185,7 @@ class Job:
                 meanings=method.down,
                 unbiased=method.unbiased_down,
                 layers=problem.layers,
+                by_client=not held_alike(scenario),
             ),
             evaluator=self.evaluation.evaluator,
             carriage=self.carriage,

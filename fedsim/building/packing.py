@@ -11,9 +11,12 @@ from fedsim.scenario import Compression
 from fedsim.streams import stream
 from fedsim.wire import (
     PACKERS,
+    ByClient,
     Compressor,
     Contract,
     Contractive,
+    ErrorFeedback,
+    ErrorFeedback21,
     Identity,
     Layered,
     Plain,
@@ -39,6 +42,7 @@ def packer(
     meanings: Mapping[str, Meaning] = _UNSAID,
     unbiased: bool = False,
     layers: Shapes = (),
+    by_client: bool = False,
 ) -> Packer:
     """Return the packer of one field; random compressors draw from the stream "compressor".
 
@@ -55,12 +59,16 @@ def packer(
             made contractive.
         unbiased: whether differences have to be right in the mean, and so stay as they are.
         layers: shapes of the model's layers.
+        by_client: whether under EF21 the receivers do not all hold the same.
     """
     meaning = meanings.get(field)
     if meaning is Meaning.EXACT:
         return _exactly(form)
     kept = meaning is Meaning.DIFFERENCE and not unbiased
+    make: type[Plain | ErrorFeedback | ErrorFeedback21 | ByClient]
     make = Contractive if kept else PACKERS[spec.error_feedback]
+    if make is ErrorFeedback21 and by_client:
+        make = ByClient
     exact = isinstance(spec.compressor, Identity)
     if exact and issubclass(make, Plain):
         return _exactly(form)

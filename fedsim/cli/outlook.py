@@ -11,6 +11,8 @@ from rich.text import Text
 from fedsim.building import Job
 from fedsim.building.patience import GIVE_UP, MANY, slowest
 from fedsim.building.relaying import relays_of
+from fedsim.building.sizes import held
+from fedsim.limits import shown
 from fedsim.running.probe import Opening
 from fedsim.running.shares import COSTS, group_costs, members_of
 from fedsim.tables import listing, quantity
@@ -69,6 +71,11 @@ def _facts(job: Job) -> Iterator[str]:
     else:
         yield f"optimum {job.reference.value:.10g}, by {job.reference.method}"
     yield _observer(job)
+    if size := held(job.scenario, len(job.members), job.problem.dimension):
+        yield (
+            "the server keeps what each client holds of its vectors (wire.down.error_feedback:"
+            f" ef21): up to {shown(size)} of memory, and as much again for the clients' own"
+        )
     if relays := relays_of(job.deployment):
         many = "1 client forwards" if len(relays) == 1 else f"{len(relays)} clients forward"
         yield f"{many} messages of others, at the cost of their own radios and batteries"

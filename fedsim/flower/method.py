@@ -45,6 +45,8 @@ class Flower(SendsModels):
     synchronous: ClassVar[str] = "its strategy aggregates what a round has brought"
     messages: ClassVar[tuple[type[Message], ...]] = (Train, Trained, Changed, Evaluate, Evaluated)
 
+    asks_all: ClassVar[bool] = False  # the strategy chooses the clients
+
     sends: Literal["models", "differences"] = Field(
         default="models",
         description="what clients send: the model that training has led to, as Flower's do, or the"
@@ -71,6 +73,11 @@ class Flower(SendsModels):
 
     _problem: FlowerProblem | None = PrivateAttr(default=None)
     _all_asked: bool = PrivateAttr(default=True)
+
+    @property
+    def reads_sent(self) -> bool:
+        """Whether clients send differences, which are added to what each was sent."""
+        return self.sends == "differences"
 
     def make(self, problem: FlowerProblem) -> older.Strategy | newer.Strategy:
         """Return the strategy, for one run."""

@@ -60,6 +60,10 @@ class Server(Protocol):
     ) -> Payload:
         """Encode a vector as the scenario's downlink does; `.values` is what will arrive.
 
+        Under `error_feedback: ef21` that may differ from client to client: where not all are sent
+        every message, what is returned is encoded as it is sent, and has no `.values` until then.
+        A method that reads them says so (`Algorithm.reads_sent`).
+
         Args:
             vector: shape (d,), or () for a number, which is not compressed.
             structure: what is known of it.

@@ -1,9 +1,9 @@
 """Packing: what makes payloads of a sender's vectors, and what a receiver makes of payloads."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from fedsim.ports import DENSE, Array, ClientId, Message, Packer, Payload, Structure
-from fedsim.wire import Update
+from fedsim.wire import Pending, Update
 
 
 class Packing:
@@ -98,6 +98,55 @@ class Packing:
             if each == number and (not for_all or field != self._field):
                 return (self._others or {})[field, to]
         return self._packer
+
+
+def addressed(
+    message: Message | Mapping[ClientId, Message], clients: Sequence[ClientId]
+) -> Message | Mapping[ClientId, Message]:
+    """Return a message with its pending vectors encoded for those to whom it goes.
+
+    Args:
+        message: for all, or one for each.
+        clients: to whom it goes.
+
+    Returns:
+        The same where nothing was pending; one for each client where they are sent different
+        payloads, and else one for all.
+    """
+    if isinstance(message, Message):
+        if not _pending(message):
+            return message
+        each = _for_each(message, clients)
+        first = next(iter(each.values()), message)
+        return first if all(one is first for one in each.values()) else each
+    groups: dict[int, list[ClientId]] = {}
+    for client in clients:
+        groups.setdefault(id(message[client]), []).append(client)
+    made = dict(message)
+    for group in groups.values():
+        if _pending(one := message[group[0]]):
+            made.update(_for_each(one, group))
+    return made
+
+
+def _pending(message: Message) -> bool:
+    return any(isinstance(payload, Pending) for payload in message.payloads())
+
+
+def _for_each(message: Message, clients: Sequence[ClientId]) -> dict[ClientId, Message]:
+    """Return a message for each client; one object for those who are sent the same."""
+    columns = [
+        payload.sent(clients) if isinstance(payload, Pending) else [payload] * len(clients)
+        for payload in message.payloads()
+    ]
+    made: dict[tuple[int, ...], Message] = {}
+    each: dict[ClientId, Message] = {}
+    for client, payloads in zip(clients, zip(*columns, strict=True), strict=True):
+        key = tuple(map(id, payloads))
+        if key not in made:
+            made[key] = type(message)(*payloads)
+        each[client] = made[key]
+    return each
 
 
 class Unpacking:

@@ -108,7 +108,11 @@ class Reenactment:
         self._due = {tasks.client[task]: task for task in span}
         told = {tasks.client[task]: said(tasks.told[task], tasks.told_bits[task]) for task in span}
         to = None if exchanges.drawn[number] else list(self._due)
-        message = told[min(told)] if exchanges.one[number] else told
+        one = told[min(told)]
+        # Of a cohort that is drawn nobody knows before who it is: all have a message, whom it
+        # would not be for, and who is asked all the same is refused as one that was not asked.
+        each = dict.fromkeys(server.clients, one) | told if to is None else told
+        message = one if exchanges.one[number] else each
         replies = await server.exchange(message, to=to)
         if self._due or len(replies) != exchanges.said[number]:
             heard = {reply.client for reply in replies}

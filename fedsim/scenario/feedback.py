@@ -2,11 +2,13 @@
 
 The rule is that of `fedsim.ports.Meaning`. EF keeps an error and adds it to what is sent next,
 which makes increments good and spoils states. EF21 sends the change of what the receiver holds,
-which is right for both, as long as the receiver hears every message. Differences have their
+which is right for both, as long as the receiver hears every message: where clients are not all sent
+the same, the server keeps what each of them holds. Differences have their
 errors in the next difference already, so that feedback would count them twice.
 """
 
 from collections.abc import Iterator
+from math import inf
 
 from fedsim.blocks.wording import joined
 from fedsim.ports import Meaning
@@ -120,7 +122,9 @@ def _biased(scenario: ScenarioKeys, way: str) -> Iterator[Conflict]:
 
 def _unheard(scenario: ScenarioKeys, way: str) -> str:
     """Say why a receiver under EF21 may not hear every message; empty where it does."""
-    reason = _unheard_up(scenario) if way == "up" else _unheard_down(scenario)
+    if way == "down":
+        return _unheard_down(scenario)
+    reason = _unheard_up(scenario)
     return f"{reason}, and what it holds would be wrong from then on" if reason else ""
 
 
@@ -138,9 +142,44 @@ def _unheard_up(scenario: ScenarioKeys) -> str:
 
 
 def _unheard_down(scenario: ScenarioKeys) -> str:
-    """Say what a client may not hear of the server's messages; empty for nothing."""
-    partly = not scenario.participation.asks_all
-    cells = scenario.network.broadcast == "cell"
-    away = any(group.may_miss for group in scenario.fleet)
-    missed = partly or cells or away or not scenario.algorithm.asks_all
-    return "a client may miss a broadcast" if missed else ""
+    """Say why the server does not know what each client holds; empty where it does.
+
+    It need not send the same to all: it keeps what each client holds (`held_alike`). But all
+    that it sends has to arrive, since nothing tells it what has not.
+    """
+    for number, group in enumerate(scenario.fleet):
+        if group.missing:
+            return _unsure(f"{group.missing[:-1].replace('(', f'(fleet.{number}.')})")
+    if scenario.network.broadcast == "cell":
+        if any(group.radio.loss.mean > 0 for group in scenario.fleet):
+            return _unsure("is not sent again where it is lost (network.broadcast: cell)")
+        if not held_alike(scenario):
+            return (
+                "a cell's broadcast is one message for all its clients, and these hold different"
+                " vectors where not all are asked in every round, or a round may be sent again"
+                " (network.broadcast: unicast sends each its own)"
+            )
+    if scenario.algorithm.reads_sent:
+        return (
+            f"{_sender(scenario, 'down')} goes on from what it has sent, which would be another"
+            " vector for each client"
+        )
+    return ""
+
+
+def _unsure(reason: str) -> str:
+    return (
+        f"what is sent to a client {reason}, so that the server does not know what the client"
+        " holds, which would be wrong from then on; ef21 down is for messages that surely arrive"
+    )
+
+
+def held_alike(scenario: ScenarioKeys) -> bool:
+    """Say whether all clients hold the same of what the server sends.
+
+    They do where each is sent every message once: a round that is given up is sent again, and
+    a deadline that no client meets gives it up.
+    """
+    policy = scenario.participation
+    ends = policy.closes_after, policy.patience, scenario.silence.closes_after
+    return policy.asks_all and scenario.algorithm.asks_all and min(ends) == inf

@@ -45,9 +45,13 @@ class Group(Spec):
         return self.radio.loss.mean > 0 and self.radio.most_tries is not None
 
     @property
-    def may_miss(self) -> bool:
-        """Whether something sent to these clients may not arrive."""
-        return self.loses or self.battery is not None or not self.availability.always
+    def missing(self) -> str:
+        """Why something sent to these clients may not arrive, and the key; empty where it does."""
+        if self.loses:
+            return "may be lost for good (radio.tries)"
+        if self.battery is not None:
+            return "may be broken off when its battery runs empty (battery)"
+        return "" if self.availability.always else "may be broken off when it leaves (availability)"
 
     @model_validator(mode="after")
     def _battery_fits(self) -> Self:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.ports import SERVER, Array, ClientId, Message, Reply
 from fedsim.protocol.envelope import Envelope
-from fedsim.protocol.packing import Packing
+from fedsim.protocol.packing import Packing, addressed
 from fedsim.protocol.selection import Cohort
 from fedsim.protocol.server import Post, ServerEnd
 from fedsim.protocol.stopping import NoClientsLeft
@@ -114,11 +114,12 @@ class SimServer(Clocked):
         to = self._end.addressed(message, to)
         while True:
             cohort = await self._cohort(to)
-            post = self._end.open(message, cohort.clients)
+            said = addressed(message, cohort.clients)
+            post = self._end.open(said, cohort.clients)
             opened, self._sent_before = self._calendar.now, self._sent
             self._traffic.cohort += len(cohort.clients)
             try:
-                self._send(post, "" if isinstance(message, Mapping) else message.label)
+                self._send(post, "" if isinstance(said, Mapping) else said.label)
                 await self._finished()
             except BaseException:
                 self._end.break_off()

@@ -1,5 +1,6 @@
 """The wire: payloads, their encodings, and compressors. What is charged is what arrives."""
 
+from fedsim.wire.by_client import ByClient, Pending
 from fedsim.wire.codec import HEADER_BITS, decode, decode_message, encode, encode_message
 from fedsim.wire.compressors import (
     COMPRESSORS,
@@ -49,6 +50,7 @@ __all__ = [
     "HEADER_BITS",
     "PACKERS",
     "QSGD",
+    "ByClient",
     "Compressor",
     "Contract",
     "Contractive",
@@ -66,6 +68,7 @@ __all__ = [
     "Natural",
     "Octets",
     "Parts",
+    "Pending",
     "Plain",
     "PowerSGD",
     "Powers",

@@ -23,7 +23,7 @@ Feedback = Literal["none", "ef", "ef21"]
 """The kinds of error feedback."""
 
 
-class _Compressing:
+class Compressing:
     """What all packers of one sender's vectors have: a compressor, a format and its draws.
 
     Args:
@@ -59,7 +59,7 @@ class _Compressing:
         return shorter(vector, structure, self._form, longest) or payload
 
 
-class Plain(_Compressing):
+class Plain(Compressing):
     """A compressor without feedback: the error of a message is lost with it."""
 
     source: ClassVar[str] = "none"
@@ -105,7 +105,7 @@ class _Note(NamedTuple):
     change: Array
 
 
-class _Remembering(_Compressing, ABC):
+class _Remembering(Compressing, ABC):
     """A packer whose state changes by a known vector with every payload.
 
     The payload carries that vector as its sender's note, so what was delivered is forgotten with

@@ -147,6 +147,7 @@ def fleet(**keys: Any) -> dict[str, Any]:
 WAITED: dict[str, Any] = {"silence": {"kind": "patience"}}
 EF21 = {"compressor": {"kind": "top-k", "fraction": 0.5}, "error_feedback": "ef21"}
 MODELS: dict[str, Any] = {"algorithm": {"kind": "choosy", "step_size": 0.1}}
+CELL = {"wire": {"down": EF21}, "network": {"broadcast": "cell"}}
 EF = {"wire": {"up": EF21 | {"error_feedback": "ef"}}}
 PEERS: dict[str, Any] = {
     "algorithm": {"kind": "d-psgd", "step_size": 0.1},
@@ -166,7 +167,7 @@ PEERS: dict[str, Any] = {
         (taking_part("half"), "participation.quorum", "over above 1"),
         (taking_part("half") | WAITED, "participation.quorum", "no quorum is sure"),
         (taking_part("asynchronous") | WAITED, "silence.kind", 'seen "patience"'),
-        (taking_part("pairs") | {"wire": {"down": EF21}}, "wire.down.error_feedback", "may miss"),
+        (taking_part("pairs") | CELL, "wire.down.error_feedback", "hold different vectors"),
         (MODELS | EF, "wire.up.error_feedback", "use error_feedback: ef21 or algorithm.differ"),
         (MODELS | taking_part("asynchronous"), "participation.kind", "differently: true"),
         (PEERS | fleet(availability={"kind": "nights"}), "fleet.0.availability.kind", "nights"),

@@ -262,16 +262,18 @@ CONFLICTS: list[tuple[Blocks, str, list[str]]] = [
      ["drops late replies"]),
     (DCGD | UP | LOSSY | taking_part("full", deadline="3 s"), "wire.up.error_feedback",
      ["may miss a message", "radio.tries", "error_feedback: ef"]),
-    *((DCGD | DOWN | blocks, "wire.down.error_feedback", ["a client may miss a broadcast"])
-      for blocks in (
-          battery(),
-          group(availability={"kind": "bernoulli", "share": "30 %"}),
-          LOSSY,
-          {"network": {"broadcast": "cell"}},
-          taking_part("uniform", count=2),
-          taking_part("weighted", count=4),
-          taking_part("asynchronous"),
-          {"algorithm": {"kind": "lag-ps", "step_size": 0.1}},
+    *((DCGD | DOWN | blocks, "wire.down.error_feedback", [said, "use error_feedback: none"])
+      for blocks, said in (
+          (battery(), "broken off when its battery runs empty (fleet.0.battery), so that the"),
+          (group(availability={"kind": "bernoulli", "share": "30 %"}),
+           "broken off when it leaves (fleet.0.availability), so that the server does not know"),
+          (LOSSY, "lost for good (fleet.0.radio.tries), so that the server does not know"),
+          (radio(loss={"kind": "independent", "rate": "1 %"}) | {"network": {"broadcast": "cell"}},
+           "not sent again where it is lost (network.broadcast: cell)"),
+          ({"network": {"broadcast": "cell"}} | taking_part("uniform", count=2),
+           "one message for all its clients, and these hold different vectors"),
+          ({"network": {"broadcast": "cell"}, "algorithm": {"kind": "lag-ps", "step_size": 0.1}},
+           "(network.broadcast: unicast sends each its own)"),
       )),
 ]  # fmt: skip
 """Blocks that are right one by one and do not go together."""

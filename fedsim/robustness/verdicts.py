@@ -85,7 +85,7 @@ def _verdict(
     known = middle[drawn][~np.isnan(middle[drawn])]
     each = seed_ratios(table, cost, *pair)[:, drawn]
     each = each[~np.isnan(each).all(axis=1)]
-    spread = np.quantile(np.exp(known), _SPREAD) if len(known) else [np.nan] * len(_SPREAD)
+    spread = _quantiles(np.exp(known)) if len(known) else [np.nan] * len(_SPREAD)
     shares = {
         "probability": of_a_run(each),
         "typical": of_the_typical(each, middle[drawn]),
@@ -106,6 +106,14 @@ def _verdict(
         "seeds": len(each),
         "worlds": len(known),
     }
+
+
+def _quantiles(ratios: Array) -> Array:
+    """Return the quantiles of ratios in [0, inf], which are infinite where their neighbours are."""
+    with np.errstate(invalid="ignore"):  # inf - inf, or inf times a weight of 0, is NaN
+        between = np.quantile(ratios, _SPREAD)
+    above = np.quantile(ratios, _SPREAD, method="higher")
+    return np.asarray(np.where(np.isnan(between), above, between))
 
 
 def fronts(table: Table, drawn: slice) -> pd.DataFrame:

@@ -213,3 +213,30 @@ def test_whom_the_scenario_has_not_drawn_is_no_failure_to_the_strategy() -> None
         source = {"problem": {"loss": block}, "algorithm": algorithm, "stop": {"rounds": 2}}
         fedsim.run(source | more)
         assert seen == [expected] * 2
+
+
+def test_clients_that_a_strategy_names_fail_it_also_where_the_scenario_draws_others() -> None:
+    """Two of three are named, and two of three have no charge for their work: one fails or two."""
+    seen: list[tuple[int, int]] = []
+
+    class Counting(older.FedAvg):
+        def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> Any:
+            seen.append((len(results), len(failures)))
+            return super().aggregate_fit(server_round, results, failures)
+
+    fleet = [
+        {"count": 1, "device": "pi-4", "radio": "wifi"},
+        {"count": 2, "device": "pi-4", "radio": "wifi", "battery": {"capacity": "0.001 Wh"}},
+    ]
+    algorithm = method(Counting(fraction_fit=0.7, min_fit_clients=2, min_available_clients=2))
+    source = {
+        "problem": {"loss": app(walker, cost={"operations": 1e11})},
+        "algorithm": algorithm,
+        "fleet": fleet,
+        "participation": {"kind": "uniform", "count": 2},
+        "stop": {"rounds": 1},
+    }
+    fedsim.run(source)
+    ((results, failures),) = seen
+    assert results + failures == 2
+    assert failures >= 1

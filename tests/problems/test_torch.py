@@ -14,6 +14,7 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems import Architecture, LocalLoss, Problem, Samples, TorchLoss
 from fedsim.problems.architectures import Convolutional, DenseLayers
+from fedsim.problems.modules.trainer import Numbers
 
 SIDE, CLASSES, ROWS = 8, 3, 12
 
@@ -261,3 +262,51 @@ def test_predictions_and_a_regression(rng: np.random.Generator) -> None:
     assert problem.value(w, "mean") < 0.05 * np.square(y).mean() / 2
     with pytest.raises(DataError, match="does not classify"):
         loss.classes(y)
+
+
+def test_one_module_is_computed_with_in_the_numbers_that_are_asked_for(
+    rng: np.random.Generator,
+) -> None:
+    """Losses in float32 and in float64 of one block, in turn, each as PyTorch has it."""
+    model = DenseLayers(hidden=(3,))
+    w = local(TorchLoss(model=model), rng).initial(rng)
+    kinds: tuple[tuple[Numbers, torch.dtype], ...]
+    kinds = (("float32", torch.float32), ("float64", torch.float64))
+    t = torch.arange(ROWS) % CLASSES
+    for numbers, kind in kinds * 2:
+        f = local(TorchLoss(model=model, numbers=numbers), rng)
+        X = torch.tensor(f.arranged.X, dtype=kind)
+        hand = nn.Sequential(nn.Linear(SIDE * SIDE, 3), nn.ReLU(), nn.Linear(3, CLASSES)).to(kind)
+        nn.utils.vector_to_parameters(torch.tensor(w, dtype=kind), hand.parameters())
+        value = functional.cross_entropy(hand(X), t).item()
+        assert f.value(w) == pytest.approx(value, rel=1e-14 if numbers == "float64" else 1e-6)
+
+
+def test_steps_of_no_length_leave_the_model_as_it_is_to_the_last_bit(
+    rng: np.random.Generator,
+) -> None:
+    """A model in float64 is moved by what was computed in float32, not rounded to it."""
+    f = local(small(), rng)
+    w = f.initial(rng) + 1e-12 * rng.standard_normal(f.dimension)
+    assert not np.array_equal(w, w.astype(np.float32))
+    assert np.array_equal(f.sgd_steps(w, 0.0, np.array([[0, 1], [2, 3]]), None), w)
+
+
+def test_every_step_varies_its_images_anew(rng: np.random.Generator) -> None:
+    """Two steps on the same rows are not two runs of one step on them."""
+    f = local(small(augment=({"crop": 2}, "flip")), rng)
+    w = f.initial(rng)
+    one = np.arange(ROWS)
+    once = f.sgd_steps(w, 0.1, np.array([one]), None)
+    twice = f.sgd_steps(w, 0.1, np.array([one, one]), None)
+    assert not np.allclose(twice, f.sgd_steps(once, 0.1, np.array([one]), None), atol=1e-6)
+
+
+def test_training_leaves_pytorchs_stream_alone(rng: np.random.Generator) -> None:
+    f = local(TorchLoss(model=Noisy()), rng)
+    w = f.initial(rng)
+    torch.manual_seed(7)
+    before = torch.random.get_rng_state()
+    f.sgd_steps(w, 0.1, np.array([[0, 1, 2]]), None)
+    f.minibatch_gradient(w, np.array([0, 1]))
+    assert torch.equal(before, torch.random.get_rng_state())

@@ -1,0 +1,136 @@
+"""Which constants a study stands on, and what its runs take, by the functions themselves."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.analysis.comparing.targets import Target
+from fedsim.errors import DataError
+from fedsim.repricing.original import Original
+from fedsim.robustness import pricing
+from fedsim.robustness.constants import Constant, Key
+from fedsim.robustness.finding import constants_of
+from fedsim.robustness.pricing import Run, hindrance, priced, priced_at
+from tests.repricing.prices import small
+
+PHONE = {"count": 3, "device": "phone-mid", "radio": "lte"}
+LTE = Key(("radio", "lte", "tail_time"))
+UP = Key(("radio", "lte", "up"))
+DOUBT = "1 s..20 s"
+
+
+def found(
+    *fleets: list[dict[str, Any]], doubts: dict[str, str] | None = None
+) -> dict[str, Constant]:
+    """Return the constants of a study of a fleet and of variants with others."""
+    variants = {f"v{number}": {"fleet": fleet} for number, fleet in enumerate(fleets[1:])}
+    plan = fedsim.load(small("gd", fleet=fleets[0], variants=variants))
+    scenarios = [each.scenario for each in plan.variants]
+    known = constants_of(scenarios, doubts or {}, priced=False)
+    assert all(each.low < each.high for each in known)
+    return {str(each.key): each for each in known}
+
+
+def test_constants_are_those_of_the_fleets_of_all_variants() -> None:
+    both = found([PHONE], [{"count": 3, "device": "pi-4", "radio": "wifi"}])
+    one, other = found([PHONE]), found([{"count": 3, "device": "pi-4", "radio": "wifi"}])
+    assert both.keys() == one.keys() | other.keys()
+    assert not one.keys() & other.keys()
+
+
+@pytest.mark.parametrize(
+    ("battery", "stands"), [(None, False), ({}, True), ({"capacity": "10 Wh"}, False)]
+)
+def test_the_capacity_of_a_preset_matters_where_a_battery_takes_it(
+    battery: dict[str, str] | None, stands: bool
+) -> None:
+    group = PHONE if battery is None else {**PHONE, "battery": battery}
+    doubts = {"phone-mid.battery": "5 Wh..20 Wh"}
+    if stands:
+        assert found([group], doubts=doubts)["phone-mid.battery"].low == 5 * 3600.0
+    else:
+        with pytest.raises(DataError, match=r"no constant 'phone-mid\.battery'"):
+            found([group], doubts=doubts)
+
+
+def test_an_interval_is_of_a_constant_of_one_value() -> None:
+    fleet = [PHONE, {**PHONE, "radio": {"kind": "lte", "tail_time": "2 s"}}]
+    first = found([PHONE])["lte.tail_time"].value
+    with pytest.raises(DataError, match=rf"lte\.tail_time is {first:g} and 2 in this study"):
+        found(fleet, doubts={"lte.tail_time": DOUBT})
+    assert found([fleet[1]], doubts={"lte.tail_time": DOUBT})["lte.tail_time"].value == 2.0
+
+
+def test_what_is_no_interval_is_refused_with_an_example_that_is_one() -> None:
+    with pytest.raises(DataError, match="the first value is to be the lower"):
+        found([PHONE], doubts={"lte.tail_time": "2 s..2 s"})
+    with pytest.raises(DataError) as caught:
+        found([PHONE], doubts={"lte.tail_time": "2 s"})
+    example = str(caught.value).partition("lte.tail_time=2 s")[2].partition("lte.tail_time=")[2]
+    value = found([PHONE])["lte.tail_time"].value
+    own = found([PHONE], doubts={"lte.tail_time": example.strip()})["lte.tail_time"]
+    assert (own.low, own.high) == pytest.approx((value / 2, value * 2))
+
+
+@pytest.mark.parametrize(("active", "idle"), [("3 W..9 W", "1 W..4 W"), ("5 W..9 W", "1 W..4 W")])
+def test_two_intervals_go_together_where_all_their_ends_do(active: str, idle: str) -> None:
+    doubts = {"pi-4.active": active, "pi-4.idle": idle}
+    fleet = [{"count": 3, "device": "pi-4", "radio": "wifi"}]
+    if active.startswith("3"):
+        with pytest.raises(DataError, match=r"3 W and pi-4\.idle 4 W cannot be together"):
+            found(fleet, doubts=doubts)
+    else:
+        assert found(fleet, doubts=doubts)["pi-4.active"].high == 9.0
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
+    """A finished run of clients with batteries."""
+    fleet = [{**PHONE, "battery": {"capacity": "1 Wh"}}, {"count": 2, "device": "pi-4"}]
+    source = small("gd", fleet=fleet)
+    run = fedsim.run(source, out=tmp_path_factory.mktemp("finding") / "run")
+    return Original.of(run.runs[0], ())
+
+
+def test_worlds_are_priced_alike_together_and_one_by_one(
+    original: Original, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = {LTE: np.array([0.01, 0.05, 1.0, 3.0]), UP: np.array([1e6, 1e5, 2e7, 1e3])}
+    whole = priced_at([2, 5], original, world, 4)
+    for most in (1, 10, 15):
+        monkeypatch.setattr(pricing, "_MOST", most)
+        parts = priced_at([2, 5], original, world, 4)
+        np.testing.assert_array_equal(parts.t, whole.t)
+        np.testing.assert_array_equal(parts.joules, whole.joules)
+    assert len(set(whole.t[1])) == 4
+
+
+def test_a_world_in_which_a_battery_runs_low_has_no_price(original: Original) -> None:
+    draw = Key(("radio", "lte", "promotion_power"))
+    known = priced_at([5], original, {draw: np.array([1.0, 1e9])}, 2)
+    assert np.isfinite(known.t[0, 0])
+    assert np.isfinite(known.joules[0, 0])
+    assert np.isnan(known.t[0, 1])
+    assert np.isnan(known.joules[0, 1])
+
+
+def test_a_run_that_never_reached_its_target_costs_more_than_all_in_every_world() -> None:
+    run = Run(Path("nowhere"), "a", 1, None, 0.0, Target("objective", 0.0))
+    for values in priced(run, {}, 3):
+        assert values.tolist() == [np.inf] * 3
+
+
+@pytest.mark.parametrize("limit", [{"time": "1 h"}, {"energy": "1 GJ"}])
+def test_a_run_that_may_end_by_its_clock_or_its_energy_is_hindered(
+    limit: dict[str, str], tmp_path: Path
+) -> None:
+    run = fedsim.run(small("gd", stop={"rounds": 1, **limit}), out=tmp_path / "run")
+    told = hindrance(Original.of(run.runs[0], ()))
+    assert told.startswith("stop: it ends by the clock or by its energy")
+
+
+def test_a_run_of_rounds_alone_is_not(original: Original) -> None:
+    assert not hindrance(original)

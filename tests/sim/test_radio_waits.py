@@ -1,0 +1,150 @@
+"""A radio with states by itself: what it meters where a message is late, or never comes."""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, cast
+
+import pytest
+
+from fedsim.physics.radios import Stage
+from fedsim.record.log import EventLog
+from fedsim.record.rounds import Traffic
+from fedsim.record.schema import Event
+from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.power.cellular import CellularRadio
+from fedsim.sim.power.radio import RadioKind
+from tests.sim.radios import RadioModel
+
+PROMOTED = RadioModel(1.0, 1.0, promotion_power=8.0, promotion_time=2.0, tail_power=0.5,
+                      tail_time=4.0)  # fmt: skip
+UP = True
+
+
+class Rows(list[tuple[Event, float, float, int, float]]):
+    """Event, begin, end, round and joules of each row."""
+
+    def word(self, text: str) -> int:
+        return len(text)
+
+    def append(self, *row: Any, **more: Any) -> None:
+        now, duration, event, _, _, number = row
+        super().append((event, now - duration, now, number, more["joules"]))
+
+
+@dataclass
+class Bench:
+    """A radio on a bench: this plays the part of the network."""
+
+    model: RadioModel = PROMOTED
+    calendar: Calendar = field(default_factory=Calendar)
+    rows: Rows = field(default_factory=Rows)
+
+    def __post_init__(self) -> None:
+        kind = RadioKind.of(self.model, self.model.rates({}))
+        log = cast("EventLog", self.rows)
+        self.radio = CellularRadio(kind, 0, None, self.calendar, log, Traffic())
+
+    def until(self, end: float) -> None:
+        """Let time pass, which never goes back."""
+        times = [self.calendar.now]
+        self.calendar.call(end, lambda _: None, None)
+        while self.calendar.now < end:
+            self.calendar.step()
+            times.append(self.calendar.now)
+        assert all(one <= other for one, other in pairwise(times))
+
+    def waits(self, latency: float, number: int = 1) -> float:
+        """Announce a message up, and return when its bits will flow."""
+        begins = self.radio.wake(self.calendar.now, number) + latency
+        self.radio.began[UP] = begins
+        return begins
+
+
+@pytest.mark.parametrize("given_up", [3.0, 5.0, 6.0, 9.0, 11.0])
+def test_a_message_that_never_comes_holds_the_tail_until_it_is_given_up(given_up: float) -> None:
+    """Connected since 2 s; at rest 4 s later, or where it is given up if that is later."""
+    bench = Bench()
+    assert bench.waits(10.0) == 12.0
+    bench.until(given_up)
+    bench.radio.rest(UP)
+    bench.until(50.0)
+    ends = max(6.0, given_up)
+    assert bench.rows == [
+        (Event.PROMOTION, 0.0, 2.0, 1, 16.0),
+        (Event.TAIL, 2.0, ends, 1, 0.5 * (ends - 2.0)),
+    ]
+    assert bench.radio.power == 0.0
+    assert bench.radio.joules == sum(row[-1] for row in bench.rows)
+
+
+def test_a_promotion_that_is_broken_off_is_paid_so_far_and_ends_no_more() -> None:
+    for lost, again in ((1.0, 1.5), (1.0, 2.0), (0.5, 7.0)):
+        bench = Bench()
+        bench.waits(0.0)
+        bench.until(lost)
+        bench.radio.rest(UP)
+        bench.radio.off()
+        assert bench.rows == [(Event.PROMOTION, 0.0, lost, 1, 8.0 * lost)]
+        assert bench.radio.power == 0.0
+        bench.until(again)
+        assert bench.waits(0.0, 2) == again + 2.0  # it is promoted anew, from its beginning
+        bench.until(again + 1.0)
+        assert bench.radio.power == 8.0
+        bench.until(again + 2.0)
+        bench.radio.off()
+        assert bench.rows[1:] == [(Event.PROMOTION, again, again + 2.0, 2, 16.0)]
+
+
+def test_a_second_message_waits_for_the_same_promotion_and_gives_the_rows_its_round() -> None:
+    bench = Bench()
+    assert bench.waits(0.0, 1) == 2.0
+    bench.until(1.0)
+    assert bench.waits(0.0, 2) == 2.0
+    bench.until(2.0)
+    bench.radio.rest(UP)
+    bench.until(20.0)
+    assert bench.rows == [
+        (Event.PROMOTION, 0.0, 2.0, 2, 16.0),
+        (Event.TAIL, 2.0, 6.0, 2, 2.0),
+    ]
+
+
+def test_an_expiry_of_an_earlier_tail_ends_no_later_one() -> None:
+    """The radio is switched off 1 s into its tail and is connected again before that would end."""
+    bench = Bench()
+    bench.waits(0.0)
+    bench.until(3.0)
+    bench.radio.rest(UP)
+    bench.radio.off()
+    bench.waits(0.0, 2)
+    bench.until(5.5)
+    bench.radio.rest(UP)
+    bench.until(20.0)
+    spans = [row[:3] for row in bench.rows]
+    assert spans == [
+        (Event.PROMOTION, 0.0, 2.0),
+        (Event.TAIL, 2.0, 3.0),
+        (Event.PROMOTION, 3.0, 5.0),
+        (Event.TAIL, 5.0, 9.0),
+    ]
+
+
+def test_bits_that_flow_as_a_promotion_ends_follow_it_and_no_stage_is_paid_twice() -> None:
+    """The radio wakes out of its second stage; the bits begin in the same instant, and earlier."""
+    paged = Stage(power=0.25, time=8.0, wake_time=2.0, wake_power=8.0)
+    rest = Stage(wake_time=2.0, wake_power=8.0)
+    bench = Bench(RadioModel(1.0, 1.0, stages=(Stage(power=0.5, time=4.0), paged, rest)))
+    bench.waits(0.0)
+    bench.until(2.0)
+    bench.radio.rest(UP)
+    bench.until(8.0)
+    bench.calendar.call(10.0, lambda _: bench.radio.begin(UP, 1.0), None)
+    assert bench.waits(0.0) == 10.0
+    bench.until(10.0)
+    bench.until(11.0)
+    assert [(*row[:3], row[-1]) for row in bench.rows] == [
+        (Event.PROMOTION, 0.0, 2.0, 16.0),
+        (Event.TAIL, 2.0, 6.0, 2.0),
+        (Event.TAIL, 6.0, 8.0, 0.5),
+        (Event.PROMOTION, 8.0, 10.0, 16.0),
+    ]

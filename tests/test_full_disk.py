@@ -138,6 +138,7 @@ def test_a_limit_of_the_file_size_is_told_in_one_line(
     for noise in ("Traceback", "ignored", "During handling", "leaked", "never retrieved"):
         assert noise not in done.stderr
     last = done.stderr.splitlines()[-1]
+    last = last.removeprefix("base, seed 1: ")
     assert re.match(rf"cannot write {out}/base/seed-1/.*: File too large; raise the limit", last)
     check_readable(out)
     assert not (out / "base/seed-1/summary.json").exists()

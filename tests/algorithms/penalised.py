@@ -174,7 +174,7 @@ class Link(Node):
         self.told: list[Message] = []
         self.nodes = [LinkClient(m, problem, self.method, self.initial) for m in self.clients]
 
-    async def exchange(self, message: Any, *, to: Any = None) -> list[Reply]:
+    async def exchange(self, message: Any, *, to: Any = None, again: Any = None) -> list[Reply]:
         self.told.append(message)
         if self.round in self.deaf:
             return []

@@ -57,6 +57,7 @@ def test_the_annotated_scenario_is_the_quickstart() -> None:
     assert yaml.load(annotated) == yaml.load(ROOT / "scenarios/quickstart.yaml")
 
 
+@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # it samples clients for chb
 def test_the_fleet_of_the_readme_runs_in_place_of_the_quickstart_s(tmp_path: Path) -> None:
     yaml = YAML(typ="safe", pure=True)
     (fleet,) = blocks("yaml fleet")

@@ -26,12 +26,30 @@ WHOLE = {
 }
 """Classes that are not drawn, with the reason."""
 
+_POLICIES = ("Asynchronous", "Full", "Uniform", "Weighted")
+_NOTICED = "the auditor of worlds does not know yet when a server notices; see test_noticing"
+_LISTENING = "worlds do not draw it yet; see test_energy_audit"
+
 FIELDS = {
     "Scenario.variants": "a world is one run",
     "Scenario.sweep": "a world is one run",
     "Scenario.seeds": "a world is one run",
+    **{
+        f"{kind}Participation.{name}": _NOTICED
+        for kind in _POLICIES
+        for name in ("noticed", "heartbeat")
+    },
+    **{
+        f"{kind}Radio.{name}": _LISTENING
+        for kind in ("FirstOrder", "Shannon")
+        for name in ("listen", "sleep", "listening")
+    },
 }
-VALUES: dict[str, str] = {}
+VALUES = {
+    f"{kind}Participation.noticed: {value}": _NOTICED
+    for kind in _POLICIES
+    for value in ("deadline", "heartbeat")
+}
 
 
 def _specs(value: object) -> Iterator[Spec]:

@@ -369,7 +369,7 @@ def phones() -> fedsim.Result:
 
 
 def test_an_accuracy_costs_what_the_rounds_up_to_it_cost(phones: fedsim.Result) -> None:
-    assert set(phones.summary["status"]) == {"done"}
+    assert set(phones.summary["status"]) <= {"done", "rose"}
     assert set(phones.summary["variant"]) == set(networks.METHODS)
     accuracies = phones.rounds["test_accuracy"].quantile([0.3, 0.9]).tolist()
     spent = networks.costs(phones.rounds, accuracies)

@@ -20,7 +20,7 @@ def without_effect(
 ) -> Iterator[Fault]:
     """Yield a fault for each override of which no variant takes the value.
 
-    A sweep, or a later override, sets the same key for all of them then.
+    A sweep sets the same key for all of them then. Of two overrides of one key the last wins.
 
     Args:
         tree: the scenario as written, on which all overrides lie.
@@ -31,9 +31,9 @@ def without_effect(
     for number, (text, path) in enumerate(zip(overrides, paths, strict=True)):
         if path[0] in _WHOLE:
             continue
-        later = [each for each in paths[number + 1 :] if path[: len(each)] == each]
-        if later or not _is_taken(tree, path, inherited):
-            why = "a later --set replaces it" if later else "the sweep sets it for each of them"
+        replaced = any(path[: len(each)] == each for each in paths[number + 1 :])  # the last wins
+        if not replaced and not _is_taken(tree, path, inherited):
+            why = "the sweep sets it for each of them"
             origin = str(Origin(f"{OPTION} {text}"))
             yield Fault(origin, dotted(path), f"no variant takes this value: {why}; leave it out")
 

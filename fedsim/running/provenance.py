@@ -16,7 +16,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 from typing import NamedTuple
 
-from fedsim.blocks.identity.packages import INSTALLED
+from fedsim.blocks.identity.packages import is_of_a_package
 
 _CHECKED = re.compile(r"^if TYPE_CHECKING:.*\n(?:(?:[ \t]+.*)?\n)*", re.MULTILINE)
 """What is read by type checkers only, and never runs."""
@@ -98,9 +98,7 @@ def _imported(name: str, content: bytes) -> Iterator[tuple[str, tuple[str, ...]]
 @cache
 def _is_installed(top: str) -> bool:
     """Say whether a module is of a package that was installed, and not of somebody's own files."""
-    spec = _spec(top)
-    places = () if spec is None else (*(spec.submodule_search_locations or ()), spec.origin or "")
-    return any(not INSTALLED.isdisjoint(Path(place).parts) for place in places)
+    return is_of_a_package(_spec(top))
 
 
 @cache

@@ -57,7 +57,7 @@ _ROUNDING = 1e-12
 """Logarithms of costs nearer than this are equal: sums in another order differ by less."""
 
 _BLOCK = 1_000_000  # figures that are compared at once
-_LEAST = 1e-4  # nobody believes a smaller probability
+_LEAST = 1e-4  # smaller p-values are printed as below this
 
 Counts = NDArray[np.intp]
 Flags = NDArray[np.bool_]

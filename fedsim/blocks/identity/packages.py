@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable
 from functools import cache
+from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
@@ -25,11 +26,12 @@ def is_known(module: object) -> bool:
 
 def is_installed(top: str) -> bool:
     """Return whether a loaded top-level module is of an installed package."""
-    module = sys.modules.get(top)
-    spec = getattr(module, "__spec__", None)
-    if spec is None:
-        return False
-    places = (*(spec.submodule_search_locations or ()), spec.origin or "")
+    return is_of_a_package(getattr(sys.modules.get(top), "__spec__", None))
+
+
+def is_of_a_package(spec: ModuleSpec | None) -> bool:
+    """Return whether a module lies where packages are installed; False without a module."""
+    places = () if spec is None else (*(spec.submodule_search_locations or ()), spec.origin or "")
     return any(not INSTALLED.isdisjoint(Path(place).parts) for place in places)
 
 

@@ -15,6 +15,7 @@ from fedsim.robustness.constants import Key
 from fedsim.robustness.design import Design
 from fedsim.robustness.finding import constants_of
 from fedsim.robustness.pricing import Costs, hindrance, priced_at
+from fedsim.robustness.verdicts import COSTS
 
 WORLDS = 512
 """Independent worlds in which a claim is asked: of a share of 100 % the interval begins at 99.4."""
@@ -99,7 +100,7 @@ def log_ratios(
     pairs = [(costs[worse, seed], costs[better, seed]) for seed in seeds]
     return {
         name: np.mean([np.log(getattr(w, name) / getattr(b, name)) for w, b in pairs], axis=0)
-        for name in Costs._fields
+        for name in COSTS
     }
 
 

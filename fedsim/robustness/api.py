@@ -1,12 +1,13 @@
 """robust(folder) -> Robustness."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from fedsim.analysis.comparing.doubts import run_hashes
 from fedsim.analysis.comparing.gathering import Runs, gather
 from fedsim.analysis.comparing.pairs import with_bits
 from fedsim.analysis.comparing.targets import Target
@@ -86,8 +87,10 @@ def robust(
     again = partial(_again, price, found, table.variants)
     turns = flips(table, design, table.variants.index(other), again)
     store.tidy()
-    notes = *_remarks(hindered, design, table), *store.remarks, *gathered.left_out
-    return Robustness(wanted, gathered.labels, other, table, design, turns, notes)
+    notes = *_remarks(hindered, design, table), *_without_grams(found, originals, table)
+    notes = *notes, *store.remarks, *gathered.left_out
+    made = run_hashes(gathered.folders)
+    return Robustness(wanted, gathered.labels, other, table, design, turns, notes, made)
 
 
 def _gathered(folder: str | Path, target: str | None) -> tuple[Runs, Target]:
@@ -203,6 +206,8 @@ def _table(runs: Sequence[Run], variants: list[str], costs: Sequence[Costs]) -> 
         bits[place] = run.bits
         for name, values in own._asdict().items():
             table[name][place] = values
+    if np.isnan(table["grams"]).all():
+        del table["grams"]
     return Table(variants, seeds, table, bits)
 
 
@@ -227,6 +232,26 @@ def _remarks(hindered: Mapping[str, str], design: Design, table: Table) -> list[
                 " elsewhere: those are left out"
             )
     return remarks
+
+
+def _without_grams(
+    runs: Sequence[Run], originals: Sequence[Original], table: Table
+) -> Iterator[str]:
+    """Say whose grams of CO2 are left out, though its scenario states a carbon intensity."""
+    stated = [
+        run.variant
+        for run, each in zip(runs, originals, strict=True)
+        if any(group.carbon is not None for group in each.scenario.fleet)
+    ]
+    known = table.costs.get("grams")
+    names = [
+        name
+        for name in dict.fromkeys(stated)
+        if known is None or np.isnan(known[table.variants.index(name)]).all()
+    ]
+    if names:
+        why = "the carbon intensity of some clients changes with the hour"
+        yield f"grams of CO2 are left out of {', '.join(names)}: {why}"
 
 
 def _half_width(design: Design) -> str:

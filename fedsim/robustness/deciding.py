@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedsim.ports import Array
 from fedsim.robustness.design import Design
-from fedsim.robustness.verdicts import Table, log_typical
+from fedsim.robustness.verdicts import Table, log_typical, priced
 
 _COLUMNS = ("first", "first_error", "total", "total_error")
 
@@ -63,4 +63,5 @@ def pairs(table: Table, against: int) -> Iterator[tuple[str, str, Array]]:
     for number, variant in enumerate(table.variants):
         if number != against:
             for cost in table.costs:
-                yield variant, cost, log_typical(table, cost, number, against)
+                if priced(table, cost, number, against):
+                    yield variant, cost, log_typical(table, cost, number, against)

@@ -8,14 +8,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fedsim.analysis.comparing.doubts import WORDS
 from fedsim.analysis.style import entitle, measured, panels
 from fedsim.robustness.design import Design
-from fedsim.robustness.verdicts import COSTS
 from fedsim.visible import visible
 
 _BARS = 6  # of a tornado
-_WORDS = {"t": "time", "joules": "energy"}
-_COLOURS = ("tab:blue", "tab:orange")
+_COLOURS = {"t": "tab:blue", "joules": "tab:orange", "grams": "tab:green"}
 _FAR = 3.0  # ratios so many times as large as others are drawn by their logarithms
 _SEEN = 0.01  # of the longest bar; shorter ones cannot be seen
 
@@ -53,12 +52,15 @@ def robustness_figure(study: Drawn, title: str) -> Figure:
     """
     own = study.verdicts[study.verdicts["against"] == study.against]
     names = [name for name in study.labels if name != study.against]
+    costs = [cost for cost in _COLOURS if (own["cost"] == cost).any()]
     tornado = study.design.lines and len(names) > 0
     height = 0.9 + 0.26 * max(len(names), _BARS)
-    figure, axes = panels(4 if tornado else 2, 2, height, width=4.6)
-    for axis, cost in zip(axes, COSTS, strict=False):
-        _spreads(axis, own[own["cost"] == cost], names, study, cost)
-    for axis, cost in zip(axes[2:], COSTS, strict=False):
+    count = len(costs) * (2 if tornado else 1)
+    figure, axes = panels(count, len(costs), height, width=4.6)
+    for axis, cost in zip(axes, costs, strict=False):
+        rows = own[own["cost"] == cost]
+        _spreads(axis, rows, [name for name in names if name in set(rows["variant"])], study, cost)
+    for axis, cost in zip(axes[len(costs) :], costs, strict=False):
         _tornado(axis, study, _least_sure(own, cost), cost)
     said = (
         f"over that of {visible(study.labels[study.against])}; bars: nine of ten worlds; mark: as"
@@ -83,7 +85,7 @@ def _spreads(axis: Axes, rows: pd.DataFrame, names: Sequence[str], study: Drawn,
             continue
         own = [float(row[end]) for end in ("ratio_low", "ratio_high")]
         ends += [*own, float(row["ratio"])]
-        colour = _COLOURS[COSTS.index(cost)]
+        colour = _COLOURS[cost]
         axis.plot(own, [height] * 2, color=colour, alpha=0.6, linewidth=8, solid_capstyle="butt")
         axis.plot(row["ratio"], height, "k|", markersize=10)
         axis.annotate(
@@ -99,7 +101,7 @@ def _spreads(axis: Axes, rows: pd.DataFrame, names: Sequence[str], study: Drawn,
     axis.set_yticks(range(len(names)), [visible(study.labels[name]) for name in names])
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.grid(visible=False, axis="y")
-    _ratios(axis, ends, _WORDS[cost])
+    _ratios(axis, ends, WORDS[cost])
 
 
 def _ratios(axis: Axes, values: Sequence[float], label: str) -> None:
@@ -123,7 +125,7 @@ def _tornado(axis: Axes, study: Drawn, name: str, cost: str) -> None:
     written = own[
         (own["variant"] == name) & (own["against"] == study.against) & (own["cost"] == cost)
     ]["ratio"].iloc[0]
-    colour, ends = _COLOURS[COSTS.index(cost)], [float(written)]
+    colour, ends = _COLOURS[cost], [float(written)]
     for height, row in enumerate(rows.to_dict("records")):
         for end, alpha in (("at_low", 0.35), ("at_high", 0.8)):
             reach = float(row[end]) - written
@@ -135,4 +137,4 @@ def _tornado(axis: Axes, study: Drawn, name: str, cost: str) -> None:
     axis.set_yticks(range(len(rows)), [visible(text) for text in rows["constant"]])
     axis.set_ylim(_BARS - 0.5, -0.5)
     axis.grid(visible=False, axis="y")
-    _ratios(axis, ends, f"{_WORDS[cost]} of {visible(study.labels[name])}")
+    _ratios(axis, ends, f"{WORDS[cost]} of {visible(study.labels[name])}")

@@ -15,7 +15,7 @@ from fedsim.robustness.constants import Constant, Key
 from fedsim.robustness.general import asked, general
 from fedsim.scenario import Group, Scenario
 
-BLOCKS = ("device", "radio")
+BLOCKS = ("device", "radio", "carbon")
 """The blocks of a group that start from presets, and whose figures have their doubt."""
 
 Doubts = Mapping[str, str]

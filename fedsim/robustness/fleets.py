@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.physics.carbon import GridCarbon
 from fedsim.physics.devices import Device
 from fedsim.physics.networks.central import StarNetwork
 from fedsim.physics.radios import Radio
 from fedsim.ports import Array
+from fedsim.record.emissions import KILOWATT_HOUR
 from fedsim.robustness.constants import Key
 from fedsim.robustness.general import FLOPS, scores, server, spread
 from fedsim.robustness.loads import Numbers
@@ -52,6 +54,8 @@ class Clients:
         tail_power, tail_time, promotion_power, promotion_time: as `fedsim.physics.radios` has them.
         reserve: what may be drawn of a battery before its client acts on it, J; infinite on mains.
         stateful: whether any radio has states.
+        emitted: grams of CO2 for a joule, 0 for clients without `carbon`, shape (n, W); None where
+            grams do not follow from numbers, or no client has any.
         down, up: the two directions.
     """
 
@@ -65,6 +69,7 @@ class Clients:
     promotion_time: Array
     reserve: Array
     stateful: bool
+    emitted: Array | None
     down: Lanes
     up: Lanes
 
@@ -155,9 +160,19 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
         **{name: each([own.state(name) for own in laid]) for name in _STATES},
         reserve=each([own.reserve() for own in laid]),
         stateful=any(group.radio.states.stateful for group in groups),
+        emitted=each([own.emitted() for own in laid]) if counts_grams(groups) else None,
         down=_lanes(laid, each, ("down", "receive"), of_server("downlink"), latency),
         up=_lanes(laid, each, ("up", "send"), of_server("uplink"), latency),
     )
+
+
+def counts_grams(groups: Sequence[Group]) -> bool:
+    """Return whether grams of CO2 follow from numbers: some clients have a constant intensity.
+
+    An intensity that follows a file hangs on when a joule is drawn, which no recursion keeps.
+    """
+    known = [group.carbon for group in groups if group.carbon is not None]
+    return bool(known) and all(type(each) is GridCarbon for each in known)
 
 
 def _lanes(
@@ -274,6 +289,12 @@ class _Laid:
         if self._group.device.constant is not None:
             return np.zeros(self._worlds)
         return self.device("cycles_per_sample") / self.device("frequency")
+
+    def emitted(self) -> Array:
+        """Return the grams of CO2 for a joule; 0 where nothing is said of its electricity."""
+        if self._group.carbon is None:
+            return np.zeros(self._worlds)
+        return self._value("carbon", self._group.carbon, "intensity") / KILOWATT_HOUR
 
     def reserve(self) -> Array:
         """Return what may be drawn before the battery falls to a mark, J."""

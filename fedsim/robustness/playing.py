@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Mapping
 from math import floor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,8 @@ def played(run: Run, worlds: Worlds, blocks: tuple[type[Spec], ...] = ()) -> Cos
         blocks: classes of one's own that the scenario names.
 
     Returns:
-        Seconds and joules, each of shape (); infinite where it does not reach the target there.
+        Seconds, joules and grams, each of shape (); infinite where it does not reach the target
+        there. Grams are NaN where its log has none.
 
     Raises:
         ScenarioError: the scenario is wrong in that world.
@@ -38,10 +40,10 @@ def played(run: Run, worlds: Worlds, blocks: tuple[type[Spec], ...] = ()) -> Cos
     overrides = overridden(run.original(blocks).scenario, worlds.one(run.world or 0))
     with tempfile.TemporaryDirectory(prefix="fedsim-") as aside:
         again = _again(run, overrides, Path(aside), blocks)
-        row = run.target.costs(again).iloc[0]
+        row: dict[Any, Any] = run.target.costs(again).to_dict("records")[0]
     if again.summary["status"].iloc[0] == "done" and not row["reached"]:
-        return Costs(*(np.asarray(np.inf) for _ in Costs._fields))
-    return Costs(*(np.asarray(row[name], np.float64) for name in Costs._fields))
+        row = {name: np.inf for name in Costs._fields if name in row}
+    return Costs(*(np.asarray(row.get(name, np.nan), np.float64) for name in Costs._fields))
 
 
 def _again(run: Run, overrides: list[str], aside: Path, blocks: tuple[type[Spec], ...]) -> Result:

@@ -14,7 +14,7 @@ from fedsim.repricing.conditions import refusals
 from fedsim.repricing.original import Original
 from fedsim.repricing.tape import read_tape
 from fedsim.robustness.constants import Key
-from fedsim.robustness.fleets import clients_of, overheads, unplayable
+from fedsim.robustness.fleets import clients_of, counts_grams, overheads, unplayable
 from fedsim.robustness.loads import Loads
 from fedsim.robustness.timeline import prices
 from fedsim.scenario import Group, Variant
@@ -33,10 +33,12 @@ class Costs(NamedTuple):
         t: seconds; infinite where the run never reached the target, NaN where it would have gone
             another way.
         joules: likewise.
+        grams: of CO2, likewise; NaN in every world where a run has none, or they do not follow.
     """
 
     t: Array
     joules: Array
+    grams: Array
 
 
 @dataclass(frozen=True)
@@ -94,11 +96,12 @@ def priced(run: Run, world: World, worlds: int, blocks: tuple[type[Spec], ...] =
     Raises:
         DataError: its log does not tell enough.
     """
+    original = run.original(blocks)
     if run.look is None:
         never = np.full(worlds, np.inf)
-        return Costs(never, never)
-    known = priced_at([run.look], run.original(blocks), world, worlds)
-    return Costs(known.t[0], known.joules[0])
+        counted = counts_grams(original.scenario.fleet)
+        return Costs(never, never, never if counted else np.full(worlds, np.nan))
+    return Costs(*(each[0] for each in priced_at([run.look], original, world, worlds)))
 
 
 def priced_at(looks: Sequence[int], original: Original, world: World, worlds: int) -> Costs:
@@ -128,6 +131,6 @@ def priced_at(looks: Sequence[int], original: Original, world: World, worlds: in
         loads = Loads(tape, framings, HEADER_BITS, framed)
         clients = clients_of(scenario, groups, some, part.stop - part.start)
         known = prices(tape, loads, clients, looks)
-        fitting = (np.where(known.fits, each, np.nan) for each in (known.seconds, known.joules))
-        parts.append(Costs(*fitting))
+        every = known.seconds, known.joules, known.grams
+        parts.append(Costs(*(np.where(known.fits, each, np.nan) for each in every)))
     return Costs(*(np.concatenate(each, axis=1) for each in zip(*parts, strict=True)))

@@ -58,7 +58,8 @@ class Store:
         made = read_manifest(run.folder)
         whole = hashlib.sha256(worlds.digest.encode())
         whole.update(
-            f"{made['events']} {made['code']} {run.look} {run.target} {run.world}".encode()
+            f"{Costs._fields} {made['events']} {made['code']} {run.look} {run.target}"
+            f" {run.world}".encode()
         )
         whole.update((run.folder / SCENARIO).read_bytes())
         name = f"{whole.hexdigest()[:32]}{ENDING}"

@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table as RichTable
 
-from fedsim.analysis.comparing.doubts import LESS, WORDS
+from fedsim.analysis.comparing.doubts import LESS, WORDS, seal_tables
 from fedsim.analysis.comparing.targets import Target
 from fedsim.analysis.figures import save
 from fedsim.ports import Array
@@ -41,6 +41,7 @@ class Robustness:
         design: the constants and the worlds.
         flips: the values at which verdicts turn round; see `fedsim.robustness.turning.flips`.
         remarks: what a reader has to know beside.
+        runs: that it is of, as `fedsim.analysis.comparing.doubts.run_hashes` has them.
     """
 
     target: Target
@@ -50,6 +51,7 @@ class Robustness:
     design: Design
     flips: pd.DataFrame
     remarks: tuple[str, ...]
+    runs: Mapping[str, str]
 
     def __repr__(self) -> str:
         return "\n\n".join([*map(as_text, self.tables()), *self.notes])
@@ -165,7 +167,7 @@ class Robustness:
         return {"robustness": robustness_figure(self, title)}
 
     def write(self, folder: Path) -> None:
-        """Write the tables as CSV, the figures as PNG and SVG.
+        """Write the tables as CSV, sealed where they are read again, the figures as PNG and SVG.
 
         Raises:
             OccupiedError: somebody else is writing into the folder.
@@ -174,6 +176,7 @@ class Robustness:
         with held(folder):
             for name, frame in self.frames().items():
                 write_whole(folder / f"{name}.csv", as_csv(frame))
+            seal_tables(folder, self.runs)
             for name, figure in self.figures().items():
                 for ending in ("png", "svg"):
                     save(figure, folder / f"{name}.{ending}")

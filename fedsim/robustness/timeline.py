@@ -32,12 +32,14 @@ class Prices:
     """What a run has taken at some of its commits.
 
     Attributes:
-        seconds, joules: until then, shape (L, W), as the table of rounds adds them up.
+        seconds, joules, grams: until then, shape (L, W), as the table of rounds adds them up;
+            grams of CO2 are NaN where `Clients.emitted` is None.
         fits: in which worlds every battery stays above all of its marks, shape (W,).
     """
 
     seconds: Array
     joules: Array
+    grams: Array
     fits: Array
 
 
@@ -51,14 +53,15 @@ def prices(tape: Tape, loads: Loads, clients: Clients, looks: Sequence[int]) -> 
         looks: the rounds of interest, from 1, ascending.
     """
     play = _Play(loads, clients)
-    exchange, seconds, joules = 0, [], []
+    exchange, seconds, joules, grams = 0, [], [], []
     for number in looks:
         while exchange < tape.commits[number - 1]:
             play.exchange(exchange)
             exchange += 1
         seconds.append(play.now)
         joules.append(play.joules())
-    return Prices(np.array(seconds), np.array(joules), play.fits())
+        grams.append(play.grams())
+    return Prices(np.array(seconds), np.array(joules), np.array(grams), play.fits())
 
 
 @dataclass(frozen=True)
@@ -191,6 +194,14 @@ class _Play:
         """
         spent = (self._spent + self._expired()).sum(axis=0)
         return np.asarray(self._rest * self.now + spent)
+
+    def grams(self) -> Array:
+        """Return what that has emitted, g of CO2, shape (W,); NaN where it is not known."""
+        clients = self._clients
+        if clients.emitted is None:
+            return np.full(self.now.shape, np.nan)
+        drawn = clients.idle * self.now + self._spent + self._expired()
+        return np.asarray((clients.emitted * drawn).sum(axis=0))
 
     def _expired(self) -> Array:
         clients = self._clients

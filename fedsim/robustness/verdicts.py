@@ -11,7 +11,8 @@ from fedsim.ports import Array
 from fedsim.robustness.levels import of_a_run, of_the_typical, seeds_share
 
 COSTS = ("t", "joules")
-"""What depends on the constants in every study: seconds and joules."""
+"""What depends on the constants in every study: seconds and joules. Grams of CO2 come beside where
+some clients have a carbon intensity."""
 
 _SPREAD = (0.05, 0.5, 0.95)
 
@@ -67,7 +68,7 @@ def verdicts(table: Table, drawn: slice, written: int) -> pd.DataFrame:
         decided = Pairwise.of(values[:, :, written])
         for one in range(len(table.variants)):
             for other in range(len(table.variants)):
-                if one != other:
+                if one != other and priced(table, cost, one, other):
                     words = decided.pair(one, other).verdict
                     rows.append(_verdict(table, cost, (one, other), drawn, written, words))
     frame = pd.DataFrame(rows)
@@ -76,6 +77,11 @@ def verdicts(table: Table, drawn: slice, written: int) -> pd.DataFrame:
     keys = frame.assign(one=places[0], other=places[1])
     ordered = keys.sort_values(["one", "other"], kind="stable", ignore_index=True)
     return ordered.drop(columns=["one", "other"])
+
+
+def priced(table: Table, cost: str, *variants: int) -> bool:
+    """Return whether a cost is one of all of some variants: grams may be those of a few."""
+    return cost in COSTS or all(~np.isnan(table.costs[cost][one]).all() for one in variants)
 
 
 def _verdict(
@@ -121,20 +127,22 @@ def fronts(table: Table, drawn: slice) -> pd.DataFrame:
 
     Returns:
         A row a variant: variant, optimal (a share; 0 where it never reached the target), cheapest
-        in t and joules alone (t, joules; shares).
+        in each cost alone (t, joules; shares; NaN of who has none of it).
     """
     means = {cost: _means(values[:, :, drawn]) for cost, values in table.costs.items()}
     bits = np.broadcast_to(_means(table.bits[:, :, None]), means["t"].shape)
-    figures = np.array([bits, *means.values()])  # costs x V x W
+    figures = np.array([bits, *(means[cost] for cost in COSTS)])  # costs x V x W
     known = ~np.isnan(figures).any(axis=0)
     as_low = (figures[:, :, None] <= figures[:, None]).all(axis=0)
     lower = (figures[:, :, None] < figures[:, None]).any(axis=0)
     optimal = known & ~(as_low & lower).any(axis=0)
     worlds = known.any(axis=0)
     shares = {"optimal": optimal[:, worlds].mean(axis=1)}
-    for number, cost in enumerate(means, 1):
-        own = np.where(known, figures[number], np.inf)[:, worlds]
-        shares[cost] = (own == own.min(axis=0)).mean(axis=1)
+    for cost, values in means.items():
+        there = known & ~np.isnan(values)
+        own = np.where(there, values, np.inf)[:, there.any(axis=0)]
+        cheapest = (own == own.min(axis=0)).mean(axis=1)
+        shares[cost] = np.where(there.any(axis=1), cheapest, 0.0 if cost in COSTS else np.nan)
     return pd.DataFrame({"variant": list(table.variants), **shares})
 
 

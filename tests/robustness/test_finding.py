@@ -117,10 +117,18 @@ def test_a_world_in_which_a_battery_runs_low_has_no_price(original: Original) ->
     assert np.isnan(known.joules[0, 1])
 
 
-def test_a_run_that_never_reached_its_target_costs_more_than_all_in_every_world() -> None:
-    run = Run(Path("nowhere"), "a", 1, None, 0.0, Target("objective", 0.0))
-    for values in priced(run, {}, 3):
-        assert values.tolist() == [np.inf] * 3
+def test_a_run_that_never_reached_its_target_costs_more_than_all_in_every_world(
+    tmp_path: Path,
+) -> None:
+    """In grams, too, where its clients have a carbon intensity; else these are not known."""
+    for carbon in ("BR", None):
+        fleet = [{"count": 2, "device": "pi-4", "radio": "wifi", "carbon": carbon}]
+        made = fedsim.run(small("gd", fleet=fleet), out=tmp_path / str(carbon))
+        run = Run(made.runs[0], "a", 1, None, 0.0, Target("objective", 0.0))
+        costs = priced(run, {}, 3)
+        for values in (costs.t, costs.joules, *([costs.grams] if carbon else [])):
+            assert values.tolist() == [np.inf] * 3
+        assert np.isnan(costs.grams).all() == (carbon is None)
 
 
 @pytest.mark.parametrize("limit", [{"time": "1 h"}, {"energy": "1 GJ"}])

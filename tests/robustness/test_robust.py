@@ -81,20 +81,22 @@ NARROW = {"server": {"uplink": "9 Mbit/s", "downlink": "20 Mbit/s", "latency": "
 
 def test_a_drawn_world_is_the_run_made_afresh_in_it(tmp_path: Path) -> None:
     """With every client on its own in the fleet, so that devices of a group differ."""
-    fedsim.run(study(network=NARROW), out=tmp_path)
+    groups = [{**group, "carbon": code} for group, code in zip(FLEET, ("BR", "PL"), strict=True)]
+    fedsim.run(study(network=NARROW, fleet=groups), out=tmp_path)
     known = fedsim.robust(tmp_path, worlds=8)
     units = {str(row["constant"]): row["unit"] for row in known.constants.to_dict("records")}
     assert {"server.uplink", "server.downlink", "server.latency", "wifi.framing"} <= set(units)
+    assert units["BR.intensity"] == units["PL.intensity"] == "g/kWh"
     number = 5
     world = {name: float(known.worlds.iloc[number][name]) for name in units}
     fleet = [
-        {"count": 1, "device": {"kind": group["device"]}, "radio": {"kind": group["radio"]}}
-        for group in FLEET
+        {"count": 1, **{name: {"kind": group[name]} for name in ("device", "radio", "carbon")}}
+        for group in groups
         for _ in range(int(str(group["count"])))
     ]
     places = [*scores(3), *scores(2)]
     for client, score in zip(fleet, places, strict=True):
-        for name in ("device", "radio"):
+        for name in ("device", "radio", "carbon"):
             block: Any = client[name]
             for key in [key for key in world if key.startswith(f"{block['kind']}.")]:
                 value = float(int(world[key])) if key.endswith(".framing") else world[key]
@@ -109,7 +111,8 @@ def test_a_drawn_world_is_the_run_made_afresh_in_it(tmp_path: Path) -> None:
     }
     fresh = fedsim.run(study(network={"server": server}, fleet=fleet))
     rounds = fresh.rounds.groupby(["variant", "seed"], observed=True)
-    ends = {"joules": rounds["joules"].sum(), "t": rounds["t"].max()}
+    ends = {name: rounds[name].sum() for name in ("joules", "grams")} | {"t": rounds["t"].max()}
+    assert set(known.table.costs) == set(ends)
     for cost, costs in ends.items():
         for place, variant in enumerate(known.table.variants):
             drawn = known.table.costs[cost][place, :, number]
@@ -234,10 +237,13 @@ def test_worlds_of_nothing_in_doubt_are_refused() -> None:
 
 @pytest.fixture(scope="module")
 def late(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study in which a deadline decides who is heard."""
-    place = tmp_path_factory.mktemp("late") / "runs"
-    fedsim.run(study(participation={"kind": "full", "deadline": "9 s"}, seeds=1), out=place)
-    return place
+    """A study in which a deadline decides who is heard, with grams of CO2 by the hour."""
+    folder = tmp_path_factory.mktemp("late")
+    (folder / "grid.csv").write_text("0,100\n0.001,400\n0.002,50\n")
+    fleet = [{**FLEET[0], "carbon": {"kind": "hourly", "path": str(folder / "grid.csv")}}, FLEET[1]]
+    deadline = {"kind": "full", "deadline": "9 s"}
+    fedsim.run(study(participation=deadline, seeds=1, fleet=fleet), out=folder / "runs")
+    return folder / "runs"
 
 
 def test_where_a_deadline_decides_runs_are_made_in_few_worlds(late: Path) -> None:
@@ -250,6 +256,32 @@ def test_where_a_deadline_decides_runs_are_made_in_few_worlds(late: Path) -> Non
     assert few.flips.empty
     assert any("made again" in note or "played again" in note for note in few.notes)
     assert set(few.verdicts["worlds"]) == {2}
+    written = few.table.costs["grams"][:, 0, few.design.drawn]
+    grams = fedsim.open(late).rounds.groupby("variant", sort=False, observed=True)["grams"].sum()
+    assert written == pytest.approx(grams[list(few.table.variants)].to_numpy(), rel=1e-9)
+
+
+def test_grams_by_the_hour_are_left_out_where_rounds_are_priced_and_that_is_said(
+    tmp_path: Path,
+) -> None:
+    """Only of the variant whose clients have them: the others keep theirs."""
+    (tmp_path / "grid.csv").write_text("0,100\n0.001,400\n0.002,50\n")
+    hourly = {"kind": "hourly", "path": str(tmp_path / "grid.csv")}
+    by_the_hour = {"algorithm": "gd", "fleet": [{**FLEET[0], "count": 5, "carbon": hourly}]}
+    fleet = [{**FLEET[1], "count": 5, "carbon": "PL"}]
+    gd = {"kind": "gd", "step_size": "0.5/L"}
+    variants = {"gd": {"algorithm": gd}, "hourly": {**by_the_hour, "algorithm": gd}}
+    fedsim.run(study(fleet=fleet, seeds=1, variants=variants), out=tmp_path / "runs")
+    known = fedsim.robust(tmp_path / "runs", worlds=8)
+    pairs = known.verdicts[["variant", "against", "cost"]].to_numpy().tolist()
+    assert [pair for pair in pairs if pair[2] == "grams"] == [
+        ["base", "gd", "grams"],
+        ["gd", "base", "grams"],
+    ]
+    assert any(note.startswith("grams of CO2 are left out of hourly:") for note in known.notes)
+    assert known.fronts.set_index("variant")["grams"].isna().tolist() == [False, False, True]
+    known.write(tmp_path / "out")  # with a panel for grams
+    assert "CO2" in repr(known)
 
 
 def test_runs_that_are_made_go_on_in_processes_and_each_world_is_kept(

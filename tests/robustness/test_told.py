@@ -1,6 +1,8 @@
 """Where the doubt is told beside: `compare`, the report, and the example that designs."""
 
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,23 +11,32 @@ import pytest
 
 import fedsim
 from fedsim.analysis import Comparison
-from fedsim.errors import DataError
+from fedsim.analysis.comparing.doubts import read_doubts, seal_tables
 from tests.conftest import ROOT
 from tests.robustness.test_robust import study
 from tests.scripts import script
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished study with its robustness, in which one verdict is made unsure."""
-    fedsim.run(study(seeds=1), out=tmp_path / "runs")
-    place = tmp_path / "runs" / "robustness"
-    fedsim.robust(tmp_path / "runs", worlds=40).write(place)
+    runs = tmp_path_factory.mktemp("asked") / "runs"
+    fedsim.run(study(seeds=1), out=runs)
+    place = runs / "robustness"
+    known = fedsim.robust(runs, worlds=40)
+    known.write(place)
     table = pd.read_csv(place / "verdicts.csv")
     one = (table["variant"] == "gd") & (table["against"] == "chb") & (table["cost"] == "joules")
     table.loc[one, ["typical", "probability"]] = 0.63
     table.to_csv(place / "verdicts.csv", index=False)
-    return tmp_path / "runs"
+    seal_tables(place, known.runs)
+    return runs
+
+
+@pytest.fixture
+def folder(asked: Path, tmp_path: Path) -> Path:
+    """The same, to be changed."""
+    return Path(shutil.copytree(asked, tmp_path / "runs"))
 
 
 def told(folder: Path) -> list[str]:
@@ -54,10 +65,42 @@ def test_verdicts_of_another_target_are_not_told(folder: Path) -> None:
     assert not [note for note in comparison.notes if "63 %" in note]
 
 
-def test_a_table_that_is_none_is_a_readable_error(folder: Path) -> None:
-    (folder / "robustness" / "verdicts.csv").write_bytes(b"\x00\xff")
-    with pytest.raises(DataError, match="is no table of fedsim robust"):
-        _ = Comparison.of([folder]).notes
+def flip_a_digit(path: Path) -> None:
+    content = path.read_bytes()
+    place = content.rindex(b"6")
+    path.write_bytes(content[:place] + b"7" + content[place + 1 :])
+
+
+@pytest.mark.parametrize("name", ["verdicts.csv", "deciding.csv", "sealed.json"])
+@pytest.mark.parametrize("damage", [flip_a_digit, lambda path: path.write_bytes(b"\x00\xff")])
+def test_damaged_tables_of_robust_are_not_taken_for_an_answer(
+    name: str, damage: Callable[[Path], object], folder: Path
+) -> None:
+    damage(folder / "robustness" / name)
+    comparison = Comparison.of([folder])
+    said = [note for note in comparison.notes if "tables that are damaged" in note]
+    wrong = f"{folder / 'robustness'} has tables that are damaged, or of an earlier version"
+    assert said == [f"{wrong}: give fedsim robust again"]
+    assert not [note for note in comparison.notes if "63 %" in note]
+    assert read_doubts(comparison.runs, str(comparison.cases[0].target)) is None
+
+
+def test_tables_without_a_seal_are_not_taken_for_an_answer(folder: Path) -> None:
+    (folder / "robustness" / "sealed.json").unlink()
+    notes = Comparison.of([folder]).notes
+    assert any("of an earlier version" in note for note in notes)
+    assert not any("63 %" in note for note in notes)
+
+
+def test_tables_of_runs_that_were_made_again_are_not_taken_for_an_answer(folder: Path) -> None:
+    """Or of fewer runs than there are; some of the runs they are of may be compared alone."""
+    some = Comparison.of([folder / name for name in ("chb", "gd")])
+    assert not any("of other runs" in note for note in some.notes)
+    fedsim.run(study(seeds=2), out=folder)
+    notes = Comparison.of([folder]).notes
+    wanted = f"{folder / 'robustness'} is of other runs than there are now"
+    assert f"{wanted}: give fedsim robust again" in notes
+    assert not any("63 %" in note for note in notes)
 
 
 def test_the_report_has_a_section(folder: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pandas as pd
 
 from fedsim.analysis.carbon import with_grams
-from fedsim.analysis.comparing.doubts import fragile
+from fedsim.analysis.comparing.doubts import fragile, unusable
 from fedsim.analysis.comparing.gathering import Runs
 from fedsim.analysis.comparing.pairs import COMPARED
 from fedsim.record.ends import Ending, end_of
@@ -23,6 +23,7 @@ def caveats(runs: Runs, costs: Mapping[str, pd.DataFrame]) -> list[str]:
     """
     parts = [[f"left out: {text}" for text in runs.left_out]]
     parts += [list(failures(runs)), list(_risen(runs)), list(_problems(runs))]
+    parts.append(list(unusable(runs)))
     for target, table in costs.items():
         parts += [list(_repeats(runs, target, table)), list(_survivors(runs, target, table))]
         parts.append(list(fragile(runs, target, table)))

@@ -1,6 +1,16 @@
-"""What the doubt about constants leaves of a comparison, as `fedsim robust` has written it."""
+"""What the doubt about constants leaves of a comparison, as `fedsim robust` has written it.
 
-from collections.abc import Iterator, Sequence
+`compare` and the report read its tables again. They are sealed: beside them stands a file with the
+hash of each and of the runs that they speak of. So a table that was damaged or changed, or whose
+runs were made again, is not taken for an answer: it counts as if it were not there, and a note says
+so.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,9 +19,25 @@ from fedsim.analysis.comparing.dominance import seed_costs
 from fedsim.analysis.comparing.gathering import Runs
 from fedsim.analysis.comparing.pairwise import log_ratios, typical
 from fedsim.errors import DataError
+from fedsim.record.folder import SCENARIO
+from fedsim.record.manifest import (
+    EVENTS,
+    FILES,
+    as_json,
+    hash_of,
+    read_manifest,
+    read_sealed,
+    sealed,
+)
+from fedsim.record.writing import write_whole
 
 FOLDER, VERDICTS, DECIDING = "robustness", "verdicts.csv", "deciding.csv"
 """Where it writes, in the folder of the study; its tables of verdicts, and of what decides."""
+
+SEALED = "sealed.json"
+"""The file beside them with the hashes of both tables and of the runs that they are of."""
+
+_RUNS = "runs"
 
 SURE = 0.9
 """A verdict that holds in so many worlds, or in none but so few, is no matter of constants."""
@@ -21,10 +47,10 @@ CLOSE = 1.1
 
 _MOST = 3  # pairs that are told one by one
 
-LESS = {"t": "less time", "joules": "fewer joules"}
+LESS = {"t": "less time", "joules": "fewer joules", "grams": "fewer grams of CO2"}
 """What a variant takes that costs less."""
 
-WORDS = {"t": "time", "joules": "energy"}
+WORDS = {"t": "time", "joules": "energy", "grams": "CO2"}
 """What a cost is a cost in."""
 
 
@@ -33,29 +59,101 @@ def undecided(share: float) -> bool:
     return 1 - SURE < share < SURE
 
 
+def run_hashes(folders: Sequence[Path]) -> dict[str, str]:
+    """Return a hash of each run, by variant and seed: of its scenario, and of what its log tells.
+
+    Args:
+        folders: of the runs of one study.
+
+    Raises:
+        DataError: the manifest of one is missing or damaged.
+    """
+    found = {}
+    for folder in folders:
+        own = f"{read_manifest(folder)[EVENTS]['sha256']} {hash_of(folder / SCENARIO)}"
+        found[f"{folder.parent.name}/{folder.name}"] = hashlib.sha256(own.encode()).hexdigest()
+    return found
+
+
+def seal_tables(folder: Path, runs: Mapping[str, str]) -> None:
+    """Seal the tables that are read again, as they lie in a folder.
+
+    Args:
+        folder: in which `VERDICTS` and `DECIDING` have been written.
+        runs: that they are of, as `run_hashes` has them.
+
+    Raises:
+        OutputError: the seal cannot be written.
+    """
+    files = {name: hash_of(folder / name) for name in (VERDICTS, DECIDING)}
+    content = as_json(sealed({FILES: files, _RUNS: dict(runs)}))
+    write_whole(folder / SEALED, content.encode())
+
+
 def read_doubts(runs: Runs, target: str, table: str = VERDICTS) -> pd.DataFrame | None:
     """Return a table of `fedsim robust` on runs; None where it has not been asked, or of others.
+
+    None, too, where the table is not to the byte what was written, or of runs that were made again
+    since; `unusable` says so.
 
     Args:
         runs: of one study.
         target: as `str(Target)` writes it.
         table: which of its tables.
-
-    Raises:
-        DataError: the file is none of its own.
     """
-    places = {folder.parent.parent for folder in runs.folders}
-    path = next(iter(places)) / FOLDER / table
-    if len(places) > 1 or not path.is_file():
+    path = _place(runs) / table
+    if len(_places(runs)) > 1 or not path.is_file() or _fault(runs):
         return None
     try:
-        found = pd.read_csv(path, dtype={"variant": str, "against": str})
-        own = found[found["target"] == target]
-    except (ValueError, KeyError, UnicodeDecodeError) as error:
-        text = f"{path} is no table of fedsim robust; give that command again"
-        raise DataError("compare", text) from error
+        content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() != _seal(runs)[FILES].get(table):
+            return None
+    except (OSError, DataError):  # changed since it was checked
+        return None
+    found = pd.read_csv(BytesIO(content), dtype={"variant": str, "against": str})
+    own = found[found["target"] == target]
     known = set(map(str, runs.labels))
     return own if len(own) and set(own["variant"]) <= known else None
+
+
+def unusable(runs: Runs) -> Iterator[str]:
+    """Yield why the tables of `fedsim robust` on runs are not used, if any are there."""
+    if fault := _fault(runs):
+        yield f"{_place(runs)} {fault}: give fedsim robust again"
+
+
+def _places(runs: Runs) -> set[Path]:
+    return {folder.parent.parent for folder in runs.folders}
+
+
+def _place(runs: Runs) -> Path:
+    return min(_places(runs)) / FOLDER
+
+
+def _seal(runs: Runs) -> dict[str, Any]:
+    return read_sealed(_place(runs) / SEALED)
+
+
+def _fault(runs: Runs) -> str:
+    """Say what is wrong with the tables on runs; nothing where they are sound, or there are none.
+
+    Of fewer runs than the tables are of, nothing is wrong with these: the question is another one.
+    """
+    folder = _place(runs)
+    if len(_places(runs)) > 1 or not (folder / VERDICTS).is_file():
+        return ""
+    try:
+        content = _seal(runs)
+        known, files = dict(content[_RUNS]), dict(content[FILES])
+        sound = all(hash_of(folder / name) == files.get(name) for name in (VERDICTS, DECIDING))
+    except (OSError, DataError, KeyError, TypeError, ValueError):
+        sound = False
+    if not sound:
+        return "has tables that are damaged, or of an earlier version"
+    own = run_hashes(runs.folders)
+    if any(known.get(name) != digest for name, digest in own.items()):
+        return "is of other runs than there are now"
+    return ""
 
 
 def fragile(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
@@ -73,7 +171,7 @@ def fragile(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
             yield from told[:_MOST]
             if len(told) > _MOST:
                 yield f"{len(told) - _MOST} more pairs of which that is so: see fedsim robust"
-        elif pairs := _close(costs, cost):
+        elif cost in costs and (pairs := _close(costs, cost)):
             named = _listed([f"{runs.labels[a]} and {runs.labels[b]}" for a, b in pairs])
             text = f"{target}: which takes {words} of {named} may depend on uncertain parameters"
             yield f"{text}, as they are within 10 %: see fedsim robust"

@@ -5,15 +5,18 @@ import csv
 import importlib
 import json
 import logging
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.conftest import ROOT
@@ -196,6 +199,31 @@ def test_hashes_of_logs_are_recorded_and_compared(
         hashes.main()
     assert other.value.code == 1
     assert "quickstart.yaml gd/seed-1: another before" in capsys.readouterr().out
+
+
+# Coverage
+
+
+@reduced("coverage")
+@pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # it censors harshly on purpose
+def test_the_coverage_of_intervals_is_counted_over_a_pool(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    coverage = script("coverage")
+    quick, second = coverage.STUDIES
+    fewer = quick.overrides[0], "stop={rounds: 4, gap: 60}", *quick.overrides[2:]
+    monkeypatch.setattr(coverage, "STUDIES", (replace(quick, overrides=fewer), second))
+    few = ["--seeds", "2", "--worlds", "16", "--draws", "10", "--out", str(tmp_path)]
+    coverage.main(few)
+    rows = capsys.readouterr().out.splitlines()[4:]
+    assert len(rows) == 2 * 2 * sum(len(study.pairs) for study in coverage.STUDIES)
+    shares = [float(share) for row in rows for share in re.findall(r"([\d.]+)%", row)]
+    assert all(0 <= share <= 100 for share in shares)
+    constant = np.log(np.full((3, 50), 0.5))  # one is cheaper by half in every seed and world
+    for covered in (coverage.typical_coverage, coverage.run_coverage):
+        truth, held, width, _ = covered(constant, 5, np.random.default_rng(1))
+        assert (truth, held) == (1.0, 1.0)
+        assert width < 0.05
 
 
 # Benchmarks that need others' packages

@@ -22,7 +22,16 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 import fedsim
-from fedsim.analysis import cost_to_target, listing, progress, quantity, run_parts, save
+from fedsim.analysis import (
+    Decisions,
+    cost_to_target,
+    listing,
+    progress,
+    quantity,
+    run_parts,
+    save,
+)
+from fedsim.analysis.comparing.pairs import with_bits
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = ROOT / "scenarios/papers"
@@ -97,13 +106,17 @@ def target(task: str, rounds: pd.DataFrame) -> tuple[str, float]:
     return "gap", float(rounds["target"].iloc[0])
 
 
-def costs(task: str, result: fedsim.Result) -> pd.DataFrame:
-    """Return what the target took on the mean over seeds: a row a method, a column of `COSTS`."""
+def spent(task: str, result: fedsim.Result) -> pd.DataFrame:
+    """Return what each run took to the target: a row a run, with the columns of `COSTS`."""
     rounds = result.rounds.assign(target=result.summary["target"].max())
     column, level = target(task, rounds)
-    reached = cost_to_target(rounds, level, column)
-    reached["bits"] = reached["bits_up"] + reached["bits_down"]
-    means = reached.groupby("variant", sort=False, observed=True)[list(COSTS)].mean()
+    return with_bits(cost_to_target(rounds, level, column))
+
+
+def costs(task: str, result: fedsim.Result) -> pd.DataFrame:
+    """Return what the target took on the mean over seeds: a row a method, a column of `COSTS`."""
+    own = spent(task, result)
+    means = own.groupby("variant", sort=False, observed=True)[list(COSTS)].mean()
     return means.reindex(list(LABELS))
 
 
@@ -116,29 +129,24 @@ def cost_table(task: str, table: pd.DataFrame) -> Table:
     return listing(f"{task}: to the target on nine phones over LTE", ("method", *HEADS), rows)
 
 
-def finding(task: str, table: pd.DataFrame) -> str:
-    """Say in a sentence whether the paper's ranking is that by bits, seconds and joules."""
-    orders: dict[str, list[str]] = {}
+def finding(task: str, runs: pd.DataFrame) -> str:
+    """Say in a sentence whether the paper's ranking is that by bits, seconds and joules.
+
+    Args:
+        task: of `PUBLISHED`.
+        runs: as `spent` has them; who is cheaper is decided by the rule of `fedsim compare`.
+    """
+    decided, orders = Decisions.of(runs, list(COSTS)), dict[str, list[str]]()
     for cost, head in zip(COSTS, HEADS, strict=True):
-        orders.setdefault(_order(table[cost]), []).append(head)
+        orders.setdefault(decided.chain(cost, LABELS), []).append(head)
     ranked = "; ".join(f"by {_listed(heads)} {order}" for order, heads in orders.items())
-    shares = (table.loc["base"] / table.loc["hb"]).to_numpy()
+    shares = [decided.pair("base", "hb", cost).ratio for cost in COSTS]
     parts = [f"{share:.0%} of its {head}" for share, head in zip(shares, HEADS, strict=True)]
     return fill(f"{task}: {ranked}. Of what HB takes, CHB takes {_listed(parts)}.", 88)
 
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
-
-
-def _order(cost: pd.Series) -> str:
-    """Return the methods, cheapest first; those within half a per cent of each other are alike."""
-    text, before = "", float("nan")
-    for variant, value in cost.sort_values(kind="stable").items():
-        sign = " = " if value <= 1.005 * before else " < "
-        text += (sign if text else "") + LABELS[str(variant)]
-        before = value
-    return text
 
 
 def draw(task: str, result: fedsim.Result) -> Figure:
@@ -178,9 +186,9 @@ def run(
         The tables, and whether the paper's ranking is that of the costs.
     """
     result = ran(part, out, overrides)
-    spent = costs(part, result)
     save(draw(part, result), (figures or FIGURES) / f"chb-ijcnn1-{part}.png")
-    return [table({part: result}), cost_table(part, spent)], finding(part, spent)
+    tables = [table({part: result}), cost_table(part, costs(part, result))]
+    return tables, finding(part, spent(part, result))
 
 
 def main() -> None:

@@ -215,10 +215,10 @@ def _remarks(hindered: Mapping[str, str], design: Design, table: Table) -> list[
     """Return what a reader has to know."""
     remarks = [f"{name} was played again in each world: {why}" for name, why in hindered.items()]
     if hindered:
-        remarks.append(f"{design.drawn} worlds say nothing of which constant decides")
+        remarks.append(f"{design.words} cannot say which constant decides")
     elif design.saltelli is None:
         least = f"give {8 * FEWEST:,} worlds or more for Sobol' indices"
-        few = f"{design.drawn:,} worlds are too few to say how much each constant decides"
+        few = f"{design.words} are too few to say how much each constant decides"
         remarks.append(f"{few}: {least}")
     if len(table.seeds) == 1:
         remarks.append("one seed: intervals are of the worlds alone, as if every seed were like it")
@@ -257,5 +257,5 @@ def _without_grams(
 def _half_width(design: Design) -> str:
     """Say how near to a probability so many worlds come."""
     low, high = interval(0.5, design.drawn)
-    text = f"{design.drawn:,} worlds: as far as these go, a 90 % interval of a probability reaches"
+    text = f"{design.words}: as far as these go, a 90 % interval of a probability reaches"
     return f"{text} {100 * (high - low) / 2:.2g} % to either side at the most"

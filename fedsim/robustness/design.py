@@ -87,6 +87,11 @@ class Design:
             return cls(tuple(constants), runs, seed, lines=False)
         return cls(tuple(constants), max(2, 1 << (worlds - 1).bit_length()), seed)
 
+    @property
+    def words(self) -> str:
+        """How many worlds are drawn, in words."""
+        return f"{self.drawn:,} world{'' if self.drawn == 1 else 's'}"
+
     @cached_property
     def saltelli(self) -> Saltelli | None:
         """The part from which Sobol' indices are estimated; None where worlds are too few."""

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from math import floor
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
 from fedsim.blocks.presets import Presettable
 from fedsim.blocks.spec import Spec
-from fedsim.errors import RepricingError
+from fedsim.errors import RepricingError, RunWarning, TheoryWarning
 from fedsim.record.folder import SCENARIO
 from fedsim.repricing import reprice
 from fedsim.results import Result
@@ -52,6 +53,9 @@ def _again(run: Run, overrides: list[str], aside: Path, blocks: tuple[type[Spec]
         return reprice(run.folder, overrides, aside / "priced", base=base, blocks=blocks)
     except RepricingError:
         file = run.folder / SCENARIO
+    with catch_warnings():  # the run itself has told them; how it ends in a world is in its row
+        for category in (TheoryWarning, RunWarning):
+            simplefilter("ignore", category)
         return make(file, out=aside / "made", overrides=overrides, blocks=blocks, check=False)
 
 

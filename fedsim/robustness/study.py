@@ -141,7 +141,7 @@ class Robustness:
 
     def tables(self) -> list[RichTable]:
         """Return what a terminal shows: verdicts and shares of fronts, and what decides."""
-        worlds = f"{self.design.drawn:,} worlds of {len(self.design.constants)} constants"
+        worlds = f"{self.design.words} of {len(self.design.constants)} constants"
         against = self.labels[self.against]
         title = f"{self.target.words}, against {against}, in {worlds}"
         own = self.verdicts[self.verdicts["against"] == self.against]

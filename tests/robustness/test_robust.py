@@ -299,6 +299,18 @@ def test_runs_that_are_made_go_on_in_processes_and_each_world_is_kept(
     assert made == {lost}
 
 
+def test_runs_that_are_made_again_do_not_warn_again_of_their_theory(tmp_path: Path) -> None:
+    """The run has told it; one more for each world and run would bury the tables."""
+    hasty = {"kind": "gd", "step_size": "1/L"}
+    variants = {"gd": {"algorithm": hasty}}
+    asynchronous = study(participation={"kind": "asynchronous"}, seeds=1, variants=variants)
+    with pytest.warns(fedsim.TheoryWarning, match="asynchronous"):
+        fedsim.run(asynchronous, out=tmp_path)
+    few = fedsim.robust(tmp_path, runs=1)  # warnings are errors here
+    assert few.design.words == "1 world"
+    assert "1 worlds" not in repr(few)
+
+
 @pytest.mark.parametrize("runs", [1, 3])
 def test_the_command_writes_what_few_worlds_say(runs: int, late: Path, tmp_path: Path) -> None:
     """With one constant k + 2 is 3: three worlds are no design of Saltelli's, whatever divides."""

@@ -82,6 +82,26 @@ class Decisions:
         first = unbeaten[:1] or order[:1]
         return [self.variants[one] for one in [*first, *(n for n in order if n not in first)]]
 
+    def chain(self, cost: str, labels: Mapping[str, str]) -> str:
+        """Return the variants of `labels` that reached the target, the cheapest one first.
+
+        Between neighbours stands "<" where the first is cheaper, "=" where both cost the same in
+        every seed, and "~" where they are statistically indistinguishable.
+
+        Args:
+            cost: in which they are compared.
+            labels: variant -> what it is called.
+        """
+        every, text, before = self.by_cost[cost], "", -1
+        for name in self.ranked(cost):
+            if name in labels:
+                number = self._number(name)
+                if text:
+                    same = "=" if every.same[before, number] else "~"
+                    text += f" {'<' if every.order[before, number] < 0 else same} "
+                text, before = f"{text}{labels[name]}", number
+        return text
+
     def not_costlier(self, name: str, cost: str) -> list[str]:
         """Return the variants that reached the target and are not costlier than one of them.
 

@@ -9,6 +9,8 @@ tests alone are then measured and asked; `--each` takes so many mutants of each 
 
 `python -m tests.mutants --listed` tries the mutants of `sample.toml`, which need no measuring.
 
+Tests are collected in one process, of which each mutant of a function is a fork (`server.py`).
+
 Mutants are made in a copy of the checkout, so nothing is ever changed in it. The sample is a
 function of the seed and of the sources.
 """

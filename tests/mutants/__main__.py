@@ -81,14 +81,13 @@ def tried_listed(asked: argparse.Namespace) -> Iterator[Trial]:
         work, copy = Path(folder), Path(folder, "copy")
         copy.mkdir()
         make_copy(ROOT, copy)
-        try_one = Trials(copy, work, Reach({}, {}), asked.budget, asked.tests)
-        sys.dont_write_bytecode = True
+        trials = Trials(copy, work, Reach({}, {}), asked.budget, asked.tests)
         wanted = (
             each
             for each in listed(asked.listed)
             if str(each.file).startswith(tuple(asked.at or [""]))
         )
-        yield from map(try_one.one_listed, wanted)
+        yield from trials.of_list(wanted)
 
 
 def tried(chosen: Sequence[Place], asked: argparse.Namespace) -> Iterator[Trial]:
@@ -99,9 +98,8 @@ def tried(chosen: Sequence[Place], asked: argparse.Namespace) -> Iterator[Trial]
         copy.mkdir()
         make_copy(ROOT, copy)
         reach = Reach({}, {}) if asked.tests else reached(copy, work, asked.reach, asked.rooms)
-        try_one = Trials(copy, work, reach, asked.budget, asked.tests)
-        sys.dont_write_bytecode = True
-        yield from map(try_one, chosen)
+        trials = Trials(copy, work, reach, asked.budget, asked.tests)
+        yield from trials.of_places(chosen)
 
 
 def reached(copy: Path, work: Path, file: Path | None, rooms: Sequence[str]) -> Reach:

@@ -3,12 +3,14 @@
 import importlib
 import os
 import resource
+import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from multiprocessing import get_context
+import traceback
+from collections.abc import Callable, Sequence
+from compileall import compile_dir
+from contextlib import suppress
 from pathlib import Path
 from shutil import copy2, copytree, ignore_patterns
 
@@ -36,25 +38,28 @@ _ALWAYS = (
 
 
 def make_copy(root: Path, to: Path) -> None:
-    """Copy what the tests need of a checkout."""
+    """Copy what the tests need of a checkout, and compile what is imported again and again."""
     for name in COPIED:
         if (root / name).is_dir():
             copytree(root / name, to / name, ignore=ignore_patterns("__pycache__"))
         else:
             copy2(root / name, to / name)
+    compile_dir(to / "fedsim", quiet=1)
 
 
-@contextmanager
-def replaced(file: Path, text: str) -> Iterator[None]:
-    """Let a file hold another text for a while; bytecode that was kept of it is not used then."""
-    before, times = file.read_text(encoding="utf-8"), file.stat()
-    file.write_text(text, encoding="utf-8")
-    os.utime(file, (times.st_atime, times.st_mtime + 3600))
-    try:
-        yield
-    finally:
-        file.write_text(before, encoding="utf-8")
-        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+class Replaced:
+    """A file that holds another text until `restore`; bytecode kept of it is not used then."""
+
+    def __init__(self, file: Path, text: str) -> None:
+        """Put the other text there."""
+        self._file, self._before, self._times = file, file.read_bytes(), file.stat()
+        file.write_text(text, encoding="utf-8")
+        os.utime(file, (self._times.st_atime, self._times.st_mtime + 3600))
+
+    def restore(self) -> None:
+        """Put the file's own text back."""
+        self._file.write_bytes(self._before)
+        os.utime(self._file, ns=(self._times.st_atime_ns, self._times.st_mtime_ns))
 
 
 def load_libraries() -> None:
@@ -73,25 +78,54 @@ def in_copy(copy: Path, job: Callable[[], int], log: Path, seconds: float = 0) -
         seconds: of the processor, after which it is ended; zero for no limit.
 
     Returns:
-        The exit code, or None where it came to no end.
+        The exit code, below zero for a signal, or None where it came to no end.
     """
-    process = get_context("fork").Process(target=_enter, args=(copy, job, log, seconds))
-    process.start()
-    process.join(seconds * WALL or None)
-    late = process.is_alive()
+    return end_of(start_in_copy(copy, job, log, seconds), seconds)
+
+
+def start_in_copy(copy: Path, job: Callable[[], int], log: Path, seconds: float = 0) -> int:
+    """Start what `in_copy` runs; return its process."""
+    sys.stdout.flush()
+    process = os.fork()
+    if process:
+        return process
+    code = 70
+    try:
+        become_killable(seconds)
+        _enter(copy, log)
+        code = job()
+        sys.stdout.flush()
+    except BaseException:  # noqa: BLE001  # the log is where it is looked for
+        traceback.print_exc()
+    os._exit(code)
+
+
+def end_of(process: int, seconds: float) -> int | None:
+    """Wait for a process's end, for a multiple of its seconds at most, and end what it started."""
+    handle = os.pidfd_open(process)
+    ended, _, _ = select.select([handle], [], [], seconds * WALL or None)
+    os.close(handle)
     with suppress(ProcessLookupError):
-        os.killpg(process.pid or 0, signal.SIGKILL)  # what a test has started goes with it
-    process.join()
-    return None if late or process.exitcode == -signal.SIGXCPU else process.exitcode
+        os.killpg(process, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    return code if ended and code != -signal.SIGXCPU else None
 
 
-def _enter(copy: Path, job: Callable[[], int], log: Path, seconds: float) -> None:
+def become_killable(seconds: float) -> None:
+    """Lead a group of processes that is ended as one, and take no more than a mutant may."""
     os.setpgid(0, 0)
     if seconds:
-        already = time.process_time()
-        resource.setrlimit(resource.RLIMIT_CPU, (int(already + seconds) + 1, -1))
+        limit_processor(seconds)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+
+
+def limit_processor(seconds: float) -> None:
+    """Let this process take so many more seconds of the processor."""
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + 1, -1))
+
+
+def _enter(copy: Path, log: Path) -> None:
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
     for name in [each for each in sys.modules if each.partition(".")[0] in {"fedsim", "tests"}]:
@@ -99,12 +133,10 @@ def _enter(copy: Path, job: Callable[[], int], log: Path, seconds: float) -> Non
     os.chdir(copy)
     sys.path.insert(0, str(copy))
     os.environ["PYTHONPATH"] = str(copy)
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # that of a mutant would be taken for the next
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # what else is installed takes half a second
-    code = job()
-    sys.stdout.flush()
-    os._exit(code)
 
 
-def run_tests(names: Sequence[str], *options: str) -> int:
+def run_tests(names: Sequence[str], *options: str, plugins: Sequence[object] = ()) -> int:
     """Run tests in this process; return pytest's exit code."""
-    return int(pytest.main([*_ALWAYS, *options, *names]))
+    return int(pytest.main([*_ALWAYS, *options, *names], plugins=[*plugins]))

@@ -22,7 +22,7 @@ class Listed(NamedTuple):
         file: relative to the checkout.
         before: a text that stands in it once.
         after: what the mutant has in its place.
-        tests: that notice it.
+        tests: that notice it: `tests/folder/test_file.py::test_name`.
     """
 
     file: Path

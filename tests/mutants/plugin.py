@@ -19,9 +19,10 @@ settings.register_profile(
 )
 
 SECONDS_TO = "FEDSIM_MUTANTS_SECONDS"
-"""The environment variable that names the file for the seconds of every test."""
+"""The environment variable that names the file for the seconds of every test that passes."""
 
 _seconds: dict[str, float] = {}
+_failed: set[str] = set()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -31,6 +32,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     result = yield
     _seconds[item.nodeid] = time.process_time() - start
     return result
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note what fails without any mutant: it cannot be asked about one."""
+    if report.failed:
+        _failed.add(report.nodeid)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -52,7 +59,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 def pytest_sessionfinish() -> None:
     """Write down the seconds."""
     if SECONDS_TO in os.environ:
-        Path(os.environ[SECONDS_TO]).write_text(json.dumps(_seconds), encoding="utf-8")
+        passed = {test: seconds for test, seconds in _seconds.items() if test not in _failed}
+        Path(os.environ[SECONDS_TO]).write_text(json.dumps(passed), encoding="utf-8")
 
 
 def _context(name: str) -> None:

@@ -24,7 +24,9 @@ class Trial(NamedTuple):
     change: Change
     end: str
     tests: int
-    """How many tests were asked."""
+    """How many tests were asked at most."""
+    by: str = ""
+    """The test that noticed it, where it is known."""
 
     def as_json(self) -> str:
         """Return it as a line of text."""
@@ -33,9 +35,9 @@ class Trial(NamedTuple):
     @classmethod
     def from_json(cls, text: str) -> "Trial":
         """Read such a line."""
-        file, line, column, operator, occurrence, before, after, end, tests = json.loads(text)
+        file, line, column, operator, occurrence, before, after, *rest = json.loads(text)
         place = Place(Path(file), line, column, operator, occurrence)
-        return cls(place, Change(before, after), end, tests)
+        return cls(place, Change(before, after), *rest)
 
 
 def kept(file: Path) -> dict[Place, Trial]:

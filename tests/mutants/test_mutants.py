@@ -1,11 +1,13 @@
 """Mutants are made as they are told, and noticed or not as the tests are."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cosmic_ray.mutating import mutate_code
 
 from .copies import load_libraries, make_copy
+from .exchange import exchange, functions_of, same_at_import
 from .listed import SAMPLE, Listed, listed, sources_of
 from .operators import operators
 from .packages import LEFT_OUT, ROOMS, ROOT, asked, room_of, sources
@@ -109,7 +111,8 @@ def test_a_listed_mutant_is_where_it_says_and_its_tests_are_there() -> None:
         assert source.splitlines()[each.place(source).line - 1].strip()
         assert each.mutated(source) != source
         compile(each.mutated(source), str(each.file), "exec")
-        assert all((ROOT / test).exists() for test in each.tests if not test.startswith("-"))
+        for file, _, test in (name.partition("::") for name in each.tests):
+            assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8")
     assert len(mutants) == len({each[:3] for each in mutants}) > 30, SAMPLE
 
 
@@ -122,18 +125,62 @@ def test_a_listed_mutant_that_stands_nowhere_or_twice_is_refused() -> None:
 
 
 def test_what_no_line_is_reached_by_is_told_from_what_nobody_notices(tmp_path: Path) -> None:
-    """The same place, before tests that look at it, others, and none."""
+    """Places of a function and of a constant, before tests that look at them, others, and none."""
     load_libraries()
     copy = tmp_path / "copy"
     copy.mkdir()
     make_copy(ROOT, copy)
-    found = places(ROOT, Path("fedsim/wire/bitstream.py"))
-    (place,) = (each for each in found if each.operator.endswith("BitOr_BitAnd"))
-    asked = {KILLED: ["tests/wire/test_bitstream.py"], ALIVE: ["tests/protocol/test_orders.py"]}
-    for end, tests in asked.items():
-        assert Trials(copy, tmp_path, Reach({}, {}), 1, tests)(place).end == end
-    assert Trials(copy, tmp_path, Reach({}, {}), 1)(place).end == UNREACHED
-    assert (copy / place.file).read_bytes() == (ROOT / place.file).read_bytes()
+    inside = Path("fedsim/wire/bitstream.py"), "BitOr_BitAnd"
+    at_import = Path("fedsim/building/patience.py"), "NumberReplacer"
+    chosen = [
+        next(each for each in places(ROOT, file) if each.operator.endswith(operator))
+        for file, operator in (inside, at_import)
+    ]
+    looking = [
+        "tests/protocol/test_orders.py",
+        "tests/wire/test_bitstream.py",
+        "tests/test_giving_up.py::test_check_names_the_time_that_nobody_has_written",
+    ]
+    for tests, ends in ((looking[:1], [ALIVE, ALIVE]), (looking, [KILLED, KILLED])):
+        trials = {
+            trial.place: trial
+            for trial in Trials(copy, tmp_path, Reach({}, {}), 1, tests).of_places(chosen)
+        }
+        assert [trials[place].end for place in chosen] == ends
+        for place, test in zip(chosen, looking[1:], strict=True):
+            assert trials[place].by.startswith(test) is (trials[place].end == KILLED)
+    unreached = Trials(copy, tmp_path, Reach({}, {}), 1).of_places(chosen)
+    assert [trial.end for trial in unreached] == [UNREACHED, UNREACHED]
+    for place in chosen:
+        assert (copy / place.file).read_bytes() == (ROOT / place.file).read_bytes()
+
+
+def test_tests_that_fail_without_any_mutant_are_refused(tmp_path: Path) -> None:
+    """They would seem to notice every one."""
+    copy = tmp_path / "copy"
+    (copy / "tests").mkdir(parents=True)
+    (copy / "fedsim").mkdir()
+    (copy / "tests" / "test_it.py").write_text("def test_it():\n    assert 0\n", encoding="utf-8")
+    (copy / "fedsim" / "it.py").write_text("x = 1\n", encoding="utf-8")
+    (copy / "pyproject.toml").write_text("", encoding="utf-8")
+    mutant = Listed(Path("fedsim/it.py"), "x = 1", "x = 2", ("tests/test_it.py",))
+    with pytest.raises(RuntimeError, match="fail without any mutant"):
+        next(Trials(copy, tmp_path, Reach({}, {}), 1).of_list([mutant]))
+
+
+def test_only_what_is_called_is_changed_without_importing_anew() -> None:
+    text = "X = 1\n\ndef f(a, b=2):\n    def g():\n        return a + b\n    return g\n\n"
+    text += "class C:\n    Y = 3\n    Z = [each * 4 for each in (5,)]\n    h = f(6)\n"
+    for old, new in (("1", "7"), ("2", "7"), ("3", "7"), ("4", "7"), ("5", "7"), ("6", "7")):
+        assert not same_at_import(text, text.replace(old, new))
+    assert not same_at_import(text, text.replace("return a + b", "return b"))  # another closure
+    changed = text.replace("a + b", "a - b")
+    assert same_at_import(text, changed)
+    scope: dict[str, Any] = {}
+    exec(compile(text, "/folder/it.py", "exec"), scope)  # noqa: S102
+    exchange(Path("/folder/it.py"), text, changed, functions_of(Path("/folder")))
+    assert scope["f"](9)() == 7  # made by a function that has got its code
+    assert scope["C"].h() == 4  # made before that
 
 
 def test_every_reason_is_given_for_a_line_that_is_there() -> None:

@@ -133,7 +133,7 @@ def _read_sent(known: Mapping[str, Traces], rows: Sequence[Row], at: int) -> Non
 def _again(rows: Sequence[Row], at: int) -> Row | None:
     """Return the row of what was sent again of the message of a `send` row, if anything was."""
     row, after = rows[at], rows[at + 1] if at + 1 < len(rows) else None
-    if after is None or after["event"] != "retransmit":
+    if row["event"] != "send" or after is None or after["event"] != "retransmit":
         return None
     same = all(row[key] == after[key] for key in ("t", "node", "peer", "round"))
     return after if same else None
@@ -165,7 +165,9 @@ def _read_received(known: Traces, rows: Sequence[Row], at: int) -> None:
     framed = plain + known.body.radio.packaging.bits(plain)
     again = 0
     if before["event"] == "retransmit" and before["peer"] == row["node"]:
-        again = int(before["transport_bits"])
+        # Right after the row of its sender, it is what that one has sent again (`_again`).
+        mine = before["t"] == row["t"] and _again(rows, at - 2) is not before
+        again = int(before["transport_bits"]) if mine else 0
     known.legs.append(
         Leg(
             up=False,

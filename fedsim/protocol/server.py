@@ -74,6 +74,7 @@ class ServerEnd:
         self._exchanges = 0
         self._broken_off: Exchange | None = None
         self._busy: set[ClientId] = set()  # of an asynchronous server: who works already
+        self._asked_in: dict[ClientId, int] = {}  # of such a server: the exchange of the last one
         self._carried = 0  # the reports that an asynchronous server's buffer holds already
         self._left_out = False  # whether the draw for the next exchange has left out clients
         self.late: list[Reply] = []
@@ -145,6 +146,7 @@ class ServerEnd:
     def _waiting(self, cohort: Sequence[ClientId]) -> set[ClientId]:
         waiting = set(cohort)
         if self._asynchronous:
+            self._asked_in.update(dict.fromkeys(cohort, self._exchanges))
             waiting = self._busy = self._busy | waiting
         return waiting
 
@@ -160,21 +162,25 @@ class ServerEnd:
         Raises:
             RemoteProtocolError: it answers what was not asked.
         """
-        exchange = self.exchange
+        exchange, at_work = self.exchange, False
         if self._asynchronous:
             if exchange is not None and exchange.over:
                 # Of replies that come at once, those beyond the buffer wait for the next round,
                 # and whose they are counts as at work until then.
                 self._beyond.append((client, envelope))
                 return Verdict.BEYOND
-            self._busy.discard(client)
+            # A client that was asked anew, as the server gave up, works on that message still.
+            at_work = envelope.exchange < self._asked_in.get(client, 0)
+            if not at_work:
+                self._busy.discard(client)
         if exchange is None or not (self._asynchronous or exchange.number == envelope.exchange):
             return self._overtaken(client, envelope)
         if envelope.message is not BEACON:
             exchange.replies.append(_REPLY((client, envelope.round, envelope.message)))
         # In place, not a method of the exchange: this runs for every client in every round.
         exchange.reported += 1
-        exchange.waiting.discard(client)
+        if not at_work:
+            exchange.waiting.discard(client)
         if not exchange.waiting or exchange.overdue or exchange.reported >= exchange.goal:
             return Verdict.CLOSED if not exchange.over and exchange.look() else Verdict.COUNTED
         return Verdict.COUNTED
@@ -203,19 +209,27 @@ class ServerEnd:
             return inf
         return (floor(now / self._policy.heartbeat) + 1) * self._policy.heartbeat
 
+    def asked_in(self, client: ClientId) -> int:
+        """Return the number of the exchange that waits for a client; 0 where none does.
+
+        Of an asynchronous server it is the one in which the client was asked last.
+        """
+        if self._asynchronous:
+            return self._asked_in.get(client, 0)
+        return 0 if self.exchange is None else self.exchange.number
+
     def gone(self, client: ClientId, exchange: int | None = None) -> bool:
         """Take note that a client's connection has ended; say whether that ends an exchange.
 
         Args:
             client: whose.
-            exchange: that was open when it ended, where that is noticed later: it may be over by
-                now, and the client may have been asked again in another one.
+            exchange: in which it had been asked when it ended, where that is noticed later: by
+                now that one may be over, and the client may have been asked again in another one.
         """
-        opened, number = self.exchange, 0 if self.exchange is None else self.exchange.number
-        if exchange not in {None, number} and not self._asynchronous:
+        if exchange not in {None, self.asked_in(client)}:
             return False
         self._busy.discard(client)
-        return opened is not None and opened.gone(client)
+        return self.exchange is not None and self.exchange.gone(client)
 
     def overdue(self) -> bool:
         """Take note that the deadline has passed; say whether that ends an exchange."""

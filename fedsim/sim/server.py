@@ -208,14 +208,14 @@ class SimServer(Clocked):
 
     def lose(self, client: ClientId) -> None:
         """Notice, now or later, that a client's connection has ended: it will not report."""
-        now, exchange = self._calendar.now, self._end.exchange
+        now = self._calendar.now
         when = self._end.notice(now)
         if when <= now:
             if self._end.gone(client):
                 self._wake()
         elif when < inf:
-            number = 0 if exchange is None else exchange.number
-            self._calendar.at(when, self._notice, (client, number), priority=DEADLINE)
+            asked = client, self._end.asked_in(client)
+            self._calendar.at(when, self._notice, asked, priority=DEADLINE)
 
     def _notice(self, left: tuple[ClientId, int]) -> None:
         """Notice at a beat that a client has left in some exchange."""

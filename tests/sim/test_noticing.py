@@ -56,6 +56,29 @@ def test_a_server_without_rounds_asks_again_who_is_noticed_to_be_gone() -> None:
     assert asked[1] >= 4.0, "until the beat it counts as at work"
 
 
+def test_a_beat_frees_no_client_that_was_asked_again_since_it_went() -> None:
+    """It left at 1 s, the server gave up at 3 s and asked it anew: it is at work at the beat."""
+    members = [member(None, online(0.0, 1.0, 2.0, inf)), member(None, online(2.5, inf))]
+    policy = AsynchronousParticipation.in_si(
+        buffer=1, give_up=3.0, noticed="heartbeat", heartbeat=4.0
+    )
+    run, _ = gathered(tired(6.0, 1.0), members, 9, participation=policy)
+    asked = [t for (t,) in told(run, "receive", "t", node="client-0")]
+    answers = [t for (t,) in told(run, "receive", "t", node="server", peer="client-0")]
+    assert asked == [0.0, 3.0, 9.0]
+    assert answers == [9.0]
+
+
+def test_a_late_reply_frees_no_client_that_was_asked_anew() -> None:
+    """Given up while it works, it is asked once for each answer; its queue does not grow."""
+    policy = AsynchronousParticipation.in_si(buffer=1, give_up=3.0)
+    run, _ = gathered(tired(5.0, 100.0), [member(), member()], 6, participation=policy)
+    asked = [t for (t,) in told(run, "receive", "t", node="client-0")]
+    answers = [t for (t,) in told(run, "receive", "t", node="server", peer="client-0")]
+    assert answers == [5.0, 10.0, 15.0, 20.0, 25.0, 30.0]
+    assert asked == [0.0, 3.0, 8.0, 13.0, 18.0, 23.0, 28.0], "when the server gives up, no sooner"
+
+
 @pytest.mark.parametrize(
     ("participation", "key", "words"),
     [

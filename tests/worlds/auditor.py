@@ -6,7 +6,7 @@ the books while a run goes on.
 
 from collections.abc import Callable, Iterator
 
-from . import between, books, carbon, conduct
+from . import between, books, carbon, conduct, noticing
 from .evidence import Evidence
 
 Check = Callable[[Evidence], Iterator[str]]
@@ -30,6 +30,8 @@ CHECKS: tuple[Check, ...] = (
     conduct.ends,
     conduct.lateness,
     conduct.abandoned,
+    noticing.closings,
+    noticing.at_work,
 )
 AMONG_PEERS: dict[Check, Check] = {books.messages: between.legs, conduct.answers: between.told_once}
 """The checks that take the places of others where there is no server."""

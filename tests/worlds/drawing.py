@@ -10,7 +10,7 @@ from .fleets import fleet
 from .methods import METHODS, method
 from .networks import network
 from .peers import peers
-from .policies import delivered, given_up, marina_p, participation, silence, stop
+from .policies import delivered, given_up, marina_p, noticed, participation, silence, stop
 from .problems import problem
 from .trained import trained
 from .wires import wire
@@ -47,6 +47,7 @@ def world(number: int) -> Block:
         if data["split"]["kind"] != "groups":
             data["split"]["clients"] = clients
     given_up(dice, blocks)
+    noticed(dice, blocks)
     trained(dice, blocks, the_class, clients)
     marina_p(dice, blocks)
     peers(dice, blocks, clients)

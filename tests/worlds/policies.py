@@ -114,6 +114,20 @@ def given_up(dice: Dice, blocks: Block) -> None:
         around.pop("deadline", None)
 
 
+def noticed(dice: Dice, blocks: Block) -> None:
+    """Let the server notice later at times that a client has gone, where something ends rounds."""
+    around = blocks["participation"]
+    if not dice.chance(0.3):
+        return
+    kinds = ["heartbeat", "at-once", "deadline"]
+    waited = blocks["silence"]["kind"] == "deadline" or "deadline" in around
+    if dice.careful and not ((waited and "quorum" not in around) or "give_up" in around):
+        kinds.remove("deadline")
+    around["noticed"] = dice.one(kinds)
+    if around["noticed"] == "heartbeat" or not (dice.careful or dice.chance(0.8)):
+        around["heartbeat"] = deadline(dice)
+
+
 def marina_p(dice: Dice, blocks: Block) -> None:
     """Let MARINA-P run at times where MARINA would, whose needs it has on the other link."""
     if blocks["algorithm"]["kind"] != "marina" or not dice.chance(0.4):

@@ -35,6 +35,15 @@ def _per_bit(dice: Dice) -> str:
     return "0 J/bit" if dice.chance(0.3) else dice.quantity(1e-3, 1e5, "nJ/bit")
 
 
+def listening(dice: Dice) -> Block:
+    """Draw what a receiver draws between messages, in a third of all radios."""
+    if not dice.chance(0.35):
+        return {}
+    return dice.options(
+        {"listen": _power(dice), "sleep": _power(dice), "listening": dice.percent(0, 100)}, 0.7
+    )
+
+
 def custom(dice: Dice) -> Block:
     """Draw a radio of which every value is given."""
     needed = {"up": rate(dice), "down": rate(dice), "latency": latency(dice)}
@@ -43,6 +52,7 @@ def custom(dice: Dice) -> Block:
     tail = {"tail_power": _power(dice), "tail_time": dice.quantity(1e-3, 100, "s")}
     block: Block = {**needed, **costs}
     block |= dice.options({"send": _power(dice), "receive": _power(dice), "idle": _power(dice)})
+    block |= listening(dice)
     return block | (waking if dice.chance(0.4) else {}) | (tail if dice.chance(0.4) else {})
 
 
@@ -92,6 +102,7 @@ def shannon(dice: Dice) -> Block:
         "server_power": dice.quantity(0.1, 10, "W"),
         "distance": dice.quantity(1, 900, "m"),
         **dice.options(further),
+        **listening(dice),
         **(_packets(dice) if dice.chance(0.3) else {}),
     }
 
@@ -100,13 +111,15 @@ def first_order(dice: Dice) -> Block:
     block: Block = {"up": rate(dice), "down": rate(dice), "distance": dice.quantity(1, 900, "m")}
     further = {"latency": latency(dice), "electronics": _per_bit(dice), "idle": _power(dice)}
     block |= dice.options({**further, "amplifier": dice.quantity(1, 1e3, "pJ/bit/m^2")})
+    block |= listening(dice)
     return block | (_packets(dice) if dice.chance(0.3) else {})
 
 
 def lora(dice: Dice) -> Block:
     further = {"duty": dice.percent(1, 100), "coding": dice.whole(1, 4), "latency": latency(dice)}
     powers = {key: _power(dice) for key in ("send", "receive", "idle")}
-    return dice.options({**further, **powers, "bandwidth": dice.one(["250 kHz", "500 kHz"])})
+    width = {"bandwidth": dice.one(["250 kHz", "500 kHz"])}
+    return dice.options({**further, **powers, **width}) | listening(dice)
 
 
 def narrowband(dice: Dice) -> Block:
@@ -133,7 +146,7 @@ def preset(dice: Dice) -> Block:
     block = dice.options({"up": rate(dice), "down": rate(dice), "latency": latency(dice)}, 0.15)
     if dice.chance(0.2):
         block[dice.one(["up_trace", "down_trace"])] = _trace(dice)
-    return block | (_packets(dice) if dice.chance(0.1) else {})
+    return block | listening(dice) | (_packets(dice) if dice.chance(0.1) else {})
 
 
 RADIO_DRAWS: dict[str, Callable[[Dice], Block]] = {

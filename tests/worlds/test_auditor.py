@@ -1,6 +1,7 @@
 """The auditor can fail: whatever is changed in what a run has left, it notices."""
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from contextlib import chdir
 from functools import cache
@@ -11,6 +12,7 @@ import pytest
 import fedsim
 from fedsim.scenario import load
 
+from . import noticing
 from .auditor import audit
 from .dice import Block
 from .evidence import Evidence, Row, bits
@@ -46,9 +48,28 @@ ABANDONED: Block = BUSY | {
     "stop": {"rounds": 30},
 }
 IDLE: Block = ABANDONED | {
-    "participation": {"kind": "asynchronous", "buffer": 1, "concurrency": 1, "give_up": "0.06 s"},
+    "participation": {"kind": "asynchronous", "buffer": 1, "concurrency": 1, "give_up": "0.03 s"},
 }
 
+
+SLOW: Block = BUSY | {
+    "fleet": [
+        {
+            "count": 4,
+            "device": {"kind": "custom", "speed": "150 flop/s", "active": "1 W", "idle": "0 W"},
+            "radio": "wifi",
+            "availability": BUSY["fleet"][1]["availability"],
+        }
+    ]
+}
+BEATS: Block = SLOW | {
+    "participation": {"kind": "full", "noticed": "heartbeat", "heartbeat": "0.7 s"},
+    "stop": {"rounds": 30},
+}
+WITHOUT_ROUNDS: Block = SLOW | {
+    "participation": {"kind": "asynchronous", "noticed": "heartbeat", "heartbeat": "0.7 s"},
+    "stop": {"rounds": 60},
+}
 
 PEERS: Block = BUSY | {
     "algorithm": {"kind": "d-psgd", "step_size": "0.5/L_max"},
@@ -61,7 +82,7 @@ PEERS: Block = BUSY | {
 @cache
 def evidence(name: str) -> Evidence:
     named = {"busy": BUSY, "cells": CELLS, "abandoned": ABANDONED, "idle": IDLE, "peers": PEERS}
-    scenario = named[name]
+    scenario = (named | {"beats": BEATS, "without rounds": WITHOUT_ROUNDS})[name]
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         Path("grid.csv").write_text("".join(f"{hour},{grams}\n" for hour, grams in GRID))
         (made,) = fedsim.run(scenario, out=Path(folder) / "out").runs
@@ -244,3 +265,32 @@ def test_a_round_in_which_nobody_is_asked_begins_where_the_last_one_ended() -> N
     assert alone
     for row in alone:
         assert audit(changed(run, row, duration=1.5 * row["duration"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "check", "beats"),
+    [("beats", "closings", (0.1, 0.65, 0.9, 30.0)), ("without rounds", "at_work", (0.65, 30.0))],
+)
+def test_a_server_that_notices_at_another_time_is_found(
+    name: str, check: str, beats: tuple[float, ...]
+) -> None:
+    """The promise is the policy's: this run keeps that of no other beat."""
+    run = evidence(name)
+    assert audit(run) == []
+    for seconds in beats:
+        policy = run.scenario.participation.model_copy(update={"heartbeat": seconds})
+        scenario = run.scenario.model_copy(update={"participation": policy})
+        found = audit(Evidence(scenario, run.events, run.rounds, run.clients, run.summary))
+        assert [text for text in found if text.startswith(f"{check}: ")], seconds
+
+
+def test_no_round_can_end_later_than_the_last_reply_that_it_waits_for() -> None:
+    run = evidence("beats")
+    closing = {(row["round"], row["t"]) for row in run.of_kind("round")}
+    arrived = [row for row in run.of_kind("receive") if row["node"] == "server"]
+    alone = Counter(row["t"] for row in arrived)
+    last = [row for row in arrived if (row["round"], row["t"]) in closing and alone[row["t"]] == 1]
+    assert last
+    for row in last:
+        found = noticing.closings(changed(run, row, t=row["t"] * (1 - 1e-6)))
+        assert any(f"round {row['round']}," in text for text in found)

@@ -209,7 +209,7 @@ def _messages(known: Traces, end: float) -> Iterator[str]:
     """Messages cost bits, time on the air, and connected power while any is in progress."""
     least, most = _priced(known)
     logged = fsum(row["joules"] for row in known.of("send", "receive", "retransmit"))
-    slack = _CLOSE * most + _CLOCK * end * _Powers(known.body.radio).most
+    slack = _CLOSE * most + _CLOCK * end * _Powers(known.body.radio).highest
     if not least - slack <= logged <= most + slack:
         by = f"{least:g} J" if least == most else f"{least:g} J to {most:g} J"
         yield f"its messages cost {logged:g} J in the log, and {by} by their bits and spans"
@@ -243,6 +243,7 @@ class _Powers:
         connected: while a message is in progress, and no bits of it are on the air, W.
         air: further, while they are, by direction (down, up), W.
         bit: the energy of a bit, likewise, J/bit.
+        highest: what it draws at most, with its bits at their peak rates, W.
     """
 
     def __init__(self, radio: RadioLaw) -> None:
@@ -256,7 +257,10 @@ class _Powers:
             self.air = max(on[0] - self.connected, 0.0), max(on[1] - self.connected, 0.0)
         else:
             self.air = 0.0, 0.0
-        self.most = sum(on) + self.connected
+        rates = radio.rates(dict.fromkeys(radio.traces, _ANY))
+        peaks = (0.0 if law.peak == inf else law.peak for law in (rates.down, rates.up))
+        by_bits = sum(bit * peak for bit, peak in zip(self.bit, peaks, strict=True))
+        self.highest = sum(on) + self.connected + by_bits
 
 
 def _priced(known: Traces) -> Span:

@@ -96,7 +96,9 @@ class Server(Protocol):
 
         Returns:
             The replies that carry something, by client and then by round. Silent clients are
-            not in it. Under a deadline it also holds late replies to earlier rounds.
+            not in it. Under a deadline it also holds late replies to earlier rounds. Empty after an
+            abandoned round where all clients of `to` have left for good, and others have not: no
+            round will ever be answered by those.
         """
         ...
 

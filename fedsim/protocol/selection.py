@@ -44,11 +44,13 @@ class Cohort:
         clients: who is asked, in order.
         drawn: whether they were drawn, by the policy.
         skipped: who could not take part, and why.
+        gone: whether those who were named have all left for good.
     """
 
     clients: Sequence[ClientId]
     drawn: bool = False
     skipped: Sequence[tuple[ClientId, str]] = ()
+    gone: bool = False
 
 
 class Selection:
@@ -110,6 +112,11 @@ class Selection:
         if not possible and not busy:
             return None
         return Cohort(sorted(chosen), self._draws and to is None, skipped)
+
+    def all_gone(self, named: Sequence[ClientId]) -> Cohort:
+        """Return the cohort for named clients of which none can take part any more."""
+        skipped = [(client, self._roll.obstacle(client)) for client in named]
+        return Cohort((), skipped=skipped, gone=True)
 
     def _room(self, busy: Set[ClientId]) -> int | None:
         asked = self._policy.asked

@@ -110,6 +110,14 @@ class ServerEnd:
         self._left_out = cohort is not None and bool(cohort.skipped)
         return cohort
 
+    def all_gone(self, named: Sequence[ClientId]) -> Cohort:
+        """Return the cohort of an exchange whose clients have all left for good: none of them.
+
+        Its round is abandoned. Others may take part still.
+        """
+        self._left_out = True
+        return self._selection.all_gone(named)
+
     def open(
         self, message: Message | Mapping[ClientId, Message], cohort: Sequence[ClientId]
     ) -> Post:

@@ -127,16 +127,18 @@ class SimServer(Clocked):
             if not self._end.given_up:
                 return self._end.replies()
             self._abandon(opened)
+            if cohort.gone:
+                return []
             # Clients may have received the message of the abandoned round.
             message = self._repeated(message) if again is None else again()
 
     # -- what it does ------------------------------------------------------------------
 
     async def _cohort(self, to: Sequence[ClientId] | None) -> Cohort:
-        """Return whom to ask, once there is somebody to ask.
+        """Return whom to ask, once there is somebody to ask, or never will be of those named.
 
         Raises:
-            NoClientsLeft: there never will be.
+            NoClientsLeft: no client can take part any more, named or not.
         """
         wanted = self.clients if to is None else to
         while wanted:
@@ -144,10 +146,26 @@ class SimServer(Clocked):
             if cohort is not None:
                 self._write_cohort(cohort)
                 return cohort
-            if reason := self._presence.why_gone(wanted):
-                raise NoClientsLeft(reason)
+            if self._presence.why_gone(wanted):
+                if reason := self._presence.why_gone(self.clients):
+                    raise NoClientsLeft(reason)
+                await self._instant()
+                if self._presence.why_gone(self.clients):
+                    continue
+                cohort = self._end.all_gone(wanted)
+                self._write_cohort(cohort)
+                return cohort
             await self._presence.change()
         return Cohort(wanted)
+
+    async def _instant(self) -> None:
+        """Let all else happen that does at this instant, such as that further clients leave."""
+        self._over = over = asyncio.get_running_loop().create_future()
+        self._calendar.at(self._calendar.now, self._wake, priority=DEADLINE)
+        try:
+            await over
+        finally:
+            self._over = None
 
     def _send(self, post: Post, label: str) -> None:
         """Write down that messages go to a cohort, and send them.

@@ -45,8 +45,8 @@ class History:
     Attributes:
         asked: whom it waits for.
         carried: reports that the buffer held when it was opened.
-        facts: in order: the client that was heard, ~client for one that has gone, "overdue" or
-            "give up".
+        facts: in order: the client that was heard, ~client for one that has gone, "overdue",
+            "give up", or "before" for a report of a client that has been asked anew since.
     """
 
     asked: frozenset[ClientId]
@@ -56,7 +56,8 @@ class History:
     @property
     def reports(self) -> int:
         """How many have reported, before and after it has ended."""
-        return self.carried + sum(isinstance(fact, int) and fact >= 0 for fact in self.facts)
+        heard = [fact for fact in self.facts if isinstance(fact, int) and fact >= 0]
+        return self.carried + len(heard) + self.facts.count("before")
 
     @property
     def deserted(self) -> bool:
@@ -73,6 +74,8 @@ class History:
                 return "given up"
             if fact == "overdue":
                 overdue = True
+            elif fact == "before":
+                heard += 1
             elif fact >= 0:
                 heard += 1
                 gone.add(fact)
@@ -124,7 +127,7 @@ class Both:
         self.busy: set[ClientId] = set()
         self.kept: list[tuple[ClientId, int]] = []
         self.counted: list[tuple[ClientId, int]] = []
-        self.beyond: list[tuple[ClientId, int, bool]] = []
+        self.beyond: list[tuple[ClientId, int, int, bool]] = []
 
     @property
     def over(self) -> str:
@@ -152,16 +155,23 @@ class Both:
         waits = self.busy if self.policy.asynchronous else set(cohort)
         self.now, self.carried = History(frozenset(waits), self.carried), 0
         while self.beyond and not self.over:
-            client, said_in, says = self.beyond.pop(0)
-            self._count(client, said_in, says=says)
+            client, exchange, said_in, says = self.beyond.pop(0)
+            self._count(client, exchange, said_in, says=says)
 
     def ask_all(self, _: int) -> None:
         self.ask(2**CLIENTS - 1)
 
-    def _count(self, client: ClientId, number: int, *, says: bool) -> None:
+    def _at_work(self, client: ClientId, exchange: int) -> bool:
+        """Return whether a client has been asked anew since an exchange, and has not answered."""
+        newer = any(owed[0] == client and owed[1] > exchange for owed in self.owed)
+        return self.policy.asynchronous and newer
+
+    def _count(self, client: ClientId, exchange: int, number: int, *, says: bool) -> None:
         assert self.now is not None
-        self.now.facts.append(client)
-        self.busy.discard(client)
+        at_work = self._at_work(client, exchange)
+        self.now.facts.append("before" if at_work else client)
+        if not at_work:
+            self.busy.discard(client)
         if says:
             self.counted.append((client, number))
 
@@ -175,14 +185,15 @@ class Both:
         asynchronous = self.policy.asynchronous
         if self.now is not None and asynchronous and self.over:
             assert verdict is Verdict.BEYOND
-            self.beyond.append((client, number, says))
+            self.beyond.append((client, exchange, number, says))
         elif self.now is not None and (asynchronous or exchange == self.number):
             was_over = self.over
-            self._count(client, number, says=says)
+            self._count(client, exchange, number, says=says)
             closes = self.over and not was_over
             assert verdict is (Verdict.CLOSED if closes else Verdict.COUNTED)
         else:
-            self.busy.discard(client)
+            if not self._at_work(client, exchange):
+                self.busy.discard(client)
             self._late(client, number, verdict, says=says)
 
     def _late(self, client: ClientId, number: int, verdict: Verdict, *, says: bool) -> None:

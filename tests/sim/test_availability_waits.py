@@ -14,6 +14,7 @@ from fedsim.physics.signals import Constant, Steps
 from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
+from fedsim.sim.main_task import ENDED
 from fedsim.sim.server import SimServer
 from fedsim.streams import stream
 from tests.physics.laws import Bernoulli, Markov
@@ -52,6 +53,45 @@ def test_the_server_waits_for_those_it_has_named() -> None:
 
     members = [member(), member(None, online(9.0, inf)), member(None, online(4.0, inf))]
     play(setup(serve, working(2.0), members))
+
+
+def test_clients_that_are_named_and_have_left_for_good_are_no_end_of_the_run() -> None:
+    """Their round is abandoned, and the method goes on with the others."""
+    seen = list[tuple[float, list[int]]]()
+
+    async def serve(server: SimServer) -> None:
+        for to in ([0], [0, 2], None, [0], [1]):
+            replies = await server.exchange(asked(), to=to)
+            seen.append((server.now, [reply.client for reply in replies]))
+
+    gone = member(None, online(0.0, 0.5))
+    members = [member(None, online(0.0, 1.0)), member(None, online(0.0, 7.0)), gone]
+    run = play(setup(serve, working(2.0), members))
+    # The first exchange waits for client 0, which leaves at 1 s and never comes back.
+    assert seen == [(1.0, []), (1.0, []), (3.0, [1]), (3.0, []), (5.0, [1])]
+    assert told(run, "abandoned", "t") == [(1.0,), (1.0,), (1.0,), (3.0,)]
+    assert run.times("skipped", node="client-2") == [1.0, 1.0]
+    assert run.reason == ENDED
+
+
+def test_where_those_who_are_named_and_all_others_have_left_the_run_ends() -> None:
+    async def serve(server: SimServer) -> None:
+        while True:
+            await server.exchange(asked(), to=[0])
+
+    members = [member(None, online(0.0, 1.0)), member(None, online(0.0, 1.0))]
+    run = play(setup(serve, working(2.0), members))
+    assert run.reason == "no client can take part any more: offline (2)"
+
+
+def test_a_method_that_asks_only_clients_that_have_left_ends_by_its_rounds() -> None:
+    async def serve(server: SimServer) -> None:
+        while True:
+            await server.exchange(asked(), to=[0])
+
+    members = [member(None, online(0.0, 1.0)), member()]
+    run = play(setup(serve, working(2.0), members, stop=Stop(rounds=7)))
+    assert (run.reason, run.t) == ("rounds: 7 of 7", 1.0)
 
 
 def test_a_run_ends_where_nobody_comes_back() -> None:

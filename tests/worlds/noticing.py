@@ -70,12 +70,13 @@ def _enough(run: Evidence, policy: Rounds, exchange: Asked, came: list[float]) -
     first = inf if policy.quorum is None or policy.deadline is not None else needed
     if isinstance(policy, Sample) and policy.over > 1:
         first = min(_wanted(policy, len(run.clients)), asked)
-    late = max(exchange.row["t"] + min(spans, default=inf), _nth(came, needed))
+    began: float = exchange.row["t"]
+    late = max(began + min(spans, default=inf), _nth(came, needed))
     return min(late, _nth(came, first))
 
 
 def _wanted(policy: Sample, clients: int) -> int:
-    return policy.count or max(1, floor((policy.share or 1) * clients + 0.5))
+    return policy.count or max(1, floor((policy.share or 1.0) * clients + 0.5))
 
 
 def _nth(came: list[float], number: float) -> float:
@@ -129,8 +130,8 @@ def _noticed(policy: Participation, left: list[Row] | tuple[()], asked: Row) -> 
 
 def notice(policy: Participation, gone: float) -> float:
     """Return when the server notices that a client went at the time `gone`, s."""
-    if policy.noticed == "heartbeat":
-        beat = policy.heartbeat or inf
+    beat = policy.heartbeat
+    if beat is not None:
         return (floor(gone / beat) + 1) * beat
     return gone if policy.noticed == "at-once" else inf
 
@@ -142,6 +143,7 @@ def at_work(run: Evidence) -> Iterator[str]:
         return
     exchanges, replies, left = _single(run), _replies(run), _departures(run)
     given_up = {row["seq"]: row["t"] for row in run.of_kind("abandoned")}
+    drawn = {row["round"] for row in run.of_kind("sampled")}
     busy: dict[str, tuple[int, Row]] = {}
     for number, (row, clients) in sorted(exchanges.items(), key=lambda each: each[1].row["seq"]):
         now = row["t"] * (1 + ROUNDING)
@@ -158,5 +160,6 @@ def at_work(run: Evidence) -> Iterator[str]:
             since = busy[client][1]["t"]
             yield f"{client} is asked in round {number}, and is at work since {since}"
         busy.update((client, (number, row)) for client in clients)
-        if len(busy) > (policy.concurrency or inf):
+        # A method that names clients asks them all the same.
+        if number in drawn and len(busy) > (policy.concurrency or inf):
             yield f"{len(busy)} clients are at work in round {number}, of {policy.concurrency}"

@@ -7,9 +7,9 @@ Aggregation", AISTATS 2022 (FedBuff, Algorithm 1). Both need
     participation: {kind: asynchronous, buffer: K, concurrency: C},
 
 under which a round is what the server makes of K arrivals, and stands for the model after
-them. The staleness u of a reply is the number of rounds since the one whose model its client
-was sent; its mean over a round is the column `staleness` of the round table, NaN where
-nobody arrived.
+them. The staleness u of a reply is the number of steps that the server has made since the model
+that its client was sent, as in both papers; a round that was abandoned is no step. Its mean over
+a round is the column `staleness` of the round table, NaN where nobody arrived.
 
 FedAsync mixes models, w <- (1 - a) w + a w_i with a = alpha s(u), one arrival after the other,
 and a client's local steps are those on f_i + rho/2 |. - w|^2, where w is what it was sent. Its
@@ -20,6 +20,7 @@ FedBuff adds updates up, w <- w + eta_g/K sum_i M p_i Delta_i/sqrt(1 + u_i). In 
 count alike; M p_i is 1 where they hold alike, and where not it makes for f = sum_i p_i f_i.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from math import nan, sqrt
 from statistics import fmean
@@ -41,9 +42,26 @@ _SHAPES: dict[str, dict[str, float]] = {
 """The parameters of each s(u), as in the experiments of Xie et al."""
 
 
-def mean_staleness(server: Server, replies: Sequence[Reply]) -> float:
-    """Return the mean of u over what has arrived; NaN where nothing has."""
-    return fmean(server.round - reply.round for reply in replies) if replies else nan
+class Staleness:
+    """Counts the steps of a server, and how many there were since a round.
+
+    A model is sent in the round after its step, and in those that follow while that one is
+    abandoned: all of them are rounds of the same model.
+    """
+
+    def __init__(self) -> None:
+        self._last: list[int] = []  # the last round in which each model was sent
+
+    def of(self, server: Server, replies: Sequence[Reply]) -> list[int]:
+        """Return u for each reply to an exchange that has closed, of which the server steps."""
+        steps = [len(self._last) - bisect_left(self._last, reply.round) for reply in replies]
+        if replies:
+            self._last.append(server.round)
+        return steps
+
+
+def _mean(staleness: Sequence[int]) -> float:
+    return fmean(staleness) if staleness else nan
 
 
 class FedAsync(LocalUpdates):
@@ -74,7 +92,7 @@ class FedAsync(LocalUpdates):
         return self
 
     def freshness(self, u: int) -> float:
-        """Return s(u) in (0, 1], the trust in a model that is u rounds old.
+        """Return s(u) in (0, 1], the trust in a model that is u steps old.
 
         >>> hinge = FedAsync(step_size=1, staleness="hinge", a=0.5, b=2)
         >>> hinge.freshness(2), hinge.freshness(4)
@@ -104,13 +122,14 @@ class FedAsync(LocalUpdates):
 
     async def serve(self, server: Server) -> None:
         """Run the server: mix what arrives, one after the other."""
-        w = server.initial
+        w, staleness = server.initial, Staleness()
         while True:
             replies = await server.exchange(Model(server.pack(w)))
-            for reply in replies:
-                alpha = self.alpha * self.freshness(server.round - reply.round)
+            steps = staleness.of(server, replies)
+            for reply, u in zip(replies, steps, strict=True):
+                alpha = self.alpha * self.freshness(u)
                 w = (1 - alpha) * w + alpha * reply.message.w.values
-            server.commit(w, staleness=mean_staleness(server, replies))
+            server.commit(w, staleness=_mean(steps))
 
     async def handle(self, client: Client, message: Model) -> LocalModel:
         """Run a worker: its local steps, and where they have led."""
@@ -131,13 +150,13 @@ class FedBuff(LocalUpdates):
 
     async def serve(self, server: Server) -> None:
         """Run the server: a step for every full buffer."""
-        w = server.initial
+        w, staleness = server.initial, Staleness()
         while True:
             replies = await server.exchange(Model(server.pack(w)))
+            steps = staleness.of(server, replies)
             total = np.zeros_like(w)
-            for reply in replies:
+            for reply, u in zip(replies, steps, strict=True):
                 share = len(server.clients) * server.weights[reply.client]
-                u = server.round - reply.round
                 total += share / sqrt(1.0 + u) * reply.message.delta.values
             w = w + self.server_rate / max(len(replies), 1) * total
-            server.commit(w, staleness=mean_staleness(server, replies))
+            server.commit(w, staleness=_mean(steps))

@@ -208,3 +208,27 @@ def test_a_step_above_the_inverse_of_the_steepest_curvature_is_a_concern() -> No
     (concern,) = FedBuff(step_size=0.5).concerns(info)
     assert "seen 0.5, but 1/L_max = 0.25" in concern.text
     assert not list(FedAsync(step_size=0.2, rho=1.0).concerns(info))
+
+
+@pytest.mark.parametrize("kind", ["fedasync", "fedbuff"])
+def test_an_abandoned_round_is_no_step_in_staleness(kind: str, tmp_path: Path) -> None:
+    """Counted anew from the log: the rounds since a model was sent that were not abandoned."""
+    policy = {"kind": "asynchronous", "buffer": 2, "give_up": "0.3 s"}
+    blocks = {"fleet": FLEET, "participation": policy, "stop": {"rounds": 2 * ROUNDS}}
+    algorithm = {"kind": kind, "step_size": ETA, "local_steps": STEPS}
+    seen = told(local(tmp_path), algorithm, tmp_path, **blocks)
+    abandoned = {row["round"] for row in seen.events if row["event"] == "abandoned"}
+    steps = [row["round"] for row in seen.events if row["event"] == "round"]
+    steps = [each for each in steps if each not in abandoned]
+    assert abandoned
+    assert len(steps) > 20
+    arrivals, largest = iter(seen.arrivals), 0
+    for row in seen.rounds:
+        if row["round"] not in abandoned:
+            replies = [next(arrivals)[1] for _ in range(2)]
+            wanted = [sum(tau <= each < row["round"] for each in steps) for tau in replies]
+            assert row["staleness"] == np.mean(wanted)
+            largest = max(
+                largest, *(row["round"] - tau - u for tau, u in zip(replies, wanted, strict=True))
+            )
+    assert largest > 0, "rounds and steps differ"

@@ -186,8 +186,8 @@ def test_seeds_that_vary_nothing_are_pointed_out(tmp_path: Path) -> None:
     notes = Comparison.of([tmp_path]).notes
     assert notes == [
         (
-            "whole-run: seeds make no difference to the costs of base (chb), so that the intervals"
-            " of their means say nothing"
+            "the whole run: seeds make no difference to the costs of base (chb), so that the"
+            " intervals of their means say nothing"
         )
     ]
 

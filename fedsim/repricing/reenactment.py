@@ -14,6 +14,8 @@ from fedsim.repricing.tape import Tape
 from fedsim.sim.main_task import ENDED
 
 _NOTHING = np.zeros(0)
+_AMID = ("time", "batteries")
+"""The stop rules that end a run in the middle of a round."""
 
 Refuse = Callable[[str, int, ClientId | None], RepricingError]
 """Makes the error that says why a tape does not fit: of a text, the round and the client."""
@@ -97,8 +99,8 @@ class Reenactment:
             self._committed = number
             server.commit(_NOTHING)
         if tape.reason != ENDED:
-            text = f"the log ends after round {len(tape.commits)} ({tape.reason})"
-            raise self._refuse(f"{text}, and this run would go on", server.round, None)
+            text = _beyond(len(tape.commits), tape.reason)
+            raise self._refuse(text, server.round, None)
         for exchange in range(tape.commits[-1] if tape.commits else 0, len(tape.exchanges.one)):
             await self._exchange(server, exchange)
 
@@ -136,3 +138,13 @@ class Reenactment:
 
 def _nothing() -> Array:
     return _NOTHING
+
+
+def _beyond(rounds: int, reason: str) -> str:
+    """Say why a log has nothing for what comes after its last round."""
+    if reason.partition(":")[0] in _AMID:
+        return (
+            f"the log ends in the middle of round {rounds + 1} ({reason}), and does not have the"
+            " rest of it, which this run would begin"
+        )
+    return f"the log ends after round {rounds} ({reason}), and this run would go on"

@@ -139,7 +139,8 @@ def _runs(gathered: Runs, target: Target) -> list[Run]:
     if not runs:
         raise DataError("folder", "no run of this study has ended well: fedsim run tells why")
     if not any(run.look for run in runs):
-        text = f"no run has reached {target}; give a target that some have, such as --target gap=1"
+        reached = f"reached {target}" if target.measure else "been completed by its stop rules"
+        text = f"no run has {reached}; give a target that some have, such as --target gap=1"
         raise DataError("target", text)
     return runs
 

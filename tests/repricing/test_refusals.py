@@ -121,6 +121,15 @@ def test_what_would_go_on_needs_training(tmp_path: Path) -> None:
     assert "this run would go on" in text
 
 
+def test_a_round_that_the_clock_has_cut_off_cannot_be_begun_again(tmp_path: Path) -> None:
+    """Not even where nothing has changed: the log has no more than the beginning of it."""
+    source = small("gd") | {"stop": {"rounds": 500, "time": "20 ms"}}
+    ((key, text),) = refusal(tmp_path, source, [])
+    assert key == "stop.time"
+    assert "the log ends in the middle of round" in text
+    assert "would go on" not in text
+
+
 def test_a_battery_that_is_empty_stops_the_repricing(tmp_path: Path) -> None:
     battery = "fleet.0.battery={capacity: 0.2 mWh}"
     ((key, text),) = refusal(tmp_path, small("gd"), [battery])

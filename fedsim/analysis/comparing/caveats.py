@@ -8,6 +8,7 @@ from fedsim.analysis.carbon import with_grams
 from fedsim.analysis.comparing.doubts import fragile, unusable
 from fedsim.analysis.comparing.gathering import Runs
 from fedsim.analysis.comparing.pairs import COMPARED
+from fedsim.analysis.comparing.targets import heading
 from fedsim.record.ends import Ending, end_of
 
 _MOST = 5  # failures that are told one by one, and names in a sentence
@@ -75,7 +76,7 @@ def _repeats(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
     if same.any():
         names = _listed(runs, same.index[same])
         use = "so that the intervals of their means say nothing"
-        yield f"{target}: seeds make no difference to the costs of {names}, {use}"
+        yield f"{heading(target)}: seeds make no difference to the costs of {names}, {use}"
 
 
 def _survivors(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
@@ -85,8 +86,8 @@ def _survivors(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
     if len(some):
         names = _listed(runs, some.index)
         yield (
-            f"{target}: not all runs of {names} reached it: the means are of those that did; a "
-            "run that did not counts as costlier than any that did"
+            f"{heading(target)}: not all runs of {names} reached it: the means are of those that"
+            " did; a run that did not counts as costlier than any that did"
         )
 
 

@@ -18,6 +18,7 @@ import pandas as pd
 from fedsim.analysis.comparing.dominance import seed_costs
 from fedsim.analysis.comparing.gathering import Runs
 from fedsim.analysis.comparing.pairwise import log_ratios, typical
+from fedsim.analysis.comparing.targets import heading
 from fedsim.errors import DataError
 from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import (
@@ -173,8 +174,8 @@ def fragile(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
                 yield f"{len(told) - _MOST} more pairs of which that is so: see fedsim robust"
         elif cost in costs and (pairs := _close(costs, cost)):
             named = _listed([f"{runs.labels[a]} and {runs.labels[b]}" for a, b in pairs])
-            text = f"{target}: which takes {words} of {named} may depend on uncertain parameters"
-            yield f"{text}, as they are within 10 %: see fedsim robust"
+            text = f"which takes {words} of {named} may depend on uncertain parameters"
+            yield f"{heading(target)}: {text}, as they are within 10 %: see fedsim robust"
 
 
 def _unsure(runs: Runs, rows: pd.DataFrame, words: str) -> Iterator[str]:

@@ -20,6 +20,19 @@ _TARGETS = "targets."
 """How the columns of a summary begin that have the bounds at which runs were to stop."""
 
 
+_WHOLE = "whole-run"
+"""What the end of a run is called where targets are labels."""
+
+
+def heading(label: str) -> str:
+    """Return how a sentence begins that is about a target, by its label.
+
+    >>> heading("gap=0.1"), heading("whole-run")
+    ('gap=0.1', 'the whole run')
+    """
+    return "the whole run" if label == _WHOLE else label
+
+
 class Tables(Protocol):
     """Runs, as their tables."""
 
@@ -84,7 +97,7 @@ class Target(NamedTuple):
         return cls()
 
     def __str__(self) -> str:
-        return f"{self.measure}={self.value:.12g}" if self.measure else "whole-run"
+        return f"{self.measure}={self.value:.12g}" if self.measure else _WHOLE
 
     @property
     def words(self) -> str:

@@ -209,16 +209,17 @@ def _covered(truth: float, ends: Sequence[tuple[float, ...]]) -> tuple[float, ..
 
 
 def page(found: Sequence[Row]) -> str:
-    """Return the rows as a table in Markdown."""
-    heads = (
-        *("study", "comparison", "cost", "probability"),
-        *("truth", "holds in", "width", "worlds alone"),
-    )
+    """Return the rows as a table in Markdown: a line a comparison and cost, both kinds in it."""
+    kinds = tuple(dict.fromkeys(row.kind for row in found))
+    heads = ["study", "comparison", "cost"]
+    for kind in kinds:
+        heads += [kind, "holds in", "worlds alone"]
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    for row in found:
-        pair = f"{row.pair[0]} below {row.pair[1]}"
-        figures = f"{row.truth:.3f}", f"{row.held:.1%}", f"{row.width:.2f}", f"{row.alone:.1%}"
-        cells = row.study, pair, COSTS[row.cost], row.kind, *figures
+    for first in range(0, len(found), len(kinds)):
+        row, *_ = own = found[first : first + len(kinds)]
+        cells = [row.study, f"{row.pair[0]} below {row.pair[1]}", COSTS[row.cost]]
+        for each in own:
+            cells += [f"{each.truth:.3f}", f"{each.held:.1%}", f"{each.alone:.1%}"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -216,7 +216,7 @@ def test_the_coverage_of_intervals_is_counted_over_a_pool(
     few = ["--seeds", "2", "--worlds", "16", "--draws", "10", "--out", str(tmp_path)]
     coverage.main(few)
     rows = capsys.readouterr().out.splitlines()[4:]
-    assert len(rows) == 2 * 2 * sum(len(study.pairs) for study in coverage.STUDIES)
+    assert len(rows) == 2 * sum(len(study.pairs) for study in coverage.STUDIES)
     shares = [float(share) for row in rows for share in re.findall(r"([\d.]+)%", row)]
     assert all(0 <= share <= 100 for share in shares)
     constant = np.log(np.full((3, 50), 0.5))  # one is cheaper by half in every seed and world

@@ -3,6 +3,10 @@
 The table is crossed: every seed is priced in the same sampled worlds. A seed is a draw of all that
 training draws, a world one of the constants, and another study would draw others of both. So
 neither of the two numbers alone says how much is known.
+
+Where seeds differ, each level is given half of the error that an interval may make (Bonferroni), so
+that both together make no more than that. `python analysis/coverage.py` counts on real runs how
+often the intervals hold the truth.
 """
 
 from math import isfinite
@@ -37,8 +41,9 @@ def of_a_run(logs: Array, confidence: float = CONFIDENCE) -> tuple[float, float,
     independent draws as the table is worth: 1 / (r / S + (1 - r) / W) of S seeds and W worlds,
     where r is the share of the log ratio's variance that the seeds make (Kish's design effect of
     both levels; on which side of zero entries lie correlates less than they do). As few seeds say
-    little of their variance, its upper limit stands in for it. With one seed, only the worlds
-    are drawn.
+    little of their variance, its upper limit stands in for it, for half of the error. With one
+    seed, or seeds that are all alike, only the worlds are drawn; where seeds alone decide, only
+    they are. Either level has the whole error then.
 
     Args:
         logs: log ratios, shape (S, W), NaN where nothing is known, infinite where one of both
@@ -51,18 +56,24 @@ def of_a_run(logs: Array, confidence: float = CONFIDENCE) -> tuple[float, float,
     known = logs[~np.isnan(logs)]
     if not len(known):
         return (np.nan,) * 3
-    share = float((known < 0).mean())
-    return share, *interval(share, _worth(logs, (1.0 - confidence) / 2.0), confidence)
+    share, each = float((known < 0).mean()), _of_a_level(confidence)
+    count, both = _worth(logs, (1.0 - each) / 2.0)
+    return share, *interval(share, count, each if both else confidence)
 
 
-def _worth(logs: Array, tail: float) -> float:
-    """Return how many independent draws a table of log ratios is worth."""
+def _of_a_level(confidence: float) -> float:
+    """Return the confidence of each of two levels, of which both together have this one."""
+    return (1.0 + confidence) / 2.0
+
+
+def _worth(logs: Array, tail: float) -> tuple[float, bool]:
+    """Return how many independent draws a table is worth, and whether both levels make it vary."""
     seeds, worlds = logs.shape[0], int((~np.isnan(logs)).any(axis=0).sum())
     if seeds == 1:
-        return float(worlds)
+        return float(worlds), False
     factor = (seeds - 1) / float(chi2.ppf(tail, seeds - 1))
     share = seeds_share(logs, factor)
-    return float(1.0 / (share / seeds + (1.0 - share) / worlds))
+    return float(1.0 / (share / seeds + (1.0 - share) / worlds)), 0.0 < share < 1.0
 
 
 def seeds_share(logs: Array, factor: float = 1.0) -> float:
@@ -96,7 +107,8 @@ def of_the_typical(
     What the few seeds there are leave open is the same in all worlds: so the lower end counts the
     worlds in which the typical ratio is below 1 even at the upper end of its own interval over
     seeds (Student's, of the mean of the logarithms), and the upper end those in which it is so at
-    the lower one; to both, Clopper and Pearson add that worlds are drawn. With one seed, only that.
+    the lower one; to both, Clopper and Pearson add that worlds are drawn. With one seed, or seeds
+    that are all alike, only that.
 
     Args:
         logs: log ratios, shape (S, W), as `of_a_run` takes them.
@@ -109,8 +121,9 @@ def of_the_typical(
     known = ~np.isnan(typical)
     if not known.any():
         return (np.nan,) * 3
-    count, level = int(known.sum()), (1.0 + confidence) / 2.0
-    margin = _margin(logs[:, known], level)
+    count, each = int(known.sum()), _of_a_level(confidence)
+    margin = _margin(logs[:, known], (1.0 + each) / 2.0)
+    confidence = each if margin.any() else confidence
     middle = typical[known]
     with np.errstate(invalid="ignore"):
         least, most = ((middle + margin) < 0).mean(), ((middle - margin) < 0).mean()

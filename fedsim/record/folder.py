@@ -88,10 +88,12 @@ class RunFolder:
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file aside, then give it its name."""
+        check_links(self.path.parent, self.path)
         write_whole(self.path / name, text.encode())
 
     def write_table(self, name: str, frame: pd.DataFrame) -> None:
         """Write a small table as `NAME.parquet`."""
+        check_links(self.path.parent, self.path)
         write_table(
             pa.Table.from_pandas(frame, preserve_index=False), self.path / f"{name}.parquet"
         )

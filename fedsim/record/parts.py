@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from fedsim.errors import OutputError
 from fedsim.record.manifest import MANIFEST, check_files, damaged
 from fedsim.record.schema import ARROW_SCHEMA
-from fedsim.record.writing import Draft, linked, unwritable, write_whole
+from fedsim.record.writing import Draft, check_links, linked, unwritable, write_whole
 
 _ALWAYS = {
     "events": frozenset(ARROW_SCHEMA.names) - {"peer", "message", "detail", "state_of_charge"},
@@ -84,8 +84,10 @@ class Parts:
         """Add rows; they are on disk, and whole, when this returns.
 
         Raises:
-            OutputError: they cannot be written.
+            OutputError: they cannot be written, or a symbolic link has taken the place of the
+                run's folder or of that of the parts since the run began.
         """
+        check_links(self.folder.parent.parent, self.folder)
         if self._draft is None or self._whole is None:
             self._draft = Draft(self.target)
             self._whole = pq.ParquetWriter(self._draft, table.schema, **_options(table.schema))

@@ -3,15 +3,17 @@
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 import fedsim
 from fedsim.cli import app
 from fedsim.errors import OutputError
-from fedsim.record.parts import remove_parts
+from fedsim.record.parts import Parts, remove_parts
 from fedsim.record.writing import Draft, check_links, write_whole
 from tests.runs import files, small
 
@@ -162,3 +164,24 @@ def test_links_are_looked_for_below_the_root_alone(tmp_path: Path) -> None:
         check("", "b/not/there")
     with pytest.raises(OutputError):
         check("", "b")
+
+
+@pytest.mark.parametrize("swapped", ["seed-1", "seed-1/events.parts"])
+def test_a_link_that_is_planted_while_a_run_goes_on_is_not_followed(
+    swapped: str, tmp_path: Path
+) -> None:
+    """The folder is moved away and a link takes its place: what it leads to stays as it is."""
+    run, elsewhere = tmp_path / "seed-1", tmp_path / "elsewhere"
+    (elsewhere / "events.parts").mkdir(parents=True)
+    (elsewhere / "part-0.parquet").write_bytes(b"not ours")
+    parts, table = Parts(run, "events"), pa.table({"seq": [1, 2, 3]})
+    parts.write(table)
+    (tmp_path / swapped).rename(tmp_path / "moved")
+    (tmp_path / swapped).symlink_to(elsewhere)
+    before = {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*")}
+    with pytest.raises(OutputError, match="symbolic link"):
+        parts.write(table)
+    with suppress(OutputError):  # the table itself has its place where only the parts' is gone
+        parts.close()
+    parts.abandon()
+    assert {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*")} == before

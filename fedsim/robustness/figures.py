@@ -16,6 +16,7 @@ from fedsim.visible import visible
 _BARS = 6  # of a tornado
 _COLOURS = {"t": "tab:blue", "joules": "tab:orange", "grams": "tab:green"}
 _FAR = 3.0  # ratios so many times as large as others are drawn by their logarithms
+_SAME = 1e-3  # of a logarithm; a ratio that goes no further along any interval has no bars
 _SEEN = 0.01  # of the longest bar; shorter ones cannot be seen
 
 
@@ -119,6 +120,10 @@ def _tornado(axis: Axes, study: Drawn, name: str, cost: str) -> None:
     every = study.deciding
     rows = every[(every["variant"] == name) & (every["cost"] == cost)].copy()
     rows["reach"] = np.abs(np.log(rows["at_high"]) - np.log(rows["at_low"]))
+    if not rows["reach"].max() > _SAME:
+        axis.annotate("hardly varies", (0.5, 0.5), xycoords="axes fraction", ha="center")
+        axis.set(xticks=[], yticks=[], xlabel=f"{WORDS[cost]} of {visible(study.labels[name])}")
+        return
     rows = rows.sort_values("reach", ascending=False, kind="stable").head(_BARS)
     rows = rows[rows["reach"] > _SEEN * rows["reach"].max()]
     own = study.verdicts

@@ -1,5 +1,6 @@
 """Fleets: what each client is in many worlds, as arrays of clients x worlds."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf
@@ -198,12 +199,15 @@ def _slower(groups: Sequence[Group], world: World, worlds: int) -> Array:
     """Return how much longer each client takes than its preset says, shape (n, W) or ()."""
     if not any(spread(group.device.kind) in world for group in groups):
         return np.ones(())
-    rows = [
-        np.exp(
-            scores(group.count)[:, None] * world.get(spread(group.device.kind), np.zeros(worlds))
-        )
-        for group in groups
-    ]
+    counts = Counter[str]()
+    for group in groups:
+        counts[group.device.kind] += group.count
+    rest = {kind: scores(count) for kind, count in counts.items()}
+    rows = list[Array]()
+    for group in groups:  # devices of a kind differ by kind, however they are grouped
+        kind = group.device.kind
+        own, rest[kind] = rest[kind][: group.count], rest[kind][group.count :]
+        rows.append(np.exp(own[:, None] * world.get(spread(kind), np.zeros(worlds))))
     return np.vstack(rows)
 
 

@@ -5,6 +5,7 @@ operations a second as the benchmark that its device's speed is from; and device
 differ. Keys name the block "network", "work" or "device", see `fedsim.robustness.fleets`.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf, nan, sqrt
@@ -73,8 +74,8 @@ def general(scenarios: Sequence[Scenario]) -> Iterator[Constant]:
     groups = [group for each in scenarios for group in each.fleet]
     if any(group.device.constant not in {None, inf} for group in groups):
         yield Constant(FLOPS, 1.0, *_KERNELS, "", "est", str(ROOFLINE))
-    alike = {group.device.kind for group in groups if group.count > 1 and _works(group)}
-    for kind in sorted(alike):
+    fleets = [_counts(each) for each in scenarios]
+    for kind in sorted({kind for fleet in fleets for kind, count in fleet.items() if count > 1}):
         yield Constant(spread(kind), 0.0, 0.0, _SPREAD, "", "meas", str(SRINIVASA_2017))
 
 
@@ -104,13 +105,17 @@ def asked(constant: Constant, text: str) -> Constant:
     return replace(constant, low=low, high=high, basis="given", source="--doubt")
 
 
-def _works(group: object) -> bool:
-    device = group.device  # type: ignore[attr-defined]
-    return bool(device.seconds(1.0, 1.0) > 0.0)
+def _counts(scenario: Scenario) -> Counter[str]:
+    """Return how many clients have each kind of device whose work takes time."""
+    found = Counter[str]()
+    for group in scenario.fleet:
+        if group.device.seconds(1.0, 1.0) > 0.0:
+            found[group.device.kind] += group.count
+    return found
 
 
 def scores(count: int) -> Array:
-    """Return what places devices of a group around their middle one, shape (count,).
+    """Return what places devices of a kind around their middle one, shape (count,).
 
     The scores of a normal distribution at evenly spaced shares, shuffled by a fixed order, with the
     largest at 1: a device takes exp(spread * score) times as long as its preset says.

@@ -5,6 +5,7 @@ from math import exp
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -134,6 +135,23 @@ def test_intervals_of_what_is_of_no_preset_are_given_like_others(tmp_path: Path)
     }.items():
         with pytest.raises(DataError, match=f"--doubt: got {name}="):
             fedsim.robust(tmp_path, worlds=8, doubts={name: text})
+
+
+def test_devices_differ_by_their_kind_however_they_are_grouped(tmp_path: Path) -> None:
+    """Variants of one fleet that is written in other groups cost the same in every world."""
+    halves = [{"count": count, "device": "pi-4", "radio": "wifi"} for count in (3, 2)]
+    whole = [{"count": 5, "device": "pi-4", "radio": "wifi"}]
+    ones = [{"count": 1, "device": "pi-4", "radio": "wifi"}] * 5
+    variants = {"halves": {"fleet": halves}, "ones": {"fleet": ones}}
+    fedsim.run(study(fleet=whole, variants=variants, seeds=1), out=tmp_path)
+    known = fedsim.robust(tmp_path, worlds=16)
+    assert "pi-4.spread" in set(known.constants["constant"])
+    for values in known.table.costs.values():
+        assert values == pytest.approx(np.broadcast_to(values[:1], values.shape), rel=1e-12)
+    assert set(known.verdicts["typical"]) == {0.0}
+    figure = known.figures()["robustness"]
+    said = [each.get_text() for axis in figure.axes[2:] for each in axis.texts]
+    assert said == ["hardly varies"] * 2
 
 
 def test_a_figure_that_the_scenario_gives_is_certain(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ name, is found: it is priced again, as if it were not there.
 """
 
 import hashlib
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from fedsim.record.manifest import read_manifest
 from fedsim.record.writing import check_links, write_whole
 from fedsim.robustness.design import Worlds
 from fedsim.robustness.pricing import Costs, Run
+from fedsim.running.provenance import sources
 
 FOLDER = "prices"
 ENDING = ".prices"
@@ -56,11 +58,9 @@ class Store:
         if self._folder is None:
             return None
         made = read_manifest(run.folder)
+        asked = f"{run.look} {run.target} {run.world} {Costs._fields}"
         whole = hashlib.sha256(worlds.digest.encode())
-        whole.update(
-            f"{Costs._fields} {made['events']} {made['code']} {run.look} {run.target}"
-            f" {run.world}".encode()
-        )
+        whole.update(f"{made['events']} {made['code']} {_pricing_code()} {asked}".encode())
         whole.update((run.folder / SCENARIO).read_bytes())
         name = f"{whole.hexdigest()[:32]}{ENDING}"
         self._seen.add(name)
@@ -102,6 +102,13 @@ class Store:
         for path in [] if self._folder is None else sorted(self._folder.glob("*")):
             if path.suffix in {ENDING, _OLD} and path.name not in self._seen and path.is_file():
                 path.unlink(missing_ok=True)
+
+
+@cache
+def _pricing_code() -> str:
+    """Return a hash of what prices runs and all that it imports: other laws have other prices."""
+    place = Path(__file__).with_name("places.py")
+    return sources({"fedsim.robustness.places": place.read_bytes()}).hash()
 
 
 def _seal(name: str, content: bytes) -> bytes:

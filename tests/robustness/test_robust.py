@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim.cli import app
 from fedsim.errors import DataError
-from fedsim.robustness import Robustness, draw_worlds
+from fedsim.robustness import Robustness, draw_worlds, stored
 from fedsim.robustness.general import scores
 from tests.methods import scenario
 from tests.runs import files
@@ -135,6 +135,18 @@ def test_intervals_of_what_is_of_no_preset_are_given_like_others(tmp_path: Path)
     }.items():
         with pytest.raises(DataError, match=f"--doubt: got {name}="):
             fedsim.robust(tmp_path, worlds=8, doubts={name: text})
+
+
+def test_prices_of_another_law_are_not_taken(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fedsim.robust(folder, worlds=2, out=tmp_path)
+    before = {path.name for path in (tmp_path / "prices").iterdir()}
+    fedsim.robust(folder, worlds=2, out=tmp_path)
+    assert {path.name for path in (tmp_path / "prices").iterdir()} == before
+    monkeypatch.setattr(stored, "_pricing_code", lambda: "another law")
+    fedsim.robust(folder, worlds=2, out=tmp_path)
+    assert not before & {path.name for path in (tmp_path / "prices").iterdir()}
 
 
 def test_devices_differ_by_their_kind_however_they_are_grouped(tmp_path: Path) -> None:

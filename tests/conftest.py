@@ -1,4 +1,4 @@
-"""Shared fixtures: where the real data is, and a cache folder of the tests' own."""
+"""Shared fixtures, where the real data is, and the two tiers of tests."""
 
 import os
 import signal
@@ -9,6 +9,8 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
+from tests.tiers import DEFAULT, FEW, Skipped, Tier, extra_of, missing
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # Machines differ in speed and in what else they do, so no example has a deadline. Every run of the
@@ -16,7 +18,39 @@ ROOT = Path(__file__).resolve().parents[1]
 # search for new ones is a command of its own, `python -m tests.search`.
 settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, derandomize=False, print_blob=True)
+settings.register_profile("few", settings.get_profile("fixed"), max_examples=FEW)
 settings.load_profile("fixed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let property tests be short in the default tier."""
+    Tier.few = config.option.markexpr == DEFAULT
+    if Tier.few and not config.getoption("--hypothesis-profile", None):
+        settings.load_profile("few")
+
+
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    """Skip the files of tests whose libraries are not installed."""
+    extra = extra_of(module_path) if module_path.is_relative_to(ROOT / "tests") else None
+    if extra and missing(extra):
+        return Skipped.from_parent(parent, path=module_path)  # type: ignore[no-any-return]
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs an extra, and property tests as slow where they draw all their examples."""
+    for item in items:
+        extra = extra_of(item.path) if item.path.is_relative_to(ROOT / "tests") else None
+        if extra:
+            item.add_marker(pytest.mark.needs(extra))
+        for mark in item.iter_markers("needs"):
+            if reason := missing(mark.args[0]):
+                item.add_marker(pytest.mark.skip(reason=reason))
+        if not Tier.few and item.get_closest_marker("hypothesis"):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session", autouse=True)

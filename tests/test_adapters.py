@@ -141,6 +141,7 @@ def test_fedit_is_federated_averaging_of_a_module_whose_base_is_frozen(
     assert np.array_equal(frozen.rounds["bits_up"], fedit.rounds["bits_up"])
 
 
+@pytest.mark.slow
 def test_the_study_in_a_reduced_form(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

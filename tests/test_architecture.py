@@ -70,6 +70,7 @@ def picture() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_the_picture_has_every_package_above_what_it_imports() -> None:
     packages = picture().PACKAGES
     assert set(packages) == {path.parent.name for path in PACKAGE.glob("*/__init__.py")}

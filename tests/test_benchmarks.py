@@ -34,6 +34,7 @@ def test_a_client_round_passes_the_audit(server: Topology | None) -> None:
     assert module("client_round").client_rounds(server, 3) is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("real_data")
 def test_the_plain_loop_sends_what_the_simulated_run_sends(tmp_path: Path) -> None:
     benchmark = module("table_one")
@@ -59,12 +60,14 @@ def test_the_wire_benchmark_prices_payloads_of_true_length() -> None:
         assert len(benchmark.costs(payload, 1)) == 3
 
 
+@pytest.mark.slow
 def test_the_memory_benchmark_s_child_prints_a_peak() -> None:
     command = [sys.executable, str(BENCHMARKS / "memory.py"), "2"]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert int(out) > 10_000  # kB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "kind"), [("active", "full"), ("registered", "uniform"), ("registered", "twice")]
 )
@@ -91,6 +94,7 @@ def test_figures_of_scale_are_kept_by_form_and_size(tmp_path: Path) -> None:
     assert isnan(kept["active", 10_000]["first"])
 
 
+@pytest.mark.slow
 def test_the_figure_of_scale_is_drawn_from_its_table(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

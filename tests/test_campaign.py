@@ -33,6 +33,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fedsim.run(SWEPT, out=tmp_path_factory.mktemp("whole")).folder
 
 
+@pytest.mark.slow
 def test_processes_write_the_same_bytes(whole: Path, tmp_path: Path) -> None:
     seen: list[RunProgress] = []
     result = fedsim.run(SWEPT, out=tmp_path, jobs=2, watch=seen.append)
@@ -62,6 +63,7 @@ def test_what_is_there_is_kept_and_what_is_missing_is_made(whole: Path, tmp_path
     assert files(tmp_path) == files(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["no summary", "half a summary", "another run", "other code"])
 def test_what_is_not_this_very_run_is_made_again(whole: Path, tmp_path: Path, damage: str) -> None:
     fedsim.run(SWEPT, out=tmp_path)
@@ -86,6 +88,7 @@ def test_what_is_not_this_very_run_is_made_again(whole: Path, tmp_path: Path, da
     assert files(tmp_path) == files(whole)
 
 
+@pytest.mark.slow
 def test_fresh_makes_all_again(whole: Path, tmp_path: Path) -> None:
     fedsim.run(SWEPT, out=tmp_path)
     before = ages(tmp_path)
@@ -115,6 +118,7 @@ SLOW = SWEPT | {"stop": {"rounds": 400}}
 """Long enough to be cut off in the middle."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "jobs"), [(signal.SIGKILL, 1), (signal.SIGKILL, 2), (signal.SIGINT, 2)]
 )
@@ -150,6 +154,7 @@ def test_a_campaign_that_was_cut_off_is_taken_up_again(
     assert written == files(again)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_elsewhere_ends_the_campaign_with_its_own_error(tmp_path: Path) -> None:
     scenario = small(sweep={"algorithm.censor": [0.01, 0.1]})
     (tmp_path / "censor-0.1").write_text("where a folder should go")

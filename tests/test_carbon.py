@@ -141,6 +141,7 @@ def same(one: fedsim.Result, other: fedsim.Result) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [None, "BR"])
 def test_priced_again_is_a_fresh_run_whether_there_was_carbon_or_not(
     before: str | None, tmp_path: Path
@@ -192,6 +193,7 @@ def test_a_table_that_lacks_its_grams_is_damaged(table: str, tmp_path: Path) -> 
         check_run(run)
 
 
+@pytest.mark.slow
 def test_compare_and_report_tell_grams(tmp_path: Path) -> None:
     variants = "variants={half: {algorithm: {step_size: 0.25/L}}}"
     result = ran(tmp_path / "out", "IN", variants, "stop={rounds: 60, gap: 0.01}")

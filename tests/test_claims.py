@@ -87,6 +87,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_every_claim_is_asked_in_every_world(asked: dict[str, Any]) -> None:
     for key, claim in papers.CLAIMS.items():
         silences = ("beacon", "deadline") if claim.silent else ("beacon",)
@@ -108,6 +109,7 @@ def test_a_claim_is_asked_in_many_worlds_where_those_take_no_training(
                     assert sure.share >= 0.95
 
 
+@pytest.mark.slow
 def test_the_world_as_written_is_the_one_that_was_run(tmp_path: Path) -> None:
     """Rounds priced one by one add up to what the tables of the run say, for both kinds."""
     for key in ("fedsgm", "fediter-ht"):
@@ -136,6 +138,7 @@ def test_shares_of_energy_add_up_and_a_client_is_not_busier_than_always(
         assert 0 < each.busy.sum() <= 1
 
 
+@pytest.mark.slow
 def test_the_page_has_a_section_and_a_sentence_for_every_claim(
     asked: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -177,6 +177,7 @@ def test_an_out_that_nobody_can_write_into_is_told_before_anything_runs(scenario
     check_blame(invoke("run", scenario, "--out", "/proc/nowhere"), "--out /proc/nowhere: cannot")
 
 
+@pytest.mark.slow
 def test_other_commands_tell_of_their_out_first(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert invoke("run", scenario, "--out", out, "--set", "stop.rounds=2").exit_code == 0

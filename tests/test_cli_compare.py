@@ -58,6 +58,7 @@ def check_blame(result: Result, *words: str) -> None:
         assert word in result.stderr
 
 
+@pytest.mark.slow
 def test_the_tables_and_figures_are_those_of_the_runs(out: Path) -> None:
     result = compare(out)
     assert result.exit_code == 0, result.output
@@ -88,6 +89,7 @@ def test_the_tables_and_figures_are_those_of_the_runs(out: Path) -> None:
     assert len(gather([out]).folders) == 9  # the folder of figures holds no runs
 
 
+@pytest.mark.slow
 def test_every_target_has_tables_and_figures_of_its_own(out: Path) -> None:
     comparison = Comparison.of([out], ["gap=1e4", "objective=1e7", "gap=10000"], "gd")
     targets = ["gap=10000", "objective=10000000"]
@@ -169,6 +171,7 @@ def problem(l2: float) -> dict[str, object]:
     return {**own, "loss": {**own["loss"], "l2": l2}}
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_has_no_end_that_it_reached(tmp_path: Path) -> None:
     wild = {"algorithm": {"kind": "gd", "step_size": 1e6}}
     stop = {"rounds": 400}
@@ -180,6 +183,7 @@ def test_a_run_that_failed_has_no_end_that_it_reached(tmp_path: Path) -> None:
     assert table["reached"].to_dict() == {"base": 1, "wild": 0}
 
 
+@pytest.mark.slow
 def test_seeds_that_vary_nothing_are_pointed_out(tmp_path: Path) -> None:
     own = {**small()["problem"], "split": {"kind": "contiguous", "remainder": "spread"}}
     fedsim.run(small(problem=own, seeds=2, stop={"rounds": 3}), out=tmp_path)
@@ -203,6 +207,7 @@ def test_variants_that_only_sometimes_get_there_are_pointed_out(out: Path) -> No
     assert any("not all runs of slow (gd) reached it" in note for note in comparison.notes)
 
 
+@pytest.mark.slow
 def test_of_many_variants_those_that_matter_are_drawn(out: Path, tmp_path: Path) -> None:
     for number in range(12):
         shutil.copytree(out / "slow", tmp_path / f"many/slow-{number:02}")

@@ -64,6 +64,7 @@ def test_a_compressed_trace_is_the_same_trace_and_the_same_bytes_again(
     assert packed.stat().st_size < plain.stat().st_size / 5
 
 
+@pytest.mark.slow
 def test_every_run_s_trace_can_be_compressed_and_goes_with_the_run(
     out: Path, tmp_path: Path
 ) -> None:
@@ -99,6 +100,7 @@ def test_several_runs_go_into_a_folder(out: Path, tmp_path: Path) -> None:
     assert names == ["base-seed-1.json", "gd-seed-1.json"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "first", "last"), [("3:5", 3, 5), (":2", 1, 2), ("8:", 8, 9), ("4", 4, 4)]
 )

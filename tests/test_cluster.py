@@ -97,6 +97,7 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return request.param, files(made.folder)
 
 
+@pytest.mark.slow
 def test_processes_a_cluster_and_shards_write_the_same_bytes(
     whole: Any, client: Client, tmp_path: Path
 ) -> None:
@@ -115,6 +116,7 @@ def test_processes_a_cluster_and_shards_write_the_same_bytes(
     assert files(tmp_path / "shards") == written
 
 
+@pytest.mark.slow
 def test_where_no_worker_sees_the_folder_runs_come_back_and_are_kept(
     whole: Any, client: Client, blind: None, tmp_path: Path
 ) -> None:
@@ -130,6 +132,7 @@ def test_where_no_worker_sees_the_folder_runs_come_back_and_are_kept(
     assert len([path for path in ages if again[path] != ages[path]]) == 1
 
 
+@pytest.mark.slow
 def test_what_a_worker_made_when_it_was_killed_is_made_by_another(
     client: Client, tmp_path: Path
 ) -> None:
@@ -150,6 +153,7 @@ def test_what_a_worker_made_when_it_was_killed_is_made_by_another(
     assert files(tmp_path / "out") == files(alone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["processes", "cluster", "cluster's memory"])
 def test_a_run_that_kills_its_worker_is_named_and_the_others_are_made(
     way: str, client: Client, tmp_path: Path

@@ -130,6 +130,7 @@ PENALTIES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_reference_of_nothing_is_where_nothing_is_gained(world: str, tmp_path: Path) -> None:

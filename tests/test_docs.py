@@ -68,12 +68,14 @@ def codes(site: Path, page: str) -> set[str]:
     return {unescape(code) for text in texts for code in re.findall(r"<code>([^<]*)</code>", text)}
 
 
+@pytest.mark.slow
 def test_what_is_generated_is_up_to_date() -> None:
     command = [sys.executable, str(DOCS / "write.py"), "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_formulas_are_set_and_none_is_left_as_tex(site: Path) -> None:
     """They are MathML, which takes no script; what the converter does not know stays TeX."""
     text = (site / "explanation/formulas/index.html").read_text(encoding="utf-8")
@@ -189,6 +191,7 @@ def test_every_block_of_code_is_shown_as_one(site: Path) -> None:
         assert "```" not in text, page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("head", "body"), BLOCKS)
 def test_every_block_of_code_runs(
     head: str, body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -66,6 +66,7 @@ def test_another_scenario_is_refused_before_it_starts_and_writes_nothing(
     assert files(out) == files(made)
 
 
+@pytest.mark.slow
 def test_fresh_takes_a_folder_over(out: Path) -> None:
     other = written(out.parent / "two.yaml", stop={"rounds": 4}, variants={})
     assert command("run", other, "--out", out, "--fresh").exit_code == 0
@@ -91,6 +92,7 @@ def test_the_same_scenario_from_a_file_of_another_name_is_no_other_one(out: Path
     assert {run: age for run, age in ages(out).items() if run in before} == before
 
 
+@pytest.mark.slow
 def test_an_edited_value_makes_again_what_it_touches_and_says_so(out: Path, made: Path) -> None:
     scenario = made.parent / "one.yaml"
     before = ages(out)
@@ -105,6 +107,7 @@ def test_an_edited_value_makes_again_what_it_touches_and_says_so(out: Path, made
     assert gather([out]).left_out == ()
 
 
+@pytest.mark.slow
 def test_from_python_what_becomes_of_earlier_runs_is_a_note(out: Path, made: Path) -> None:
     scenario, told = made.parent / "one.yaml", list[Note]()
     edited = ["variants.gd.algorithm.step_size=0.5/L"]
@@ -119,6 +122,7 @@ def test_from_python_what_becomes_of_earlier_runs_is_a_note(out: Path, made: Pat
     assert [note.about for note in less.notes if note.key == RUNS] == ["gd"]
 
 
+@pytest.mark.slow
 def test_variants_that_the_scenario_no_longer_has_are_named_and_left_out(
     out: Path, made: Path
 ) -> None:
@@ -138,6 +142,7 @@ def test_variants_that_the_scenario_no_longer_has_are_named_and_left_out(
     assert gather([out]).left_out == ()
 
 
+@pytest.mark.slow
 def test_what_was_not_made_again_yet_is_not_averaged_with_what_was(out: Path) -> None:
     """An edited scenario was cut off after its first run."""
     edited = fedsim.run(source(stop={"rounds": 5}), out=out.parent / "edited").folder
@@ -150,6 +155,7 @@ def test_what_was_not_made_again_yet_is_not_averaged_with_what_was(out: Path) ->
     assert all("earlier state of the scenario small" in text for text in runs.left_out)
 
 
+@pytest.mark.slow
 def test_seeds_of_different_scenarios_are_never_averaged(out: Path, made: Path) -> None:
     harder = {**small()["problem"], "loss": {"kind": "squared", "scale": "sum", "l2": 7.0}}
     other = fedsim.run(source(problem=harder), out=out.parent / "other").folder
@@ -166,6 +172,7 @@ def test_seeds_of_different_scenarios_are_never_averaged(out: Path, made: Path) 
         gather([out / "base"])
 
 
+@pytest.mark.slow
 def test_seeds_may_come_one_by_one(tmp_path: Path) -> None:
     for seed in (1, 2, 3):
         fedsim.run(source(seed=seed, seeds=1), out=tmp_path)
@@ -174,6 +181,7 @@ def test_seeds_may_come_one_by_one(tmp_path: Path) -> None:
     assert runs.left_out == ()
 
 
+@pytest.mark.slow
 def test_a_damaged_study_is_named_and_written_again(out: Path) -> None:
     (out / "study.json").write_text("{", encoding="utf-8")
     runs = gather([out])
@@ -184,6 +192,7 @@ def test_a_damaged_study_is_named_and_written_again(out: Path) -> None:
     assert gather([out]).left_out == ()
 
 
+@pytest.mark.slow
 def test_a_pricing_writes_over_pricings_alone(out: Path, tmp_path: Path) -> None:
     run = fedsim.run(source(stop={"rounds": 4}), out=tmp_path / "run").folder
     with pytest.raises(DataError, match="nothing was written"):
@@ -198,6 +207,7 @@ def test_a_pricing_writes_over_pricings_alone(out: Path, tmp_path: Path) -> None
     assert len(gather([priced]).left_out) == 1
 
 
+@pytest.mark.slow
 def test_what_is_stale_is_not_priced(out: Path, made: Path, tmp_path: Path) -> None:
     command("run", made.parent / "one.yaml", "--out", out, "--set", "variants={}")
     result = fedsim.reprice(out, [WIFI], tmp_path / "priced")

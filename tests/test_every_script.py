@@ -79,6 +79,7 @@ def reduced(*names: str) -> Callable[[Test], Test]:
     return lambda test: test
 
 
+@pytest.mark.slow
 def test_every_script_runs_in_some_test() -> None:
     every = {
         path.relative_to(ANALYSIS).with_suffix("").as_posix()
@@ -128,6 +129,7 @@ def recorded(platforms: int) -> list[list[str]]:
     return [head, *(row for row in rows if int(row[0]) < platforms)]
 
 
+@pytest.mark.slow
 @reduced("simgrid/compare")
 def test_the_comparison_with_simgrid_asks_it_and_writes_what_it_says(
     simgrid: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -165,6 +167,7 @@ def with_simgrid() -> str:
     pytest.skip("no interpreter has SimGrid's module (Debian's python3-simgrid)")
 
 
+@pytest.mark.slow
 @reduced("simgrid/reference")
 def test_simgrid_itself_says_when_messages_arrive(simgrid: Any) -> None:
     for number, model in ((0, "fluid"), (1, "lv08")):
@@ -176,6 +179,7 @@ def test_simgrid_itself_says_when_messages_arrive(simgrid: Any) -> None:
 # The hashes of logs
 
 
+@pytest.mark.slow
 @reduced("log_hashes")
 def test_hashes_of_logs_are_recorded_and_compared(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -241,6 +245,7 @@ def run_benchmark(
     benchmark.main()
 
 
+@pytest.mark.slow
 @reduced("benchmarks/robustness")
 def test_the_benchmark_of_robustness_prints_its_ratios(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -253,12 +258,13 @@ def test_the_benchmark_of_robustness_prints_its_ratios(
     assert said.startswith("open")
 
 
+@pytest.mark.slow
+@pytest.mark.needs("torch")
+@pytest.mark.needs("flower")
 @reduced("benchmarks/flower_bridge")
 def test_the_benchmark_of_the_bridge_prints_its_ratio(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("flwr")
     few = ("--clients", "2", "--rounds", "1", "--repeats", "1")
     run_benchmark("flower_bridge", monkeypatch, tmp_path, *few)
     direct, simulated, ratio = capsys.readouterr().out.splitlines()[-3:]
@@ -267,11 +273,12 @@ def test_the_benchmark_of_the_bridge_prints_its_ratio(
     assert float(ratio.removeprefix("ratio: ")) > 0
 
 
+@pytest.mark.slow
+@pytest.mark.needs("dask")
 @reduced("benchmarks/cluster_overhead")
 def test_the_benchmark_of_the_cluster_prints_a_row_a_way(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("distributed")
     few = ("--runs", "5", "--rounds", "1", "--repeats", "2")
     run_benchmark("cluster_overhead", monkeypatch, tmp_path, *few)
     rows = capsys.readouterr().out.splitlines()[-3:]
@@ -320,6 +327,7 @@ def a_turn(
     return int(updates), float(seconds)
 
 
+@pytest.mark.slow
 @reduced(
     "benchmarks/peers/contestant_fedsim",
     "benchmarks/peers/contestant_limit",
@@ -347,6 +355,8 @@ def test_contestants_at_the_dense_workload_take_turns(
     assert seconds > 0
 
 
+@pytest.mark.slow
+@pytest.mark.needs("torch")
 @reduced(
     "benchmarks/peers/contestant_torch",
     "benchmarks/peers/networks",
@@ -356,7 +366,7 @@ def test_contestants_at_the_dense_workload_take_turns(
 def test_the_plain_loop_trains_a_network_in_turns(
     peers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    torch = pytest.importorskip("torch")
+    torch = importlib.import_module("torch")
     threads = torch.get_num_threads()
     networks = importlib.import_module("networks")
     for key, value in {"CLIENTS": 4, "ASKED": 2, "ROUNDS": 1}.items():
@@ -368,6 +378,8 @@ def test_the_plain_loop_trains_a_network_in_turns(
     assert done == 2
 
 
+@pytest.mark.slow
+@pytest.mark.peers
 @reduced("benchmarks/peers/contestant_fedjax", "benchmarks/peers/contestant_pfl")
 @pytest.mark.parametrize(("name", "workload"), [("fedjax", "w1"), ("pfl", "w5")])
 def test_other_simulators_take_turns_where_they_are_installed(
@@ -384,6 +396,9 @@ def test_other_simulators_take_turns_where_they_are_installed(
     assert a_turn(name, peers, monkeypatch, capsys, workload, **few)[0] == 2
 
 
+@pytest.mark.slow
+@pytest.mark.needs("torch")
+@pytest.mark.needs("flower")
 @reduced("benchmarks/peers/contestant_flwr")
 @pytest.mark.parametrize("workload", ["w1", "w5"])
 def test_flower_s_contestant_trains_and_averages_in_turns(
@@ -393,9 +408,7 @@ def test_flower_s_contestant_trains_and_averages_in_turns(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Its engine, which starts processes for minutes, is a loop here; all else is Flower's."""
-    pytest.importorskip("torch")
-    common = pytest.importorskip("flwr.common")
-    pytest.importorskip("flwr.simulation")
+    common = importlib.import_module("flwr.common")
 
     def simulate(server_app: Any, client_app: Any, num_supernodes: int, **_: object) -> None:
         strategy, config = server_app.strategy, server_app.config

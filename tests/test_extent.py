@@ -36,6 +36,7 @@ def check(file: Path, *arguments: str) -> list[str]:
     return result.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_the_first_line_counts_the_runs(file: Path) -> None:
     first = check(file)[0]
     assert first.startswith("small study: 2 variants x 5 seeds = 10 runs, a")
@@ -57,6 +58,7 @@ def test_then_comes_what_differs_and_the_costs_of_a_round(file: Path) -> None:
     assert any(line.startswith("Left out of these costs: the server's") for line in lines)
 
 
+@pytest.mark.slow
 def test_of_many_variants_one_is_shown_in_full(file: Path) -> None:
     swept = ["--set", "sweep={algorithm.step_size: {linear: [0.001, 0.002, 8]}}"]
     lines = check(file, "--set", "variants={}", *swept)

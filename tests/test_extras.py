@@ -24,12 +24,14 @@ def texts() -> dict[str, str]:
     return {name: path.read_text(encoding="utf-8") for name, path in found.items()}
 
 
+@pytest.mark.slow
 def test_no_page_and_no_message_names_the_project_of_that_name_on_the_index() -> None:
     """`fedsim` there is another project, which would be installed in place of this one."""
     wrong = re.compile(r"\bfedsim\\?\[[a-z]|pip install (-U |--upgrade )?['\"]?fedsim\b")
     assert [name for name, text in texts().items() if wrong.search(text)] == []
 
 
+@pytest.mark.slow
 def test_every_extra_that_is_named_is_one() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = re.compile(r"(?:pip\s+install\s+(?:-e\s+)?'\.\[|missing\([^()]*, \")(\w+)[\]\"]")

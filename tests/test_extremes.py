@@ -17,6 +17,7 @@ X, Y = RNG.normal(size=(20, 3)), np.where(RNG.random(20) > 0.5, 1.0, -1.0)
 LARGEST = 1e152  # of which sixty squares can be summed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of", "loss"),
     [*(("features", loss) for loss in ("squared", "logistic", "softmax")), ("labels", "squared")],

@@ -47,6 +47,7 @@ def study(**blocks: Any) -> dict[str, Any]:
     return small(algorithm=GD, stop={"rounds": 3}, **blocks)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 def test_what_diverges_or_rises_is_a_warning_each_and_the_result_is_there() -> None:
     wild = {**STEEP, "stop": {"rounds": 5000}}
@@ -71,6 +72,7 @@ def test_what_diverges_or_rises_is_a_warning_each_and_the_result_is_there() -> N
     assert result.summary["status"].tolist() == ["done", "rose"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_a_failed_run_is_raised_with_its_variant_and_seed(seeds: int, tmp_path: Path) -> None:
     """Once the others are made; `check=False` leaves it to the summary."""
@@ -119,6 +121,7 @@ print("made")
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_is_told_of_it_and_nothing_is_made_twice(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     scenario, out = json.dumps(study(seeds=2)), tmp_path / "out"

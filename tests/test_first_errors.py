@@ -44,6 +44,7 @@ def test_a_file_that_is_not_there(file: str, meant: str) -> None:
     assert refused("check", file).endswith(meant)
 
 
+@pytest.mark.slow
 def test_a_block_that_is_asked_for_without_its_table() -> None:
     assert "did you mean `fedsim list algorithms scaffold`?" in refused("list", "scaffold")
     assert "did you mean `fedsim list compressors top-k`?" in refused("list", "top-k")

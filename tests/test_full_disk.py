@@ -81,6 +81,7 @@ def with_room(command: str, made: dict[str, Path], out: Path) -> int:
     return len(disk.names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_run_that_meets_a_full_disk_at_any_file_says_so_once_and_a_rerun_completes(
     moment: str, made: dict[str, Path], tmp_path: Path
@@ -104,6 +105,7 @@ def test_a_run_that_meets_a_full_disk_at_any_file_says_so_once_and_a_rerun_compl
     assert number > len(wanted)  # parts of tables were written as well
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_that_meets_a_full_disk_says_so_in_one_line_and_again_completes(
     command: str, made: dict[str, Path], tmp_path: Path

@@ -22,7 +22,7 @@ COMMANDS = {
 def test_the_tools_have_nothing_to_say(name: str) -> None:
     tool, *arguments = COMMANDS[name]
     program = shutil.which(tool, path=str(Path(sys.executable).parent)) or shutil.which(tool)
-    assert program, f"{tool} is not installed: pip install -e '.[test]'"
+    assert program, f"{tool} is not installed: pip install -e '.[dev]'"
     done = subprocess.run(
         [program, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
     )

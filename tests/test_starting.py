@@ -127,11 +127,9 @@ def test_init_into_a_file_is_one_line(empty: Path) -> None:
     assert "Traceback" not in result.output
 
 
+@pytest.mark.needs("dev")
 def test_a_package_has_every_example_and_what_they_name(empty: Path) -> None:
     """Build it as pip does, from a copy, so that nothing is left in the checkout."""
-    pytest.importorskip(
-        "hatchling", reason="a package is built by hatchling: pip install -e '.[test]'"
-    )
     source = empty / "source"
     ignore = shutil.ignore_patterns(".git", "__pycache__", "runs", ".*_cache", "analysis", "tests")
     shutil.copytree(ROOT, source, ignore=ignore)

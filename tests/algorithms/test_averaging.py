@@ -124,6 +124,7 @@ def test_the_more_it_is_pulled_back_the_less_a_round_moves(tmp_path: Path) -> No
     assert all(more > less for more, less in pairwise(moved))
 
 
+@pytest.mark.slow
 def test_averaging_favours_who_takes_more_steps_and_normalising_does_not(tmp_path: Path) -> None:
     """Wang et al., theorem 1: FedAvg is drawn to the minimiser of sum_i p_i tau_i f_i."""
     problem = local(tmp_path, "squared", batch=5)

@@ -17,6 +17,7 @@ def sizes(start: float, ratio: float, rounds: int = 2000) -> list[int]:
     return [size for size in found if size is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [1e-200, 0.3, 1.0, 17.5, 1e9])
 def test_it_grows_geometrically_until_it_is_all_there_can_be(start: float) -> None:
     """Compared in 28 decimal places; a ceiling may be off by one where the ratio is rounded."""

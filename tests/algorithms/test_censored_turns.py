@@ -27,6 +27,7 @@ WORLDS: dict[str, dict[str, Any]] = {
 DATA: dict[str, Any] = {"breast-cancer": "plus-minus", "wine": {"positive": 1}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("data", DATA)
 def test_it_ends_no_higher_than_heavy_ball_for_a_fraction_of_the_messages(
@@ -152,6 +153,7 @@ def test_a_step_that_stale_gradients_do_not_bear_is_a_concern(
     assert not said(float(value), Arrivals(1, 8, 8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", METHODS)
 def test_a_method_of_rounds_says_that_an_asynchronous_server_is_beyond_its_theory(
     kind: str,

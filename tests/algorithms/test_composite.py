@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.algorithms import FedDualAvg, FedMid, ProblemInfo
@@ -15,6 +15,7 @@ from fedsim.problems import NoPenalty, Penalty, Regulariser
 from fedsim.problems.penalties import L1, L2, ElasticNet, GroupL2, Nuclear
 from tests.algorithms.local_loops import Local, check_near, shares, told
 from tests.algorithms.penalised import PENALTIES, Link, penalised, setting_of, small
+from tests.tiers import examples
 
 ETA, RATE, STEPS = 0.1, 1.5, 3
 TWO: dict[str, Any] = {"participation": {"kind": "uniform", "count": 2}}
@@ -153,7 +154,7 @@ def test_a_prox_is_charged_with_every_gradient(method: type[Any]) -> None:
 
 @pytest.mark.parametrize("method", [FedMid, FedDualAvg])
 @given(deaf=st.sets(st.integers(1, 6), max_size=5))
-@settings(max_examples=15)
+@examples(15)
 def test_a_round_without_replies_changes_nothing(method: type[Any], deaf: set[int]) -> None:
     """The models are those of the other rounds alone, the last of them standing in for it."""
     problem = small(L1(weight=0.1))
@@ -170,7 +171,7 @@ def test_a_round_without_replies_changes_nothing(method: type[Any], deaf: set[in
 
 
 @given(seed=st.integers(0, 10), weight=st.floats(0.01, 3.0))
-@settings(max_examples=20)
+@examples(20)
 def test_models_of_fed_dual_avg_are_minimisers_in_closed_form(seed: int, weight: float) -> None:
     """w minimises e h + |w - z|^2/2: what is left of z is a subgradient of e h."""
     problem = small(L1(weight=weight), seed=seed)

@@ -123,6 +123,7 @@ def test_dcgd_is_the_paper_s_loop(feedback: str, name: str, beta: float, tmp_pat
     check_near(seen, LOOPS[feedback](gradients, start, alpha, beta, COMPRESS[name][1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_with_nothing_compressed_it_is_gd_and_with_momentum_hb(
     problem: str, tmp_path: Path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.algorithms import (
@@ -20,6 +20,7 @@ from fedsim.algorithms import (
 )
 from fedsim.ports import Array
 from tests.algorithms.test_censored import WORKERS, run
+from tests.tiers import examples
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,7 @@ def energies(seed: int, factor: float, beta: float, root: float) -> tuple[Array,
 
 
 @given(st.integers(0, 10**6), BETAS, SHARES)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_the_energy_falls_with_shorter_steps(seed: int, beta: float, share: float) -> None:
     V, _ = energies(seed, 1.0, beta, share * (1 - beta))
     assert np.diff(V).max() <= 1e-12 * V[0]

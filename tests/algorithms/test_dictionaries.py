@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -17,6 +17,7 @@ from fedsim.building import Builder
 from fedsim.errors import ParameterError
 from fedsim.ports import Array
 from fedsim.scenario import load
+from tests.tiers import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 LAYOUTS = "sparse", "dense"
@@ -117,7 +118,7 @@ def test_planted_atoms_are_found() -> None:
     assert error(found, signals, 2) < 0.5 * error(start, signals, 2)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(SEEDS)
 def test_one_atom_is_the_leading_singular_vector(seed: int) -> None:
     """With D = 1 every pass is a step of the power method on the signals' Gram matrix."""

@@ -52,6 +52,7 @@ def test_with_gradients_in_full_it_is_its_paper_s_loop(tmp_path: Path) -> None:
         assert model == pytest.approx(x, rel=1e-10, abs=1e-13)
 
 
+@pytest.mark.slow
 def test_compressed_both_ways_it_ends_at_the_optimum_and_without_feedback_not(
     tmp_path: Path,
 ) -> None:

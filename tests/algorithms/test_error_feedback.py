@@ -97,6 +97,7 @@ def test_the_server_holds_what_the_clients_do_whatever_is_lost(
     seen.check_steps(GAMMA, lambda exchange: exchange.after if exchange.heard else 0.0)
 
 
+@pytest.mark.slow
 def test_it_ends_at_the_optimum_though_a_third_is_lost(tmp_path: Path) -> None:
     algorithm = {"kind": "ef21", "step_size": "0.1/L"}
     gap = gaps(local(tmp_path), algorithm, TOP, 900, **LOSSY)

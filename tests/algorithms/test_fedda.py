@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.algorithms import FastFedDA
@@ -22,6 +22,7 @@ from tests.algorithms.penalised import (
     in_ball,
     penalised,
 )
+from tests.tiers import examples
 
 MU, GAMMA, STEPS = 0.3, 20.0, 3
 TWO: dict[str, Any] = {"participation": {"kind": "uniform", "count": 2}}
@@ -108,6 +109,7 @@ def test_c_fedda_is_the_paper_s_loop(
     assert (away >= radius * (1 - 1e-12)).any() == (radius == 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", PROJECTIONS)
 @pytest.mark.parametrize("cohort", ["all", "two"])
 def test_mc_fedda_is_c_fedda_stage_after_stage(penalty: str, cohort: str, tmp_path: Path) -> None:
@@ -140,6 +142,7 @@ def means(models: list[Array]) -> list[Array]:
     return [np.mean(models[: n + 1], axis=0) for n in range(len(models))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_fast_fedda_can_report_the_mean_of_its_models(penalty: str, tmp_path: Path) -> None:
     """What is sent is the same to the bit."""
@@ -190,7 +193,7 @@ def test_c_fedda_can_report_the_mean_of_its_models(penalty: str, tmp_path: Path)
     weight=st.sampled_from([0.01, 0.5, 5.0]),
     penalty=st.sampled_from([L1, Nuclear]),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_p_is_the_minimiser_that_defines_it(
     seed: int, A: float, mu: float, weight: float, penalty: type[L1] | type[Nuclear]
 ) -> None:

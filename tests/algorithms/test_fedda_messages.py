@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.algorithms import CFedDA, FastFedDA, MCFedDA
@@ -17,6 +17,7 @@ from fedsim.problems.penalties import L1, L2, ElasticNet, Nuclear
 from tests.algorithms.local_loops import told
 from tests.algorithms.penalised import Link, penalised, setting_of, small
 from tests.algorithms.test_fedda import BLOCK, GAMMA, MU
+from tests.tiers import examples
 
 
 def sent(seen: Any, sender: str) -> list[tuple[str, int]]:
@@ -127,7 +128,7 @@ METHODS = {
 
 @pytest.mark.parametrize("kind", METHODS)
 @given(deaf=st.sets(st.integers(1, 6), max_size=5))
-@settings(max_examples=15)
+@examples(15)
 def test_a_round_without_replies_changes_nothing(kind: str, deaf: set[int]) -> None:
     """The models are those of the other rounds alone, the last of them standing in for it."""
     problem = small(L1(weight=0.1))
@@ -139,7 +140,7 @@ def test_a_round_without_replies_changes_nothing(kind: str, deaf: set[int]) -> N
 
 
 @given(seed=st.integers(0, 10), radius=st.floats(0.05, 5.0))
-@settings(max_examples=8)
+@examples(8)
 def test_models_stay_in_the_balls_of_their_stages(seed: int, radius: float) -> None:
     stages = tuple(Stage(weight=0.1, radius=radius / n, rounds=3) for n in (1, 2, 4))
     problem = small(Nuclear(weight=0.1), matrix=True, seed=seed)
@@ -161,6 +162,7 @@ LIMITS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "surplus"), LIMITS)
 def test_one_client_goes_to_the_optimum(method: FastFedDA | CFedDA, surplus: float) -> None:
     """C-FedDA to that of f + h, Fast-FedDA to that of f + h - mu/(4 K) |w|^2: x has its surplus."""

@@ -105,6 +105,7 @@ def end(problem: Local, kind: str, **blocks: Any) -> float:
     return float(gap[-1] / gap[0])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")  # clients are not alike
 def test_tracking_ends_at_the_optimum_of_clients_that_differ(tmp_path: Path) -> None:
     problem = local(tmp_path)
@@ -119,6 +120,7 @@ def test_and_where_messages_are_lost(tmp_path: Path) -> None:
     assert end(local(tmp_path), "fedcomgate", **blocks) < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wire", [FULL, MILD], ids=["full", "rand-k"])
 @pytest.mark.parametrize("rate", ["0 %", "5 %", "30 %"])
 @pytest.mark.parametrize("closing", [{"deadline": "5 s"}, {"give_up": "5 s"}], ids=str)
@@ -180,6 +182,7 @@ def test_a_local_step_of_the_gate_is_at_most_the_inverse_of_the_steepest() -> No
     assert "seen 0.26, but 1/L_max = 0.25" in concern.text
 
 
+@pytest.mark.slow
 def test_corrections_grow_with_a_compressor_of_large_variance(tmp_path: Path) -> None:
     (concern,) = FedComGate(step_size=0.1).concerns(info(uplink=Contract("unbiased", 1.5)))
     assert concern.key == "kind"
@@ -195,6 +198,7 @@ def test_the_gate_wants_all_clients() -> None:
     assert FedCom(step_size=0.1).configured(info(asked=2)).step_size == 0.1
 
 
+@pytest.mark.slow
 def test_a_compressed_downlink_leaves_the_mean_that_the_gate_takes_alone(tmp_path: Path) -> None:
     """The model comes near to what it is, and the corrections add up as they should."""
     wire = FULL | {"down": TOP["up"] | {"error_feedback": "ef21"}}

@@ -29,6 +29,7 @@ METHODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @pytest.mark.parametrize("kind", METHODS)
 def test_a_round_that_is_given_up_changes_nothing(kind: str, tmp_path: Path) -> None:

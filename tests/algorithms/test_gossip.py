@@ -120,6 +120,7 @@ def test_on_an_ideal_network_it_is_the_loop(neighbours: dict[str, Any]) -> None:
         assert (graph.sum(axis=1) == neighbours["degree"]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "network",
     [
@@ -249,6 +250,7 @@ def test_what_is_lost_for_good_is_done_without_after_the_deadline() -> None:
     assert result.rounds["objective"].iloc[-1] < result.rounds["objective"].iloc[0]
 
 
+@pytest.mark.slow
 def test_what_reads_a_run_reads_one_of_peers(tmp_path: Path) -> None:
     run = fedsim.run(scenario(RING, PHYSICAL), out=tmp_path, overrides=["stop.rounds=4"])
     said = {

@@ -51,6 +51,7 @@ def test_it_is_its_paper_s_loop(loss: str, p: float | None, tmp_path: Path) -> N
     assert not all(full)
 
 
+@pytest.mark.slow
 def test_a_sample_s_differences_converge_linearly_where_its_gradients_stall(
     tmp_path: Path,
 ) -> None:

@@ -81,6 +81,7 @@ def test_what_is_sent_is_what_a_client_remembers_of_it(tmp_path: Path) -> None:
         assert model == pytest.approx(x, rel=1e-10, abs=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wire", [{"values": "float64"}, TOP], ids=["full", "top-k"])
 @pytest.mark.parametrize("network", NETWORKS)
 def test_the_model_is_the_mean_of_what_clients_have_sent_whatever_is_lost(

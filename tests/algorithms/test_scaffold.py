@@ -55,6 +55,7 @@ def gap(problem: Local, algorithm: dict[str, Any], rounds: int = 150, **blocks: 
     return float(fedsim.run(scenario).rounds["gap"].iloc[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("blocks", "rounds"), [({}, 150), (TWO, 400), ({"wire": TOP}, 400)], ids=["all", "two", "top-k"]
 )
@@ -80,6 +81,7 @@ def test_one_full_step_each_is_gradient_descent(tmp_path: Path) -> None:
 # -- what is lost on the way -----------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wire", [{"values": "float64"}, TOP], ids=["full", "top-k"])
 @pytest.mark.parametrize("network", NETWORKS)
 def test_the_server_s_control_is_the_mean_of_the_clients_whatever_is_lost(

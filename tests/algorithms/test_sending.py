@@ -95,6 +95,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @pytest.mark.parametrize("kind", METHODS)
 def test_a_tenth_of_the_numbers_up_ends_where_all_of_them_do(kind: str, tmp_path: Path) -> None:

@@ -138,6 +138,7 @@ def test_every_vote_is_cast_at_the_server_s_model(
         assert w.tobytes() == models[number - 1].tobytes()
 
 
+@pytest.mark.slow
 def test_it_comes_as_near_to_the_optimum_as_its_step_is_short(tmp_path: Path) -> None:
     """Clients that are alike: a client alone is one of them."""
     problem = local(tmp_path)

@@ -119,6 +119,7 @@ ROUND = logistic(X, LABELS, l2=0.01)
 STEPS: list[tuple[LocalLoss, float]] = [(narrow(), 1e-1), (ROUND, 1e-3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "accuracy"), STEPS)
 def test_descent_ends_within_delta_of_the_minimiser(f: LocalLoss, accuracy: float) -> None:
     """A gradient as short as delta may be far off: in a narrow valley 1/mu times as far."""

@@ -81,6 +81,7 @@ def test_under_an_asynchronous_server_by_what_it_knows(beta: float | None, tmp_p
     assert [row["switch"] for row in seen.rounds] == pytest.approx(switches, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_it_comes_to_the_constrained_optimum_all_the_same(tmp_path: Path) -> None:
     two = pair(tmp_path)
     blocks = {"kind": "fedsgm-stale", "step_size": 0.05, "output": "average"}

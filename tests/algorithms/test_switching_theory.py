@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fedsim
@@ -17,8 +17,10 @@ from fedsim.wire import Contract
 from tests.algorithms.local_loops import FEATURES, SIZES, local, told
 from tests.algorithms.neyman_pearson import pair, solved
 from tests.algorithms.sums import FULL, RANDOM
+from tests.tiers import examples
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("switching", "steps", "wire"),
     [("hard", 1, FULL), ("hard", 3, RANDOM), ("soft", 1, RANDOM), ("soft", 3, FULL)],
@@ -79,7 +81,7 @@ def test_the_tolerance_is_what_the_step_leaves(steps: int, q: float, n: int, T: 
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("steps", [1, 4])
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_without_compression_the_smaller_constants_do(steps: int, soft: bool, seed: int) -> None:
     """Piecewise linear f_j and g_j, for which the bounds of subgradient methods are made."""
     rng, T, d, clients = np.random.default_rng(seed), 60, 3, 4

@@ -2,19 +2,20 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.algorithms import DistributedIHT, FedHT, FedIterHT, ProblemInfo
 from fedsim.algorithms.local import GrowingBatch
 from fedsim.algorithms.thresholding_theory import expansion
 from fedsim.problems.projections import hard_threshold
+from tests.tiers import examples
 
 GROWING = GrowingBatch(start=10, ratio=0.9)
 
 
 @given(st.integers(0, 10**6), st.integers(2, 12), st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_thresholding_moves_no_farther_away_than_nu(seed: int, d: int, data: st.DataObject) -> None:
     target = data.draw(st.integers(1, d))
     kept = data.draw(st.integers(target, d))

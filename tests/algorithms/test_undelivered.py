@@ -153,6 +153,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_the_sum_survives_losses_and_the_method_converges(method: str, tmp_path: Path) -> None:
     seen = run(tmp_path, METHODS[method])
@@ -171,6 +172,7 @@ def test_it_survives_bursts_and_comings_and_goings(method: str, tmp_path: Path) 
     assert seen.gaps[-1] < 1e-3 * seen.gaps[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_what_is_late_or_on_its_way_is_counted_when_it_comes(method: str, tmp_path: Path) -> None:
     # An uplink takes about 0.12 s, and a round 0.05 s.
@@ -183,6 +185,7 @@ def test_what_is_late_or_on_its_way_is_counted_when_it_comes(method: str, tmp_pa
     assert np.isfinite(seen.gaps).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_what_came_in_a_round_that_was_given_up_is_counted_once(
     method: str, tmp_path: Path

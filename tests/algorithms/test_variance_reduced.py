@@ -86,6 +86,7 @@ def test_marina_is_its_paper_s_loop(loss: str, p: float | None, tmp_path: Path) 
 # -- what they are for -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*sample of the clients:fedsim.errors.TheoryWarning")
 @pytest.mark.parametrize(
     ("kind", "wire", "blocks"),

@@ -48,6 +48,7 @@ def test_the_server_holds_what_the_clients_do_whatever_is_lost(
     seen.check_steps(GAMMA, lambda exchange: direction(kind, exchange))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HELD)
 def test_they_end_at_the_optimum_though_a_third_is_lost(kind: str, tmp_path: Path) -> None:
     algorithm = {"kind": kind, "step_size": "0.08/L"}

@@ -37,6 +37,7 @@ def out(whole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole, tmp_path / "out"))
 
 
+@pytest.mark.slow
 @ALL
 def test_a_broken_run_is_named_and_the_rest_is_compared(name: str, whole: Path, out: Path) -> None:
     harm, words = BROKEN[name]
@@ -100,6 +101,7 @@ def test_a_folder_without_runs_among_others_is_named(out: Path, tmp_path: Path) 
     assert f"no runs in {tmp_path / 'none'}" in runs.left_out[0]
 
 
+@pytest.mark.slow
 def test_the_commands_name_them_all_and_go_on(out: Path) -> None:
     harms = {"base/seed-2": "later version", "gd/seed-1": "log cut", "gd/seed-2": "no joules"}
     for place, name in harms.items():

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from fedsim.analysis import COMPARED, paired, summarised
+from tests.tiers import examples
 
 SEEDS = (1, 2, 3, 4)
 BITS = {"chb": [10, 12, 11, 15], "hb": [20, 21, 25, 26], "gd": [40, 40, 40, 40]}
@@ -174,7 +175,7 @@ def test_a_variant_alone_has_no_pairs() -> None:
 AMOUNTS = st.one_of(st.just(0.0), st.floats(1e-6, 1e9))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.tuples(AMOUNTS, AMOUNTS), min_size=2, max_size=8))
 def test_turning_the_question_round_turns_the_signs(pairs: list[tuple[float, float]]) -> None:
     rows = [

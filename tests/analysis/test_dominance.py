@@ -5,7 +5,7 @@ from io import StringIO
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -13,6 +13,7 @@ from fedsim.analysis.comparing.dominance import Decisions, pareto
 from fedsim.analysis.comparing.pairs import COMPARED, paired, summarised, with_bits
 from fedsim.analysis.comparing.tables import summary_table
 from fedsim.analysis.comparing.trade_offs import cost_bars, pareto_scatter
+from tests.tiers import examples
 
 COSTS = ("bits", "t", "joules")
 
@@ -60,6 +61,7 @@ def test_equal_figures_are_their_mean_and_their_interval_and_can_be_drawn(runs: 
     assert "\N{PLUS-MINUS SIGN}0%" in drawn.export_text()
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
     rng, sigma = np.random.default_rng(1), 0.3
     drawn = {f"v{number}": np.exp(sigma * rng.standard_normal(8)) for number in range(400)}
@@ -83,6 +85,7 @@ def test_what_differs_by_chance_ties_and_what_is_decided_is_ranked() -> None:
     assert not sure["tie"].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 2, 3, 5, 8])
 def test_fronts_and_ranks_follow_from_the_pairs_alone(seeds: int) -> None:
     rng = np.random.default_rng(seeds)
@@ -118,7 +121,7 @@ SHIFTS = {"a": 0.0, "b": 0.1, "c": 0.8, "d": 3.0}
 @given(
     st.lists(st.tuples(*[st.sampled_from([0.0, 1.0, 2.0, 3.5])] * 3), min_size=1, max_size=8),
 )
-@settings(max_examples=40)
+@examples(40)
 def test_of_one_seed_the_front_is_that_of_the_figures(rows: list[tuple[float, ...]]) -> None:
     names = [f"v{number}" for number in range(len(rows))]
     table = pd.DataFrame(rows, columns=list(COSTS)).assign(variant=names, seed=1, reached=True)

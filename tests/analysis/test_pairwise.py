@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -15,6 +15,7 @@ from fedsim.analysis.comparing.pairwise import (
     log_ratios,
     typical,
 )
+from tests.tiers import examples
 
 TRIALS, FAMILIES = 20_000, 4_000
 TIMES = np.array([2.3, 29.5, 13.0, 12.0, 20.0, 9.0, 5.0, 14.0, 18.0, 25.0])
@@ -170,7 +171,7 @@ TABLE = st.integers(1, 9).flatmap(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(TABLE, st.integers(0, 2**32 - 1))
 def test_units_of_a_seed_change_nothing_and_sides_are_opposite(
     rows: list[list[float]], seed: int

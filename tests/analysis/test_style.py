@@ -5,11 +5,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.analysis.style import entitle, measured, name_variants, panels
 from fedsim.analysis.typesetting import Maths, drawn, typeset
+from tests.tiers import examples
 
 
 def labels(low: float, high: float, unit: str = "") -> tuple[str, list[str]]:
@@ -24,6 +25,7 @@ def labels(low: float, high: float, unit: str = "") -> tuple[str, list[str]]:
     return axis.get_ylabel(), [text for text in seen if text]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("span", [1.2, 3, 8, 40, 300, 1e5, 1e12, 1e60])
 @pytest.mark.parametrize("low", [1e-16, 0.07])
 def test_a_logarithmic_axis_says_so_and_has_two_labels_at_least(low: float, span: float) -> None:
@@ -32,6 +34,7 @@ def test_a_logarithmic_axis_says_so_and_has_two_labels_at_least(low: float, span
     assert 2 <= len(set(seen)) <= 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("span", [3, 6, 12, 30, 45, 90, 300, 1e4, 1e7])
 @pytest.mark.parametrize("low", [2.1e4, 3.4e5])
 def test_labels_below_a_logarithmic_axis_have_room(low: float, span: float) -> None:
@@ -52,7 +55,7 @@ def test_units_have_a_space_before_them() -> None:
     assert all(re.fullmatch(r"\d+ [kMG]?bit", text) for text in seen)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.lists(st.text("abcxyz ", min_size=1, max_size=30), min_size=1, max_size=12, unique=True))
 def test_a_legend_is_as_wide_as_its_figure_at_most(names: list[str]) -> None:
     figure, (axis, _) = panels(2)

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fedsim
 from fedsim.analysis import STATES, link_load, spans, time_in_states
 from fedsim.analysis.timelines.spans import IDLE
 from tests.analysis.lively import lively, log
+from tests.tiers import examples
 
 UP = {"event": "send", "peer": "server", "message": "news"}
 DOWN = {"event": "send", "node": "server", "message": "model"}
@@ -174,7 +175,7 @@ SPAN = st.tuples(
 )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(SPAN, max_size=12))
 def test_of_two_states_at_once_the_first_one_counts(drawn: list[tuple[str, int, int, int]]) -> None:
     """Against a count of unit steps; a row of every client says that it is there."""

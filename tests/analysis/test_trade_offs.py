@@ -74,6 +74,7 @@ def test_bars_are_as_long_as_the_means_and_say_so() -> None:
     assert bits.get_xlim()[1] > 1800
 
 
+@pytest.mark.slow
 def test_error_bars_are_the_intervals() -> None:
     table = summarised(costs())
     figure = cost_bars(table, {"chb": "chb"})

@@ -38,6 +38,7 @@ def cut_off(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_what_has_ended_is_compared_as_if_nothing_else_had_been_asked_for(
     cut_off: Path, tmp_path: Path
 ) -> None:
@@ -51,6 +52,7 @@ def test_what_has_ended_is_compared_as_if_nothing_else_had_been_asked_for(
     assert whole.runs.extent == ""
 
 
+@pytest.mark.slow
 def test_the_tables_are_marked_and_the_missing_runs_named(cut_off: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["compare", str(cut_off), "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
@@ -68,6 +70,7 @@ def test_the_tables_are_marked_and_the_missing_runs_named(cut_off: Path, tmp_pat
         assert "unfinished: 2 of 4 runs" in figure.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_report_names_them_as_well(cut_off: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     result = CliRunner().invoke(app, ["report", str(cut_off), "--out", str(page)])
@@ -75,6 +78,7 @@ def test_the_report_names_them_as_well(cut_off: Path, tmp_path: Path) -> None:
     assert f"{cut_off}/base/seed-2 has not ended (there are 100 rounds of it)" in page.read_text()
 
 
+@pytest.mark.slow
 def test_once_it_is_finished_nothing_is_marked(cut_off: Path, tmp_path: Path) -> None:
     done = fedsim.run(STUDY, out=tmp_path).folder
     comparison = Comparison.of([done])
@@ -98,6 +102,7 @@ def test_a_study_that_does_not_say_its_seeds_lacks_nothing(cut_off: Path, tmp_pa
     assert list(unfinished(cut_off, Study("phones", "", {"base": "1"}))) == []
 
 
+@pytest.mark.slow
 def test_a_pricing_that_was_cut_off_says_what_it_lacks(tmp_path: Path) -> None:
     run, priced = (
         fedsim.run(STUDY | {"stop": {"rounds": 3}}, out=tmp_path / "run").folder,

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.blocks.identity import identity_of
 from fedsim.blocks.identity.walker import Walk
 from tests.blocks.identities import REFUSED, TOLD_APART, Attributes, closed_over, module_of, nested
+from tests.tiers import examples
 
 
 def digests(number: int) -> dict[str, str]:
@@ -25,6 +26,7 @@ def digests(number: int) -> dict[str, str]:
         return {name: identity_of(make(number)).digest for name, make in TOLD_APART.items()}
 
 
+@pytest.mark.slow
 def test_what_differs_in_a_leaf_differs_and_what_is_built_alike_does_not() -> None:
     first, again, other = digests(1), digests(1), digests(2)
     assert [name for name, each in first.items() if not each] == []
@@ -51,6 +53,7 @@ json.dump(digests(1), sys.stdout)
 """
 
 
+@pytest.mark.slow
 def test_digests_are_the_same_in_another_process_under_another_hash_seed() -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run(
@@ -103,7 +106,7 @@ def count(shape: Any) -> int:
     return 1 if shape is None else sum(count(part) for part in shape[1])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(shape=SHAPES, data=st.data())
 def test_random_objects_that_differ_in_one_leaf_never_share_a_digest(
     shape: Any, data: st.DataObject

@@ -4,7 +4,7 @@ import math
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -37,6 +37,7 @@ from fedsim.blocks.quantities import (
     Watts,
 )
 from tests.blocks.kinds import TYPES, everyone, quantity, read
+from tests.tiers import examples
 
 
 def test_every_quantity_of_the_module_is_tested() -> None:
@@ -134,7 +135,7 @@ def test_an_example_would_be_accepted(kind: Any) -> None:
 
 
 @everyone
-@settings(max_examples=40)
+@examples(40)
 @given(data=st.data())
 def test_what_is_written_reads_back_exactly(kind: Any, data: st.DataObject) -> None:
     bounds = quantity(kind)

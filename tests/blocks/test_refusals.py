@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.blocks.quantities import (
@@ -33,6 +33,7 @@ from fedsim.blocks.quantities import (
     Watts,
 )
 from tests.blocks.kinds import everyone, quantity, refusal
+from tests.tiers import examples
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_a_refusal_says_what_was_seen_and_what_is_accepted(
 
 
 @everyone
-@settings(max_examples=40)
+@examples(40)
 @given(number=st.integers() | st.floats())
 def test_a_bare_number_is_refused_whatever_it_is(kind: Any, number: float) -> None:
     message = refusal(kind, number)

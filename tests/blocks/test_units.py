@@ -7,7 +7,7 @@ from fractions import Fraction as Exact
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
@@ -22,6 +22,7 @@ from fedsim.blocks.quantities import (
 )
 from fedsim.blocks.units import factor, noun
 from tests.blocks.kinds import everyone, quantity, read, refusal
+from tests.tiers import examples
 
 UNITS: list[tuple[Any, str, Exact]] = [
     (Rate, "bit/s", Exact(1)),
@@ -42,7 +43,7 @@ UNITS: list[tuple[Any, str, Exact]] = [
 
 
 @pytest.mark.parametrize(("kind", "unit", "size"), UNITS, ids=[unit for _, unit, _ in UNITS])
-@settings(max_examples=40)
+@examples(40)
 @given(number=st.decimals(min_value="1e-9", max_value="1e9", allow_nan=False))
 def test_conversion_is_exact_arithmetic_rounded_once(
     kind: Any, unit: str, size: Exact, number: decimal.Decimal
@@ -85,7 +86,7 @@ def test_a_hostile_unit_is_refused_like_any_other(kind: Any, unit: str) -> None:
 
 
 @everyone
-@settings(max_examples=40)
+@examples(40)
 @given(text=st.text(max_size=60) | st.from_regex(r"[0-9.e+-]{1,6} ?[A-Za-z/*()%]{0,12}"))
 def test_any_text_is_read_or_refused(kind: Any, text: str) -> None:
     try:
@@ -127,6 +128,7 @@ def test_a_unit_is_one_of_itself_and_is_named(unit: str) -> None:
     assert noun(unit).startswith(("a ", "an "))
 
 
+@pytest.mark.slow
 def test_units_are_not_loaded_before_one_is_read() -> None:
     program = "import sys, fedsim.scenario; sys.exit('pint' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -95,6 +95,7 @@ def scenario(folder: Path, changes: dict[str, Any]) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_a_run_whose_file_was_edited_is_made_again(name: str, tmp_path: Path) -> None:
     write, (before, after), changes = FILES[name]

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, Literal
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -56,7 +57,6 @@ def test_measures_and_test_data_are_read_back_from_a_dump() -> None:
 
 
 def test_editors_know_the_names_the_blocks_and_the_ways_to_test() -> None:
-    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
     document = schema()
     validator = jsonschema.Draft202012Validator(document)
     for measures, test, good in (

@@ -6,7 +6,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from fedsim.building.files import Files
@@ -14,6 +14,7 @@ from fedsim.building.findings import Findings
 from fedsim.building.network import topology
 from fedsim.physics.topology import Topology
 from tests.building.plans import found, job, plan
+from tests.tiers import examples
 
 
 def built(folder: Path, **network: Any) -> Topology:
@@ -198,7 +199,7 @@ def test_bytes_that_are_no_graph(tmp_path: Path, name: str, content: bytes) -> N
     assert list(faults) == ["network.path"]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     cut=st.integers(0, len(CSV)), piece=st.text('abs,-"\n\r 0', max_size=5), more=st.integers(0, 9)
 )

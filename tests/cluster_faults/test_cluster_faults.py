@@ -1,5 +1,7 @@
 """A few of the faults that `python -m tests.cluster_faults` lets parts of a cluster have."""
 
+import pytest
+
 from .__main__ import campaign
 from .cases import RUNS, Case
 
@@ -10,6 +12,7 @@ FEW = [
 ]
 
 
+@pytest.mark.slow
 def test_no_part_that_fails_costs_a_run() -> None:
     ended = list(campaign(FEW))
     assert not [(each.case.called, each.faults) for each in ended if each.faults]

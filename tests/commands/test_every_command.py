@@ -22,6 +22,7 @@ from fedsim.cli import app
 from fedsim.errors import FedsimError
 from fedsim.results.showing import Shown
 from fedsim.robustness.study import Robustness
+from tests.tiers import missing, some
 
 from .kinds import BASE, KINDS, fleet, write_data, write_scenario
 
@@ -97,12 +98,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=some(KINDS, "no-fleet", "batteries-and-carbon"))
 def place(request: pytest.FixtureRequest, data: Path) -> Iterator[Place]:
     """Yield a scenario of each kind and its runs, made once."""
     kind = request.param
-    if kind == "torch":
-        pytest.importorskip("torch")
+    if kind == "torch" and (reason := missing("torch")):
+        pytest.skip(reason)
     file, out = data / f"{kind}.yaml", data / "runs" / kind
     write_scenario(KINDS[kind], file)
     with cheap_figures(kind):
@@ -328,6 +329,7 @@ def test_an_override_that_no_variant_takes_is_refused(data: Path) -> None:
     assert invoke("check", file, "--set", "fleet.1.radio=wifi")[0] == 0  # as it is written
 
 
+@pytest.mark.slow
 def test_repricing_that_changes_nothing_says_so(data: Path, tmp_path: Path) -> None:
     scenario = fleet({"data": {**BASE["problem"]["data"], "path": str(data / "rows.csv")}})
     fedsim.run(scenario, out=tmp_path / "out")

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -21,6 +21,7 @@ from fedsim.problems import Logistic, Loss, MultilayerPerceptron, Problem, Sampl
 from fedsim.problems.kernels import gradient, minibatch_change, minibatch_gradient, sgd_steps, value
 from fedsim.problems.local import LocalLoss
 from tests.problems.examples import LOSSES, named
+from tests.tiers import examples
 
 SIZES = 1, 4, 7, 18
 
@@ -65,6 +66,7 @@ def results(evaluator: OneByOne | Batched, works: Sequence[Work]) -> list[Array]
     return [evaluator.result(ticket) for ticket in tickets]  # type: ignore[arg-type]  # its own
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("loss", LOSSES, ids=named)
 def test_results_and_values_are_those_of_the_reference(loss: Loss, sparse: bool) -> None:
@@ -80,6 +82,7 @@ def test_results_and_values_are_those_of_the_reference(loss: Loss, sparse: bool)
     np.testing.assert_allclose(evaluator.values(w), reference.values(w), rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("loss", [Squared(l2=0.1), Logistic(), Softmax()], ids=named)
 def test_single_precision_is_near_and_is_what_is_computed_with(loss: Loss, sparse: bool) -> None:
@@ -98,7 +101,7 @@ def test_single_precision_is_near_and_is_what_is_computed_with(loss: Loss, spars
         np.testing.assert_allclose(evaluator.values(w), OneByOne(losses).values(w), rtol=1e-4)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_a_result_depends_neither_on_its_batch_nor_on_threads(data: st.DataObject) -> None:
     loss: Loss = data.draw(st.sampled_from([Squared(l1=0.1), Softmax(), MultilayerPerceptron()]))
@@ -188,6 +191,7 @@ def digest() -> str:
     return found.hexdigest()
 
 
+@pytest.mark.slow
 def test_kernels_from_the_cache_compute_what_those_just_compiled_do() -> None:
     command = [sys.executable, "-c", PRINT]
     other = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ)

@@ -3,17 +3,18 @@
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.computing.compiled import drawn
 from fedsim.computing.compiled.drawing import MOST
 from fedsim.problems.minibatches import drawn as reference
+from tests.tiers import examples
 
 GENERATORS = np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64
 
 
-@settings(max_examples=600)
+@examples(600)
 @given(
     kind=st.sampled_from(GENERATORS),
     seed=st.integers(0, 2**64),

@@ -105,6 +105,7 @@ def test_work_has_one_result_in_any_order_however_often_and_whoever_evaluates_it
         assert all(alike(one, other) for one, other in zip(first, others, strict=True))
 
 
+@pytest.mark.slow
 def test_another_process_gives_the_same_bits() -> None:
     losses = [local(loss, DATA) for loss in LOSSES]
     asked = [work for client, f in enumerate(losses) for work in works(f, client)]

@@ -73,6 +73,7 @@ def left(job: Job, algorithm: LocalUpdates, folder: Path) -> tuple[str, Array]:
     return book.log.sha256, np.array(models)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [None, 20])
 @pytest.mark.parametrize("group", [STEADY, FICKLE], ids=["steady", "fickle"])
 @pytest.mark.parametrize("single", [Averaging, Proximal, Normalised, Arriving])

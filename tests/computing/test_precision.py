@@ -111,6 +111,7 @@ def test_only_rounds_that_are_asked_for_and_the_last_are_looked_at(tmp_path: Pat
     pd.testing.assert_frame_equal(seldom[rest], whole[rest])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stop",
     [{"time": "3 s"}, {"bits": "30 kbit"}, {"energy": "20 J"}],

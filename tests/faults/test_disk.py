@@ -8,6 +8,7 @@ from tests.faults.disk import ERRORS, KINDS, case_of, faults
 CASES = 14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(CASES))
 def test_a_study_on_a_disk_that_fails_says_so_and_goes_on(number: int, studies: Studies) -> None:
     case = case_of(1, number)

@@ -24,6 +24,7 @@ def flips(tmp_path_factory: pytest.TempPathFactory) -> Flips:
     return Flips(tmp_path_factory.mktemp("flips"), seed=0)
 
 
+@pytest.mark.slow
 def test_damage_is_named_or_does_no_harm(flips: Flips) -> None:
     tried = [each for _, each in in_process(flips, range(COUNT))]
     assert [each for each in tried if each.outcome == FAULT] == []

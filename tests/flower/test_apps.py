@@ -82,6 +82,7 @@ FIGURES = {"torch_digits": "eval_accuracy", "sklearn_digits": "accuracy"}
 ROUNDING = {"torch_digits": 1e-5, "sklearn_digits": 1e-12}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_model_is_that_of_flowers_own_simulation(
     name: str, simulated: Mapping[str, Mapping[str, NDArray[Any]]]
@@ -97,6 +98,7 @@ def test_the_model_is_that_of_flowers_own_simulation(
     assert accuracy > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_an_app_gives_the_same_bytes_twice(name: str, tmp_path: Path) -> None:
     block = {**SCENARIOS[name], "fleet": FLEET, "stop": {"rounds": 1}}

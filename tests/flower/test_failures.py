@@ -185,6 +185,7 @@ def test_flower_is_for_clients_of_flower() -> None:
         fedsim.check(block)
 
 
+@pytest.mark.slow
 def test_more_clients_than_there_are_are_not_waited_for() -> None:
     result = run(algorithm={"kind": "flower", "options": {"min_available_nodes": 9}})
     assert "waits for more clients than the 3 there are" in result.summary["reason"].item()
@@ -206,6 +207,7 @@ except fedsim.ScenarioError as error:
 """
 
 
+@pytest.mark.slow
 def test_without_flower_it_is_said_how_to_get_it() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True
@@ -242,6 +244,7 @@ class Median(Flower):
 """
 
 
+@pytest.mark.slow
 def test_blocks_of_a_plugin_go_to_other_processes(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(PLUGIN)
     loss = {"kind": "own", "clients": 3, "cost": {"operations": 1}}

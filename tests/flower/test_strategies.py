@@ -66,6 +66,7 @@ NEWER["private"] = lambda: newer.DifferentialPrivacyServerSideFixedClipping(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NEWER)
 def test_a_strategy_of_the_message_interface_makes_the_same_model(name: str) -> None:
     named = {"kind": "flower", "strategy": name}
@@ -118,6 +119,7 @@ OLDER: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OLDER)
 def test_a_strategy_of_the_older_interface_makes_the_same_model(name: str) -> None:
     block = app(walker, clients=CLIENTS, cost={"operations": 1})

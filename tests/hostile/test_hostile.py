@@ -19,6 +19,7 @@ from .scenarios import Scenarios
 from .wire import Strings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("play", "count", "least"), [(Files, 300, 0.02), (Scenarios, 80, 0.02), (Strings, 3, 0.01)]
 )
@@ -97,6 +98,7 @@ def test_packages_are_looked_through_once_however_much_is_unknown(
     assert len(asked) == len(set(asked))
 
 
+@pytest.mark.slow
 def test_of_very_many_faults_the_first_are_told() -> None:
     with pytest.raises(ScenarioError) as caught:
         load(small(fleet=[{"count": 0}] * 5000))

@@ -124,6 +124,7 @@ def test_a_listed_mutant_that_stands_nowhere_or_twice_is_refused() -> None:
     assert mutant.place("a\nif x is 1").line == 2
 
 
+@pytest.mark.slow
 def test_what_no_line_is_reached_by_is_told_from_what_nobody_notices(tmp_path: Path) -> None:
     """Places of a function and of a constant, before tests that look at them, others, and none."""
     load_libraries()

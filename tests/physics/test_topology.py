@@ -6,7 +6,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import DataError
@@ -14,6 +14,7 @@ from fedsim.physics.radios import Constant, Traced
 from fedsim.physics.signals import Steps
 from fedsim.physics.topology import Link, Route, Topology, routed, star, tree
 from fedsim.ports import SERVER
+from tests.tiers import examples
 
 Edge = tuple[str, str, dict[str, Any]]
 
@@ -167,7 +168,7 @@ def walk(topology: Topology, route: Route, start: str) -> list[str]:
     return nodes
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(_graphs())
 def test_routes_are_of_least_latency_and_then_of_fewest_hops(made: "nx.Graph[str]") -> None:
     clients = [f"client-{n}" for n in range(3)]
@@ -203,7 +204,7 @@ def numbered(name: str) -> int:
     return SERVER if name == "server" else int(name.removeprefix("client-"))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(_graphs(), st.integers(0, 2), st.integers(0, 2))
 def test_a_way_between_any_two_is_of_least_latency(
     made: "nx.Graph[str]", sender: int, receiver: int

@@ -69,6 +69,7 @@ def traces(data_folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ATT-LTE-driving-2016", "TMobile-UMTS-driving"])
 @pytest.mark.parametrize("direction", ["up", "down"])
 def test_a_cycle_of_a_real_trace_passes_all_its_packets(

@@ -43,6 +43,7 @@ def summary(out: Path) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NAMED)
 def test_one_file_adds_a_block_that_a_scenario_names(
     kind: str, scenario: Path, tmp_path: Path
@@ -128,6 +129,7 @@ def test_workers_have_the_blocks_even_where_the_file_is_gone(
         assert runs[0]["events"] == runs[1]["events"]
 
 
+@pytest.mark.slow
 def test_a_run_is_kept_until_the_file_changes(scenario: Path, tmp_path: Path) -> None:
     mine, out = written(tmp_path, COMPRESSOR), tmp_path / "out"
     command: list[str | Path] = [
@@ -159,6 +161,7 @@ def test_a_file_beside_does_not_make_a_run_again(scenario: Path, tmp_path: Path)
     assert events.stat().st_mtime_ns == first
 
 
+@pytest.mark.slow
 def test_list_and_schema_show_what_is_in_the_file(tmp_path: Path) -> None:
     mine = written(tmp_path, ADDED)
     for table, kind in (
@@ -201,6 +204,7 @@ def test_what_a_file_prints_is_no_part_of_what_is_piped(
     assert "hello" in result.stderr
 
 
+@pytest.mark.slow
 def test_the_list_says_which_file_a_block_is_from(tmp_path: Path) -> None:
     mine = written(tmp_path, COMPRESSOR, "strided.py")
     rows = invoke("list", "compressors", "--plugin", mine).stdout.splitlines()

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from .files import COMPRESSOR, DEVICE, LOSS, NAMED, SPLIT
 from .test_commands import invoke, scenario, written
 
@@ -47,6 +49,7 @@ def test_parameters_come_from_the_scenario(scenario: Path, tmp_path: Path) -> No
     assert "stride: 5" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_method_is_let_run_in_every_world(tmp_path: Path) -> None:
     result = invoke("conformance", written(tmp_path, METHOD))
     assert result.exit_code == 0, result.output

@@ -40,6 +40,7 @@ def test_every_group_of_entry_points_is_named() -> None:
     assert set(re.findall(r"`(fedsim\.\w+)`", PAGE.partition("## An algorithm")[0])) >= groups
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     yaml = YAML(typ="safe", pure=True)

@@ -66,6 +66,7 @@ def scenario(tmp_path: Path) -> Path:
 SET = ("--set", NAMED["compressor"][1])
 
 
+@pytest.mark.slow
 def test_its_block_is_listed_and_runs(scenario: Path, site: Path, tmp_path: Path) -> None:
     code = f"print('imported')\n{COMPRESSOR}"
     installed(site, "others", "every-other = others:EveryOther", code)

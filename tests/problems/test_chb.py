@@ -49,6 +49,7 @@ def problems(
     return lambda loss: Problem.of(loss, parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "published"),
     [

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -10,12 +10,13 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems import LocalLoss, Loss, Samples, Squared
 from fedsim.problems.features import dense
+from tests.tiers import examples
 
 from .examples import CONSTRAINED, CONVEX, NETWORKS, differences, local, named
 
 each_convex = pytest.mark.parametrize("loss", CONVEX, ids=named)
 seeds = st.integers(0, 2**32 - 1)
-few = settings(max_examples=20)  # of each loss
+few = examples(20)  # of each loss
 
 
 def draw(loss: Loss, seed: int, rows: int = 9, features: int = 3) -> tuple[LocalLoss, Array]:

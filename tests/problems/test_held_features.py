@@ -35,6 +35,7 @@ def held(problem: Problem) -> Array:
     return problem.samples.X
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [[], [{"divide": 255}], [{"divide": 255}, "intercept"]])
 def test_reading_images_of_bytes_takes_less_than_two_copies_in_float32(
     steps: list[Any], tmp_path: Path
@@ -51,6 +52,7 @@ def test_reading_images_of_bytes_takes_less_than_two_copies_in_float32(
     assert peak < 2 * one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "numbers", "steps", "expected"),
     [

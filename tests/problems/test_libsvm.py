@@ -179,6 +179,7 @@ class TestLayout:
         with pytest.raises(DataError, match=r"row 3, column 7 .*nan"):
             source.load(tmp_path, np.random.default_rng(0))
 
+    @pytest.mark.slow
     def test_memory_is_of_the_order_of_the_non_zeros(self, tmp_path: Path) -> None:
         # A tenth of rcv1: as a dense array it would take 756 MB.
         rows, features, each = 2000, 47236, 74

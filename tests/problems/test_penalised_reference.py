@@ -141,6 +141,7 @@ def test_groups_of_a_matrix_agree_with_the_multi_task_lasso(rng: np.random.Gener
     assert 0 < (found.model == 0).sum() < 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", [*SEPARABLE[1:], *STRUCTURED], ids=kinds)
 @pytest.mark.parametrize("loss", [Softmax(), Softmax(scale="share", l2=0.05)], ids=["", "l2"])
 def test_no_step_lowers_the_penalised_objective(
@@ -154,6 +155,7 @@ def test_no_step_lowers_the_penalised_objective(
             assert problem.value(moved, "mean") >= found.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", STRUCTURED, ids=kinds)
 def test_the_dual_norm_certifies_the_optimum(penalty: Penalty) -> None:
     # At a minimiser of f + weight |.| the dual norm of grad f is at most the weight, and

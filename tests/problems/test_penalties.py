@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from pydantic import ValidationError
@@ -22,6 +22,7 @@ from fedsim.problems.penalties import (
     Penalty,
     Regulariser,
 )
+from tests.tiers import examples
 
 SHAPE = (5, 3)
 CASES: list[Penalty] = [
@@ -36,7 +37,7 @@ CASES: list[Penalty] = [
 NORMS = [penalty for penalty in CASES if penalty.ball]
 each_penalty = pytest.mark.parametrize("penalty", CASES, ids=lambda p: f"{p.kind}")
 each_norm = pytest.mark.parametrize("penalty", NORMS, ids=lambda p: f"{p.kind}")
-few = settings(max_examples=30)
+few = examples(30)
 entries = st.floats(-9, 9).map(lambda x: round(x, 2))
 matrices = arrays(np.float64, SHAPE, elements=entries)
 steps = st.floats(0.01, 5.0)

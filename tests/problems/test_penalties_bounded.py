@@ -6,7 +6,7 @@ from warnings import catch_warnings
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, fsolve
 
@@ -14,6 +14,7 @@ from fedsim.ports import Array
 from fedsim.problems import Regulariser
 from fedsim.problems.penalties import L1, GroupL2, Nuclear
 from fedsim.problems.penalties.bounded import LEG, LEGS, ROUNDING
+from tests.tiers import examples
 
 SEEDS = st.integers(0, 2**31)
 Kind = type[L1] | type[GroupL2] | type[Nuclear]
@@ -88,7 +89,7 @@ def planted(norm: Kind, seed: int, weight: float, multiplier: float) -> Planted:
 
 
 @pytest.mark.parametrize("norm", NORMS)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(SEEDS, st.floats(0.01, 3), st.floats(0.01, 100))
 @example(5923, 3.0, 22.0)
 @example(5097, 1.0, 1.0)
@@ -182,7 +183,7 @@ def test_a_search_for_the_multiplier_finds_the_same(norm: Kind, seed: int) -> No
 
 
 @pytest.mark.parametrize("norm", NORMS)
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(SEEDS, st.floats(0.1, 0.9))
 def test_prox_then_projection_is_it_around_zero(norm: Kind, seed: int, share: float) -> None:
     rng = np.random.default_rng(seed)
@@ -214,7 +215,7 @@ def excess_of_prox_then_projection(norm: Kind, seed: int, share: float) -> float
 
 
 @pytest.mark.parametrize("norm", NORMS)
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(SEEDS, st.floats(0.1, 0.9))
 def test_prox_then_projection_is_never_better(norm: Kind, seed: int, share: float) -> None:
     # They are the same where the bound meets none of the penalty's kinks.

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -20,6 +20,7 @@ from fedsim.problems.projections import (
     rank,
     soft_threshold,
 )
+from tests.tiers import examples
 
 Norm = Callable[[Array], float]
 Project = Callable[[Array, float], Array]
@@ -44,7 +45,7 @@ BALLS: dict[str, tuple[Project, Norm, Norm]] = {
 """Each ball's projection, its norm and the norm's dual."""
 
 each_ball = pytest.mark.parametrize(("project", "norm", "dual"), BALLS.values(), ids=BALLS)
-few = settings(max_examples=30)
+few = examples(30)
 entries = st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda x: round(x, 3))
 matrices = arrays(np.float64, (4, 3), elements=entries)
 vectors = arrays(np.float64, st.integers(1, 7), elements=entries)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import ElasticNet, LinearRegression, LogisticRegression, Ridge
@@ -21,6 +21,7 @@ from fedsim.problems import (
     optimum,
 )
 from fedsim.problems.references import convex, newton
+from tests.tiers import examples
 
 from .examples import LINEAR, named, samples
 
@@ -135,7 +136,7 @@ def test_a_large_penalty_leaves_zero() -> None:
         assert (not found.model.any()) == zero
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     seed=st.integers(0, 10**6),
     features=st.integers(1, 60),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -21,6 +21,7 @@ from fedsim.problems import (
 )
 from fedsim.problems.features import Sparse
 from fedsim.problems.restricted import Restriction, newton, newton_operations, restricted
+from tests.tiers import examples
 
 from .examples import CONSTRAINED, CONVEX, LOSSES, differences, local, named, samples
 
@@ -28,7 +29,7 @@ DATA = samples(rows=12, features=6)
 SQUARED = local(Squared(scale="sum"), DATA)
 each_loss = pytest.mark.parametrize("loss", [*LOSSES, *CONSTRAINED], ids=named)
 seeds = st.integers(0, 2**32 - 1)
-few = settings(max_examples=20)  # of each loss
+few = examples(20)  # of each loss
 
 
 def matrix(basis: NDArray[np.generic], d: int) -> Array:

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.ports import Array
@@ -20,6 +20,7 @@ from fedsim.problems import (
 )
 from fedsim.problems.losses import Softmax
 from fedsim.problems.penalties import L1, L2, GroupL2
+from tests.tiers import examples
 
 from .examples import samples
 
@@ -56,7 +57,7 @@ def exhaustive(data: Samples, count: int) -> tuple[float, Array]:
     return best, model
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 3), noise=st.sampled_from([0.0, 0.3]))
 def test_a_well_posed_problem_is_solved_over_all_supports(
     seed: int, count: int, noise: float
@@ -68,7 +69,7 @@ def test_a_well_posed_problem_is_solved_over_all_supports(
     assert best.model == pytest.approx(model, abs=1e-8)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 4))
 def test_no_value_is_below_the_least_of_all_supports(seed: int, count: int) -> None:
     rng = np.random.default_rng(seed)

@@ -78,6 +78,7 @@ def test_clients_with_a_mix_have_as_many_rows_and_no_row_is_left_but_the_remaind
         assert len(np.unique(np.concatenate(parts))) == 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.5, 5.0])
 def test_the_mix_of_a_client_has_the_mean_and_the_variance_of_its_distribution(
     alpha: float,

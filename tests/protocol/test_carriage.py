@@ -27,12 +27,13 @@ from tests.algorithms.packing import COMPRESSORS, link, run, scenario
 from tests.protocol.bytewise import jobs, play
 from tests.runs import small
 from tests.sim.test_packing import LOSSLESS, WORLDS
+from tests.tiers import some
 
 F32 = ValueFormat.FLOAT32
 
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
-@pytest.mark.parametrize("method", methods.METHODS)
+@pytest.mark.parametrize("method", some(methods.METHODS, "chb", "scaffold", "signsgd"))
 def test_bytes_and_values_log_the_same(method: str, tmp_path: Path) -> None:
     """With every compressor, both ways where the method takes it, under the strongest feedback."""
     played = []
@@ -49,6 +50,7 @@ def test_bytes_and_values_log_the_same(method: str, tmp_path: Path) -> None:
     assert played == (["identity"] if method == "signsgd" else list(COMPRESSORS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", LOSSLESS)
 def test_a_client_s_update_that_is_taken_back_was_never_added(world: str, tmp_path: Path) -> None:
     wire = {"up": link("rand-k", "ef21")}
@@ -274,6 +276,7 @@ def test_a_payload_that_does_not_go_as_it_says_is_refused() -> None:
         CARRIAGE.seal(Envelope(Told(Empty()), 1, 1, HEADER_BITS), 0)
 
 
+@pytest.mark.slow
 def test_the_command_line_carries_bytes_and_logs_the_same(tmp_path: Path) -> None:
     logs = set()
     for carry in ("values", "bytes"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.ports import ClientId, Message
@@ -17,6 +17,7 @@ from fedsim.protocol.packing import Packing
 from fedsim.protocol.peer import PeerEnd
 from fedsim.protocol.verdict import Verdict
 from tests.sim.worlds import LOADS, asked
+from tests.tiers import examples
 
 ME, NEIGHBOURS = 0, (1, 2, 3)
 
@@ -131,7 +132,7 @@ class Both:
 EVENTS = [*[Both.open] * 2, *[Both.hear] * 6, *[Both.take] * 2, Both.lose, Both.wait]
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 63)), min_size=20, max_size=60))
 def test_it_is_a_model_that_looks_at_whole_histories(
     events: list[tuple[Callable[[Both, int], None], int]],

@@ -102,6 +102,7 @@ def test_methods_and_memories_can_be_pickled_in_mid_run(method: str, tmp_path: P
     assert lost > 0 or method not in TAKE_BACK
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @pytest.mark.parametrize("kind", COMPRESSORS)
 @pytest.mark.parametrize("method", ["dcgd", "marina", "fedavg"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.ports import ClientId
@@ -22,6 +22,7 @@ from fedsim.protocol.silence import SilencePolicy
 from fedsim.protocol.verdict import Verdict
 from tests.policies import participation_of, silence_of
 from tests.sim.worlds import answered, asked
+from tests.tiers import examples
 
 from .ends import Everybody
 
@@ -257,7 +258,7 @@ class Both:
 EVENTS = [Both.ask_all, Both.ask, *[Both.hear] * 4, Both.lose, Both.wait, Both.take, Both.take]
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(
     POLICIES,
     st.booleans(),

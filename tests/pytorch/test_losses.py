@@ -71,6 +71,7 @@ TAKEN: dict[str, tuple[Callable[[], nn.Module], Any, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_is_taken_is_what_pytorch_says_of_all_rows_however_they_are_cut_up(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -63,6 +63,7 @@ def test_a_module_learns(tmp_path: Path) -> None:
     assert accuracy.iloc[-1] > accuracy.iloc[0]
 
 
+@pytest.mark.slow
 def test_the_same_module_and_rows_are_the_same_run(tmp_path: Path) -> None:
     def again() -> str:
         problem = fedsim.torch.problem(network, data=rows())
@@ -128,6 +129,7 @@ def test_what_differs_has_another_digest_and_the_same_has_the_same() -> None:
     assert digests() == first
 
 
+@pytest.mark.slow
 def test_a_log_depends_neither_on_processes_nor_on_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

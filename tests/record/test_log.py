@@ -7,13 +7,14 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.ports import node_name
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.parts import read_table
 from fedsim.record.schema import ARROW_SCHEMA, EVENT_NAMES, ROW, ROW_DTYPE, SCHEMA_WITH_GRAMS, Event
+from tests.tiers import examples
 
 
 def ignore(_: Rows) -> None:
@@ -64,7 +65,7 @@ def test_a_message_has_a_row_at_either_end(tmp_path: Path) -> None:
     assert rows[same].drop_duplicates().shape[0] == 1
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(st.booleans(), max_size=60))
 def test_messages_and_other_rows_keep_their_order(kinds: list[bool]) -> None:
     """Each message becomes two rows in place, whatever stands around it."""
@@ -162,7 +163,7 @@ def test_the_same_rows_give_the_same_bytes_and_other_rows_another_hash(tmp_path:
     assert files[0] == files[1] != files[2]
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.text(max_size=8), max_size=20))
 def test_words_are_numbered_once_and_nothing_is_below_zero(words: list[str]) -> None:
     log = EventLog(Path("unused"), 1, ignore)

@@ -3,11 +3,12 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.record.parts import Parts, read_table
 from fedsim.record.rounds import RoundTable, Traffic
+from tests.tiers import examples
 
 COSTS = ("cohort", "transmissions", "beacons", "bits_up", "bits_down", "joules")
 
@@ -16,7 +17,7 @@ def add(table: RoundTable, traffic: Traffic) -> None:
     table.add(float(table.rounds), traffic, objective=1.0, gap=0.5, measures={})
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=20))
 def test_the_costs_of_all_rounds_add_up_to_the_totals(steps: list[int]) -> None:
     traffic = Traffic()

@@ -40,6 +40,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory, own_cache: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_measure_that_was_asked_for_is_in_front(measured: Path, tmp_path: Path) -> None:
     page = Page(report.write(measured, tmp_path / "a.html", ("train_accuracy=0.9",)))
     assert page.options["which-measure"][0] == "train_accuracy"
@@ -51,6 +52,7 @@ def test_the_measure_that_was_asked_for_is_in_front(measured: Path, tmp_path: Pa
     assert heads[:3] == ["variant", "reached", "train accuracy at the end"]
 
 
+@pytest.mark.slow
 def test_without_a_target_it_is_what_the_scenario_measures(measured: Path, tmp_path: Path) -> None:
     page = Page(report.write(measured, tmp_path / "a.html"))
     assert page.options["which-measure"] == ["gradient_norm", "train_accuracy", "gap", "objective"]

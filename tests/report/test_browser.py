@@ -83,6 +83,7 @@ def opened(tab: Tab, name: str) -> Locator:
     return tab.get_by_role("tabpanel", name=name, exact=True)
 
 
+@pytest.mark.slow
 def test_every_tab_opens_its_panel_alone(tab: Tab) -> None:
     for name in TABS:
         panel = opened(tab, name)

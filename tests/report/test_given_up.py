@@ -42,6 +42,7 @@ def given_up(made: fedsim.Result) -> pd.DataFrame:
     return made.events[made.events["event"] == "abandoned"]
 
 
+@pytest.mark.slow
 def test_the_page_counts_them(made: fedsim.Result, given_up: pd.DataFrame, tmp_path: Path) -> None:
     page = Page(write(made.folder, tmp_path / "report.html"))
     counts = [int((given_up["variant"] == name).sum()) for name in ("base", "patient")]
@@ -55,6 +56,7 @@ def test_the_page_counts_them(made: fedsim.Result, given_up: pd.DataFrame, tmp_p
     assert "of 4 have reported" in note
 
 
+@pytest.mark.slow
 def test_where_none_was_given_up_nothing_is_said_of_it(tmp_path: Path) -> None:
     fedsim.run(SCENARIO | {"fleet": [{"count": 4, "radio": "wifi"}]}, out=tmp_path)
     page = Page(write(tmp_path))

@@ -79,6 +79,7 @@ def test_a_page_is_little_more_than_its_data(path: Path, page: Page) -> None:
     assert len(page.source) - sum(map(len, figures)) < FRAME
 
 
+@pytest.mark.slow
 def test_a_page_is_the_same_bytes_again(runs: Path, tmp_path: Path) -> None:
     first, second = (report.write(runs, tmp_path / name) for name in ("a.html", "b.html"))
     assert first.read_bytes() == second.read_bytes()
@@ -105,6 +106,7 @@ def test_variants_of_one_fleet_share_its_drawing(study: Study) -> None:
     assert len(Drawing(tree.drawing).titles(LINKS)) == 7
 
 
+@pytest.mark.slow
 def test_one_variant_s_folder_and_one_run_s_are_studies_too(runs: Path, tmp_path: Path) -> None:
     page = Page(report.write(runs / "gd", tmp_path / "gd.html"))
     assert page.words("How every run ended", "seed") == ["1", "2", "3"]
@@ -175,6 +177,7 @@ def test_what_cannot_be_reported_is_said_in_one_line(case: str, runs: Path, tmp_
     assert result.stdout == ""
 
 
+@pytest.mark.slow
 def test_the_command_says_where_the_page_is(runs: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     result = CliRunner().invoke(app, ["report", str(runs), "--out", str(out)])

@@ -7,13 +7,14 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import fedsim
 from fedsim.algorithms.censored import GradientDescent, Iterate
 from fedsim.ports import Server
 from fedsim.record.manifest import MANIFEST
+from tests.tiers import examples
 
 from .prices import FLEET, differing, small, unlike
 
@@ -102,6 +103,7 @@ COHORTS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # of a sample
 @pytest.mark.parametrize("kind", ["fedsgm", "scaffold"])
 @pytest.mark.parametrize("name", COHORTS)
@@ -186,7 +188,7 @@ fleets = st.tuples(groups, groups)
 links = st.sampled_from(["unlimited", "1 Mbit/s", "50 kbit/s"])
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@examples(15, suppress_health_check=[HealthCheck.too_slow])
 @given(fleets, fleets, links, st.sampled_from(["unicast", "cell"]))
 def test_whatever_the_fleets(
     first: tuple[dict[str, Any], ...],

@@ -162,6 +162,7 @@ class Glancing(GradientDescent):
         return await super().handle(client, message)
 
 
+@pytest.mark.slow
 def test_a_method_must_not_look_at_the_clock(tmp_path: Path) -> None:
     source = small("gd", 3) | {"algorithm": {"kind": "looking", "step_size": "1/L"}}
     ((key, text),) = refusal(tmp_path, source, [WIFI], blocks=[Looking])
@@ -202,6 +203,7 @@ def test_a_method_that_keeps_time_by_itself_is_found_out(tmp_path: Path) -> None
         fedsim.reprice(tmp_path / "before", [WIFI], tmp_path / "priced", blocks=[Sleeping])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [{"rounds": 3}, {"time": "0.5 s"}])
 def test_a_method_of_one_s_own_that_does_several_things_at_once(
     stop: dict[str, Any], tmp_path: Path

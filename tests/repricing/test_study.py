@@ -23,6 +23,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     return found
 
 
+@pytest.mark.slow
 def test_what_is_priced_is_what_a_run_on_that_radio_costs(costs: pd.DataFrame) -> None:
     result = fedsim.run(
         radios.SCENARIO,

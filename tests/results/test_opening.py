@@ -19,6 +19,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> fedsim.Result:
     return fedsim.run(small(variants=METHODS, seeds=2), out=tmp_path_factory.mktemp("runs"))
 
 
+@pytest.mark.slow
 def test_a_folder_opens_to_the_tables_that_the_run_returned(made: fedsim.Result) -> None:
     found = fedsim.open(made.folder)
     assert found.runs == made.runs

@@ -26,6 +26,7 @@ def cells(page: str) -> list[str]:
     return [unescape(cell) for cell in re.findall(r"<t[hd] [^>]*>([^<]*)<", page)]
 
 
+@pytest.mark.slow
 def test_print_and_a_notebook_show_the_same_tables(result: fedsim.Result) -> None:
     text, page = repr(result), result._repr_html_()
     lines = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
@@ -39,6 +40,7 @@ def test_print_and_a_notebook_show_the_same_tables(result: fedsim.Result) -> Non
     assert f"2 runs in {result.folder}" in page
 
 
+@pytest.mark.slow
 def test_the_figure_of_a_notebook_is_in_the_page(result: fedsim.Result) -> None:
     page = result._repr_html_()
     assert page.count("data:image/png;base64,") == 1
@@ -46,6 +48,7 @@ def test_the_figure_of_a_notebook_is_in_the_page(result: fedsim.Result) -> None:
     assert len(page) < 200_000
 
 
+@pytest.mark.slow
 def test_what_users_named_is_no_markup() -> None:
     result = fedsim.run(small(name="<b>[bold]x[/bold]", stop={"rounds": 1}))
     page = result._repr_html_()
@@ -100,6 +103,7 @@ def test_the_figure_says_data_fleet_and_seeds_and_has_a_row_a_measure(
     assert len(said.split("; ")) == 3
 
 
+@pytest.mark.slow
 def test_of_many_variants_the_first_are_shown() -> None:
     sweep = {"algorithm.momentum": [number / 100 for number in range(50)]}
     result = fedsim.run(small(sweep=sweep, stop={"rounds": 2}))
@@ -157,6 +161,7 @@ except fedsim.ScenarioError:
 """
 
 
+@pytest.mark.slow
 def test_what_nobody_named_a_folder_for_stays_until_the_session_ends() -> None:
     command = [sys.executable, "-c", SESSION]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

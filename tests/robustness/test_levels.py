@@ -40,6 +40,7 @@ STUDIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [2, 3, 5, 10])
 @pytest.mark.parametrize("name", STUDIES)
 def test_intervals_hold_the_truth_of_brute_force_at_their_rate(name: str, seeds: int) -> None:

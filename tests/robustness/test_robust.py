@@ -55,6 +55,7 @@ def command(*arguments: str | int | Path) -> Any:
     return CliRunner().invoke(app, ["robust", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_every_constant_in_doubt_of_the_fleet_is_drawn_and_no_other(known: Robustness) -> None:
     table = known.constants.set_index("constant")
     blocks = {name.split(".")[0] for name in table.index}
@@ -80,6 +81,7 @@ def test_the_world_as_written_is_the_study_itself(known: Robustness, folder: Pat
 NARROW = {"server": {"uplink": "9 Mbit/s", "downlink": "20 Mbit/s", "latency": "7 ms"}}
 
 
+@pytest.mark.slow
 def test_a_drawn_world_is_the_run_made_afresh_in_it(tmp_path: Path) -> None:
     """With every client on its own in the fleet, so that devices of a group differ."""
     groups = [{**group, "carbon": code} for group, code in zip(FLEET, ("BR", "PL"), strict=True)]
@@ -120,6 +122,7 @@ def test_a_drawn_world_is_the_run_made_afresh_in_it(tmp_path: Path) -> None:
             assert drawn == pytest.approx(costs[variant].to_numpy(), rel=1e-10)
 
 
+@pytest.mark.slow
 def test_intervals_of_what_is_of_no_preset_are_given_like_others(tmp_path: Path) -> None:
     fedsim.run(study(network=NARROW), out=tmp_path)
     doubts = {"server.uplink": "8 Mbit/s..10 Mbit/s", "kernel.flops": "0.9..1.5"}
@@ -166,6 +169,7 @@ def test_devices_differ_by_their_kind_however_they_are_grouped(tmp_path: Path) -
     assert said == ["hardly varies"] * 2
 
 
+@pytest.mark.slow
 def test_a_figure_that_the_scenario_gives_is_certain(tmp_path: Path) -> None:
     fleet = [{"count": 5, "device": "pi-4", "radio": {"kind": "lte", "tail_time": "2 s"}}]
     fedsim.run(study(fleet=fleet), out=tmp_path)
@@ -178,6 +182,7 @@ def test_a_figure_that_the_scenario_gives_is_certain(tmp_path: Path) -> None:
     assert (own["low"], own["value"], own["high"], own["basis"]) == (1.0, 2.0, 4.0, "given")
 
 
+@pytest.mark.slow
 def test_identical_worlds_give_identical_bytes_and_prices_are_kept(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -193,6 +198,7 @@ def test_identical_worlds_give_identical_bytes_and_prices_are_kept(
     assert not set(prices) & set((one / "prices").iterdir())  # of other worlds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [{"jobs": 2}, {"cluster": "local:2"}])
 def test_processes_and_clusters_price_as_one_does(
     place: dict[str, Any], folder: Path, known: Robustness
@@ -202,6 +208,7 @@ def test_processes_and_clusters_price_as_one_does(
     assert again.deciding.equals(known.deciding)
 
 
+@pytest.mark.slow
 def test_damaged_prices_are_found_and_priced_again(folder: Path, tmp_path: Path) -> None:
     """Any bit of any file, a file cut off, one of another run, a folder: all are priced again."""
     out = tmp_path / "out"
@@ -276,6 +283,7 @@ def late(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "runs"
 
 
+@pytest.mark.slow
 def test_where_a_deadline_decides_runs_are_made_in_few_worlds(late: Path) -> None:
     with pytest.raises(DataError, match=r"participation\.deadline[\s\S]*--runs 30"):
         fedsim.robust(late)
@@ -314,6 +322,7 @@ def test_grams_by_the_hour_are_left_out_where_rounds_are_priced_and_that_is_said
     assert "CO2" in repr(known)
 
 
+@pytest.mark.slow
 def test_runs_that_are_made_go_on_in_processes_and_each_world_is_kept(
     late: Path, tmp_path: Path
 ) -> None:
@@ -341,6 +350,7 @@ def test_runs_that_are_made_again_do_not_warn_again_of_their_theory(tmp_path: Pa
     assert "1 worlds" not in repr(few)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [1, 3])
 def test_the_command_writes_what_few_worlds_say(runs: int, late: Path, tmp_path: Path) -> None:
     """With one constant k + 2 is 3: three worlds are no design of Saltelli's, whatever divides."""
@@ -354,6 +364,7 @@ def test_the_command_writes_what_few_worlds_say(runs: int, late: Path, tmp_path:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

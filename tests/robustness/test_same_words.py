@@ -11,6 +11,7 @@ from fedsim.report.study import Study
 from tests.runs import small
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 3, 6])
 def test_verdicts_and_ratios_are_the_same_everywhere(seeds: int, tmp_path: Path) -> None:
     fleet = [{"count": 5, "device": "phone-mid", "radio": "lte"}]

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.robustness.sharing import by_cap, ends, fair_rates
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.fair import FairLink
+from tests.tiers import examples
 
 numbers = st.floats(0.1, 10.0)
 transfers = st.lists(st.tuples(st.floats(0.0, 5.0), numbers, numbers), min_size=1, max_size=7)
@@ -30,7 +31,7 @@ def simulated(rows: list[tuple[float, float, float]], capacity: float) -> list[f
     return over
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(transfers, st.lists(numbers, min_size=1, max_size=3))
 def test_each_world_is_the_simulators_link(
     rows: list[tuple[float, float, float]], speeds: list[float]

@@ -43,6 +43,7 @@ def told(folder: Path) -> list[str]:
     return [note for note in Comparison.of([folder]).notes if "see fedsim robust" in note]
 
 
+@pytest.mark.slow
 def test_compare_says_which_verdict_is_fragile(folder: Path) -> None:
     sentences = told(folder)
     worlds = pd.read_csv(folder / "robustness" / "verdicts.csv")["worlds"].max()
@@ -60,6 +61,7 @@ def test_compare_says_what_is_close_where_nobody_has_looked(tmp_path: Path) -> N
     assert any("fewer joules of" in each and "within 10 %" in each for each in told(tmp_path))
 
 
+@pytest.mark.slow
 def test_verdicts_of_another_target_are_not_told(folder: Path) -> None:
     comparison = Comparison.of([folder], ["objective=1e9"])
     assert not [note for note in comparison.notes if "63 %" in note]
@@ -103,12 +105,14 @@ def test_tables_of_runs_that_were_made_again_are_not_taken_for_an_answer(folder:
     assert not any("63 %" in note for note in notes)
 
 
+@pytest.mark.slow
 def test_the_report_has_a_section(folder: Path) -> None:
     page = fedsim.open(folder).report().read_text(encoding="utf-8")
     assert "worlds of the constants&#39; doubt" in page
     assert "63 %" in page
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # one threshold is beyond it
 def test_designs_are_ranked_with_their_doubt(tmp_path: Path, capsys: Any) -> None:
     designing = script("designing")
@@ -141,6 +145,7 @@ def lines_of(page: Path) -> list[str]:
     return [line for line in lines if line.startswith("| ") and not line.startswith("| study")]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # steps that are too long, and so on
 def test_claims_are_told_with_their_probability(
     sureness: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -83,6 +83,7 @@ def test_probability_indices_and_flips_are_those_of_the_closed_form() -> None:
     assert row["ratio_low"] == pytest.approx(exp(WEIGHTS[1:].sum() / 2 - LEVEL))
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_probability_as_often_as_they_say() -> None:
     covered, count = 0, 100
     for seed in range(1, count + 1):
@@ -119,6 +120,7 @@ def test_a_turn_is_found_by_pricing_where_it_is_and_not_between_sampled_worlds()
     assert list(found["wins"]) == ["below", "below"]
 
 
+@pytest.mark.slow
 def test_independent_worlds_cover_it_as_well() -> None:
     covered, count = 0, 100
     for seed in range(1, count + 1):

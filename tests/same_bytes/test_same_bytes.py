@@ -1,9 +1,12 @@
 """A few runs, made in some of the ways in which the same bytes are promised."""
 
+import pytest
+
 from .comparing import compare, compared
 from .ways import FIRST, RESULTS, few
 
 
+@pytest.mark.slow
 def test_what_is_promised_is_seen() -> None:
     seen = list(compared(few(), ["--few"]))
     assert len(seen) == 3

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jsonschema
 import pytest
 
 from fedsim.blocks.registry import kinds_of
@@ -62,9 +63,9 @@ def test_what_is_right_is_written_with_every_default_and_reads_back(name: str) -
     assert dump(again) == dump(scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GOOD)
 def test_the_schema_takes_what_is_right(name: str) -> None:
-    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
     validator = jsonschema.Draft202012Validator(SCHEMA)
     assert validator.is_valid(least(**GOOD[name]))
     assert validator.is_valid(plain(dump(made(**GOOD[name]))))
@@ -80,11 +81,11 @@ def test_what_is_wrong_is_said(blocks: dict[str, Any], key: str, words: list[str
     assert [word for word in words if word not in fault.message] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("blocks", "key", "words"), WRONG_BLOCKS)
 def test_the_schema_refuses_what_is_of_another_shape(
     blocks: dict[str, Any], key: str, words: list[str]
 ) -> None:
-    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
     validator = jsonschema.Draft202012Validator(SCHEMA)
     shapes = ("Accepted here", "did you mean", "One of", "give a block", "a bare number")
     messages = [fault.message for fault in faults(least(**blocks)) if fault.key == key]

@@ -76,6 +76,7 @@ print(*inspect.signature(Scenario).parameters, *inspect.signature(FedAvg).parame
 """
 
 
+@pytest.mark.slow
 def test_it_tells_them_before_anything_was_made() -> None:
     done = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=True)
     assert {"problem", "fleet", "step_size", "local_steps"} <= set(done.stdout.split())

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from fedsim.errors import Fault, ScenarioError
 from fedsim.scenario.located import DEEPEST, Located, Origin, located
 from fedsim.scenario.reading import MOST, read_text
+from tests.tiers import examples
 
 
 def tree(text: str) -> Located:
@@ -138,6 +139,7 @@ def test_every_repeated_key_is_listed_with_both_lines() -> None:
     assert read.plain() == {"a": 1, "b": {"c": 1}, "d": 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
@@ -201,6 +203,7 @@ def test_several_refusals_come_together() -> None:
     assert [fault.where for fault in found] == ["f:1", "f:2", "f:4"]
 
 
+@pytest.mark.slow
 def test_aliases_of_aliases_do_not_blow_up() -> None:
     first = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]"
     others = (f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30))
@@ -221,7 +224,7 @@ TOKENS = (
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     st.text(max_size=80) | st.lists(st.sampled_from(TOKENS.split("|")), max_size=25).map("".join)
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import ScenarioError
@@ -16,6 +16,7 @@ from fedsim.scenario import Scenario, dump, load
 from fedsim.scenario.located import Origin
 from fedsim.scenario.reading import read_text
 from tests.scenario.examples import LINES, least, made, written
+from tests.tiers import examples
 
 sizes = st.floats(min_value=1e-9, max_value=1e15)
 quantities = sizes.map("{!r} ".format)
@@ -168,7 +169,7 @@ scenarios = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(scenarios)
 def test_what_is_dumped_loads_as_an_equal_scenario(blocks: dict[str, Any]) -> None:
     scenario = made(**blocks)
@@ -228,7 +229,7 @@ edits = st.lists(
 )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(edits)
 def test_any_file_is_a_plan_or_faults(
     tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[int, int, str]]
@@ -245,7 +246,7 @@ def test_any_file_is_a_plan_or_faults(
     assert names[0] == "base"
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     st.dictionaries(
         st.sampled_from([*Scenario.model_fields, "other"]),

@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from fedsim.algorithms import ALGORITHMS
@@ -173,6 +174,7 @@ def test_a_variant_may_leave_out_anything_and_has_none_of_its_own() -> None:
     assert re.search(run["pattern"], "seed-1")
 
 
+@pytest.mark.slow
 def test_a_users_algorithm_is_in_its_schema_only() -> None:
     plain = schema()  # not SCHEMA: another test may have imported a block of an extra since
     extended = schema([Nesterov])
@@ -193,8 +195,8 @@ def test_an_installed_algorithm_is_in_it(monkeypatch: pytest.MonkeyPatch) -> Non
         schema()
 
 
+@pytest.mark.slow
 def test_a_validator_agrees(tmp_path: Path) -> None:
-    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
     validator = jsonschema.Draft202012Validator(SCHEMA)
     validator.check_schema(SCHEMA)
     good = "\n".join(LINES)

@@ -63,6 +63,7 @@ def objects() -> str:
     return str(found)
 
 
+@pytest.mark.slow
 def test_what_a_user_writes_has_the_types_that_it_is_taken_for(
     objects: str, tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.physics.signals import Signal, Steps
@@ -23,6 +23,7 @@ from fedsim.sim.network.bearers import (
 from fedsim.sim.network.timed import OpenBearer, Transfer
 from tests.sim.links import varying
 from tests.sim.radios import law, peak
+from tests.tiers import examples
 
 Rate = float | Signal
 TRACE = Steps([0, 1], [2.0, 4.0], period=2)
@@ -226,7 +227,7 @@ def messages(up: bool) -> st.SearchStrategy[list[Sent]]:
     ],
     ids=["shared", "wide", "slotted", "tree", "gateways alone"],
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data())
 def test_the_cheapest_bearer_says_what_the_general_one_says(
     topology: Topology, up: bool, data: st.DataObject

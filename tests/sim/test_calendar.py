@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import simpy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simpy.core import EmptySchedule
 
 from fedsim.sim.engine.calendar import DEADLINE, NORMAL, SETTLE, Calendar, Timer
+from tests.tiers import examples
 
 Process = Generator[simpy.Event, Any, None]
 
 moments = st.floats(min_value=0, max_value=1e12)
-laws = settings(max_examples=60, deadline=None)
+laws = examples(60)
 
 
 @laws

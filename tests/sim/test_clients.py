@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.computing import OneByOne
@@ -17,6 +17,7 @@ from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import Handler, SimClient
 from fedsim.sim.server import SimServer
 from tests.sim.devices import device_of
+from tests.tiers import examples
 
 from .worlds import (
     IDEAL,
@@ -190,7 +191,7 @@ jobs = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(jobs)
 def test_spans_of_work_never_overlap_and_cost_their_length(
     jobs: list[tuple[int, int, int | None]],

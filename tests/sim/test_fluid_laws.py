@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.physics.signals import Signal, Steps
@@ -15,6 +15,7 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network import contention
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.pipes import Flow
+from tests.tiers import examples
 
 from . import test_links_stops
 from .filling import Rate, Transfer, run
@@ -116,7 +117,7 @@ def _close(seen: Offered, expected: Sequence[tuple[Fraction, Fraction]]) -> None
         assert seen.over[key] == pytest.approx((float(end), float(passed)), rel=1e-9, abs=1e-9)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(many, networks)
 def test_all_are_over_when_brute_force_says_with_the_bits_it_says(
     offers: list[Transfer], capacities: list[Rate]
@@ -126,7 +127,7 @@ def test_all_are_over_when_brute_force_says_with_the_bits_it_says(
     _close(seen, run(offers, capacities))
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(many, networks)
 def test_it_does_not_matter_when_it_is_looked_at_whether_a_pool_has_fallen_apart(
     offers: list[Transfer], capacities: list[Rate]
@@ -138,7 +139,7 @@ def test_it_does_not_matter_when_it_is_looked_at_whether_a_pool_has_fallen_apart
     _close(seen, run(offers, capacities))
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(many, networks)
 def test_the_integral_of_the_rates_that_are_told_is_what_has_passed(
     offers: list[Transfer], capacities: list[Rate]
@@ -152,7 +153,7 @@ def test_the_integral_of_the_rates_that_are_told_is_what_has_passed(
         assert not told or (told[-1][1] == 0.0 and told[-1][0] <= end)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(many, networks)
 def test_to_be_watched_changes_nothing(offers: list[Transfer], capacities: list[Rate]) -> None:
     watched = Offered(offers, capacities, watched=True)
@@ -163,7 +164,7 @@ def test_to_be_watched_changes_nothing(offers: list[Transfer], capacities: list[
         assert over == pytest.approx(unwatched.over[key], rel=1e-12, abs=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(_transfers(), min_size=1, max_size=6), networks, st.integers(1, 3))
 def test_a_network_that_nothing_joins_to_others_is_shared_as_if_they_were_not_there(
     offers: list[Transfer], capacities: list[Rate], copies: int
@@ -178,7 +179,7 @@ def test_a_network_that_nothing_joins_to_others_is_shared_as_if_they_were_not_th
     _close(seen, run(offers, capacities) * copies)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(test_links_stops.many, amounts)
 def test_over_one_link_it_is_a_fair_link(offers: list[Transfer], capacity: Fraction) -> None:
     fluid = Offered(offers, [capacity], watched=False)

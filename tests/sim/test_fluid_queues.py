@@ -61,6 +61,7 @@ def interval(times: Array) -> tuple[float, float]:
     return float(means.mean()), float(width)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "count"), [("fair link", 40_000), ("fluid", 16_000)])
 @pytest.mark.parametrize("sizes", [constant, mixed], ids=["constant", "mixed"])
 def test_the_mean_time_under_processor_sharing_depends_on_the_mean_size_alone(
@@ -73,6 +74,7 @@ def test_the_mean_time_under_processor_sharing_depends_on_the_mean_size_alone(
     assert mean == pytest.approx(1.0 / (1.0 - LOAD), abs=width)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [constant, mixed], ids=["constant", "mixed"])
 def test_the_mean_wait_in_a_fifo_queue_grows_with_the_variance(sizes: Sizes) -> None:
     # Pollaczek and Khinchine: E[T] = E[S] + lambda E[S^2] / (2 (1 - rho)).

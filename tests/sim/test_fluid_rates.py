@@ -6,12 +6,13 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from fedsim.ports import Array
 from fedsim.sim.network.filling import fill
+from tests.tiers import examples
 
 from .filling import Transfer, fair_rates
 
@@ -85,7 +86,7 @@ instances = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(instances)
 def test_no_flow_could_be_faster_but_at_the_cost_of_one_that_is_no_faster(one: Instance) -> None:
     rates = one.rates()
@@ -99,7 +100,7 @@ def test_no_flow_could_be_faster_but_at_the_cost_of_one_that_is_no_faster(one: I
         assert (levels[n] >= fastest[on] * (1 - 1e-9)).any()
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(instances)
 def test_the_rates_are_those_of_brute_force(one: Instance) -> None:
     rates = fair_rates(dict(enumerate(one.flows)), one.capacities)
@@ -154,6 +155,7 @@ def drawn(seed: int) -> Instance:
     return Instance(flows, [Fraction(int(value)) for value in rng.integers(1, 9, LINKS)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_the_rates_are_the_lexicographic_optimum(seed: int) -> None:
     one = drawn(seed)

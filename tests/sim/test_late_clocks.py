@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fedsim
@@ -23,6 +23,7 @@ from tests.physics.batteries import battery_of
 from tests.policies import silence_of
 from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel, client_of
+from tests.tiers import examples
 
 from .worlds import NO_LOSS, answered, asked, play, setup, work
 
@@ -66,7 +67,7 @@ def late_world(member: Member, late: float, bits: int, operations: float) -> Any
     return setup(serve, handle, [member, member], silence=silence_of())
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(radios, devices, some([0.0, 20.0, 1e5, 1e7]), some([1, 640, 10**6]), some([0.0, 1e-3, 12.0]))
 def test_batteries_lose_what_the_log_says_however_late_it_is(
     radio: RadioModel, device: Device, late: float, bits: int, operations: float
@@ -86,6 +87,7 @@ def test_batteries_lose_what_the_log_says_however_late_it_is(
         assert logged >= least * (1 - 1e-12)
 
 
+@pytest.mark.slow
 def test_what_a_client_that_is_off_for_long_draws_is_what_it_drew_while_on() -> None:
     """A battery that is charged for a moment in every hour, for months."""
     source = Steps([0.0, 1.0], [1e-6, 0.0], period=3600.0)

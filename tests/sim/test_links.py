@@ -161,6 +161,7 @@ def test_what_capped_transfers_leave_does_not_drift_however_many_come_and_go(
     assert ended["free"] == pytest.approx(last + 0.4 + (0.56 - 0.4 * 0.7) / 0.8 * 1.0, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("long_cap", "short_cap", "capacity"),
     [(10.0, 2.0, 1000.0), (50.0, 100.0, 10.0)],

@@ -7,12 +7,13 @@ from itertools import pairwise
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simpy.core import EmptySchedule
 
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.fair import FairLink, Flow
+from tests.tiers import examples
 
 from .filling import Rate, Transfer, ends
 
@@ -25,7 +26,7 @@ transfers = st.builds(
 )
 many = st.lists(transfers, min_size=1, max_size=10)
 capacities = st.one_of(whole, odd)
-laws = settings(max_examples=60, deadline=None)
+laws = examples(60)
 
 
 def number(value: Rate | None) -> float:
@@ -86,7 +87,7 @@ def measured(offers: list[Transfer], capacity: float) -> list[tuple[float, dict[
     return [(span, rates) for span, rates in spans if rates]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(many, capacities)
 def test_transfers_end_when_brute_force_says(offers: list[Transfer], capacity: Fraction) -> None:
     offered = Offered(offers, number(capacity))

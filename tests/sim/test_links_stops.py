@@ -7,11 +7,12 @@ from fractions import Fraction
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.fair import FairLink, Flow
+from tests.tiers import examples
 
 from .filling import Transfer, run
 from .test_links_laws import capacities, number, odd, transfers, whole
@@ -53,7 +54,7 @@ class Stopped:
             self.over[key] = self.env.now, self.flows[key].passed(self.env.now)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(many, capacities)
 def test_all_are_over_when_brute_force_says_with_the_bits_it_says(
     offers: list[Transfer], capacity: Fraction
@@ -64,7 +65,7 @@ def test_all_are_over_when_brute_force_says_with_the_bits_it_says(
         assert seen.over[key] == pytest.approx((float(end), float(passed)), rel=1e-9, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(many, capacities)
 def test_nobody_is_told_of_what_was_broken_off(offers: list[Transfer], capacity: Fraction) -> None:
     seen = Stopped(offers, number(capacity))
@@ -118,6 +119,7 @@ def test_to_break_off_twice_or_after_the_end_changes_nothing(env: Calendar) -> N
     assert (early.passed(20.0), late.passed(20.0)) == (2.0, 8.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cap", [2.0, inf], ids=["at their caps", "at the fair share"])
 def test_a_link_forgets_what_was_broken_off(env: Calendar, cap: float) -> None:
     class Token:

@@ -4,10 +4,11 @@ from collections import Counter
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.sim.power.radio import Radio, RadioKind
+from tests.tiers import examples
 
 from .links import ServerLink
 from .radios import RadioModel, peak
@@ -38,7 +39,7 @@ radios = st.builds(
 fleets = st.lists(radios, min_size=CLIENTS, max_size=CLIENTS)
 links = st.builds(ServerLink, downlink=rates, uplink=rates, latency=st.sampled_from([0.0, 0.25]))
 ends = st.one_of(st.none(), st.floats(0.1, 12))
-laws = settings(max_examples=80, deadline=None)
+laws = examples(80)
 
 
 def carried(

@@ -64,6 +64,7 @@ def test_independent_losses_cost_what_the_closed_forms_say(loss: float, tries: i
         assert run.of("lost") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "tries"), [(0.5, 1), (0.5, 3), (0.2, 2)])
 def test_a_packet_is_lost_for_good_as_often_as_all_its_tries_are(loss: float, tries: int) -> None:
     run = messages(Independent(loss), tries, 96, 60)

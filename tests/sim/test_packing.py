@@ -77,6 +77,7 @@ def check_books(seen: Seen) -> None:
         assert names(arrived) == names([payload for _, payload in packer.kept])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("kind", ["top-k", "rand-k", "scaled-sign"])
 def test_what_arrives_and_the_error_are_all_that_was_not_taken_back(
@@ -93,6 +94,7 @@ def test_what_arrives_and_the_error_are_all_that_was_not_taken_back(
         assert np.abs(sent + packer.packer.error - said).max() <= 1e-12 * size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", LOSSLESS)
 @pytest.mark.parametrize("kind", ["top-k", "rand-k", "scaled-sign"])
 def test_under_ef21_the_server_can_hold_what_it_is_told(
@@ -109,6 +111,7 @@ def test_under_ef21_the_server_can_hold_what_it_is_told(
         assert packer.packer.held == pytest.approx(held, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_these_worlds_lose_and_are_late(tmp_path: Path) -> None:
     taken, late = dict[str, int](), dict[str, int]()
     for world in WORLDS:
@@ -119,6 +122,7 @@ def test_these_worlds_lose_and_are_late(tmp_path: Path) -> None:
     assert all(late[world] > 5 for world in WORLDS if "late" in world or "first" in world)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["chb", "gd", "lag-wk", "lag-ps", "dcgd"])
 @pytest.mark.parametrize("world", WORLDS)
 def test_every_world_takes_both_ways_compressed(world: str, method: str, tmp_path: Path) -> None:
@@ -144,6 +148,7 @@ def test_all_clients_are_told_the_same_model(kind: str, feedback: str, tmp_path:
     assert not np.array_equal(sent, seen.models)
 
 
+@pytest.mark.slow
 def test_under_ef21_the_clients_model_comes_near_to_the_server_s(tmp_path: Path) -> None:
     wire = {"up": link("top-k", "ef21"), "down": link("top-k", "ef21")}
     seen = run(scenario(wire=wire, stop={"rounds": 1500}), tmp_path)

@@ -85,6 +85,7 @@ def test_every_client_of_a_sample_is_drawn_once_and_asked() -> None:
         assert stats.binomtest(times[f"client-{client}"], 100, 7 / 20).pvalue > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_a_weighted_sample_is_drawn_client_by_client_in_proportion(size: int) -> None:
     weights = [1.0, 2.0, 3.0, 6.0]

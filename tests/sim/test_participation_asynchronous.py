@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.ports import SILENCE, Message, Silence
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from tests.policies import participation_of
+from tests.tiers import examples
 
 from .physical import Told, gathered, member, online, spans, tired, told
 from .worlds import Run, asked, play, setup, work
@@ -59,7 +60,7 @@ def by_hand(works: Sequence[float], buffer: int, rounds: int) -> list[Told]:
     return seen
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.permutations([1.0 + 2**-9, 2.0 + 2**-11, 4.0 + 2**-13, 7.0 + 2**-7]),
     st.integers(1, 4),

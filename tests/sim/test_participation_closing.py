@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import ceil, inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.ports import SILENCE, Message, Silence
@@ -12,6 +12,7 @@ from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from tests.policies import participation_of
+from tests.tiers import examples
 
 from .physical import Told, gathered, member, online, tired, told
 from .worlds import echo, work
@@ -139,7 +140,7 @@ policies = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(times, policies, st.integers(1, 4))
 def test_rounds_close_and_late_replies_come_as_by_hand(
     works: list[float], policy: Participation, rounds: int

@@ -7,7 +7,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import Deadlock, Diverged
@@ -18,6 +18,7 @@ from fedsim.sim.node import SimNode
 from tests.policies import participation_of
 from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel
+from tests.tiers import examples
 
 from .packets import FRAMING, Scripted
 from .peers import LINE, RING, overlay, peers, talk
@@ -331,7 +332,7 @@ def test_a_mean_that_is_not_finite_ends_the_run() -> None:
     assert len(run.rounds) == 1
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.data())
 def test_the_books_of_any_world_of_peers_balance(data: st.DataObject) -> None:
     """The audit holds, every send has its receive, and those that are left end all rounds."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.conformance.energy import promises
@@ -19,13 +19,14 @@ from fedsim.ports import Array
 from fedsim.sim.network import lv08
 from fedsim.sim.setup import Member, Setup
 from tests.sim.radios import RadioModel, connected, on_air
+from tests.tiers import examples
 
 from .physical_worlds import deaths, powers, some, stateful, states, worlds
 from .worlds import Row, Run, play
 
 Span = tuple[float, float]
 
-laws = settings(max_examples=70, deadline=None)
+laws = examples(70)
 
 
 @dataclass

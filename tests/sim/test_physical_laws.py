@@ -4,9 +4,10 @@ from collections import defaultdict
 from itertools import pairwise
 from math import inf
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from fedsim.sim.setup import Setup
+from tests.tiers import examples
 
 from .physical_worlds import HORIZON, absences, worlds
 from .worlds import Row, Run, play
@@ -14,7 +15,7 @@ from .worlds import Row, Run, play
 BITS = ("payload_bits", "header_bits", "transport_bits")
 LOST, FLIGHT = {"lost", "aborted"}, "in flight"
 
-laws = settings(max_examples=80, deadline=None)
+laws = examples(80)
 
 
 def bits(rows: list[Row]) -> int:

@@ -4,7 +4,7 @@ import asyncio
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.physics.radios import Stage
@@ -13,6 +13,7 @@ from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from tests.sim.radios import RadioModel, connected, on_air
+from tests.tiers import examples
 
 from .worlds import SLOW, Run, answered, asked, fleet, play, setup, work
 
@@ -121,7 +122,7 @@ passing = st.builds(
 last = st.builds(Stage, cycle=times, wake_time=times, wake_power=powers)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.tuples(powers, st.sampled_from([0.0, 1.0])),
     st.lists(passing, max_size=3),

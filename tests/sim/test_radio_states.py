@@ -4,7 +4,7 @@ import asyncio
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.ports import Message
@@ -12,6 +12,7 @@ from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
 from fedsim.sim.server import SimServer
 from tests.sim.radios import RadioModel, connected, on_air
+from tests.tiers import examples
 
 from .worlds import SLOW, Run, answered, asked, fleet, play, setup, work
 
@@ -123,7 +124,7 @@ radios = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(radios, st.lists(st.tuples(times, st.integers(1, 8), st.integers(1, 8)), max_size=6))
 def test_a_radio_is_in_one_state_at_a_time_and_pays_for_each(
     radio: RadioModel, rounds: list[tuple[float, int, int]]

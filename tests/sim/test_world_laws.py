@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.ports import SERVER, SILENCE, Message, Silence
@@ -18,6 +18,7 @@ from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
 from tests.policies import silence_of
 from tests.sim.devices import device_of
+from tests.tiers import examples
 
 from .links import ServerLink
 from .radios import RadioModel, client_of
@@ -84,7 +85,7 @@ worlds = st.builds(
     silence=silences,
     stop=stops,
 )
-laws = settings(max_examples=60, deadline=None)
+laws = examples(60)
 
 
 def total(rows: list[Row], *columns: str) -> Any:

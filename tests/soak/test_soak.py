@@ -31,6 +31,7 @@ def _traced() -> Iterator[None]:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_traced")
 @pytest.mark.parametrize("load", LOADS)
 def test_memory_stays_flat_and_no_file_stays_open(load: str, tmp_path: Path) -> None:

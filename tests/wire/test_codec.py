@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import DecodeError
@@ -24,6 +24,7 @@ from fedsim.wire import (
 )
 from fedsim.wire.bitstream import fixed, gamma, packed, unary, varint
 from fedsim.wire.indices import IndexCode, IndexSet
+from tests.tiers import examples
 from tests.wire.strategies import payloads, updates
 
 numbered = st.integers(0, 2**32 - 1)
@@ -54,7 +55,7 @@ def test_an_update_comes_back_without_what_it_was_added_to(update: Update) -> No
     assert np.array_equal(arrived.values, update.sent.values, equal_nan=True)
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_decode_or_are_refused(data: bytes) -> None:
     try:
@@ -64,7 +65,7 @@ def test_arbitrary_bytes_decode_or_are_refused(data: bytes) -> None:
     assert encode(payload) == data
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(some, st.data())
 def test_a_damaged_payload_is_read_as_something_or_refused(
     payload: Encodable | Update, data: st.DataObject

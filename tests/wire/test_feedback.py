@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.ports import Array, Packer
@@ -30,11 +30,12 @@ from fedsim.wire import (
     refusal,
 )
 from fedsim.wire.feedback import Contractive
+from tests.tiers import examples
 from tests.wire.compressors import ALL, F64, hard_vectors, of_class
 
 DIMENSION = 12
 compressors = pytest.mark.parametrize("name", ALL)
-few = settings(max_examples=30)
+few = examples(30)
 DETERMINISTIC = {name: ALL[name] for name in ("top 2", "top 30 %", "threshold", "sign", "identity")}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.ports import DENSE, SIGNS, SPARSE, Array, Structure
@@ -29,6 +29,7 @@ from fedsim.wire import (
     encode,
 )
 from fedsim.wire.natural import natural
+from tests.tiers import examples
 from tests.wire.compressors import ALL, F64, of_class
 
 F32 = ValueFormat.FLOAT32
@@ -70,7 +71,7 @@ def sent(draw: st.DrawFn) -> Sent:
 
 
 @compressors
-@settings(max_examples=50)
+@examples(50)
 @given(each=sent(), form=st.sampled_from(ValueFormat), kind=st.sampled_from([Plain, Contractive]))
 def test_no_vector_gets_longer(name: str, each: Sent, form: ValueFormat, kind: type[Plain]) -> None:
     payload = kind(ALL[name], form, np.random.default_rng(0)).pack(each.vector, each.structure)
@@ -80,7 +81,7 @@ def test_no_vector_gets_longer(name: str, each: Sent, form: ValueFormat, kind: t
 
 
 @compressors
-@settings(max_examples=20)
+@examples(20)
 @given(
     share=st.sampled_from([0.02, 0.3]),
     structure=st.sampled_from([DENSE, SPARSE, Structure("low-rank", 3)]),
@@ -118,7 +119,7 @@ def test_a_longer_payload_is_sent_where_it_is_asked_for(name: str) -> None:
 
 
 @unbiased
-@settings(max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 2**32 - 1), form=st.sampled_from(ValueFormat))
 def test_whether_a_vector_goes_in_full_is_not_for_the_draw_to_decide(
     name: str, seed: int, form: ValueFormat

@@ -108,6 +108,7 @@ def test_the_name_that_git_gives_is_that_of_git_itself(tmp_path: Path) -> None:
     assert obtained(there, tmp_path) == tmp_path / "a"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "known", "words"),
     [

@@ -197,6 +197,7 @@ class Hostile:
         return Tried("pickle", "read" if plain else FAULT, repr(content))
 
 
+@pytest.mark.slow
 def test_ten_thousand_hostile_files_are_read_as_plain_values_or_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

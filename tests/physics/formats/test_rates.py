@@ -187,6 +187,7 @@ TRACES: dict[str, tuple[str, dict[str, Any], float, float]] = {
 """Files with their options, the bits that pass in a cycle, and its seconds."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TRACES)
 def test_a_run_over_each_sends_what_a_cycle_of_the_file_lets_pass(
     kind: str, tmp_path: Path

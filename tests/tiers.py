@@ -1,0 +1,105 @@
+"""Two tiers of tests: the default one, and what is slow or needs an extra of fedsim.
+
+`python -m pytest` runs the default tier, `python -m pytest -m ""` all of them. A test that takes
+long carries the marker `slow`. One that needs a library of an extra is marked `needs`, by file
+below or by hand, and is skipped with the command that installs it where the library is missing.
+A property test draws few examples in the default tier; in any other it counts as slow and draws
+all that it asks for.
+"""
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from _pytest.mark import ParameterSet
+from hypothesis import settings
+
+from fedsim.extras import install
+
+DEFAULT = "not slow"
+"""The expression of markers that selects the default tier; `pyproject.toml` has it, too."""
+
+FEW = 15
+"""Examples of a property test in the default tier."""
+
+LIBRARIES = {
+    "torch": ("torch",),
+    "flower": ("flwr",),
+    "dask": ("distributed",),
+    "compiled": ("numba",),
+    "docs": ("mkdocs", "nbclient", "latex2mathml", "docstring_parser"),
+    "lint": ("mypy", "ruff", "importlinter"),
+    "dev": ("playwright", "cosmic_ray", "coverage", "hatchling"),
+}
+"""What each extra brings that tests import."""
+
+FILES = {
+    "blocks/test_identity.py": "torch",
+    "cluster_faults/test_cluster_faults.py": "dask",
+    "computing/test_compiled.py": "compiled",
+    "computing/test_drawing.py": "compiled",
+    "flower/test_apps.py": "flower",
+    "flower/test_failures.py": "flower",
+    "flower/test_runs.py": "flower",
+    "flower/test_strategies.py": "flower",
+    "mutants/test_mutants.py": "dev",
+    "problems/test_architectures.py": "torch",
+    "problems/test_augment.py": "torch",
+    "problems/test_modules.py": "torch",
+    "problems/test_numbers.py": "torch",
+    "problems/test_together.py": "torch",
+    "problems/test_torch.py": "torch",
+    "pytorch/test_losses.py": "torch",
+    "pytorch/test_problem.py": "torch",
+    "report/test_browser.py": "dev",
+    "test_adapters.py": "torch",
+    "test_cluster.py": "dask",
+    "test_docs.py": "docs",
+    "test_networks.py": "torch",
+    "test_notebooks.py": "docs",
+    "test_quality.py": "lint",
+    "test_sending.py": "dask",
+}
+"""The extra that a whole file of tests needs, below `tests`."""
+
+
+class Tier:
+    """The tier that a run of pytest has been asked for."""
+
+    few = False
+
+
+def examples(number: int, **more: object) -> settings:
+    """Return the settings of a property test of so many examples, or few in the default tier."""
+    wanted = min(number, FEW) if Tier.few else number
+    return settings(max_examples=wanted, **more)  # type: ignore[arg-type]  # as settings has them
+
+
+def some(values: Iterable[object], *default: object) -> list[ParameterSet]:
+    """Return the parameters of a test, of which the default tier takes those that are named."""
+    taken = list(values)
+    unknown = [each for each in default if each not in taken]
+    if unknown:
+        raise ValueError(f"not among the parameters: {unknown}")
+    return [pytest.param(each, marks=[] if each in default else pytest.mark.slow) for each in taken]
+
+
+def missing(extra: str) -> str | None:
+    """Return why tests that need an extra are skipped; None where it is installed."""
+    lacking = [name for name in LIBRARIES[extra] if find_spec(name) is None]
+    return f"{', '.join(lacking)} not installed: {install(extra)}" if lacking else None
+
+
+def extra_of(path: Path) -> str | None:
+    """Return the extra that a file of tests needs as a whole."""
+    return FILES.get(path.relative_to(Path(__file__).parent).as_posix())
+
+
+class Skipped(pytest.Module):
+    """A file of tests that cannot be imported here."""
+
+    def collect(self) -> list[pytest.Item]:
+        """Skip it, and say why."""
+        reason = missing(extra_of(self.path) or "")
+        raise pytest.skip.Exception(reason or "", allow_module_level=True)

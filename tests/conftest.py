@@ -35,7 +35,7 @@ def pytest_pycollect_makemodule(
     """Skip the files of tests whose libraries are not installed."""
     extra = extra_of(module_path) if module_path.is_relative_to(ROOT / "tests") else None
     if extra and missing(extra):
-        return Skipped.from_parent(parent, path=module_path)  # type: ignore[no-any-return]
+        return Skipped.from_parent(parent, path=module_path)
     return None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from fedsim import extend
 from fedsim.scenario.registries import REGISTRIES, blocks_in
 from tests.conftest import ROOT
 
@@ -33,6 +34,18 @@ def test_there_is_one_of_every_kind_of_block(tmp_path: Path) -> None:
     shown = {each.name for each in REGISTRIES for block in blocks if each.admits(block)}
     assert shown == {each.name for each in REGISTRIES if each.base}
     assert all(len(FILES[f"{name}.py"].splitlines()) <= 40 for name in EXAMPLES)
+
+
+def test_an_author_imports_from_one_place() -> None:
+    text = "".join(FILES[f"{name}.py"] for name in EXAMPLES)
+    used = set(re.findall(r"^(?:from|import) (fedsim[\w.]*)", text, re.MULTILINE))
+    assert used == {"fedsim.extend", "fedsim.torch"}
+
+
+def test_every_name_of_it_is_public_and_of_a_class_of_its_own() -> None:
+    """No two names for one thing, and nothing is exported that the module does not have."""
+    found = [getattr(extend, name) for name in extend.__all__]
+    assert len({id(each) for each in found}) == len(found)
 
 
 def test_every_group_of_entry_points_is_named() -> None:

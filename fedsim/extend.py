@@ -1,0 +1,174 @@
+"""Everything that an author of a method or of another block imports, in one place.
+
+    from fedsim.extend import Algorithm, Client, Message, Payload, Server, StepSize
+
+A class that derives from one of the bases here is a block of a scenario: `fedsim.run(scenario,
+blocks=[Mine])`, or `fedsim run FILE --plugin mine.py`. The page "Extensions" of the documentation
+has an example of each. An architecture of PyTorch derives from `fedsim.torch.Architecture`, which
+loads PyTorch.
+"""
+
+from fedsim.algorithms import Algorithm, Concern, PeerAlgorithm, ProblemInfo, StepSize
+from fedsim.blocks.quantities import (
+    Bits,
+    Bytes,
+    Duration,
+    Fraction,
+    GramsPerKilowattHour,
+    JoulesPerBit,
+    Metres,
+    Power,
+    Rate,
+    Seconds,
+    Share,
+    Speed,
+    Watts,
+)
+from fedsim.blocks.spec import Spec
+from fedsim.physics.availability import Availability, Timeline
+from fedsim.physics.carbon import Carbon
+from fedsim.physics.carbon import Reading as ReadIntensity
+from fedsim.physics.charging import Charging
+from fedsim.physics.charging import Reading as ReadPower
+from fedsim.physics.devices import DeviceLaw
+from fedsim.physics.networks import Network, ReadGraph
+from fedsim.physics.overlay import Neighbours
+from fedsim.physics.packet_loss import LossProcess, PacketLoss
+from fedsim.physics.radios import Constant as ConstantRate
+from fedsim.physics.radios import Draw, PacketRadio, RadioLaw, RateLaw, Rates
+from fedsim.physics.radios import Traced as TracedRate
+from fedsim.physics.radios.traces import Reading as ReadTrace
+from fedsim.physics.radios.traces import Trace
+from fedsim.physics.signals import Constant as ConstantSignal
+from fedsim.physics.signals import Signal
+from fedsim.physics.signals import Steps as StepSignal
+from fedsim.physics.slowdowns import Slowdown
+from fedsim.physics.topology import Link, Route, Topology, routed, star, tree
+from fedsim.ports import (
+    SERVER,
+    SILENCE,
+    Array,
+    Client,
+    ClientId,
+    Meaning,
+    Message,
+    Node,
+    Oracle,
+    Payload,
+    Reply,
+    Server,
+    Silence,
+    Work,
+)
+from fedsim.problems import (
+    LinearLoss,
+    Loss,
+    Measure,
+    Observer,
+    Penalty,
+    Problem,
+    Samples,
+    Source,
+    Split,
+    Start,
+)
+from fedsim.problems.losses import Rows, State
+from fedsim.problems.penalties.base import Shape
+from fedsim.problems.penalties.base import Weighted as WeightedPenalty
+from fedsim.problems.splits.base import Indices, SizedSplit, grouped
+from fedsim.protocol.participation import Sample
+from fedsim.protocol.silence import SilencePolicy
+from fedsim.wire import Compressor, Contract, Dense, Quantized, Sign, Sparse, ValueFormat
+
+__all__ = [
+    "SERVER",
+    "SILENCE",
+    "Algorithm",
+    "Array",
+    "Availability",
+    "Bits",
+    "Bytes",
+    "Carbon",
+    "Charging",
+    "Client",
+    "ClientId",
+    "Compressor",
+    "Concern",
+    "ConstantRate",
+    "ConstantSignal",
+    "Contract",
+    "Dense",
+    "DeviceLaw",
+    "Draw",
+    "Duration",
+    "Fraction",
+    "GramsPerKilowattHour",
+    "Indices",
+    "JoulesPerBit",
+    "LinearLoss",
+    "Link",
+    "Loss",
+    "LossProcess",
+    "Meaning",
+    "Measure",
+    "Message",
+    "Metres",
+    "Neighbours",
+    "Network",
+    "Node",
+    "Observer",
+    "Oracle",
+    "PacketLoss",
+    "PacketRadio",
+    "Payload",
+    "PeerAlgorithm",
+    "Penalty",
+    "Power",
+    "Problem",
+    "ProblemInfo",
+    "Quantized",
+    "RadioLaw",
+    "Rate",
+    "RateLaw",
+    "Rates",
+    "ReadGraph",
+    "ReadIntensity",
+    "ReadPower",
+    "ReadTrace",
+    "Reply",
+    "Route",
+    "Rows",
+    "Sample",
+    "Samples",
+    "Seconds",
+    "Server",
+    "Shape",
+    "Share",
+    "Sign",
+    "Signal",
+    "Silence",
+    "SilencePolicy",
+    "SizedSplit",
+    "Slowdown",
+    "Source",
+    "Sparse",
+    "Spec",
+    "Speed",
+    "Split",
+    "Start",
+    "State",
+    "StepSignal",
+    "StepSize",
+    "Timeline",
+    "Topology",
+    "Trace",
+    "TracedRate",
+    "ValueFormat",
+    "Watts",
+    "WeightedPenalty",
+    "Work",
+    "grouped",
+    "routed",
+    "star",
+    "tree",
+]

@@ -46,6 +46,7 @@ def test_processes_write_the_same_bytes(whole: Path, tmp_path: Path) -> None:
     assert sum(progress.ended for progress in seen) == RUNS
 
 
+@pytest.mark.slow
 def test_any_executor_will_do(whole: Path, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as executor:
         fedsim.run(SWEPT, out=tmp_path, executor=executor)

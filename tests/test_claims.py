@@ -104,6 +104,7 @@ def test_every_claim_is_asked_in_every_world(asked: dict[str, Any]) -> None:
         assert [tuple(each.world) for each in asked[key]] == wanted
 
 
+@pytest.mark.slow
 def test_a_claim_is_asked_in_many_worlds_where_those_take_no_training(
     asked: dict[str, Any],
 ) -> None:
@@ -134,6 +135,7 @@ def test_the_world_as_written_is_the_one_that_was_run(tmp_path: Path) -> None:
             assert found or claim.small  # LoRa has a law of its own
 
 
+@pytest.mark.slow
 def test_a_radio_changes_no_count(asked: dict[str, Any]) -> None:
     for answers in asked.values():
         for cost in ("round", "transmissions"):
@@ -141,6 +143,7 @@ def test_a_radio_changes_no_count(asked: dict[str, Any]) -> None:
             assert len(of) == 1
 
 
+@pytest.mark.slow
 def test_shares_of_energy_add_up_and_a_client_is_not_busier_than_always(
     asked: dict[str, Any],
 ) -> None:

@@ -187,6 +187,7 @@ def test_other_commands_tell_of_their_out_first(scenario: Path, tmp_path: Path) 
     check_blame(invoke("report", out, "--out", tmp_path), "it is a folder; give a file")
 
 
+@pytest.mark.slow
 def test_the_default_folder_is_named_after_the_scenario(
     scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +271,7 @@ def test_list_shows_one_table_alone() -> None:
         assert word in words
 
 
+@pytest.mark.slow
 def test_every_table_can_be_named_and_all_make_the_whole_list() -> None:
     alone = [invoke("list", title.replace(" ", "-")) for title, _ in describe.listings()]
     assert all(result.exit_code == 0 for result in alone)
@@ -299,6 +301,7 @@ def test_fetch_refuses_what_the_catalogue_does_not_have() -> None:
     check_blame(invoke("fetch", "mnits"), "mnits", "ijcnn1")
 
 
+@pytest.mark.slow
 def test_the_module_runs_as_a_program_without_a_terminal(scenario: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "fedsim", "run", str(scenario), "--out", str(tmp_path / "out")],

@@ -103,6 +103,7 @@ def test_every_target_has_tables_and_figures_of_its_own(out: Path) -> None:
     assert list(comparison.figures()) == names
 
 
+@pytest.mark.slow
 def test_without_a_gap_to_stop_at_the_whole_run_is_what_is_compared(
     other: Path, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.registry import kinds_of
 from fedsim.conformance import check_algorithm
 from tests.methods import METHODS, PEERS, scenario, the_class
+from tests.tiers import some
 
 
 def test_every_method_is_tried() -> None:
@@ -16,7 +17,7 @@ def test_every_method_is_tried() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
-@pytest.mark.parametrize("kind", [*METHODS, *PEERS])
+@pytest.mark.parametrize("kind", some([*METHODS, *PEERS], "chb", "fedsgm", "scaffold"))
 def test_a_method_stands_every_world_or_is_refused_with_the_reason(kind: str) -> None:
     table = check_algorithm(scenario(kind)).set_index("world")
     assert set(table["outcome"]) <= {"done", "refused"}, table[["outcome", "reason"]].to_string()

@@ -138,6 +138,7 @@ def misdeeds(whole: Path, place: Path, harm: Break, commands: tuple[str, ...]) -
             yield f"{command}: {type(error).__name__}: {error}"[:200]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*RESULTS, MANIFEST])
 def test_damaged_bytes_are_one_readable_error(name: str, whole: Path, tmp_path: Path) -> None:
     commands = (*HEAVY, "summary", *TABLES, MODELS)
@@ -149,6 +150,7 @@ def test_damaged_bytes_are_one_readable_error(name: str, whole: Path, tmp_path: 
     assert wrong == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [SUMMARY, MANIFEST])
 def test_values_of_another_kind_are_one_readable_error(
     name: str, whole: Path, tmp_path: Path

@@ -70,6 +70,7 @@ def test_a_flipped_bit_anywhere_makes_a_run_that_is_not_there(
     assert not is_finished(job, out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in (*RESULTS, MANIFEST) if name != UNREAD])
 def test_the_advice_to_make_it_again_helps(name: str, whole: Path, out: Path) -> None:
     path = out / "base/seed-1" / name

@@ -12,6 +12,7 @@ from fedsim.errors import ScenarioError
 from fedsim.ports import Array
 from fedsim.record.ends import end_of
 from tests.methods import METHODS, PENALISED, the_class
+from tests.tiers import some
 
 LOSSES: dict[str, dict[str, Any]] = {
     "logistic": {"kind": "logistic", "labels": "plus-minus"},
@@ -99,7 +100,9 @@ def test_every_method_ends_on_data_that_say_nothing(kind: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("constant", ["L", "L_max"])
-@pytest.mark.parametrize("kind", [k for k, block in METHODS.items() if "step_size" in block])
+@pytest.mark.parametrize(
+    "kind", some([k for k, block in METHODS.items() if "step_size" in block], "chb", "fedavg")
+)
 def test_a_step_relative_to_nothing_is_refused(kind: str, constant: str, tmp_path: Path) -> None:
     loss = CONSTRAINED if the_class(kind).constrained else LOSSES["logistic"]
     with pytest.raises(ScenarioError) as caught:

@@ -70,6 +70,7 @@ def assert_named(result: fedsim.Result, out: Path) -> None:
     assert (events[events["event"] == "compute"]["round"].max()) == ROUND
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @pytest.mark.parametrize(
     ("kind", "feedback"),

@@ -158,6 +158,7 @@ def network() -> tuple[dict[str, Any], Gradients]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("momentum", "censor"), [(0.4, 0.1), (0.0, 0.1), (0.4, 0.0)])
 def test_the_loop_is_the_same_where_the_problem_is_not_convex(
     momentum: float, censor: float, tmp_path: Path

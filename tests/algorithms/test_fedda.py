@@ -155,6 +155,7 @@ def test_fast_fedda_can_report_the_mean_of_its_models(penalty: str, tmp_path: Pa
     assert sent[0] == sent[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", PROJECTIONS)
 @pytest.mark.parametrize("cohort", ["all", "two"])
 def test_a_stage_starts_from_what_the_last_one_reports(

@@ -114,6 +114,7 @@ def test_tracking_ends_at_the_optimum_of_clients_that_differ(tmp_path: Path) -> 
     assert end(problem, "fedcomgate", wire=MILD) < 1e-10
 
 
+@pytest.mark.slow
 def test_and_where_messages_are_lost(tmp_path: Path) -> None:
     radio = LOSSY["fleet"][0]["radio"] | {"loss": {"kind": "independent", "rate": "5 %"}}
     blocks = LOSSY | {"fleet": [LOSSY["fleet"][0] | {"radio": radio}]}

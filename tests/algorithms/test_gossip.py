@@ -164,6 +164,7 @@ def test_bytes_make_the_log_that_values_make(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(values, carried)
 
 
+@pytest.mark.slow
 def test_of_many_rounds_and_a_short_step_all_end_near_the_optimum() -> None:
     written = scenario(RING) | {"stop": {"rounds": 400}, "models": {}}
     result = fedsim.run(written | {"algorithm": {"kind": "d-psgd", "step_size": 0.1}})

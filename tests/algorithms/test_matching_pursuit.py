@@ -148,6 +148,7 @@ def test_models_of_a_dictionary_are_made_of_few_atoms(radius: float | None, tmp_
     assert (lengths <= RADIUS * (1 + 1e-12)).all() == (radius is not None)
 
 
+@pytest.mark.slow
 def test_a_dictionary_makes_every_class_of_its_own_atoms(tmp_path: Path) -> None:
     """And costs what it does for a vector, for each of them."""
     problem = unequal("softmax", tmp_path)

@@ -53,6 +53,7 @@ def test_with_a_coin_that_always_falls_on_1_it_is_gradient_descent(tmp_path: Pat
         assert model == pytest.approx(w, rel=1e-10, abs=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*a sample of the clients")
 @pytest.mark.parametrize(
     ("blocks", "rounds"), [({}, 150), (TWO, 500), ({"wire": TOP}, 250)], ids=["all", "two", "top-k"]

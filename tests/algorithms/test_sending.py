@@ -109,6 +109,7 @@ def test_a_tenth_of_the_numbers_up_ends_where_all_of_them_do(kind: str, tmp_path
     assert end(problem, differences, up=top("ef21")) < 1.05 * plain
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 def test_a_tenth_of_the_numbers_down_ends_where_all_of_them_do(tmp_path: Path) -> None:
     problem = unequal("squared", tmp_path).block

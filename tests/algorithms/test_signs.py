@@ -106,6 +106,7 @@ class Spied:
         return self.behind.minibatch(w, *drawn)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", ["float64", "float32", "bfloat16"])
 @pytest.mark.parametrize("blocks", [{}, LOSSY], ids=["all hear", "a third is lost"])
 def test_every_vote_is_cast_at_the_server_s_model(

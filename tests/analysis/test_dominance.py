@@ -45,6 +45,7 @@ def test_two_or_three_runs_are_told_by_the_least_and_the_largest() -> None:
         assert (row["t_low"], row["t_high"]) == (values.min(), values.max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [2, 3, 4, 7])
 def test_equal_figures_are_their_mean_and_their_interval_and_can_be_drawn(runs: int) -> None:
     values = np.full(runs, 0.1)  # three of them have a mean of 0.10000000000000002

@@ -56,6 +56,7 @@ def test_measures_and_test_data_are_read_back_from_a_dump() -> None:
         assert load(tree.plain()).variants[0].scenario == made
 
 
+@pytest.mark.slow
 def test_editors_know_the_names_the_blocks_and_the_ways_to_test() -> None:
     document = schema()
     validator = jsonschema.Draft202012Validator(document)

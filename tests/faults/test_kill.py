@@ -12,6 +12,7 @@ CASES = [
 """Those whose signals come at operations, the same every time; the command tries moments, too."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", CASES)
 def test_a_study_that_is_killed_and_taken_up_is_the_undisturbed_one(
     number: int, studies: Studies

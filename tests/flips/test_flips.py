@@ -31,6 +31,7 @@ def test_damage_is_named_or_does_no_harm(flips: Flips) -> None:
     assert 0.1 * COUNT < sum(each.outcome == SAME for each in tried) < 0.9 * COUNT
 
 
+@pytest.mark.slow
 def test_what_is_taken_up_again_ends_as_if_nothing_had_been_cut_off(flips: Flips) -> None:
     for name in ("ended", "cut"):
         home = flips.homes[name]

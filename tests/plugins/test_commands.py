@@ -112,6 +112,7 @@ def test_several_files_and_several_blocks_a_file(scenario: Path, tmp_path: Path)
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # one block samples clients for gd
 def test_workers_have_the_blocks_even_where_the_file_is_gone(
     scenario: Path, tmp_path: Path

@@ -90,6 +90,7 @@ def test_what_costs_the_same_is_said_to_do_so(measured: Path) -> None:
     assert f"By bits, {both} cost the same (one seed)." in said
 
 
+@pytest.mark.slow
 def test_a_tie_of_many_leaves_room_for_the_figure(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:

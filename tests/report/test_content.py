@@ -34,6 +34,7 @@ COST = "Cost to a gap below 50000"
 UNITS = {"bits up": ("bits_up", "bit"), "time": ("t", "s"), "energy": ("joules", "J")}
 
 
+@pytest.mark.slow
 def test_the_table_of_costs_is_that_of_the_analysis(page: Page, study: Study) -> None:
     table = summarised(cost_to_target(study.rounds, 5e4))
     assert page.words(COST, "reached") == [

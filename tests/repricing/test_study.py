@@ -34,6 +34,7 @@ def test_what_is_priced_is_what_a_run_on_that_radio_costs(costs: pd.DataFrame) -
     assert (priced[["round", "t", "joules"]] == fresh[["round", "t", "joules"]]).all()
 
 
+@pytest.mark.slow
 def test_the_best_is_one_and_nobody_is_better(
     costs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:

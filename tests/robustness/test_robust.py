@@ -69,6 +69,7 @@ def test_every_constant_in_doubt_of_the_fleet_is_drawn_and_no_other(known: Robus
     assert table["source"].str.len().min() > 10
 
 
+@pytest.mark.slow
 def test_the_world_as_written_is_the_study_itself(known: Robustness, folder: Path) -> None:
     result = fedsim.open(folder)
     costs = result.rounds.groupby(["variant", "seed"], observed=True)["joules"].sum()
@@ -253,6 +254,7 @@ def test_the_command_prints_tables_and_writes_files(folder: Path) -> None:
     assert fedsim.open(folder).runs  # it is no run, and disturbs none
 
 
+@pytest.mark.slow
 def test_worlds_are_drawn_for_other_questions_within_their_intervals(folder: Path) -> None:
     drawn = draw_worlds(study(), 5)
     assert drawn == draw_worlds(study(), 5)

@@ -118,6 +118,7 @@ class Checked(Unpacking):
         return read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_server_knows_what_each_client_holds(
     world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -110,7 +110,14 @@ def named(block: Any) -> str:
     return f"{block.kind}"
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=named)
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(each, marks=pytest.mark.needs("torch")) if each in MODULES else each
+        for each in BLOCKS
+    ],
+    ids=named,
+)
 def test_every_block_keeps_its_promises(block: Spec) -> None:
     table = check_compressor(block, draws=400) if isinstance(block, Compressor) else None
     table = check_block(block) if table is None else table

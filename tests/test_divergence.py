@@ -82,6 +82,7 @@ def test_under_every_compressor_the_client_and_the_round_are_named(
     assert_named(run(tmp_path, LOGISTIC, {"up": link(kind, feedback)}), tmp_path)
 
 
+@pytest.mark.needs("torch")
 def test_so_it_is_with_a_network(tmp_path: Path) -> None:
     assert_named(run(tmp_path, NETWORK, {"up": link("qsgd", "ef")}), tmp_path)
 

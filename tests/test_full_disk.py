@@ -124,6 +124,7 @@ def test_a_command_that_meets_a_full_disk_says_so_in_one_line_and_again_complete
     assert files(out) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_limit_of_the_file_size_is_told_in_one_line(
     jobs: int, made: dict[str, Path], tmp_path: Path
@@ -213,6 +214,7 @@ def test_errors_come_back_whole_from_another_process(error: Exception) -> None:
     assert (type(again), str(again), again.__dict__) == (type(error), str(error), error.__dict__)
 
 
+@pytest.mark.slow
 def test_a_file_in_place_of_a_folder_is_said_to_be_one(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     command = [sys.executable, "-m", "fedsim", "run", "scenarios/quickstart.yaml"]

@@ -41,16 +41,19 @@ def test_help_loads_nothing_that_takes_long(command: list[str]) -> None:
     assert not loaded(*command) & {*HEAVY, *NUMERIC}
 
 
+@pytest.mark.slow
 def test_what_can_be_named_is_listed_without_what_runs_it() -> None:
     found = loaded("list", "compressors")
     assert "numpy" in found
     assert not found & {*HEAVY, "pint"}
 
 
+@pytest.mark.slow
 def test_networks_are_listed_without_what_trains_them() -> None:
     assert "torch" not in loaded("list", "architectures")
 
 
+@pytest.mark.slow
 def test_what_is_checked_needs_nothing_that_draws_or_learns() -> None:
     found = loaded("check", "quickstart")
     assert "numpy" in found

@@ -47,6 +47,7 @@ def handlers() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+@pytest.mark.slow
 @proc
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("after", [0.0, 0.1, 0.4, 0.9, 1.6, 2.5])
@@ -64,6 +65,7 @@ def test_a_command_that_is_interrupted_says_so_and_leaves_nothing(
         assert "can be compared, marked as unfinished" in " ".join(ended.said.split())
 
 
+@pytest.mark.slow
 def test_what_was_started_to_ignore_a_signal_ignores_it(scenario: Path, tmp_path: Path) -> None:
     way, out = signal.SIGINT, tmp_path / "out"
     command = [sys.executable, "-m", "fedsim", "run", str(scenario), "--out", str(out)]
@@ -233,6 +235,7 @@ def test_an_interrupt_that_is_caught_by_mistake_comes_again(handlers: None) -> N
     behind(caught.value)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_told_in_one_error(tmp_path: Path) -> None:
     def watch(_: object) -> None:
         for process in multiprocessing.active_children():
@@ -243,6 +246,7 @@ def test_a_worker_that_dies_is_told_in_one_error(tmp_path: Path) -> None:
         fedsim.run(small(seeds=2, stop={"rounds": 500}), out=tmp_path, jobs=2, watch=watch)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk_under_standard_output_is_one_line() -> None:
     with Path("/dev/full").open("w") as full:

@@ -30,6 +30,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_every_one_is_refused_in_little_memory(answers: list[dict[str, str]]) -> None:
     """A MemoryError, a traceback of any kind and an end of the process are no refusals."""
     assert [answer for answer in answers if "refused" not in answer] == []

@@ -56,6 +56,7 @@ def invoke(words: tuple[str, ...], **places: Path) -> Result:
     return CliRunner().invoke(app, [word.format_map(places) for word in words])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", WRITING)
 def test_a_folder_that_is_being_written_is_left_alone(
     command: str, made: dict[str, Path], tmp_path: Path
@@ -76,6 +77,7 @@ def test_a_folder_that_is_being_written_is_left_alone(
     assert invoke(WRITING[command], **made, out=out).exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", READING)
 def test_reading_takes_no_lock(command: str, made: dict[str, Path], tmp_path: Path) -> None:
     (scenario, out), new = made.values(), tmp_path / "new"
@@ -114,6 +116,7 @@ def test_a_lock_of_a_process_that_is_gone_stops_nobody(tmp_path: Path) -> None:
     assert not (tmp_path / HOLDER).exists()
 
 
+@pytest.mark.slow
 def test_two_commands_on_one_folder(tmp_path: Path) -> None:
     scenario, out = tmp_path / "long.yaml", tmp_path / "out"
     scenario.write_text(json.dumps(LONG))
@@ -128,6 +131,7 @@ def test_two_commands_on_one_folder(tmp_path: Path) -> None:
     assert files(out / "base") == files(fedsim.run(LONG, out=tmp_path / "alone").folder / "base")
 
 
+@pytest.mark.slow
 def test_workers_that_outlive_their_parent_keep_the_folder(tmp_path: Path) -> None:
     """Stopped, a worker does not see that its parent is gone, and could go on when it wakes."""
     scenario, out = tmp_path / "long.yaml", tmp_path / "out"

@@ -53,6 +53,7 @@ def scenario(kind: str, **more: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @pytest.mark.parametrize("kind", [kind for kind in ASKED if kind not in REFUSED])
 def test_a_method_trains_a_network(kind: str, tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ def test_the_objective_at_a_kept_model_is_that_of_its_round(tenth: fedsim.Result
     assert objective(tenth.model()) == pytest.approx(tenth.summary["objective"][0], rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # of a constant batch
 @pytest.mark.parametrize("kind", ["chb", "fedavg", "scaffold", "fedbuff", "fed-ht", "fedsgm"])
 def test_the_last_model_is_what_the_summary_tells_of(kind: str) -> None:
@@ -160,6 +161,7 @@ def test_what_is_kept_changes_no_other_table(tenth: fedsim.Result) -> None:
     assert np.array_equal(plain.model(), tenth.model())
 
 
+@pytest.mark.slow
 def test_processes_write_the_same_bytes(tmp_path: Path) -> None:
     source = GD | TENTH | {"seeds": 2, "stop": {"rounds": 12}}
     one = fedsim.run(source, out=tmp_path / "one")
@@ -210,6 +212,7 @@ def test_models_are_on_disk_while_the_run_goes_on_so_that_memory_does_not_grow(
         assert np.array_equal(result.model(round=number), model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["open", "write", "close", "rename"])
 def test_a_disk_that_is_full_at_the_models_is_one_error_and_a_rerun_completes(
     moment: str, tenth: fedsim.Result, tmp_path: Path

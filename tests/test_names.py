@@ -69,6 +69,7 @@ def test_names_and_their_order_are_everywhere_the_same(named: bool, tmp_path: Pa
     assert [path.parent.name for path in run_folders(tmp_path / "again")] == wanted
 
 
+@pytest.mark.slow
 def test_tables_of_commands_name_the_folders(tmp_path: Path) -> None:
     for arguments in (["run", "quickstart", "--set", "stop.rounds=2"], ["compare"], ["reprice"]):
         places = ["--out", str(tmp_path)] if arguments[0] == "run" else [str(tmp_path)]

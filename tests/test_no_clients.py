@@ -52,6 +52,7 @@ def test_the_run_says_so_above_its_tables_and_with_its_exit_code(
     assert ends == {"base": "no-clients", "lasting": "done"}
 
 
+@pytest.mark.slow
 def test_it_does_not_count_as_the_cheapest_whole_run(study: tuple[Path, Result]) -> None:
     out, _ = study
     result = fedsim.open(out)

@@ -180,6 +180,7 @@ def test_under_a_constraint_an_objective_may_rise() -> None:
 # -- where they are said -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_check_and_run_say_the_same_before_anything_runs(tmp_path: Path) -> None:
     path = tmp_path / "noted.yaml"
     written = small(**SAME_DATA, algorithm=GD, seeds=2, variants={"again": {}})
@@ -199,6 +200,7 @@ def test_check_and_run_say_the_same_before_anything_runs(tmp_path: Path) -> None
             assert f"note: {note}" in output
 
 
+@pytest.mark.slow
 def test_the_table_of_a_run_marks_what_has_risen(tmp_path: Path) -> None:
     path = tmp_path / "steep.yaml"
     path.write_text(dump(load(small(algorithm=STEEP, stop={"rounds": 4})).variants[0].scenario))

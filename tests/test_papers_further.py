@@ -34,6 +34,7 @@ def text(*parts: Any) -> str:
     return capture.get()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @pytest.mark.parametrize("part", paper.PARTS)
 def test_a_part_says_what_is_published_and_what_was_measured(part: str, tmp_path: Path) -> None:

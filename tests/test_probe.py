@@ -128,6 +128,7 @@ def test_rounds_that_fill_a_log_are_left(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "not over after 20 rows of the log" in seen.ended
 
 
+@pytest.mark.slow
 def test_the_battery_lasts_as_many_rounds_as_it_says() -> None:
     fleet: list[dict[str, Any]] = [
         {"count": 5, "device": "pi-4", "radio": "wifi", "battery": {"capacity": "0.02 Wh"}}

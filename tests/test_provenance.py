@@ -52,6 +52,7 @@ def parsed(tree: ast.Module) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield "." * node.level + (node.module or ""), names
 
 
+@pytest.mark.slow
 def test_no_import_of_fedsim_itself_is_missed() -> None:
     files = sorted(PACKAGE.rglob("*.py"))
     assert len(files) > 200
@@ -141,6 +142,7 @@ KEPT = (
 MADE = "sim/world.py", "physics/topology.py", "algorithms/censored.py", "record/log.py"
 
 
+@pytest.mark.slow
 def test_a_run_is_made_again_after_edits_of_what_it_depends_on_alone(tmp_path: Path) -> None:
     shutil.copytree(PACKAGE, tmp_path / "copy/fedsim", ignore=shutil.ignore_patterns("*.pyc"))
     (tmp_path / "owned.py").write_text(OWN)

@@ -53,6 +53,7 @@ def logistic_gradients(folder: Path) -> reference.Gradients:
     ]
 
 
+@pytest.mark.slow
 def test_the_logistic_column_starts_as_the_plain_loop_does(real_data: Path) -> None:
     rounds = 250
     result = fedsim.run(PAPERS / "chb-ijcnn1-logistic.yaml", overrides=[f"stop.rounds={rounds}"])
@@ -67,6 +68,7 @@ def test_the_logistic_column_starts_as_the_plain_loop_does(real_data: Path) -> N
         assert sent[-1] < 9 * rounds / 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("real_data")
 def test_the_study_prints_published_beside_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -80,6 +82,7 @@ def test_the_study_prints_published_beside_measured(
     assert (tmp_path / "figures/chb-ijcnn1-linear.png").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("real_data")
 def test_the_network_column_runs_in_a_reduced_form() -> None:
     result = fedsim.run(PAPERS / "chb-ijcnn1-network.yaml", overrides=["seeds=1", "stop.rounds=12"])
@@ -91,6 +94,7 @@ def test_the_network_column_runs_in_a_reduced_form() -> None:
     assert (norms.last() < norms.first()).all()
 
 
+@pytest.mark.slow
 def test_the_study_says_what_is_missing_in_one_block(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(STUDY), "linear"],

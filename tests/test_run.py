@@ -76,6 +76,7 @@ print(json.loads((out / "base/seed-1/manifest.json").read_text())["events"]["sha
 """
 
 
+@pytest.mark.slow
 def test_the_trace_does_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     hashes = set()
     for seed in ("0", "1", "4711"):

@@ -48,6 +48,7 @@ fedsim.run(json.loads(sys.argv[1]), out=sys.argv[2], watch=watch)
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_has_written_can_be_read_and_does_not_look_whole(tmp_path: Path) -> None:
     scenario = json.dumps(small(stop={"rounds": 1000}))
     done = subprocess.run([sys.executable, "-c", KILLED, scenario, str(tmp_path)], check=False)

@@ -40,6 +40,7 @@ def scenario(path: Path, **algorithm: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "algorithm",
     [

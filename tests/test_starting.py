@@ -92,6 +92,7 @@ def test_an_example_is_printed_as_it_stands() -> None:
     assert "did you mean 'quickstart'?" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_init_writes_a_folder_that_runs(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = invoke("init", "mine/first")
     assert result.exit_code == 0, result.output

@@ -116,6 +116,7 @@ def test_a_clock_that_jumps_is_not_believed(tmp_path: Path) -> None:
     assert fedsim_said("status", tmp_path).exit_code == 0
 
 
+@pytest.mark.slow
 def test_shards_are_made_one_by_one_and_a_scenario_says_what_is_left(
     scenario: Path, tmp_path: Path
 ) -> None:

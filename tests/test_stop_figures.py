@@ -86,6 +86,7 @@ def test_a_stop_at_a_measure_survives_the_run_folder(tmp_path: Path) -> None:
     assert Target.usual(result.summary) == Target("test_accuracy", 0.5)
 
 
+@pytest.mark.slow
 def test_the_tables_at_the_end_show_what_was_learned(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text(fedsim.scenario.dump(fedsim.load(scenario({})).variants[0].scenario))
@@ -111,6 +112,7 @@ def test_the_tables_at_the_end_show_what_was_learned(tmp_path: Path) -> None:
     assert "not reached" not in told[0.5]
 
 
+@pytest.mark.slow
 def test_of_several_seeds_the_rules_are_counted(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     own = scenario({"test_accuracy": 0.9}) | {"participation": "full"}

@@ -46,6 +46,7 @@ def test_every_scenario_has_its_script_its_figure_and_its_place_in_the_readme(na
     assert module.FIGURE.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_prints_its_finding_and_draws_its_figure(
     name: str,
@@ -335,6 +336,7 @@ def test_the_steps_of_the_scenario_are_among_those_tried() -> None:
     assert {getattr(algorithm, "step_size", "") for algorithm in steps.values()} <= {*bits.STEPS}
 
 
+@pytest.mark.slow
 def test_what_was_tried_is_the_rounds_of_every_method() -> None:
     small = [f"problem.data.features={FEATURES}", "problem.data.rows=5", "stop.gap=1"]
     rounds = bits.tried(steps=("1/L", "0.5/L"), overrides=[*small, "stop.rounds=200"])
@@ -394,6 +396,7 @@ def test_a_second_vector_doubles_and_compression_shortens_what_goes_up(
     assert down["base"] == down["top-k"] == down["8-bit"] == down["fedadam"]
 
 
+@pytest.mark.needs("torch")
 def test_the_twenty_lines_are_twenty_and_train_the_same_network() -> None:
     file = STUDIES / "mnist_in_20_lines.py"
     code = file.read_text(encoding="utf-8")

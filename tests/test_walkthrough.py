@@ -36,6 +36,7 @@ def clients(result: fedsim.Result) -> pd.DataFrame:
     return result.clients.set_index("client")
 
 
+@pytest.mark.slow
 def test_it_prints_its_answers_and_draws_its_figure(
     result: fedsim.Result,
     monkeypatch: pytest.MonkeyPatch,

@@ -56,6 +56,7 @@ FILES = {
     "test_adapters.py": "torch",
     "test_cluster.py": "dask",
     "test_docs.py": "docs",
+    "test_methods_on_networks.py": "torch",
     "test_networks.py": "torch",
     "test_notebooks.py": "docs",
     "test_quality.py": "lint",

@@ -1,6 +1,7 @@
 """Analysis: frames in, tables and figures out."""
 
 from fedsim.analysis.carbon import with_grams
+from fedsim.analysis.comparing.answer import answer
 from fedsim.analysis.comparing.comparison import Comparison
 from fedsim.analysis.comparing.dominance import Decisions, pareto
 from fedsim.analysis.comparing.gathering import Runs, gather, labels_of
@@ -49,6 +50,7 @@ __all__ = [
     "Log",
     "Runs",
     "Target",
+    "answer",
     "convergence",
     "cost_bars",
     "cost_table",

@@ -1,10 +1,13 @@
 """After runs: what has come out."""
 
+import shlex
+
 from rich.markup import escape
 
 from fedsim import analysis
 from fedsim.cli.terminal import out as _out
 from fedsim.cli.terminal import remark as _remark
+from fedsim.cli.terminal import suggest as _next
 from fedsim.record.notes import once
 from fedsim.record.variants import labels as called_by
 from fedsim.results import Result
@@ -18,6 +21,8 @@ def called(plan: Plan) -> dict[str, str]:
 
 def report(result: Result) -> None:
     """Print the costs and what was learned, draw the figure, and say where all of it is."""
+    if said := result.shown.answer():
+        _out.print(f"{escape(said)}\n")
     _out.print(result.shown.costs())
     _out.print(result.shown.outcome())
     figure = result.folder / "convergence.png"
@@ -27,3 +32,5 @@ def report(result: Result) -> None:
     )
     for note in once(result.seen):
         _remark(note)
+    folder = shlex.quote(str(result.folder))
+    _next(f"fedsim compare {folder}", f"fedsim report {folder}")

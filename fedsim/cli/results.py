@@ -1,5 +1,6 @@
 """Commands that read what runs have written."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from fedsim.cli.terminal import check_out, within
 from fedsim.cli.terminal import err as _err
 from fedsim.cli.terminal import errors as _errors
 from fedsim.cli.terminal import out as _out
+from fedsim.cli.terminal import suggest as _next
 
 
 @app.command()
@@ -42,6 +44,8 @@ def compare(
         endings = comparison.endings  # above the tables: they do not show who is missing
         for text in endings:
             _err.print(escape(text), style="yellow")
+        for text in comparison.answers:
+            _out.print(f"{escape(text)}\n")
         for table in comparison.tables():
             _out.print(table)
         for text in comparison.notes:
@@ -50,6 +54,8 @@ def compare(
         out = out or within(places[0], "comparison")
         comparison.write(out)
     _out.print(f"tables and figures in {escape(str(out))}")
+    folder = shlex.quote(str(places[0]))
+    _next(f"fedsim report {folder}", f"fedsim robust {folder}")
 
 
 @app.command("report")

@@ -61,6 +61,12 @@ def remark(text: object) -> None:
     err.print(escape(f"note: {text}"), style="yellow")
 
 
+def suggest(*commands: str) -> None:
+    """Print which commands make sense next; only in a terminal, where somebody may type them."""
+    if out.is_terminal:
+        out.print(escape(f"next: {'   or   '.join(commands)}"), style="dim", soft_wrap=True)
+
+
 def check_out(place: Path, *, file: bool = False) -> None:
     """Make sure before anything begins that what `--out` names can be written.
 

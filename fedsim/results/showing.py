@@ -77,6 +77,11 @@ class Shown:
         """What to call each variant of which a run has ended."""
         return {} if self.summary.empty else analysis.labels_of(self.summary)
 
+    def answer(self) -> str:
+        """Return which variant took the least, by how much, and how sure that is; or nothing."""
+        target = analysis.Target.usual(self.summary)
+        return analysis.answer(target.costs(self), target, self.labels)
+
     def costs(self, most: int | None = None) -> Table:
         """Return what each variant has cost to its target, or altogether where there was none.
 

@@ -39,6 +39,7 @@ class Elsewhere(OneByOne):
         return here
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", METHODS)
 def test_the_work_of_a_method_can_be_sent_elsewhere(kind: str, tmp_path: Path) -> None:
     plan = load(

@@ -37,6 +37,7 @@ def costs(table: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns=["objective", "gap"])
 
 
+@pytest.mark.needs("compiled")
 def test_compiled_runs_follow_the_reference_and_never_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,7 +56,9 @@ def test_compiled_runs_follow_the_reference_and_never_change(
     assert made["compiler"].startswith("numba ")
 
 
-@pytest.mark.parametrize("evaluator", ["one-by-one", "compiled"])
+@pytest.mark.parametrize(
+    "evaluator", ["one-by-one", pytest.param("compiled", marks=pytest.mark.needs("compiled"))]
+)
 def test_single_precision_rounds_what_is_learnt_and_no_message(
     tmp_path: Path, evaluator: str
 ) -> None:
@@ -157,6 +160,7 @@ def test_without_a_compiler_the_scenario_says_what_it_takes(
         check(small(evaluator="compiled"))
 
 
+@pytest.mark.needs("compiled")
 def test_a_loss_without_compiled_kernels_is_refused() -> None:
     problem = {
         "loss": {"kind": "neyman-pearson"},

@@ -27,6 +27,7 @@ def merged(whole: Any, said: Any) -> Any:
     return {**whole, **{key: merged(whole.get(key), value) for key, value in said.items()}}
 
 
+@pytest.mark.needs("torch")
 def test_there_is_one_of_every_kind_of_block(tmp_path: Path) -> None:
     for name in EXAMPLES:
         (tmp_path / f"{name}.py").write_text(FILES[f"{name}.py"])

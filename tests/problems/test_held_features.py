@@ -75,6 +75,7 @@ def test_a_network_has_its_features_as_their_file_has_them(
     assert held(problem).dtype == np.dtype(expected)
 
 
+@pytest.mark.needs("torch")
 def test_a_client_of_a_network_has_no_copy_of_its_rows(tmp_path: Path) -> None:
     saved(tmp_path, 12, 16)
     problem = dealt(tmp_path, loss=CNN)
@@ -82,6 +83,7 @@ def test_a_client_of_a_network_has_no_copy_of_its_rows(tmp_path: Path) -> None:
     assert all(each.rounded("float32") is each for each in problem.losses)
 
 
+@pytest.mark.needs("torch")
 def test_what_a_network_computes_does_not_depend_on_the_type_that_rows_are_held_in(
     tmp_path: Path,
 ) -> None:

@@ -104,6 +104,7 @@ def test_the_unbiased_are_unbiased_and_within_omega(name: str, vector: Array) ->
     assert error <= (own + NORM_ROUNDING) * square(vector) + error_doubt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["normal", "dominated", "between powers", "one coordinate"])
 @pytest.mark.parametrize("name", of_class("unbiased"))
 def test_the_unbiased_are_contractive_once_they_are_shrunk(name: str, case: str) -> None:
@@ -114,6 +115,7 @@ def test_the_unbiased_are_contractive_once_they_are_shrunk(name: str, case: str)
     assert error <= (1 - contract.delta + NORM_ROUNDING) * square(vector) + doubt
 
 
+@pytest.mark.slow
 @hard
 @pytest.mark.parametrize("compressor", [RandK(count=1), RandK(count=20), TernGrad()], ids=str)
 def test_these_attain_their_omega_at_every_vector(compressor: Compressor, vector: Array) -> None:

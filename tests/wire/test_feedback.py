@@ -156,6 +156,7 @@ def test_what_was_not_packed_here_changes_nothing() -> None:
     assert packer.error.tolist() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feedback", ["ef", "ef21"])
 def test_payloads_that_nobody_holds_are_forgotten(feedback: Any) -> None:
     packer = packer_of(feedback, TopK(count=1))

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from fedsim.analysis.carbon import with_grams
+from fedsim.analysis.comparing.answer import answer
 from fedsim.analysis.comparing.caveats import caveats, failures
 from fedsim.analysis.comparing.dominance import Decisions
 from fedsim.analysis.comparing.gathering import Runs, gather
@@ -103,6 +104,13 @@ class Comparison:
         """Return what a notebook shows."""
         notes = (f"<p>{escape(visible(note))}</p>" for note in self.notes)
         return "\n".join([*map(as_html, self.tables()), *notes])
+
+    @property
+    def answers(self) -> list[str]:
+        """For each target which variant took the least, by how much, and how sure that is."""
+        labels = self.runs.labels
+        said = (answer(case.costs, case.target, labels, case.decisions) for case in self.cases)
+        return [each for each in said if each]
 
     @property
     def endings(self) -> list[str]:

@@ -102,12 +102,17 @@ class Target(NamedTuple):
     @property
     def words(self) -> str:
         """What the costs are the costs of."""
+        return f"cost to {self.goal}" if self.measure else "cost of the whole run"
+
+    @property
+    def goal(self) -> str:
+        """What is to be reached, as a sentence has it; empty for the end of the run."""
         if not self.measure:
-            return "cost of the whole run"
+            return ""
         if self.measure == "gap":
-            return f"cost to a gap below {self.value:g}"
+            return f"a gap below {self.value:g}"
         side = "at least" if higher_is_better(self.measure) else "at most"
-        return f"cost to {self.measure} of {side} {self.value:g}"
+        return f"{self.measure} of {side} {self.value:g}"
 
     def costs(self, runs: Tables) -> pd.DataFrame:
         """Return what each run had spent when it got there, as `cost_to_target` gives it.

@@ -31,7 +31,7 @@ _LIBRARIES = (
 )  # fmt: skip
 
 _ALWAYS = (
-    "-q", "-p", "pytest_asyncio.plugin", "-p", "_hypothesis_pytestplugin",
+    "-q", "-m", "", "-p", "pytest_asyncio.plugin", "-p", "_hypothesis_pytestplugin",
     "-p", "tests.mutants.plugin", "-p", "no:cacheprovider", "--hypothesis-profile=mutants",
     "-W", "ignore:Module already imported",  # Hypothesis is, and nothing asserts there
 )  # fmt: skip

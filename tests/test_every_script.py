@@ -208,6 +208,7 @@ def test_hashes_of_logs_are_recorded_and_compared(
 # Coverage
 
 
+@pytest.mark.slow
 @reduced("coverage")
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")  # it censors harshly on purpose
 def test_the_coverage_of_intervals_is_counted_over_a_pool(

@@ -37,6 +37,7 @@ def test_every_one_is_refused_in_little_memory(answers: list[dict[str, str]]) ->
     assert len(answers) > 85
 
 
+@pytest.mark.slow
 def test_the_refusals_can_be_read(answers: list[dict[str, str]]) -> None:
     for answer in answers:
         text = answer["refused"]

@@ -87,7 +87,6 @@ def test_what_is_counted_is_what_the_round_table_has(linear: dict[str, fedsim.Re
             assert run.sent[name].sum() == summary.loc[name, "transmissions"]
 
 
-@pytest.mark.slow
 def test_logistic_regression_saves_where_the_server_knows_only_the_sum_of_the_constants() -> None:
     shares = {}
     for reading in (synthetic.WHOLE, synthetic.ADDED):
@@ -99,7 +98,6 @@ def test_logistic_regression_saves_where_the_server_knows_only_the_sum_of_the_co
     assert shares[synthetic.ADDED] < 0.7
 
 
-@pytest.mark.slow
 def test_the_synthetic_script_prints_and_draws(
     linear: dict[str, fedsim.Result],
     monkeypatch: pytest.MonkeyPatch,
@@ -129,7 +127,6 @@ def tasks(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
         return {task: ijcnn1.ran(task, out, few) for task in ("linear", "network")}
 
 
-@pytest.mark.slow
 def test_every_task_has_its_rows_and_its_figure(tasks: dict[str, fedsim.Result]) -> None:
     printed = text(ijcnn1.table(tasks))
     assert printed.count("chb") == len(tasks)
@@ -158,7 +155,6 @@ def test_what_a_target_costs_is_read_off_the_round_table(tasks: dict[str, fedsim
 # -- MNIST -----------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_mnist_in_a_reduced_form(real_data: Path, tmp_path: Path) -> None:
     """Linear regression, 20 iterations: the counts are those of a computation with X^T X."""
     if not (real_data / "mnist").is_dir():

@@ -104,7 +104,6 @@ def test_transmissions_are_those_of_the_plain_loop(tmp_path: Path) -> None:
         assert sent[-1] < 9 * rounds
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("part", ["small-lasso", "small-logistic"])
 def test_a_part_prints_its_costs_and_draws(part: str, tmp_path: Path) -> None:

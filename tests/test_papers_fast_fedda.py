@@ -12,6 +12,8 @@ from rich.console import Console
 import fedsim
 from tests.scripts import script
 
+pytestmark = pytest.mark.slow
+
 paper = script("papers/fast_fedda")
 
 REDUCED = [
@@ -107,7 +109,6 @@ def test_the_penalised_models_end_nearer_to_the_truth_than_they_start(part: Any)
         assert run["distance"].iloc[-1] < run["distance"].iloc[0]
 
 
-@pytest.mark.slow
 def test_a_part_draws_its_figure_and_says_what_it_found(
     part: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,7 +180,6 @@ def test_costs_are_those_of_the_first_round_at_the_target() -> None:
     assert np.array_equal(costs.loc["base"], [2.0, 30.0, 1.5, 4.0])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("part", "target"), [("emnist-10", "80%"), ("emnist-62", "50%")])
 def test_federated_emnist_runs_on_a_file_of_the_users_own(
     part: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -217,7 +217,6 @@ def test_both_settings_of_federated_emnist_are_the_same_but_for_the_classes() ->
         assert own["algorithm"] == other["algorithm"]
 
 
-@pytest.mark.slow
 def test_the_mean_of_the_models_has_a_row_beside_the_last_one(tmp_path: Path) -> None:
     """Of 36 clients; what is sent is the same."""
     reduced = [

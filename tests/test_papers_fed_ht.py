@@ -60,7 +60,6 @@ def part(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return request.param, paper.run(request.param, folder, overrides, figures=folder), folder
 
 
-@pytest.mark.slow
 def test_every_variant_has_a_row_and_every_part_a_figure(part: Any) -> None:
     name, (tables, sentence), folder = part
     text = shown(*tables)
@@ -83,7 +82,6 @@ def test_local_steps_spare_rounds_and_thresholds_spare_bits(part: Any) -> None:
     assert up["fediter-ht-10"] < up["fed-ht-10"] == up["base"]
 
 
-@pytest.mark.slow
 def test_mnist_in_a_reduced_form(real_data: Path, tmp_path: Path) -> None:
     """The same images, few of them: the catalogue's test part, split by its clusters."""
     if not (real_data / "mnist").is_dir():
@@ -113,7 +111,6 @@ def write_texts(part: str, folder: Path) -> None:
     (folder / name).write_bytes(bz2.compress("\n".join([*lines, ""]).encode()))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", ["e2006", "rcv1"])
 def test_texts_in_a_reduced_form_on_made_up_files(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -266,7 +263,6 @@ def test_slower_means_that_more_of_the_objective_is_left_at_every_step_of_the_sp
     assert list(table.columns[2].cells) == ["0.067", "0.165", "diverges", "0.407", "0.407", "0.407"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", ["regression", "classification"])
 def test_clients_that_differ_more_have_a_curve_each(part: str, tmp_path: Path) -> None:
     small = [each for each in SMALL if "features" not in each] + ["problem.data.features=220"]

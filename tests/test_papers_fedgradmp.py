@@ -64,7 +64,6 @@ def shown(*parts: Any) -> str:
     return capture.get()
 
 
-@pytest.mark.slow
 def test_every_variant_has_a_row_and_every_part_a_figure(part: Any) -> None:
     name, (tables, sentence), folder = part
     errors = shown(tables[0])
@@ -136,7 +135,6 @@ def test_each_method_is_judged_at_its_best_rate_of_a_grid() -> None:
     )
 
 
-@pytest.mark.slow
 def test_every_method_runs_with_every_rate(tmp_path: Path) -> None:
     """The scenario's own settings of a method stay, its rate apart."""
     variants = rates.swept(rates.SCENARIOS / "fedgradmp-noisy.yaml")

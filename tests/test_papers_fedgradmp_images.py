@@ -53,7 +53,6 @@ def part(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return request.param, paper.run(request.param, folder, overrides, folder), folder
 
 
-@pytest.mark.slow
 def test_every_variant_has_a_row_and_every_part_a_figure(part: Any) -> None:
     name, (tables, sentence), folder = part
     console = Console(width=200)
@@ -82,7 +81,6 @@ def test_the_labels_are_the_variants_of_the_scenarios() -> None:
         assert {variant.name for variant in plan.variants} == set(written.labels)
 
 
-@pytest.mark.slow
 def test_federated_emnist_runs_on_a_file_of_the_users_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,7 +103,6 @@ def test_federated_emnist_runs_on_a_file_of_the_users_own(
     assert np.isfinite(ends["objective"]).all()
 
 
-@pytest.mark.slow
 def test_a_frame_comes_back_from_few_sums_of_its_pixels(tmp_path: Path) -> None:
     """There are fewer sums than pixels: with atoms of other frames they are enough, without not."""
     video = script("papers/fedgradmp_video")
@@ -120,7 +117,6 @@ def test_a_frame_comes_back_from_few_sums_of_its_pixels(tmp_path: Path) -> None:
     assert (tmp_path / "fedgradmp-video.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
 def test_the_loss_of_the_frame_is_half_its_mean_squared_error(tmp_path: Path) -> None:
     """So that the errors are relative to a black frame, whose own is 1."""
     video = script("papers/fedgradmp_video")

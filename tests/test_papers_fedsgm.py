@@ -10,6 +10,8 @@ from rich.console import Console
 import fedsim
 from tests.scripts import script
 
+pytestmark = pytest.mark.slow
+
 paper = script("papers/fedsgm")
 
 
@@ -21,7 +23,6 @@ def text(table: Any) -> str:
     return capture.get()
 
 
-@pytest.mark.slow
 def test_soft_switching_breaks_the_constraint_in_about_a_quarter_of_the_rounds(
     tmp_path: Path,
 ) -> None:
@@ -61,7 +62,6 @@ def test_costs_of_rounds_add_up_to_those_of_runs() -> None:
     assert table.loc["soft-10", broken].tolist() == [1, 6, 4.0, 8.0]
 
 
-@pytest.mark.slow
 def test_the_steps_are_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper, "STEPS", (0.1, 0.3))
     overrides = ["seeds=2", "stop.rounds=6"]

@@ -10,6 +10,8 @@ from rich.console import Console
 import fedsim
 from tests.scripts import script
 
+pytestmark = pytest.mark.slow
+
 paper = script("papers/fedsgm_theory")
 
 
@@ -21,7 +23,6 @@ def text(table: Any) -> str:
     return capture.get()
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @pytest.mark.parametrize("part", paper.PARTS)
 def test_a_part_says_what_is_published_and_what_was_measured(part: str, tmp_path: Path) -> None:
@@ -38,7 +39,6 @@ def test_a_part_says_what_is_published_and_what_was_measured(part: str, tmp_path
     assert {variant.name for variant in plan.variants} == set(paper.LABELS[part])
 
 
-@pytest.mark.slow
 def test_the_theory_s_steps_keep_what_the_theorem_promises(tmp_path: Path) -> None:
     """The mean of the near-feasible models has g <= eps."""
     out, path = tmp_path / "runs", paper.SCENARIOS / "fedsgm-theory.yaml"

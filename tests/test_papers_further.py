@@ -11,6 +11,8 @@ from rich.console import Console
 import fedsim
 from tests.scripts import script
 
+pytestmark = pytest.mark.slow
+
 paper = script("papers/further")
 
 
@@ -34,7 +36,6 @@ def text(*parts: Any) -> str:
     return capture.get()
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
 @pytest.mark.parametrize("part", paper.PARTS)
 def test_a_part_says_what_is_published_and_what_was_measured(part: str, tmp_path: Path) -> None:

@@ -46,7 +46,6 @@ def test_every_scenario_has_its_script_its_figure_and_its_place_in_the_readme(na
     assert module.FIGURE.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_prints_its_finding_and_draws_its_figure(
     name: str,
@@ -336,7 +335,6 @@ def test_the_steps_of_the_scenario_are_among_those_tried() -> None:
     assert {getattr(algorithm, "step_size", "") for algorithm in steps.values()} <= {*bits.STEPS}
 
 
-@pytest.mark.slow
 def test_what_was_tried_is_the_rounds_of_every_method() -> None:
     small = [f"problem.data.features={FEATURES}", "problem.data.rows=5", "stop.gap=1"]
     rounds = bits.tried(steps=("1/L", "0.5/L"), overrides=[*small, "stop.rounds=200"])

@@ -57,6 +57,7 @@ def digit(path: Path, key: str) -> None:
     path.write_text(text[:place] + "9" + text[place + 1 :], encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_another_digit_in_a_summary_is_no_summary(out: Path) -> None:
     digit(out / "gd/seed-1/summary.json", "bits_up")
     with pytest.raises(DataError, match=r"gd/seed-1/summary\.json is damaged"):

@@ -73,6 +73,7 @@ def _classes(seen: dict[type[Spec], Any]) -> list[type[Spec]]:
     return sorted((each for each in known if each.__name__ not in WHOLE), key=str)
 
 
+@pytest.mark.slow
 def test_every_field_of_every_block_is_drawn(seen: dict[type[Spec], dict[str, set[Any]]]) -> None:
     missing = {
         f"{model.__name__}.{name}"

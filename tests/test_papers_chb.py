@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 from tests.scripts import script
 
 # The synthetic scenarios censor harshly on purpose.
-pytestmark = pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")]
 
 PAPERS = ROOT / "analysis/papers"
 

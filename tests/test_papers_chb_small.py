@@ -17,7 +17,7 @@ from tests.algorithms import reference
 from tests.scripts import script
 
 # The scenarios censor harshly on purpose.
-pytestmark = pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")]
 
 small = script("papers/chb_small")
 

@@ -15,7 +15,7 @@ from fedsim.problems import LocalLoss
 from fedsim.record.read import read_all, run_folders
 from tests.scripts import script
 
-pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")]
 
 
 paper, rates = script("papers/fed_ht"), script("papers/fed_ht_rates")

@@ -12,7 +12,7 @@ import fedsim
 from fedsim.analysis import cost_to_target
 from tests.scripts import script
 
-pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")]
 
 
 paper, rates = script("papers/fedgradmp"), script("papers/fedgradmp_rates")

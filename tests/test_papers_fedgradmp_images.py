@@ -11,7 +11,7 @@ import fedsim
 from fedsim.record.read import read_all, run_folders
 from tests.scripts import script
 
-pytestmark = pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::fedsim.errors.TheoryWarning")]
 
 paper = script("papers/fedgradmp_images")
 

@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 from tests.scripts import script
 
 # Some of them censor more than is known to converge.
-pytestmark = pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::fedsim.TheoryWarning")]
 
 STUDIES = ROOT / "analysis/studies"
 SCENARIOS = ROOT / "scenarios/studies"

@@ -18,7 +18,7 @@ _ROOT = Path(__file__).parents[1]
 
 _ANCHOR = re.compile(r'^<a id="([^"]+)"></a>\n+(#+ .*)$', re.MULTILINE)
 _LINK = re.compile(r'href="([\w/.-]+)\.md(#[^"]*)?"')
-_FIGURE = re.compile(r'(?<=[("])(?:\.\./analysis|\.\.)/figures/')
+_FIGURE = re.compile(r'(?<=[("])(?:(?:\.\./)+analysis|\.\.)/figures/')
 _OUTSIDE = re.compile(r"\[([^]]+)\]\(\.\./\.\./[^)]*\)")
 
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)

@@ -54,7 +54,8 @@ def answer(
     what = LEADING[cost]
     if pair.order < 0:
         sure = "one seed" if pair.seeds == 1 else pair.evidence
-        less = f"{100 * (1 - pair.ratio):.2g} % less" if 0 < pair.ratio < 1 else "less"
+        word = "fewer" if what in {"bits", "rounds"} else "less"
+        less = f"{100 * (1 - pair.ratio):.2g} % {word}" if 0 < pair.ratio < 1 else word
         return f"{_does(names[0], target, what)} {less} {what} than {names[1]} ({sure})"
     both = f"{names[0]} and {names[1]}"
     goal = f" to {target.goal}" if target.measure else ""

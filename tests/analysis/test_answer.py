@@ -1,0 +1,76 @@
+"""The answer in one sentence: what it says follows from the costs alone."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsim.analysis import Target, answer
+from fedsim.analysis.comparing.answer import MOST
+
+GAP = Target("gap", 1e-3)
+
+
+def costs(
+    joules: Mapping[str, Sequence[float]], seconds: float = 1.0, unit: float = 1.0
+) -> pd.DataFrame:
+    """Return a row a run; a NaN is a run that did not get there."""
+    rows = [
+        {"variant": name, "seed": seed, "reached": not np.isnan(each), "round": 5, "t": seconds}
+        | {
+            "bits_up": 8.0,
+            "bits_down": 2.0,
+            "joules": each * unit,
+            "transmissions": 3,
+            "beacons": 0,
+        }
+        for name, figures in joules.items()
+        for seed, each in enumerate(figures)
+    ]
+    return pd.DataFrame(rows)
+
+
+def said(joules: Mapping[str, Sequence[float]], target: Target = GAP) -> str:
+    return answer(costs(joules), target, {name: name for name in joules})
+
+
+@pytest.mark.parametrize(
+    ("joules", "sentence"),
+    [
+        ({"a": [3.0], "b": [4.0]}, "a reaches a gap below 0.001 with 25 % less energy than b"),
+        ({"a": [3.0, 30.0], "b": [6.0, 60.0]}, "50 % less energy than b (the same in all 2 seeds)"),
+        ({"a": [3.0], "b": [3.0]}, "a and b take the same energy to a gap below 0.001 (one seed)"),
+        ({"a": [3.0], "b": [np.nan]}, "only a reaches a gap below 0.001 in 5 rounds, 10 bit"),
+        ({"a": [np.nan], "b": [np.nan]}, "no run reached a gap below 0.001"),
+        ({"a": [3.0, np.nan], "b": [np.nan, np.nan]}, "only a (reached in 1 of 2 seeds) reaches"),
+        ({"a": [3.0]}, "a reaches a gap below 0.001 in 5 rounds"),
+    ],
+)
+def test_it_says_which_is_cheapest_and_how_sure_that_is(
+    joules: Mapping[str, Sequence[float]], sentence: str
+) -> None:
+    assert sentence in said(joules)
+
+
+def test_seeds_that_do_not_decide_are_said_not_to() -> None:
+    joules = {"a": [1.0, 2.0, 1.0, 2.0, 1.0, 2.0], "b": [2.0, 1.0, 2.0, 1.0, 2.1, 1.0]}
+    assert "a and b are statistically indistinguishable in energy" in said(joules)
+
+
+def test_a_whole_run_has_no_target() -> None:
+    assert said({"a": [3.0], "b": [4.0]}, Target()).startswith("over the whole run, a takes 25 %")
+    assert said({"a": [np.nan]}, Target()) == ""
+
+
+def test_without_energy_it_is_about_time_and_without_time_about_bits() -> None:
+    table = costs({"a": [1.0], "b": [1.0]}, unit=0.0)
+    slow = table.assign(t=[1.0, 2.0])
+    assert "in 50 % less time than b" in answer(slow, GAP, {"a": "a", "b": "b"})
+    ideal = table.assign(t=0.0, bits_up=[2.0, 8.0])
+    assert "with 60 % fewer bits than b" in answer(ideal, GAP, {"a": "a", "b": "b"})
+
+
+def test_of_very_many_variants_nothing_is_said() -> None:
+    many = {f"v{number}": [1.0 + number] for number in range(MOST + 1)}
+    assert said(many) == ""

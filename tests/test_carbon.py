@@ -12,6 +12,7 @@ from fedsim.errors import AuditError, DataError, ScenarioError
 from fedsim.record.emissions import KILOWATT_HOUR, Emissions
 from fedsim.record.ledger import Ledger, Meters
 from fedsim.record.soundness import check_run
+from fedsim.repricing.table import price_table
 
 SMALL: dict[str, Any] = {
     "problem": {
@@ -152,6 +153,8 @@ def test_priced_again_is_a_fresh_run_whether_there_was_carbon_or_not(
     made = ran(tmp_path / "made", before, *(["fleet.0.carbon=null"] if before is None else []))
     priced = fedsim.reprice(made.folder, overrides, tmp_path / "priced")
     assert same(priced, ran(tmp_path / "fresh", None, *overrides))
+    heads = [str(column.header) for column in price_table(made.folder, priced.runs).columns]
+    assert heads[-4:] == ["energy", "energy then", "CO2", "CO2 then"]
     nobody = ["fleet.0.carbon=null", "fleet.1.carbon=null"]
     without = fedsim.reprice(priced.folder, nobody, tmp_path / "without")
     assert same(without, ran(tmp_path / "plain", None, *nobody))

@@ -5,7 +5,7 @@ import difflib
 import random
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,13 +64,12 @@ def sample(
         each: whether `count` is that of each room, not of all.
     """
     by_position: dict[tuple[Path, int, int], list[Place]] = {}
-    for place in places(root):
-        by_position.setdefault(place[:3], []).append(place)
-    dice = random.Random(seed)  # noqa: S311  # a sample, not a secret
-    positions = sorted(by_position)
-    drawn = dice.sample(positions, len(positions))
-    chosen = (dice.choice(by_position[position]) for position in drawn)
-    inside = (place for place in chosen if place.room in rooms)
+    for file in sources(root):
+        if room_of(file) in rooms:
+            for place in _in_file(root, file):
+                by_position.setdefault(place[:3], []).append(place)
+    drawn = sorted(_drawn(seed, there) for there in by_position.values())
+    inside = (place for _, place in drawn)
     if not each:
         return list(islice((place for place in inside if _runs(root, place)), count))
     by_room: dict[str, list[Place]] = {room: [] for room in rooms}
@@ -78,7 +77,15 @@ def sample(
         there = by_room[place.room]
         if len(there) < count and _runs(root, place):
             there.append(place)
-    return [place for there in by_room.values() for place in there]
+    in_turn = zip_longest(*by_room.values())  # a campaign that is cut off is as far in all rooms
+    return [place for turn in in_turn for place in turn if place]
+
+
+def _drawn(seed: int, there: Sequence[Place]) -> tuple[float, Place]:
+    """Return when a position is drawn, and its operator; other files and rooms do not matter."""
+    file, line, column = there[0][:3]
+    dice = random.Random(f"{seed} {file.as_posix()} {line} {column}")  # noqa: S311  # no secret
+    return dice.random(), dice.choice(there)
 
 
 def _runs(root: Path, place: Place) -> bool:

@@ -84,10 +84,10 @@ class Trials:
     def _tried(self, jobs: Sequence[Job]) -> Iterator[Trial]:
         """Try those that change what is run at import in processes that import anew."""
         called = [bool(job.tests) and self._only_called(job) for job in jobs]
-        yield from map(self._anew, compress(jobs, map(not_, called)))
         of_functions = [*compress(jobs, called)]
         for job, code, test in served(self._copy, self._work, of_functions, self._reach.seconds):
             yield _trial(job, _outcome(code, self._work / "log"), test)
+        yield from map(self._anew, compress(jobs, map(not_, called)))
 
     def _only_called(self, job: Job) -> bool:
         at_import = self._reach.at_import(job.place, job.source)

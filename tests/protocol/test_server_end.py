@@ -323,6 +323,20 @@ def test_whoever_is_gone_is_asked_again_by_a_server_without_rounds() -> None:
     assert set(cohort.clients) == {0, 2, 3}, "the other one is at work"
 
 
+def test_a_reply_beyond_the_buffer_is_counted_first_in_the_next_exchange() -> None:
+    end = opened(participation_of(buffer=1), range(CLIENTS))
+    assert end.heard(0, Envelope(answered(), 1, 1, 16)) is Verdict.CLOSED
+    assert end.heard(1, Envelope(answered(), 1, 1, 16)) is Verdict.BEYOND
+    assert [reply.client for reply in end.replies()] == [0]
+    assert end.open(asked(), [0]), "it is over as soon as it is open"
+    assert [reply.client for reply in end.replies()] == [1]
+
+
+def test_an_exchange_is_deserted_where_nobody_is_there_to_be_asked() -> None:
+    assert Exchange(1, set()).deserted
+    assert not Exchange(1, {0}).deserted
+
+
 def test_of_many_who_are_missing_their_number_is_said() -> None:
     few, many = Exchange(1, set(range(5))), Exchange(1, set(range(6)))
     assert few.progress.endswith("missing: client-0, client-1, client-2, client-3, client-4")

@@ -67,6 +67,21 @@ def test_chunks_do_not_matter() -> None:
     ledger(rows(ROWS[:1]), rows(ROWS[1:5]), rows(ROWS[5:])).audit(METERS)
 
 
+def test_there_is_room_for_nodes_that_come_later() -> None:
+    """Each client spends its number of joules twice, and most are not in the first chunk."""
+    clients = 100
+    once = [
+        (1.0, 1.0, Event.COMPUTE, n, -2, 1, -1, 0, 0, 0, float(n), np.nan, -1)
+        for n in range(clients)
+    ]
+    filled = Ledger(clients)
+    for first in range(0, clients, 10):
+        filled.absorb(rows(once[first : first + 10]))
+    filled.absorb(rows(once))
+    spent = 2.0 * np.arange(clients)
+    filled.audit(Meters(0, 0, 0, 0, 0, spent, np.zeros(clients)))
+
+
 @pytest.mark.parametrize(
     ("meters", "named"),
     [

@@ -8,8 +8,9 @@ from pydantic import BaseModel
 
 from fedsim.errors import DataError
 from fedsim.record.directions import higher_is_better
+from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import check_kinds
-from fedsim.record.scenarios import data_of
+from fedsim.record.scenarios import data_of, read_text, signed
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,14 @@ def test_figures_of_a_users_own_that_are_good_where_they_are_high(word: str) -> 
     assert higher_is_better(f"eval_{word}")
     assert higher_is_better(f"eval-{word}")
     assert not higher_is_better(f"{word}_loss")
+
+
+def test_a_scenario_of_a_run_that_has_not_ended_is_held_against_its_own_hash(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / SCENARIO).write_text(signed("seeds: 1\n"), encoding="utf-8")
+    assert read_text(tmp_path).startswith("seeds: 1\n")
+    changed = signed("seeds: 1\n").replace("seeds: 1", "seeds: 2")
+    (tmp_path / SCENARIO).write_text(changed, encoding="utf-8")
+    with pytest.raises(DataError, match="another hash"):
+        read_text(tmp_path)

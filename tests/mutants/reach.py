@@ -3,8 +3,9 @@
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 import coverage
@@ -24,17 +25,20 @@ class Reach:
     """What every test took, by its name."""
     contexts: dict[str, dict[int, list[str]]]
     """By file and line: the tests that reached it, or the files of tests whose fixtures did."""
+    texts: dict[str, str] = field(default_factory=dict)
+    """The hashes of the files as they were then."""
 
     def tests(self, place: Place, source: str) -> list[str]:
         """Return the tests that reach a mutant's statement, those that should know it first.
 
         Where none does (it is run at import alone, as a default is, or in processes that nobody
-        measures), all that reach anything of its file; where there are none, its room's.
+        measures) or the file has changed since, all that reach anything of it; where there are
+        none, its room's.
         """
         lines = self.contexts.get(str(place.file), {})
         own = tests_of(place.room)
         found = (
-            self._named(name for line in _statement(place, source) for name in lines.get(line, ()))
+            self._named(name for line in self._lines(place, source) for name in lines.get(line, ()))
             or self._named(name for names in lines.values() for name in names)
             or {test for test in self.seconds if test.startswith(own)}
         )
@@ -43,7 +47,12 @@ class Reach:
     def at_import(self, place: Place, source: str) -> bool:
         """Return whether a mutant's statement is run outside of tests, as modules are imported."""
         lines = self.contexts.get(str(place.file), {})
-        return any("" in lines.get(line, ()) for line in _statement(place, source))
+        return any("" in lines.get(line, ()) for line in self._lines(place, source))
+
+    def _lines(self, place: Place, source: str) -> range:
+        """Return the lines of a mutant's statement; none where they were others when measured."""
+        same = self.texts.get(str(place.file)) == sha256(source.encode()).hexdigest()
+        return _statement(place, source) if same else range(0)
 
     def _named(self, contexts: Iterable[str]) -> set[str]:
         names = set(contexts) - {""}
@@ -61,17 +70,17 @@ class Reach:
             source: {line: [number[name] for name in of] for line, of in lines.items()}
             for source, lines in self.contexts.items()
         }
-        file.write_text(json.dumps([self.seconds, names, by_line]), encoding="utf-8")
+        file.write_text(json.dumps([self.seconds, names, by_line, self.texts]), encoding="utf-8")
 
     @classmethod
     def load(cls, file: Path) -> "Reach":
         """Read what was kept."""
-        seconds, names, by_line = json.loads(file.read_text(encoding="utf-8"))
+        seconds, names, by_line, texts = json.loads(file.read_text(encoding="utf-8"))
         contexts = {
             source: {int(line): [names[number] for number in of] for line, of in lines.items()}
             for source, lines in by_line.items()
         }
-        return cls(seconds, contexts)
+        return cls(seconds, contexts, texts)
 
 
 def _statement(place: Place, source: str) -> range:
@@ -96,7 +105,8 @@ def measured(copy: Path, work: Path, rooms: Sequence[str]) -> Reach:
         str(Path(file).relative_to(copy)): read.contexts_by_lineno(file)
         for file in read.measured_files()
     }
-    return Reach(json.loads((work / "seconds").read_text(encoding="utf-8")), contexts)
+    texts = {file: sha256((copy / file).read_bytes()).hexdigest() for file in contexts}
+    return Reach(json.loads((work / "seconds").read_text(encoding="utf-8")), contexts, texts)
 
 
 def _measure(copy: Path, data: Path, seconds: Path, rooms: Sequence[str]) -> int:

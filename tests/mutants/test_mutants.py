@@ -1,5 +1,6 @@
 """Mutants are made as they are told, and noticed or not as the tests are."""
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,18 @@ def test_tests_that_fail_without_any_mutant_are_refused(tmp_path: Path) -> None:
     mutant = Listed(Path("fedsim/it.py"), "x = 1", "x = 2", ("tests/test_it.py",))
     with pytest.raises(RuntimeError, match="fail without any mutant"):
         next(Trials(copy, tmp_path, Reach({}, {}), 1).of_list([mutant]))
+
+
+def test_lines_of_a_file_that_has_changed_since_say_nothing(tmp_path: Path) -> None:
+    source, file = "def f():\n    a()\n    b()\n", Path("fedsim/wire/it.py")
+    reached = {str(file): {2: ["tests/t.py::test_a"], 3: ["tests/t.py::test_b", ""]}}
+    seconds = {"tests/t.py::test_a": 2.0, "tests/t.py::test_b": 1.0}
+    kept = tmp_path / "reach.json"
+    Reach(seconds, reached, {str(file): sha256(source.encode()).hexdigest()}).save(kept)
+    reach, place = Reach.load(kept), Place(file, 2, 4, "DeleteStatement", 0)
+    assert reach.tests(place, source) == ["tests/t.py::test_a"]
+    assert reach.tests(place, f"{source}\n") == ["tests/t.py::test_b", "tests/t.py::test_a"]
+    assert [reach.at_import(place._replace(line=line), source) for line in (2, 3)] == [False, True]
 
 
 def test_only_what_is_called_is_changed_without_importing_anew() -> None:

@@ -29,7 +29,7 @@ def _row(study: Study, known: Robustness, claim: Asked, deciding: dict[str, pd.D
     row = _closest(known, claim)
     share = _share(known, claim, row)
     if isnan(share):
-        return f"| {study.title} | {words} | never both | | | |"
+        return f"| {study.title} | {words} | no seed in which both reached it | | | |"
     sure = f"{100 * share:.3g} %"
     mark = f"**{sure}**" if undecided(share) else sure
     spread = f"{row['ratio_low']:.3g} to {row['ratio_high']:.3g}"

@@ -1,4 +1,4 @@
-"""What runs have come to: what was learned, and which rule ended them."""
+"""The final model quality of runs, and the rule that stopped each."""
 
 from collections.abc import Mapping
 
@@ -51,7 +51,7 @@ def outcome_table(
     table.add_column("variant")
     for name in names:
         table.add_column(name, justify="right")
-    table.add_column("ended by")
+    table.add_column("stopped because")
     for variant, label in labels.items():
         figures = [means[name].get(variant, np.nan) for name in names]
         cells = [figure(float(value)) for value in figures]

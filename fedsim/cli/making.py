@@ -20,7 +20,7 @@ def called(plan: Plan) -> dict[str, str]:
 
 
 def report(result: Result) -> None:
-    """Print the costs and what was learned, draw the figure, and say where all of it is."""
+    """Print the answer, costs and final model quality, draw the figure, and say where all is."""
     if said := result.shown.answer():
         _out.print(f"{escape(said)}\n")
     _out.print(result.shown.costs())

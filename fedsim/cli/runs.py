@@ -156,7 +156,7 @@ def check(file: File, overrides: Overrides = None, plugins: Plugins = None) -> N
             _note(str(concern))
         for note in found.notes:
             _remark(note)
-    _out.print(f"{escape(str(file))} is right", style="green")
+    _out.print(f"{escape(str(file))} is valid", style="green")
 
 
 @app.command("reprice")

@@ -64,5 +64,5 @@ def _ahead(found: "Status", count: int) -> str:
         return "nothing is left"
     known = found.seconds == found.seconds
     time = f"{duration(found.seconds)} to go" if known else "no run has ended by which to say when"
-    who = "" if found.held else "; nobody is at it: the same fedsim run goes on"
+    who = "" if found.held else "; no process is running: repeat the command to resume"
     return f"{time}{who}"

@@ -53,7 +53,7 @@ def theory() -> Iterator[None]:
 
 def note(text: str) -> None:
     """Print what the theory of a method does not cover."""
-    err.print(escape(f"beyond theory: {text}"), style="yellow")
+    err.print(escape(f"outside convergence theory: {text}"), style="yellow")
 
 
 def remark(text: object) -> None:

@@ -98,7 +98,7 @@ class Shown:
     def outcome(self, most: int | None = None) -> Table:
         """Return what each variant has come to, and what has ended its runs; see `costs`."""
         labels = dict(islice(marked(self.labels, self.notes).items(), most))
-        return analysis.outcome_table(self.rounds, self.summary, labels, "what was learned")
+        return analysis.outcome_table(self.rounds, self.summary, labels, "final model quality")
 
     def text(self) -> str:
         """Return what `print` shows."""

@@ -30,13 +30,13 @@ def verdict_table(
     drawn = plain(title, keys=2)
     drawn.caption = (
         "ratio: typical over seeds, as written, and in nine of ten worlds; P typical: share of"
-        " worlds in which that is below 1; P less: of one run, seed and world both drawn"
+        " worlds in which that is below 1; P(cheaper): of one run, seed and world both drawn"
         " (90 % intervals);"
         " noise: what of the ratio's variance is training's; optimal: worlds on the Pareto front"
     )
     drawn.add_column("variant")
     drawn.add_column("cost")
-    for head in ("ratio", "from", "to", "P typical", "P less", "noise", "optimal"):
+    for head in ("ratio", "from", "to", "P typical", "P(cheaper)", "noise", "optimal"):
         drawn.add_column(head, justify="right")
     optimal = fronts.set_index("variant")["optimal"]
     for name, label in labels.items():
@@ -104,7 +104,7 @@ def _index(row: Mapping[Any, Any], name: str) -> str:
 
 def _probability(row: Mapping[Any, Any], name: str) -> str:
     if isnan(row[name]):
-        return "never both"
+        return "no seed in which both reached it"
     low, high = _percent(row[f"{name}_low"]), _percent(row[f"{name}_high"])
     return f"{_percent(row[name])}\n[dim]{low} to {high}[/]"
 

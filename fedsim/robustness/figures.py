@@ -82,7 +82,9 @@ def _spreads(axis: Axes, rows: pd.DataFrame, names: Sequence[str], study: Drawn,
     for height, name in enumerate(names):
         row = by_name[name]
         if np.isnan(row["ratio_low"]):
-            axis.annotate("no seed in which both reached it", (1.0, height), va="center", fontsize="small")
+            axis.annotate(
+                "no seed in which both reached it", (1.0, height), va="center", fontsize="small"
+            )
             continue
         own = [float(row[end]) for end in ("ratio_low", "ratio_high")]
         ends += [*own, float(row["ratio"])]

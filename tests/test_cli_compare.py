@@ -226,16 +226,16 @@ def test_of_many_variants_those_that_matter_are_drawn(out: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--target", "gap"], ["seen 'gap'", "gap=1e-5"]),
-        (["--target", "gap=low"], ["seen 'gap=low'"]),
-        (["--target", "=1"], ["seen '=1'"]),
-        (["--target", "gap=nan"], ["seen 'gap=nan'"]),
-        (["--target", "gap=-1"], ["seen 'gap=-1'", "no gap is below 0"]),
-        (["--target", "gap=0"], ["seen 'gap=0'"]),
+        (["--target", "gap"], ["got 'gap'", "gap=1e-5"]),
+        (["--target", "gap=low"], ["got 'gap=low'"]),
+        (["--target", "=1"], ["got '=1'"]),
+        (["--target", "gap=nan"], ["got 'gap=nan'"]),
+        (["--target", "gap=-1"], ["got 'gap=-1'", "no gap is below 0"]),
+        (["--target", "gap=0"], ["got 'gap=0'"]),
         (["--target", "accuracy=0.9"], ["'accuracy'", "objective, gap"]),
         (["--target", "t=0.9"], ["'t'", "objective, gap"]),
         (["--against", "adam"], ["'adam'", "base, gd, slow"]),
-        (["--confidence", "95"], ["seen 95", "between 0 and 1"]),
+        (["--confidence", "95"], ["got 95", "between 0 and 1"]),
     ],
 )
 def test_what_cannot_be_compared_is_said(

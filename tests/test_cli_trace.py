@@ -113,8 +113,8 @@ def test_some_rounds_alone(text: str, first: int, last: int, out: Path, tmp_path
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a:b", ["seen 'a:b'", "10:20"]),
-        (":", ["seen ':'"]),
+        ("a:b", ["got 'a:b'", "10:20"]),
+        (":", ["got ':'"]),
         ("0:3", ["rounds 1 to 9, not 0 to 3", "seed-1"]),
         ("3:12", ["rounds 1 to 9, not 3 to 12"]),
         ("5:4", ["not 5 to 4"]),
@@ -156,7 +156,7 @@ def test_some_clients_alone(out: Path, tmp_path: Path) -> None:
 
 def test_clients_that_there_are_not(out: Path, tmp_path: Path) -> None:
     check_blame(trace(out / "base", "--clients", "2:900"), "--clients", "clients 0 to")
-    check_blame(trace(out / "base", "--clients", "x"), "--clients", "seen 'x'")
+    check_blame(trace(out / "base", "--clients", "x"), "--clients", "got 'x'")
     assert not list(out.rglob("trace.json"))
 
 

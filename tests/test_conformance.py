@@ -30,7 +30,7 @@ def test_a_method_stands_every_world_or_is_refused_with_the_reason(kind: str) ->
     assert (done["last"] <= done["first"].max()).all()
     refused = table[table["outcome"] == "refused"]
     for reason in refused["reason"]:
-        assert re.match(r"(participation|wire|silence|algorithm|fleet)\.\S+: (seen|a) ", reason)
+        assert re.match(r"(participation|wire|silence|algorithm|fleet)\.\S+: (got|a) ", reason)
     check_what_is_always_possible(kind, table)
 
 

@@ -119,7 +119,7 @@ def test_who_asks_by_smoothness_constants_takes_a_loss_that_has_them(tmp_path: P
 def test_a_solver_too_is_refused_at_its_own_key(tmp_path: Path) -> None:
     solver = {"solver": {"kind": "gradient-descent"}}
     written = {"kind": "fedgradmp", "sparsity": 1, **solver}
-    with pytest.raises(ScenarioError, match=r"algorithm.solver.step_size: seen 1/L"):
+    with pytest.raises(ScenarioError, match=r"algorithm.solver.step_size: got 1/L"):
         fedsim.run({"problem": problem("zeros", LOSSES["squared"], tmp_path), "algorithm": written})
 
 

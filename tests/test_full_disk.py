@@ -203,7 +203,7 @@ def test_an_unfinished_run_keeps_no_rows_beside_its_parts(
     "error",
     [
         fedsim.DataError("data.path", "no such file"),
-        fedsim.ScenarioError([Fault("a.yaml:3", "seed", "seen -1")]),
+        fedsim.ScenarioError([Fault("a.yaml:3", "seed", "got -1")]),
         fedsim.RepricingError([Fault("", "out", "the run itself")]),
         fedsim.OutputError(errno.ENOSPC, "No space left on device", "/out/events.parquet"),
         fedsim.Deadlock("nobody answers"),

@@ -25,9 +25,9 @@ SOLVER = {"solver": {"kind": "gradient-descent", "step_size": 0.05, "steps": 2}}
 REFUSED = {
     "lag-ps": "algorithm.kind: lag-ps asks whom it must by the smoothness constants of the "
     "clients' losses, and torch has none that is known; use lag-wk",
-    "fedsgm": "problem.loss.kind: seen torch, but fedsgm is for a loss with a constraint g(w) <= "
+    "fedsgm": "problem.loss.kind: got torch, but fedsgm is for a loss with a constraint g(w) <= "
     "0: take neyman-pearson, or, without a constraint, fedcom",
-    "fedsgm-stale": "problem.loss.kind: seen torch, but fedsgm-stale is for a loss with a "
+    "fedsgm-stale": "problem.loss.kind: got torch, but fedsgm-stale is for a loss with a "
     "constraint g(w) <= 0: take neyman-pearson, or, without a constraint, fedcom",
 }
 ASKED = [k for each in ALGORITHMS if each.asks != "program" for k in kinds_of(each)]
@@ -84,7 +84,7 @@ def test_a_method_that_a_network_cannot_serve_is_refused_with_the_reason(
         (
             {"algorithm": {"kind": "gd", "step_size": "0.5/L"}},
             "algorithm.step_size",
-            "seen 0.5/L, but the loss torch has no smoothness constant .* as a number",
+            "got 0.5/L, but the loss torch has no smoothness constant .* as a number",
         ),
         (
             {"algorithm": {"kind": "fedgradmp", "sparsity": 9, "solver": {"kind": "newton"}}},
@@ -104,7 +104,7 @@ def test_a_method_that_a_network_cannot_serve_is_refused_with_the_reason(
         (
             {"problem": {**NETWORK, "loss": {**NETWORK["loss"], "device": "cuda"}}},
             "problem.loss.device",
-            "seen cuda, but PyTorch finds no GPU here; take cpu",
+            "got cuda, but PyTorch finds no GPU here; take cpu",
         ),
         ({"evaluator": "compiled"}, "evaluator", "no such kernels for the loss torch"),
         ({"measures": ["constraint"]}, "measures.0", "constraint takes a loss with one"),

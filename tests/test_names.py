@@ -42,7 +42,7 @@ def test_what_is_wrong_with_the_scenario_as_written_is_said_without_a_variant() 
     with pytest.raises(fedsim.ScenarioError) as caught:
         fedsim.load(wrong)
     assert [str(fault) for fault in caught.value.faults] == [
-        "seed: seen -1; give a value of 0 or more"
+        "seed: got -1; give a value of 0 or more"
     ]
 
 

@@ -131,7 +131,7 @@ def test_clients_that_compute_as_one_have_the_same_log_twice(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("loss", "text"),
     [
-        ("softmax", "seen vmap, but the loss softmax is not computed by PyTorch"),
+        ("softmax", "got vmap, but the loss softmax is not computed by PyTorch"),
         ({"kind": "torch", "model": {"kind": "noisy"}}, "Sequential draws random numbers"),
     ],
 )

@@ -118,7 +118,7 @@ def test_a_batch_larger_than_any_client_is_named(batch: object) -> None:
     fedavg = {"kind": "fedavg", "step_size": 1e-4, "batch": batch}
     (note,) = notes(algorithm=fedavg)
     assert note.key == "algorithm.batch"
-    assert "seen 10000, but no client has more than 88 samples" in note.text
+    assert "got 10000, but no client has more than 88 samples" in note.text
     assert notes(algorithm=fedavg | {"batch": 88}) == []
 
 

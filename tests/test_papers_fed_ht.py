@@ -279,7 +279,7 @@ def test_clients_that_differ_more_have_a_curve_each(part: str, tmp_path: Path) -
 
 def test_a_sweep_runs_the_scenario_with_one_step_size(tmp_path: Path) -> None:
     sweep = rates.Sweep(tmp_path, (*SMALL, "algorithm.sparsity=20"))
-    with pytest.raises(paper.fedsim.ScenarioError, match="seen 200, but there are 60 entries"):
+    with pytest.raises(paper.fedsim.ScenarioError, match="got 200, but there are 60 entries"):
         sweep.rounds("rates", "fediter-ht-5", "1e-3")
     larger = [each for each in SMALL if "features" not in each]
     rounds = rates.Sweep(tmp_path, (*larger, "problem.data.features=220")).rounds(

@@ -24,7 +24,7 @@ def test_a_run_that_diverges_keeps_its_finite_rounds_and_the_others_go_on(tmp_pa
         stop={"rounds": 2000},
         variants={"calm": {"algorithm": {"step_size": 1e-5}, "stop": {"rounds": 5}}},
     )
-    with pytest.warns(fedsim.TheoryWarning, match="base: algorithm.step_size: seen 10, .* 2/L = "):
+    with pytest.warns(fedsim.TheoryWarning, match="base: algorithm.step_size: got 10, .* 2/L = "):
         result = fedsim.run(scenario, out=tmp_path)
     wild, calm = result.summary.to_dict("records")
     assert (wild["status"], calm["status"]) == ("diverged", "done")
@@ -175,5 +175,5 @@ def test_a_gap_cannot_be_asked_of_a_problem_without_an_optimum() -> None:
 
 def test_a_relative_step_size_needs_a_smoothness_constant() -> None:
     problem = {**SMALL["problem"], "loss": {"kind": "mlp", "output": "squared", "hidden": 2}}
-    with pytest.raises(fedsim.ScenarioError, match=r"algorithm\.step_size: seen 1/L, but the loss"):
+    with pytest.raises(fedsim.ScenarioError, match=r"algorithm\.step_size: got 1/L, but the loss"):
         fedsim.run(small(problem=problem))

@@ -63,7 +63,7 @@ def local_step_concern(eta: float, curvature: float, called: str) -> Iterator[Co
 
     def text(bound: float) -> str:
         return (
-            f"seen {eta:g}, but 1/{called} = {bound:g}: the theory of local steps (Khaled,"
+            f"got {eta:g}, but 1/{called} = {bound:g}: the theory of local steps (Khaled,"
             " Mishchenko, Richtarik 2020; Karimireddy et al. 2020) has none longer than that"
         )
 

@@ -180,7 +180,7 @@ class CFedDA(InBalls):
         """
         ready, kind = super().configured(info), info.regulariser.penalty.ball
         if self.ball.kind != kind:
-            text = f"seen {self.ball.kind}, but {_ball_of(info)}"
+            text = f"got {self.ball.kind}, but {_ball_of(info)}"
             raise ParameterError("ball.kind", f"{text}; give {kind}" if kind else text)
         ready._phases = (Phase(info.regulariser, self.ball.radius, 0, inf),)  # noqa: SLF001
         return ready
@@ -203,7 +203,7 @@ class MCFedDA(InBalls):
         """
         ready, h = super().configured(info), info.regulariser
         if not h.penalty.ball:
-            raise ParameterError("stages", f"seen balls, but {_ball_of(info)}")
+            raise ParameterError("stages", f"got balls, but {_ball_of(info)}")
         starts = [0, *accumulate(stage.rounds for stage in self.stages)]
         ends = [*map(float, starts[1:-1]), inf]
         ready._phases = tuple(  # noqa: SLF001 - a copy of this very class

@@ -134,7 +134,7 @@ class GradientDescent(Algorithm[WorkerMemory]):
         elif self.alpha * L >= most:
             called = "2 (1 + momentum)/L" if self.beta else "2/L"
             text = (
-                f"seen {self.alpha:g}, but it must be below {called} = {most / L:g}: from there on"
+                f"got {self.alpha:g}, but it must be below {called} = {most / L:g}: from there on"
                 " the method diverges on a quadratic of curvature L (Polyak 1964)"
             )
             yield concern("step_size", text, "1/L")
@@ -151,7 +151,7 @@ class GradientDescent(Algorithm[WorkerMemory]):
         most = censored_theory.longest_stale(info.smoothness(), self.beta, age, threshold)
         if most and self.alpha > most * (1 + EXCESS):
             text = (
-                f"seen {self.alpha:g}, but under this asynchronous server, whose gradients are up"
+                f"got {self.alpha:g}, but under this asynchronous server, whose gradients are up"
                 f" to {age} updates old, only below {most:g} is the method known to converge on"
                 f" quadratics of curvature L {censored_theory.WHERE}"
             )
@@ -256,7 +256,7 @@ class LazyGradient(GradientDescent):
             return
         if self.relative and c >= (1 - self.beta) ** 2:
             text = (
-                f"seen {c:g}, but c must be below (1 - momentum)^2 for what is censored to die out"
+                f"got {c:g}, but c must be below (1 - momentum)^2 for what is censored to die out"
                 f" on a quadratic {censored_theory.WHERE}"
             )
             yield concern("censor", text, at_most(censored_theory.largest(self.beta)))
@@ -269,7 +269,7 @@ class LazyGradient(GradientDescent):
         most = self.certain(info, c)
         if self.alpha > most * (1 + EXCESS):
             text = (
-                f"seen {self.alpha:g}, but only below {most:g} is the method known to converge on"
+                f"got {self.alpha:g}, but only below {most:g} is the method known to converge on"
                 f" quadratics of curvature L, whatever is censored {censored_theory.WHERE}"
             )
             yield concern("step_size", text, at_most(most))

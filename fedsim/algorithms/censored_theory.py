@@ -67,7 +67,7 @@ def area(alpha: float, clients: int, weight: str, remedy: str) -> float:
     if _LEAST < scale < 1 / _LEAST:
         return scale**2
     text = (
-        f"seen {alpha:g}, whose square is no float64, so {weight}/(alpha^2 M^2) is none either;"
+        f"got {alpha:g}, whose square is no float64, so {weight}/(alpha^2 M^2) is none either;"
         f" {remedy} another step size"
     )
     raise ParameterError("step_size", text)

@@ -167,13 +167,13 @@ class FedDualAvg(ServerRate):
         """Yield that a rate is another than the theorems of the paper take, or the losses are."""
         yield from super().concerns(info)
         if self.server_rate != 1.0:
-            text = f"seen {self.server_rate:g}; the theorems of Yuan, Zaheer, Reddi take 1"
+            text = f"got {self.server_rate:g}; the theorems of Yuan, Zaheer, Reddi take 1"
             yield concern("server_rate", text, "1")
         yield from long_step(self.eta, 4 * info.largest_smoothness, self._longest, "0.25/L_max")
 
     def _longest(self, bound: float) -> str:
         return (
-            f"seen {self.eta:g}, above 1/(4 L_max) = {bound:g}, with the largest smoothness"
+            f"got {self.eta:g}, above 1/(4 L_max) = {bound:g}, with the largest smoothness"
             " constant of a client's loss; the theorems of Yuan, Zaheer, Reddi take at most that"
         )
 

@@ -94,7 +94,7 @@ class Diana(Algorithm[Shift]):
         omega, gamma, alpha = info.uplink.constant, float(self.step_size), self._alpha
         if alpha * (1 + omega) > 1 + EXCESS:
             text = (
-                f"seen {alpha:.4g}, but it is at most 1/(1 + omega) = {1 / (1 + omega):.4g}"
+                f"got {alpha:.4g}, but it is at most 1/(1 + omega) = {1 / (1 + omega):.4g}"
                 " (Horvath et al. 2019, theorem 1)"
             )
             yield concern("shift_rate", text, at_most(1 / (1 + omega)))
@@ -102,7 +102,7 @@ class Diana(Algorithm[Shift]):
 
         def longest(bound: float) -> str:
             return (
-                f"seen {gamma:.4g}, but DIANA is known to converge for steps of at most"
+                f"got {gamma:.4g}, but DIANA is known to converge for steps of at most"
                 f" 1/((1 + 6 omega/M) L_max) = {bound:.4g} with omega = {omega:.3g} and the largest"
                 f" share, {largest:.3g}, for 1/M (Gorbunov, Hanzely, Richtarik 2020, on DIANA)"
             )

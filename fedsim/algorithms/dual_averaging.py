@@ -79,11 +79,11 @@ class StronglyConvex(Composite[Array]):
         """Yield that no loss of this kind, or of this smoothness, is strongly convex of mu."""
         if not info.convex:
             text = f"{info.loss} is not convex; the theorems of Bao et al. take losses that are"
-            yield Concern("mu", f"seen {self.mu:g}, but {text} strongly convex of mu")
+            yield Concern("mu", f"got {self.mu:g}, but {text} strongly convex of mu")
         smoothness = info.largest_smoothness
         if self.mu > smoothness:
             text = (
-                f"seen {self.mu:g}, but the largest smoothness constant of a client's loss is"
+                f"got {self.mu:g}, but the largest smoothness constant of a client's loss is"
                 f" {smoothness:g}; the strong convexity that the theorems of Bao et al. assume is"
                 " never above it"
             )

@@ -90,7 +90,7 @@ class EF21(Algorithm[Held]):
 
         def text(bound: float) -> str:
             return (
-                f"seen {gamma:.4g}, but a contraction of delta = {delta:.3g} takes steps of at"
+                f"got {gamma:.4g}, but a contraction of delta = {delta:.3g} takes steps of at"
                 f" most {bound:.4g} (Richtarik, Sokolov, Fatkhullin 2021, theorem 1)"
             )
 

@@ -65,7 +65,7 @@ class FedCom(LocalSteps[Memory]):
         load = local * (local + spread)
         if load > 1 + EXCESS:
             text = (
-                f"seen {self.eta:.4g}, with which K^2 L^2 eta^2 + (omega/M + 1) K L eta gamma ="
+                f"got {self.eta:.4g}, with which K^2 L^2 eta^2 + (omega/M + 1) K L eta gamma ="
                 f" {load:.3g}; the theorems of Haddadpour et al. 2021 for clients that are alike"
                 " take at most 1"
             )
@@ -142,7 +142,7 @@ class FedComGate(FedCom[Tracker]):
         """
         if info.asked is not None:
             text = (
-                "seen with a sample of the clients, but the corrections of fedcomgate add up to"
+                "given with a sample of the clients, but the corrections of fedcomgate add up to"
                 " nothing only where all clients take part; use fedcom, or scaffold"
             )
             raise ParameterError("kind", text)
@@ -153,7 +153,7 @@ class FedComGate(FedCom[Tracker]):
         omega = info.uplink.constant
         if omega > 1:
             text = (
-                f"seen a compressor of omega = {omega:.3g} on the uplink, but a correction moves by"
+                f"got a compressor of omega = {omega:.3g} on the uplink, but a correction moves by"
                 " the whole of a compressed difference, whose error is the larger one where omega"
                 " is above 1, so that corrections grow (DIANA takes 1/(1 + omega) of it)"
             )

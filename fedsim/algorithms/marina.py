@@ -94,7 +94,7 @@ class Marina(FullRounds[Estimate]):
         """
         if info.asked is not None:
             text = (
-                "seen with a sample of the clients, but what marina sums up are differences"
+                "given with a sample of the clients, but what marina sums up are differences"
                 " between two rounds, of all clients; use participation: {kind: full}, or"
                 " pp-marina, ef21 or diana"
             )
@@ -114,7 +114,7 @@ class Marina(FullRounds[Estimate]):
 
         def text(bound: float) -> str:
             return (
-                f"seen {gamma:.4g}, but omega = {omega:.3g} and p = {p:.3g} take steps of at most"
+                f"got {gamma:.4g}, but omega = {omega:.3g} and p = {p:.3g} take steps of at most"
                 f" 1/(L (1 + sqrt((1 - p) omega/(p M)))) = {bound:.4g} (Gorbunov et al. 2021,"
                 " theorem 2.1, with the clients' shares for 1/M)"
             )

@@ -74,7 +74,7 @@ class MarinaP(FullRounds[Own]):
         """
         if info.asked is not None:
             text = (
-                "seen with a sample of the clients, but marina-p tells each what has changed since"
+                "given with a sample of the clients, but marina-p tells each what has changed since"
                 " the round before, which all have to hear; use participation: {kind: full}"
             )
             raise ParameterError("kind", text)
@@ -96,7 +96,7 @@ class MarinaP(FullRounds[Own]):
 
         def text(bound: float) -> str:
             return (
-                f"seen {gamma:.4g}, but omega = {omega:.3g} and p = {p:.3g} take steps of at most"
+                f"got {gamma:.4g}, but omega = {omega:.3g} and p = {p:.3g} take steps of at most"
                 f" 1/(L + sqrt((1 - p) omega/p sum p_i L_i^2)) = {bound:.4g} (the recursion of"
                 " Gruntkowska, Tyurin, Richtarik 2024, with the clients' shares)"
             )

@@ -66,12 +66,12 @@ def resolved(
     try:
         constant = constants[name]()
     except DataError as error:
-        raise ParameterError(key, f"seen {step_size}, but {error}") from None
+        raise ParameterError(key, f"got {step_size}, but {error}") from None
     if constant and isfinite(factor / constant):
         return factor / constant
     flat = "features that are zero, and no l2, make a flat loss" if not constant else "too small"
     raise ParameterError(
         key,
-        f"seen {step_size}, but the smoothness constant {name} is {constant:g} ({flat}); give the "
+        f"got {step_size}, but the smoothness constant {name} is {constant:g} ({flat}); give the "
         "step size as a number",
     )

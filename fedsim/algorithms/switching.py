@@ -140,7 +140,7 @@ class FedSGM(Algorithm[Heard]):
         if info.uplink.kind not in ("exact", "unbiased"):
             unbiased = joined(COMPRESSORS.where(lambda each: each.unbiased()), "or")
             text = (
-                'seen "theory", but theorem 1 takes an unbiased compressor on the uplink, and this'
+                'got "theory", but theorem 1 takes an unbiased compressor on the uplink, and this'
                 f" one is {info.uplink.kind}; give a number, or use {unbiased}"
             )
             raise ParameterError(key, text)
@@ -156,7 +156,7 @@ class FedSGM(Algorithm[Heard]):
         yield from switching_theory.beyond(info)
         if self.sharpness is not None and abs(self.sharpness * self.eps - 2) > 1e-9:
             text = (
-                f"seen {self.sharpness:g}, but theorem 1 takes 2/tolerance = {2 / self.eps:g}"
+                f"got {self.sharpness:g}, but theorem 1 takes 2/tolerance = {2 / self.eps:g}"
                 f" {switching_theory.WHERE}"
             )
             yield concern("sharpness", text, "null")

@@ -72,12 +72,12 @@ def concerns(taken: Constants, allowed: Constants) -> Iterator[Concern]:
     """Yield where the step is longer, or the tolerance less, than the theorem's."""
     if taken.step_size > allowed.step_size * _EXCESS:
         text = (
-            f"seen {taken.step_size:.4g}, but the theory's step is {allowed.step_size:.4g} {WHERE}"
+            f"got {taken.step_size:.4g}, but the theory's step is {allowed.step_size:.4g} {WHERE}"
         )
         yield concern("step_size", text, at_most(allowed.step_size))
     if taken.tolerance * _EXCESS < allowed.tolerance:
         text = (
-            f"seen {taken.tolerance:.4g}, but the theory promises no less than"
+            f"got {taken.tolerance:.4g}, but the theory promises no less than"
             f" {allowed.tolerance:.4g} in so many rounds {WHERE}"
         )
         yield concern("tolerance", text, at_least(allowed.tolerance))

@@ -155,5 +155,5 @@ def check_sparsity(sparsity: int, most: int) -> None:
     """
     if sparsity > most:
         raise ParameterError(
-            "sparsity", f"seen {sparsity}, but there are {most} entries; give {most} or less"
+            "sparsity", f"got {sparsity}, but there are {most} entries; give {most} or less"
         )

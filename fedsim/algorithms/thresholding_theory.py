@@ -61,7 +61,7 @@ def concerns(
 
     def text(bound: float) -> str:
         return (
-            f"seen {eta:g}, but 2/L_max = {bound:g}: no longer gradient step on a client's loss is"
+            f"got {eta:g}, but 2/L_max = {bound:g}: no longer gradient step on a client's loss is"
             " sure to bring a model nearer (derived, for the theorems of Tong et al. 2022)"
         )
 
@@ -74,7 +74,7 @@ def concerns(
     if bears.any() and not bears[0]:
         moved = float(np.power(expansion(kept, length), thresholds / 2))
         worst = (
-            f"seen {kept}, which may move a model away from the best one by {moved:.4g}, while"
+            f"got {kept}, which may move a model away from the best one by {moved:.4g}, while"
             f" local steps of {eta:g} bring it nearer by {rate:.4g} at best: no theorem like those"
             " of Tong et al. 2022 holds for such short steps (Shen, Li 2018)"
         )

@@ -68,7 +68,7 @@ def wrong_kind(
     if isinstance(block, str):
         return failure(("", unknown(block, known, hint), block))
     if not isinstance(block, Mapping):
-        text = f"seen {shown(block)}; give a block, such as {{{key}: {known[0]}, ...}}."
+        text = f"got {shown(block)}; give a block, such as {{{key}: {known[0]}, ...}}."
         return failure(("", f"{text} One of: {', '.join(known)}", block))
     if key not in block:
         meant = [f" ('{printable(str(each))}' is none)" for each in block if nearest(each, [key])]

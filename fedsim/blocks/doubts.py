@@ -40,7 +40,7 @@ def _faults_of_one(
     """Yield what is wrong with one doubt by itself."""
     yield from _faults_of_source(doubt.source)
     if doubt.basis not in get_args(Basis):
-        yield f"seen the basis {doubt.basis!r}; give one of {', '.join(get_args(Basis))}"
+        yield f"got the basis {doubt.basis!r}; give one of {', '.join(get_args(Basis))}"
     if field not in model.model_fields:
         yield "is no field of the block, and cannot be in doubt"
         return
@@ -53,7 +53,7 @@ def _faults_of_one(
             yield f"the interval holds what cannot be: {error.errors()[0]['msg']}"
             return
         if isinstance(value, bool) or not isinstance(value, int | float):
-            yield f"seen {value!r}, which is no figure, and cannot be in doubt"
+            yield f"got {value!r}, which is no figure, and cannot be in doubt"
             return
         figures.append(value)
     if not figures[0] <= figures[1] <= figures[2]:

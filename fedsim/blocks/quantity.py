@@ -131,7 +131,7 @@ class Quantity:
         return value
 
     def _refusal(self, value: object, what: str, wanted: str = "") -> PydanticCustomError:
-        text = f'seen {shown(value)}{what}; give {self.noun}{wanted}, such as "{self.example}"'
+        text = f'got {shown(value)}{what}; give {self.noun}{wanted}, such as "{self.example}"'
         if self.word and (isinstance(value, str) or value == float("inf")):
             text += f' or "{self.word}"'
         return PydanticCustomError("quantity", "{text}", {"text": text})

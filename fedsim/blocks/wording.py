@@ -67,7 +67,7 @@ def unknown(name: object, known: Sequence[str], hint: str = "") -> str:
         hint: said in place of the one that is near.
     """
     hint = hint or nearest(name, known)
-    return f"seen {shown(name)}{hint or '.'} One of: {', '.join(known)}"
+    return f"got {shown(name)}{hint or '.'} One of: {', '.join(known)}"
 
 
 def joined(names: Sequence[str], last: str) -> str:

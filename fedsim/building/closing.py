@@ -68,7 +68,7 @@ def _check_notice(
     for group in groups:
         if group.spec.battery is not None or not group.spec.availability.always:
             text = (
-                f"seen deadline, but no deadline closes every round: {group.name} may go, and the"
+                f"got deadline, but no deadline closes every round: {group.name} may go, and the"
                 " server would wait for it for ever; give participation.deadline without a quorum,"
                 " or participation.give_up"
             )

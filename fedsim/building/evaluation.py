@@ -68,7 +68,7 @@ def evaluation(
     if isinstance(problem, ProgramProblem):
         if evaluator != "one-by-one":
             text = "clients that train by programs of their own do so one-by-one"
-            raise DataError("evaluator", f"seen {evaluator}, but {text}")
+            raise DataError("evaluator", f"got {evaluator}, but {text}")
         return Evaluation(OneByOne(), problem, precision)
     losses = ClientLosses.of(problem.losses).rounded(precision)
     chosen = _chosen(evaluator, problem.loss, losses)
@@ -85,7 +85,7 @@ def _chosen(evaluator: EvaluatorKind, loss: Loss, losses: ClientLosses) -> Evalu
 def _vmapped(loss: Loss, reference: Evaluator) -> Evaluator:
     if not isinstance(loss, SimultaneousLoss):
         text = f"the loss {loss.kind} is not computed by PyTorch; take one-by-one or compiled"
-        raise DataError("evaluator", f"seen vmap, but {text}")
+        raise DataError("evaluator", f"got vmap, but {text}")
     one = reference.losses[0]
     loss.check_together(one.features, one.outputs)
     return Vmapped(loss, reference)
@@ -107,7 +107,7 @@ def _compiled(made: ClientLosses) -> Evaluator:
 
     if not compilable(losses):
         text = (
-            f"seen compiled, but there are no such kernels for the loss {losses[0].loss.kind} on "
+            f"got compiled, but there are no such kernels for the loss {losses[0].loss.kind} on "
             "these rows: there are for squared, trace-regression, logistic and softmax, and on "
             "dense rows for mlp; take one-by-one"
         )

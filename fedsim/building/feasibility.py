@@ -39,7 +39,7 @@ def check_deadline(
     )
     if span < least:
         text = (
-            f"seen {span:g} s, but even the fastest clients, {groups[number].name}, take"
+            f"got {span:g} s, but even the fastest clients, {groups[number].name}, take"
             f" {least:.4g} s for one gradient, so that no reply would ever be in time; give more"
         )
         findings.add(key, text)
@@ -62,7 +62,7 @@ def check_supplies(groups: Sequence[BuiltGroup], findings: Findings) -> None:
         for way, (law, energy) in costs.items():
             if group.spec.battery is not None and law.constant == inf and energy > 0:
                 text = (
-                    f'seen "unlimited" with {energy * 1e9:g} nJ/bit, which {group.name} would draw'
+                    f'got "unlimited" with {energy * 1e9:g} nJ/bit, which {group.name} would draw'
                     ' from its battery in no time; give a rate, such as "5 Mbit/s"'
                 )
                 findings.add(f"fleet.{group.number}.radio.{way}", text)

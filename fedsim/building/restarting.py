@@ -58,7 +58,7 @@ def check_restarts(
         else:
             remedy = "give the battery more capacity"
         text = (
-            f"seen {percent(battery.restarts_at)}: {group.name} would start again with"
+            f"got {percent(battery.restarts_at)}: {group.name} would start again with"
             f" {(level - battery.cutoff) * capacity:.3g} J above its cut-off"
             f" ({percent(battery.cutoff)}), and a round takes {taken:.3g} J more than its charging"
             f" gives meanwhile, so that it would run empty in every round; {remedy}"

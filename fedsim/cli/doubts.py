@@ -95,6 +95,6 @@ def _intervals(texts: list[str]) -> dict[str, str]:
         name, equals, interval = text.partition("=")
         if not equals:
             wanted = 'give a constant and its interval, such as "lte.tail_time=1 s..15 s"'
-            raise DataError("doubt", f"--doubt: seen {text!r}; {wanted}")
+            raise DataError("doubt", f"--doubt: got {text!r}; {wanted}")
         intervals[name.strip()] = interval.strip()
     return intervals

@@ -96,7 +96,7 @@ def _terms(radio: RadioLaw) -> Iterator[str]:
             if not 0 <= terms.rest < inf:
                 yield f"{way}: the silence after a message is {terms.rest:g} s"
             if law.continuous and (terms.share, terms.rest) != (1, 0):
-                yield f"{way}: `continuous` says that it is on the air all the time; seen {terms}"
+                yield f"{way}: `continuous` says that it is on the air all the time; got {terms}"
 
 
 def _repeats(radio: RadioLaw, seed: int) -> Iterator[str]:

@@ -160,7 +160,7 @@ def problem_of(app: AppBlock, clients: int | None, seed: int) -> FlowerProblem:
     count = _count(app, clients)
     rows = list(app.samples) if isinstance(app.samples, tuple) else [app.samples] * count
     if len(rows) != count:
-        text = f"seen {len(rows)} numbers for {count} clients; give one for each, or one for all"
+        text = f"got {len(rows)} numbers for {count} clients; give one for each, or one for all"
         raise DataError("loss.samples", text)
     sizes = [Sizes(each, app.cost.operations_of(each)) for each in rows]
     client_app, legacy = client_app_of(app)
@@ -186,7 +186,7 @@ def _count(app: AppBlock, clients: int | None) -> int:
     if app.clients is None and clients is None:
         raise DataError("loss.clients", "missing; give the number of clients, or a fleet of them")
     if None not in (app.clients, clients) and app.clients != clients:
-        text = f"seen {app.clients}, but the counts of fleet add up to {clients}; leave one out"
+        text = f"got {app.clients}, but the counts of fleet add up to {clients}; leave one out"
         raise DataError("loss.clients", text)
     return cast("int", clients or app.clients)
 

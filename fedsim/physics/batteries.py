@@ -76,11 +76,11 @@ class Battery(Spec):
     def _marks_in_order(self) -> Self:
         wrong: list[tuple[str, str, object]] = []
         if self.threshold < self.cutoff:
-            text = f"seen {percent(self.threshold)}; give a share of the cut-off or more"
+            text = f"got {percent(self.threshold)}; give a share of the cut-off or more"
             wrong.append(("threshold", f"{text}, {percent(self.cutoff)}", self.threshold))
         elif self.restarts_at < self.threshold or self.restarts_at <= self.cutoff:
             text = (
-                f"seen {percent(self.restarts_at)}; give the threshold ({percent(self.threshold)})"
+                f"got {percent(self.restarts_at)}; give the threshold ({percent(self.threshold)})"
                 f" or more, and above the cut-off ({percent(self.cutoff)})"
             )
             wrong.append(("restart", text, self.restart))

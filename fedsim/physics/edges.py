@@ -25,7 +25,7 @@ def check_source(path: Path | None, edges: Sequence[object], neither: tuple[str,
         key, text = neither
         raise failure((key, f"missing: {text}", None))
     if path is not None and edges:
-        raise failure(("edges", "seen beside path; give one of the two", None))
+        raise failure(("edges", "given beside path; give one of the two", None))
     if path is not None and path.suffix not in FORMATS:
-        text = f'seen "{path}"; give a file that ends in {" or ".join(FORMATS)}'
+        text = f'got "{path}"; give a file that ends in {" or ".join(FORMATS)}'
         raise failure(("path", text, path))

@@ -67,7 +67,7 @@ class Overlay:
             weights = self.weights(node)
             for other in self.neighbours[node]:
                 if node not in self.neighbours[other]:
-                    text = f"seen {other} as a neighbour of {node} and not the other way round"
+                    text = f"got {other} as a neighbour of {node} and not the other way round"
                     raise DataError("kind", f"{text}; neighbours speak to each other")
             if set(weights) != set(self.neighbours[node]) or min(weights.values(), default=0) < 0:
                 text = f"the weights of node {node} are not one of at least 0 for each neighbour"
@@ -206,7 +206,7 @@ class Random(Neighbours):
             return drawn
         if self.degree >= nodes or self.degree * nodes % 2:
             most = f"less than the {nodes} nodes, and even where their number is odd"
-            raise DataError("degree", f"seen {self.degree}; a degree is {most}")
+            raise DataError("degree", f"got {self.degree}; a degree is {most}")
         regular: nx.Graph[int] = nx.random_regular_graph(self.degree, nodes, _seed(rng))
         return regular
 
@@ -246,7 +246,7 @@ class Listed(Neighbours):
         graph: nx.Graph[int] = nx.empty_graph(nodes)
         for number, (one, other) in enumerate(self.edges):
             if one == other or not {one, other} <= set(range(nodes)):
-                text = f"seen [{one}, {other}]; give two different clients, of 0 to {nodes - 1}"
+                text = f"got [{one}, {other}]; give two different clients, of 0 to {nodes - 1}"
                 raise DataError(f"edges.{number}" if self.path is None else "path", text)
             graph.add_edge(one, other)
         return graph
@@ -260,7 +260,7 @@ def _number(node: str) -> ClientId:
     """
     number = node.removeprefix("client-")
     if not (number.isascii() and number.isdecimal()) or len(number) > _DIGITS:
-        text = f'seen the node "{printable(node)}"; nodes are client-0, client-1, ... or 0, 1, ...'
+        text = f'got the node "{printable(node)}"; nodes are client-0, client-1, ... or 0, 1, ...'
         raise DataError("path", text)
     return int(number)
 

@@ -25,7 +25,7 @@ class Framing:
     def __post_init__(self) -> None:
         if not 0 <= self.overhead < self.packet:
             raise ValueError(
-                f"the overhead is at least 0 and below the packet; seen {self.overhead} of "
+                f"the overhead is at least 0 and below the packet; got {self.overhead} of "
                 f"{self.packet} bytes"
             )
 

@@ -61,7 +61,7 @@ class Constant:
 
     def __post_init__(self) -> None:
         if not 0 <= self.value < inf:
-            raise ValueError(f"a signal is finite and at least 0; seen {self.value}")
+            raise ValueError(f"a signal is finite and at least 0; got {self.value}")
 
     def at(self, t: float) -> float:  # noqa: ARG002 - whenever it is
         """Return the value."""
@@ -230,18 +230,18 @@ def _checked(times: ArrayLike, values: ArrayLike, period: float) -> tuple[Array,
     begins, heights = np.array(times, dtype=np.float64), np.array(values, dtype=np.float64)
     if begins.ndim != 1 or begins.shape != heights.shape or not begins.size:
         raise ValueError(
-            f"a value is needed for every time, and at least one; seen times of shape "
+            f"a value is needed for every time, and at least one; got times of shape "
             f"{begins.shape} and values of shape {heights.shape}"
         )
     if begins[0] != 0:
-        raise ValueError(f"the first time is 0; seen {begins[0]}")
+        raise ValueError(f"the first time is 0; got {begins[0]}")
     rises = np.append(True, (begins[1:] > begins[:-1]) & np.isfinite(begins[1:]))
     if not rises.all():
         at = int(np.argmin(rises))
-        raise ValueError(f"times rise; seen {begins[at]} after {begins[at - 1]}")
+        raise ValueError(f"times rise; got {begins[at]} after {begins[at - 1]}")
     sound = np.isfinite(heights) & (heights >= 0)
     if not sound.all():
-        raise ValueError(f"values are finite and at least 0; seen {heights[int(np.argmin(sound))]}")
+        raise ValueError(f"values are finite and at least 0; got {heights[int(np.argmin(sound))]}")
     if not (period >= begins[-1] and period > 0):
-        raise ValueError(f"a period is at least the last time, {begins[-1]}; seen {period}")
+        raise ValueError(f"a period is at least the last time, {begins[-1]}; got {period}")
     return begins, heights

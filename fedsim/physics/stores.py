@@ -86,7 +86,7 @@ class Store:
             ValueError: the power is negative or not finite, or time runs back.
         """
         if not 0 <= watts < inf:
-            raise ValueError(f"a client draws a finite power of at least 0 W; seen {watts}")
+            raise ValueError(f"a client draws a finite power of at least 0 W; got {watts}")
         self.advance(now)
         self._watts = watts
 

@@ -62,7 +62,7 @@ class Table:
 
 def _fail(path: Path, key: str, number: int, line: str, accepted: str) -> NoReturn:
     shown = line.strip() if len(line) <= _SHOWN else f"{line[:_SHOWN].strip()} ..."
-    raise DataError(key, f"{path}, line {number}: {accepted}; seen {shown!r}")
+    raise DataError(key, f"{path}, line {number}: {accepted}; got {shown!r}")
 
 
 def read_table(

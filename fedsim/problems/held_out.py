@@ -44,7 +44,7 @@ class HeldOut(Spec):
         held = np.zeros(samples.rows, np.bool_)
         held[order] = places < np.repeat(wanted, sizes)
         if not held.any():
-            text = f"seen {self.fraction:g}, which is no row of {_told(sizes)}; give more"
+            text = f"got {self.fraction:g}, which is no row of {_told(sizes)}; give more"
             raise DataError("test.fraction", text)
         return np.flatnonzero(~held), np.flatnonzero(held)
 

@@ -233,7 +233,7 @@ class Problem:
 
 def _check(samples: Sequence[Samples]) -> None:
     if not samples:
-        raise DataError("split.clients", "a problem takes at least one client; seen none")
+        raise DataError("split.clients", "a problem takes at least one client; got none")
     empty = np.flatnonzero(sizes(samples) == 0)
     if len(empty):
         raise DataError("split", f"client {empty[0]} has no samples; each takes at least one")

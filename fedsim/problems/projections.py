@@ -160,9 +160,9 @@ def rank(W: Array, count: int) -> Array:
 
 def _check_count(count: int) -> None:
     if count < 0:
-        raise ValueError(f"a number of entries to keep is 0 or more; seen {count}")
+        raise ValueError(f"a number of entries to keep is 0 or more; got {count}")
 
 
 def _check_radius(radius: float) -> None:
     if not radius > 0:
-        raise ValueError(f"the radius of a ball is above 0; seen {radius:g}")
+        raise ValueError(f"the radius of a ball is above 0; got {radius:g}")

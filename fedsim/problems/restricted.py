@@ -156,7 +156,7 @@ def _restriction(loss: LocalLoss, basis: Basis) -> Restriction:
     if basis.ndim != 2 or basis.shape[0] != loss.dimension:
         raise ValueError(
             f"a basis is integers of shape (k,) or a matrix of shape ({loss.dimension}, k); "
-            f"seen {basis.dtype} of shape {basis.shape}"
+            f"got {basis.dtype} of shape {basis.shape}"
         )
     columns = Columns(basis.astype(np.float64, copy=False))
     # Of coefficients in a skew basis l1 and l2 would be other functions than of the model.

@@ -107,7 +107,7 @@ def check(samples: Samples) -> None:
         raise DataError(
             "data",
             "features form a table (rows, features) and labels a list (rows,); "
-            f"seen the shapes {samples.X.shape} and {samples.y.shape}",
+            f"got the shapes {samples.X.shape} and {samples.y.shape}",
         )
     _check_lengths(samples)
     _check_finite(samples)
@@ -119,7 +119,7 @@ def check(samples: Samples) -> None:
 def _check_lengths(samples: Samples) -> None:
     n, d = samples.X.shape
     if n == 0 or d == 0:
-        raise DataError("data", f"at least one row and one feature are needed; seen {n} x {d}")
+        raise DataError("data", f"at least one row and one feature are needed; got {n} x {d}")
     if samples.rows != n:
         raise DataError("data", f"{n} rows of features, but {samples.rows} labels")
     if samples.client is not None and samples.client.shape != (n,):

@@ -146,7 +146,7 @@ def _read(path: Path) -> tuple[bytes, dict[str, Any]]:
     except (OSError, ValueError, RecursionError) as error:
         raise damaged(path, str(error)) from None
     if not isinstance(content, dict):
-        raise damaged(path, f"seen a {type(content).__name__} where a mapping belongs")
+        raise damaged(path, f"got a {type(content).__name__} where a mapping belongs")
     return written, content
 
 
@@ -187,7 +187,7 @@ def check_kinds(model: type[BaseModel], content: dict[str, Any], path: Path) -> 
         missing = [_place(each) for each in wrong if each["type"] == "missing"]
         if missing:
             raise damaged(path, f"it does not tell {', '.join(missing)}") from None
-        text = f"{_place(wrong[0])}: seen {wrong[0]['input']!r}; {wrong[0]['msg']}"
+        text = f"{_place(wrong[0])}: got {wrong[0]['input']!r}; {wrong[0]['msg']}"
         raise damaged(path, text) from None
 
 

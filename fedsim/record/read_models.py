@@ -149,12 +149,12 @@ def _folder_of(folders: Sequence[Path], variant: str, seed: int | None) -> Path:
     own = [path for path in folders if path.parent.name == variant]
     if not own:
         names = ", ".join(dict.fromkeys(path.parent.name for path in folders))
-        raise ValueError(f"seen the variant {variant!r}; there is {names or 'none'}")
+        raise ValueError(f"got the variant {variant!r}; there is {names or 'none'}")
     seeds = [int(path.name.removeprefix("seed-")) for path in own]
     if seed is None and len(own) > 1:
         raise ValueError(f"{variant} was run under the seeds {_listed(seeds)}; give one of them")
     if seed is not None and seed not in seeds:
-        raise ValueError(f"seen the seed {seed}; {variant} was run under {_listed(seeds)}")
+        raise ValueError(f"got the seed {seed}; {variant} was run under {_listed(seeds)}")
     return own[0 if seed is None else seeds.index(seed)]
 
 

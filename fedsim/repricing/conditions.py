@@ -41,7 +41,7 @@ def refusals(then: Scenario, now: Variant, clients: int, looks: Sequence[str]) -
         *_clock_and_battery((then, scenario), looks),
     ]
     if scenario.fleet and scenario.clients != clients:
-        seen.append(("fleet", f"seen {scenario.clients} clients, and the log is of {clients}"))
+        seen.append(("fleet", f"got {scenario.clients} clients, and the log is of {clients}"))
     for key, text in seen:
         yield now.fault(key, text)
 
@@ -50,7 +50,7 @@ def _changes(then: Scenario, now: Scenario) -> Iterator[Seen]:
     """Yield what has changed and is no matter of price."""
     before, after = (each.model_dump(mode="json", exclude={*PRICED}) for each in (then, now))
     for key, seen, logged in _differences(after, before):
-        yield key, f"seen {shown(seen)}, the log is of {shown(logged)}; that {_AGAIN}"
+        yield key, f"got {shown(seen)}, the log is of {shown(logged)}; that {_AGAIN}"
 
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:  # noqa: ANN401 - any JSON
@@ -67,9 +67,7 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, An
 
 def _of_peers(scenario: Scenario) -> Iterator[Seen]:
     if scenario.network.peers is not None:
-        text = (
-            f"seen {scenario.network.peers.kind}: peers have no server that could be played again"
-        )
+        text = f"got {scenario.network.peers.kind}: peers have no server that could be played again"
         yield "network.peers", f"{text}; another fleet or network {_AGAIN}"
 
 
@@ -77,18 +75,18 @@ def _of_time(scenario: Scenario, clients: int) -> Iterator[Seen]:
     """Yield what lets a round close before all have answered."""
     policy, silence = scenario.participation, scenario.silence
     if silence.closes_after < inf:
-        text = f"seen {silence.kind}: who answers in time decides what a round adds up"
+        text = f"got {silence.kind}: who answers in time decides what a round adds up"
         yield "silence.kind", text
     if policy.asynchronous:
-        text = f"seen {policy.kind}: the order of arrival decides what happens"
+        text = f"got {policy.kind}: the order of arrival decides what happens"
         yield "participation.kind", text
     early = [*policy.early()]
     for key, seen, who in early:
-        yield f"participation.{key}", f"seen {seen}: {who} what a round adds up"
+        yield f"participation.{key}", f"got {seen}: {who} what a round adds up"
     if not (early or policy.asynchronous) and _goes_on(policy.among(clients), clients):
-        yield "participation.kind", f"seen {policy.kind}: {FIRST} what a round adds up"
+        yield "participation.kind", f"got {policy.kind}: {FIRST} what a round adds up"
     if policy.least_charge:
-        text = f"seen {100 * policy.least_charge:g} %: batteries decide who takes part"
+        text = f"got {100 * policy.least_charge:g} %: batteries decide who takes part"
         yield "participation.least_charge", text
 
 
@@ -102,7 +100,7 @@ def _absences(scenario: Scenario) -> Iterator[Seen]:
     for number, group in enumerate(scenario.fleet):
         if not group.availability.always:
             text = (
-                f"seen {group.availability.kind}: who is there when a round begins depends on"
+                f"got {group.availability.kind}: who is there when a round begins depends on"
                 " when that is"
             )
             yield f"fleet.{number}.availability.kind", text
@@ -112,10 +110,10 @@ def _clock_and_battery(scenarios: Sequence[Scenario], looks: Sequence[str]) -> I
     """Yield what the method looks at and may now see otherwise."""
     kind = scenarios[-1].algorithm.kind
     if "now" in looks:
-        yield "algorithm.kind", f"seen {kind}, which has looked at the clock; that {_AGAIN}"
+        yield "algorithm.kind", f"got {kind}, which has looked at the clock; that {_AGAIN}"
     powered = any(group.battery for scenario in scenarios for group in scenario.fleet)
     if "battery" in looks and powered:
         yield (
             "algorithm.kind",
-            f"seen {kind}, which has looked at a battery's charge; that {_AGAIN}",
+            f"got {kind}, which has looked at a battery's charge; that {_AGAIN}",
         )

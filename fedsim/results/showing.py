@@ -50,12 +50,12 @@ class Shown:
         numbers = map(str, self.rounds.select_dtypes("number"))
         known = ["objective", "gap", *(name for name in numbers if name not in OWN)]
         if measure and measure not in known:
-            raise DataError("measure", f"seen {measure!r}; the rounds have {', '.join(known)}")
+            raise DataError("measure", f"got {measure!r}; the rounds have {', '.join(known)}")
         axes = analysis.with_grams(analysis.AXES, self.rounds)
         for cost in against:
             if cost not in axes:
                 said = ", ".join(axes)
-                raise DataError("against", f"seen {cost!r}; give one of {said}")
+                raise DataError("against", f"got {cost!r}; give one of {said}")
         return self._drawn([measure] if measure else self._measures[:1], against)
 
     def overview(self) -> Figure:

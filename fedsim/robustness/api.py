@@ -122,7 +122,7 @@ def _check(**numbers: int) -> None:
     for key, value in numbers.items():
         least = int(key != "runs")
         if value < least:
-            raise DataError(key, f"--{key}: seen {value}; give {least} or more")
+            raise DataError(key, f"--{key}: got {value}; give {least} or more")
 
 
 def _runs(gathered: Runs, target: Target) -> list[Run]:

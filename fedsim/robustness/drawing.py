@@ -39,7 +39,7 @@ def draw_worlds(
         DataError: there is no constant in doubt, or an interval that cannot be.
     """
     if count < 1:
-        raise DataError("count", f"seen {count} worlds; give 1 or more")
+        raise DataError("count", f"got {count} worlds; give 1 or more")
     plan = load(source, overrides=overrides, blocks=blocks)
     scenario = plan.variants[0].scenario
     constants = constants_of([scenario], doubts or {}, priced=False)

@@ -153,14 +153,14 @@ def _ends(key: Key, text: str, block: Presettable) -> tuple[float, float]:
     first, dots, second = text.partition("..")
     if not dots:
         wanted = f"give two values with two dots between them, such as {key}={_example(key, block)}"
-        raise DataError("doubt", f"--doubt: seen {key!s}={text}; {wanted}")
+        raise DataError("doubt", f"--doubt: got {key!s}={text}; {wanted}")
     try:
         low, high = (_read(key, end.strip(), block) for end in (first, second))
     except ValidationError as error:
         told = "; ".join(each["msg"] for each in error.errors())
         raise DataError("doubt", f"--doubt {key}: {told}") from error
     if not low < high < inf:
-        raise DataError("doubt", f"--doubt {key}: seen {text}; the first value is to be the lower")
+        raise DataError("doubt", f"--doubt {key}: got {text}; the first value is to be the lower")
     return low, high
 
 

@@ -180,7 +180,7 @@ def _known(carry: Carry) -> Carry:
         ValueError: there is none of this name.
     """
     if carry not in get_args(Carry):
-        raise ValueError(f"carry is one of {', '.join(get_args(Carry))}; seen {carry!r}")
+        raise ValueError(f"carry is one of {', '.join(get_args(Carry))}; got {carry!r}")
     return carry
 
 

@@ -83,7 +83,7 @@ def opened(where: str) -> "Iterator[Cluster]":
     kind, _, count = where.partition(":")
     if kind == "local":
         if not count.isdecimal() or int(count) < 1:
-            raise DataError("cluster", f"give local:N with N workers, 1 at least; seen {where!r}")
+            raise DataError("cluster", f"give local:N with N workers, 1 at least; got {where!r}")
         with _local(int(count)) as made, Client(made, set_as_default=False) as client:
             yield Cluster(client)
         return
@@ -120,7 +120,7 @@ def check_choice(jobs: int, executor: Executor | None, cluster: str | None) -> N
         ValueError: there are fewer than 1 jobs.
     """
     if jobs < 1:
-        raise ValueError(f"at least 1 job is needed; seen {jobs}")
+        raise ValueError(f"at least 1 job is needed; got {jobs}")
     if (jobs != 1) + (executor is not None) + (cluster is not None) > 1:
         raise DataError(
             "cluster", "runs go on in one place: give jobs, or an executor or a cluster"

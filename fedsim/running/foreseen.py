@@ -79,7 +79,7 @@ def _narrow(job: Job) -> Iterator[Note]:
     if isinstance(problem, ProgramProblem) and problem.number_bytes > form.size:
         bits = 8 * problem.number_bytes
         text = (
-            f"seen {form.value}, but the model of {problem.loss.kind} has numbers of {bits} bits,"
+            f"got {form.value}, but the model of {problem.loss.kind} has numbers of {bits} bits,"
             f" which are rounded on the way; float{bits} sends them as they are"
         )
         yield Note(job.variant.name, "wire.values", text)
@@ -93,7 +93,7 @@ def _full_batches(job: Job, block: BaseModel, key: str) -> Iterator[Note]:
         size = value.start if isinstance(value, GrowingBatch) else value
         if name == "batch" and size is not None and size > most:
             text = (
-                f"seen {size:g}, but no client has more than {most} samples: every gradient is one"
+                f"got {size:g}, but no client has more than {most} samples: every gradient is one"
                 " on all of them"
             )
             yield Note(job.variant.name, where, text)
@@ -109,7 +109,7 @@ def _alike(job: Job, known: Opening | None) -> Iterator[Note]:
     began = known or opening(job)
     if len(began.rounds) == ROUNDS and not began.drew:
         text = (
-            f"seen {count}, but neither the problem nor the first {ROUNDS} rounds draw a random"
+            f"got {count}, but neither the problem nor the first {ROUNDS} rounds draw a random"
             " number: unless later ones do, all seeds make the same run"
         )
         yield Note(job.variant.name, "seeds", text)

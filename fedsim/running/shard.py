@@ -33,7 +33,7 @@ class Shard(NamedTuple):
         found = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text)
         shard = cls(int(found[1]), int(found[2])) if found else cls(0, 0)
         if not 1 <= shard.number <= shard.shares:
-            raise DataError("shard", f"a shard is K/N, from 1/16 to 16/16, say; seen {text!r}")
+            raise DataError("shard", f"a shard is K/N, from 1/16 to 16/16, say; got {text!r}")
         return shard
 
     def of(self, runs: Sequence[_T]) -> list[_T]:

@@ -20,7 +20,7 @@ def closings(scenario: ScenarioKeys) -> Iterator[Conflict]:
         yield from _giving_up(policy)
     if policy.over_selects and policy.quorum is not None and policy.closes_after == inf:
         text = (
-            "seen with over above 1, which closes a round with its first replies already; leave"
+            "given with over above 1, which closes a round with its first replies already; leave"
             " one of the two out, or add a deadline that the quorum holds up"
         )
         yield "participation.quorum", text, policy.quorum
@@ -35,7 +35,7 @@ def _giving_up(policy: Participation) -> Iterator[Conflict]:
         text = "a deadline without a quorum closes every round; drop one of them, or add a quorum"
         yield "participation.give_up", text, give_up
     elif give_up <= deadline:
-        text = f"seen {give_up:g} s, but no round closes before {deadline:g} s; give more"
+        text = f"got {give_up:g} s, but no round closes before {deadline:g} s; give more"
         yield "participation.give_up", text, give_up
 
 
@@ -44,7 +44,7 @@ def _two_deadlines(silence: SilencePolicy, policy: Participation) -> Iterator[Co
     beacon = "or let silence be said: silence: {kind: beacon}"
     if policy.asynchronous:
         text = (
-            f'seen "{silence.kind}", but an asynchronous server has no rounds that could end: it'
+            f'got "{silence.kind}", but an asynchronous server has no rounds that could end: it'
             " would never ask a silent client again; use beacon"
         )
         yield "silence.kind", text, silence.kind
@@ -56,7 +56,7 @@ def _two_deadlines(silence: SilencePolicy, policy: Participation) -> Iterator[Co
         text = f"silence.after closes every round, so none is given up; drop this one, {beacon}"
         yield "participation.give_up", text, policy.patience
     if not policy.keep_late:
-        text = f'seen "drop", but silence.late says what becomes of it; drop this one, {beacon}'
+        text = f'got "drop", but silence.late says what becomes of it; drop this one, {beacon}'
         yield "participation.late", text, "drop"
     if policy.quorum is not None:
         text = f"who is silent reports nothing, so no quorum is sure; drop this one, {beacon}"

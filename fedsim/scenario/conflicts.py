@@ -36,7 +36,7 @@ def _seeds(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """Yield a seed that no table could hold: they have it as a whole number of 64 bits."""
     last = scenario.seed + scenario.seeds - 1
     if last > LAST_SEED:
-        text = f"seen {scenario.seed}, so that the last seed is {last}"
+        text = f"got {scenario.seed}, so that the last seed is {last}"
         yield "seed", f"{text}; seeds up to 2^63 - 1 are accepted", scenario.seed
 
 
@@ -44,7 +44,7 @@ def _split(scenario: ScenarioKeys) -> Iterator[Conflict]:
     split, fleet = getattr(scenario.problem.split, "clients", None), scenario.clients
     if fleet and split not in (None, fleet):
         text = (
-            f"seen {split}, but the counts of fleet add up to {fleet}; leave clients out, or"
+            f"got {split}, but the counts of fleet add up to {fleet}; leave clients out, or"
             " make the two agree"
         )
         yield "problem.split.clients", text, split
@@ -55,7 +55,7 @@ def _dropped_replies(scenario: ScenarioKeys) -> Iterator[Conflict]:
     if not scenario.algorithm.late_replies_required:
         return
     text = (
-        f'seen "drop", but the server of {scenario.algorithm.kind} keeps a running sum of what'
+        f'got "drop", but the server of {scenario.algorithm.kind} keeps a running sum of what'
         " clients send: without one late reply it is wrong for ever; use keep"
     )
     silence, participation = scenario.silence, scenario.participation
@@ -74,7 +74,7 @@ def _sizes(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 def too_many(seen: int, clients: int) -> str:
     """Say that there are fewer clients."""
-    return f"seen {seen}, but the fleet has {clients} clients; give {clients} or less"
+    return f"got {seen}, but the fleet has {clients} clients; give {clients} or less"
 
 
 def _empty_batteries(scenario: ScenarioKeys) -> Iterator[Conflict]:
@@ -83,9 +83,9 @@ def _empty_batteries(scenario: ScenarioKeys) -> Iterator[Conflict]:
     if count is None or count <= with_battery:
         return
     if with_battery:
-        text = f"seen {count}, but {with_battery} clients have a battery; give that or less"
+        text = f"got {count}, but {with_battery} clients have a battery; give that or less"
     else:
-        text = f"seen {count}, but no client has a battery; give a group of fleet one"
+        text = f"got {count}, but no client has a battery; give a group of fleet one"
     yield "stop.batteries", text, count
 
 
@@ -96,14 +96,14 @@ def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
         proximal = ", ".join(ALGORITHMS.where(lambda each: each.proximal))
         own = joined([key for key in ("l1", "l2") if key in type(problem.loss).model_fields], "and")
         text = (
-            f"seen {problem.penalty.kind}, but {method.kind} does not handle a penalty beside the"
+            f"got {problem.penalty.kind}, but {method.kind} does not handle a penalty beside the"
             f" loss; take a proximal method ({proximal}), or put {own} into the loss"
         )
         yield "problem.penalty.kind", text, problem.penalty.kind
     if method.constrained and not problem.loss.constrained:
         losses = joined(LOSSES.where(lambda loss: loss.constrained), "or")
         text = (
-            f"seen {problem.loss.kind}, but {method.kind} is for a loss with a constraint"
+            f"got {problem.loss.kind}, but {method.kind} is for a loss with a constraint"
             f" g(w) <= 0: take {losses}, or, without a constraint, fedcom"
         )
         yield "problem.loss.kind", text, problem.loss.kind
@@ -117,13 +117,13 @@ def _programs(scenario: ScenarioKeys) -> Iterator[Conflict]:
     if isinstance(loss, ProgramLoss) and method.asks == "loss":
         able = joined(ALGORITHMS.where(lambda each: each.asks != "loss"), "or")
         text = (
-            f"seen {method.kind}, which asks clients for gradients of their loss; those of"
+            f"got {method.kind}, which asks clients for gradients of their loss; those of"
             f" {loss.kind} train by programs of their own: take flower, {able}"
         )
         yield "algorithm.kind", text, method.kind
     if not isinstance(loss, ProgramLoss) and method.asks == "program":
         text = (
-            f"seen {loss.kind}, but {method.kind} is for clients with programs of their own,"
+            f"got {loss.kind}, but {method.kind} is for clients with programs of their own,"
             " such as those of a Flower app; take fedavg"
         )
         yield "problem.loss.kind", text, loss.kind
@@ -135,12 +135,12 @@ def _arrivals(scenario: ScenarioKeys) -> Iterator[Conflict]:
     kind = policy.kind
     if method.asynchronous and not policy.asynchronous:
         text = (
-            f"seen {kind}, but the server of {method.kind} reacts to arrivals; give"
+            f"got {kind}, but the server of {method.kind} reacts to arrivals; give"
             " {kind: asynchronous}"
         )
         yield "participation.kind", text, kind
     elif policy.asynchronous and (reason := _needs_rounds(method)):
-        text = f"seen {kind}, but {method.kind} needs rounds: {reason}"
+        text = f"got {kind}, but {method.kind} needs rounds: {reason}"
         yield "participation.kind", text, kind
 
 

@@ -103,10 +103,10 @@ def _seen(error: ErrorDetails) -> str:
     """Say what was seen and what would be accepted."""
     wanted = _WANTED.get(error["type"])
     if wanted:
-        return f"seen {shown(error['input'])}; give {wanted.format(**error.get('ctx', {}))}"
+        return f"got {shown(error['input'])}; give {wanted.format(**error.get('ctx', {}))}"
     if isinstance(error["input"], dict | list):  # a block's own rule, which says what it is about
         return _plain(error)
-    return f"seen {shown(error['input'])}; {_plain(error)}"
+    return f"got {shown(error['input'])}; {_plain(error)}"
 
 
 def _unknown_key(path: Path, reader: Reading) -> str:

@@ -26,7 +26,7 @@ def compression(scenario: ScenarioKeys) -> Iterator[Conflict]:
     for way in WAYS:
         feedback = _link(scenario, way).error_feedback
         if reason := why_not(scenario, way, feedback):
-            text = f'seen "{feedback}", but {reason}; use {" or ".join(_remedies(scenario, way))}'
+            text = f'got "{feedback}", but {reason}; use {" or ".join(_remedies(scenario, way))}'
             yield f"wire.{way}.error_feedback", text, feedback
     for way in WAYS:
         yield from _biased(scenario, way)
@@ -114,7 +114,7 @@ def _biased(scenario: ScenarioKeys, way: str) -> Iterator[Conflict]:
     instead = f", or {' or '.join(good)}, which make increments good" if good else ""
     unbiased = joined(COMPRESSORS.where(lambda each: each.unbiased()), "or")
     text = (
-        f"seen {compressor.kind}, which is {compressor.law}; the theory of {method.kind} needs"
+        f"got {compressor.kind}, which is {compressor.law}; the theory of {method.kind} needs"
         f" an unbiased one: {unbiased}{instead}"
     )
     yield f"wire.{way}.compressor.kind", text, compressor.kind

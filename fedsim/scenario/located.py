@@ -97,14 +97,14 @@ Content = dict[str, Located] | list[Located] | str | int | float | bool | None
 def text(value: str) -> str:
     """Return a text unless it cannot be written to a file; raise ValueError then."""
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-        raise ValueError("seen half of a surrogate pair, which is no text")
+        raise ValueError("got half of a surrogate pair, which is no text")
     return value
 
 
 def number(value: float) -> float:
     """Return a number unless it is an integer that no format can hold; raise ValueError then."""
     if isinstance(value, int) and value.bit_length() > _WIDEST:
-        raise ValueError(f"seen an integer of more than {_WIDEST} bits")
+        raise ValueError(f"got an integer of more than {_WIDEST} bits")
     return value
 
 

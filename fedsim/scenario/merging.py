@@ -187,7 +187,7 @@ def variants(
     if written is None or written.content is None:
         return {BASE: base}, []
     if not isinstance(written.content, dict):
-        seen = f"seen {shown(written.plain())}; give a block of names, each with what differs"
+        seen = f"got {shown(written.plain())}; give a block of names, each with what differs"
         return {BASE: base}, [tree.fault(("variants",), seen)]
     merged, faults = {BASE: base}, list[Fault]()
     for name, over in written.content.items():
@@ -223,6 +223,6 @@ def _wrong_variant(
             what = "that of the scenario as written" if other == BASE else f"as good as '{other}'"
             return [((), f"the name is {what}; case makes no difference to some file systems")]
     if not isinstance(over.content, dict):
-        return [((), f"seen {shown(over.plain())}; give a block with the keys that differ")]
+        return [((), f"got {shown(over.plain())}; give a block with the keys that differ")]
     text = "belongs to the file as a whole; move it out of the variant"
     return [((key,), text) for key in OF_THE_WHOLE if key in over.content]

@@ -29,7 +29,7 @@ class OneTest(OneOf):
             return super().validate(value, info)
         if "fraction" not in value:
             text = (
-                f"seen {shown(value)} without fraction or kind; give {{fraction: 0.2}}, the share"
+                f"got {shown(value)} without fraction or kind; give {{fraction: 0.2}}, the share"
                 " of the rows to hold out, or a source of its own, as for data"
             )
             raise failure(("", text, value))

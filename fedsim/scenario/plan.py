@@ -183,7 +183,7 @@ def _validated(tree: Located, known: Catalogue) -> tuple[Scenario | None, list[F
     """Return the scenario, or its faults."""
     if not isinstance(tree.content, dict):
         wanted = "give a block of keys; needed are problem and algorithm"
-        return None, [tree.fault((), f"seen {shown(tree.plain())}; {wanted}")]
+        return None, [tree.fault((), f"got {shown(tree.plain())}; {wanted}")]
     try:
         # Strict JSON: text becomes a path and a list a tuple, but no text a number.
         text = json.dumps(tree.plain())

@@ -56,7 +56,7 @@ def read_file(path: File) -> tuple[Located, list[Fault]]:
         written = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         where = str(Origin(name, content[: error.start].count(b"\n") + 1))
-        seen = f"seen the byte 0x{content[error.start]:02x}, which is not UTF-8; save it as UTF-8"
+        seen = f"got the byte 0x{content[error.start]:02x}, which is not UTF-8; save it as UTF-8"
         raise ScenarioError([Fault(where, "", seen)]) from error
     return read_text(written, lambda line: Origin(name, line))
 
@@ -121,7 +121,7 @@ class _Builder:
         """Say why a node cannot be data; return nothing where it can."""
         tag = str(node.tag)
         if tag.removeprefix(_CORE) not in _TAGS[type(node)]:
-            return f"seen the tag {printable(tag)}: a scenario holds data only, give a plain value"
+            return f"got the tag {printable(tag)}: a scenario holds data only, give a plain value"
         if any(node is each for each in self._open):
             return "an alias that contains itself"
         if len(self._open) >= DEEPEST:
@@ -152,7 +152,7 @@ class _Builder:
     def _name(self, key: Node, path: Path) -> str | None:
         """Return a key as text; None where it cannot be one."""
         if not isinstance(key, ScalarNode):
-            self._refuse(self._at(key), path, "seen a block or a list as a key; give a name")
+            self._refuse(self._at(key), path, "got a block or a list as a key; give a name")
         elif str(key.tag) == f"{_CORE}merge":
             reason = "merge keys (<<) are not in YAML 1.2; write the keys out, or use variants"
             self._refuse(self._at(key), path, reason)
@@ -169,7 +169,7 @@ class _Builder:
         try:
             return number(getattr(self.constructor, f"construct_yaml_{kind}")(node))
         except (ValueError, LookupError, ArithmeticError):  # "!!int five", or 5000 digits
-            self._refuse(self._at(node), path, f"seen {printable(node.value)}, which is no {kind}")
+            self._refuse(self._at(node), path, f"got {printable(node.value)}, which is no {kind}")
             return None
 
     def _text(self, node: Node, path: Path) -> str:

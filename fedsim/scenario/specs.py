@@ -91,7 +91,7 @@ class ProblemSpec(Spec):
     def _prepared_alike(self) -> Self:
         if isinstance(self.test, Source) and self.test.preprocess:
             text = (
-                "seen beside data.preprocess, which the test rows go through as well, as it is"
+                "given beside data.preprocess, which the test rows go through as well, as it is"
                 " fitted on the training rows; leave this one out"
             )
             raise failure(("test.preprocess", text, self.test.preprocess))

@@ -91,7 +91,7 @@ def _axes(tree: Located, sweep: Located) -> list[list[Point]]:
     if sweep.content is None:
         return []
     if not isinstance(sweep.content, dict):
-        text = f"seen {shown(sweep.plain())}; give a block of keys, each with its values"
+        text = f"got {shown(sweep.plain())}; give a block of keys, each with its values"
         raise ScenarioError([tree.fault(("sweep",), text)])
     axes, faults = [], []
     for key, written in sweep.content.items():
@@ -131,7 +131,7 @@ def _values(written: Located) -> list[Located]:
         ((spacing, ends),) = content.items()
         if spacing in _SPACINGS:
             return _spaced(spacing, ends.plain(), written.origin)
-    raise ValueError(f"seen {shown(written.plain())}; {_WANTED}")
+    raise ValueError(f"got {shown(written.plain())}; {_WANTED}")
 
 
 def _spaced(spacing: str, ends: object, origin: Origin) -> list[Located]:
@@ -139,8 +139,7 @@ def _spaced(spacing: str, ends: object, origin: Origin) -> list[Located]:
     if not _is_range(ends, positive=spacing == "log"):
         first = "above 0" if spacing == "log" else "any"
         raise ValueError(
-            f"seen {_listed(ends)}; give [from, to, how many]: two numbers, {first}, and 2 to"
-            f" {MOST}"
+            f"got {_listed(ends)}; give [from, to, how many]: two numbers, {first}, and 2 to {MOST}"
         )
     assert isinstance(ends, list)  # noqa: S101 - as was just found
     numbers = _SPACINGS[spacing](*map(float, ends[:2]), int(ends[2]))

@@ -36,7 +36,7 @@ def dataset(
     parts = [_stacked(each) for each in data]
     if not parts or clients is not None:
         text = "one dataset, or at least one for each client without `clients`"
-        raise DataError("data", f"take {text}; seen {len(parts)} datasets")
+        raise DataError("data", f"take {text}; got {len(parts)} datasets")
     numbers = np.repeat(np.arange(len(parts)), [len(y) for _, y in parts])
     X, y = (np.concatenate(each) for each in zip(*parts, strict=True))
     return arrays(X, y, numbers)
@@ -45,7 +45,7 @@ def dataset(
 def _stacked(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]]:
     """Return all features, shape (n, ...), and all labels, shape (n,)."""
     if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
-        text = f"seen {type(data).__name__}, which has no length; take one whose items have numbers"
+        text = f"got {type(data).__name__}, which has no length; take one whose items have numbers"
         raise DataError("data", text)
     if len(data) == 0:
         raise DataError("data", f"the {type(data).__name__} has no items")
@@ -96,7 +96,7 @@ def as_array(value: Any) -> NDArray[Any]:  # noqa: ANN401 - a dataset yields any
         return as_read(value, "rows")
     if value.layout is not torch.strided or value.is_quantized or value.is_meta:
         sort = "quantised" if value.is_quantized else "on meta" if value.is_meta else "sparse"
-        raise DataError("data", f"tensors are dense, of numbers; seen one that is {sort}")
+        raise DataError("data", f"tensors are dense, of numbers; got one that is {sort}")
     plain = value.detach().cpu().resolve_conj().resolve_neg()
     return (plain.float() if plain.dtype is torch.bfloat16 else plain).numpy()
 

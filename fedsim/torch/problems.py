@@ -144,11 +144,11 @@ def _check_callable(handed: Handed) -> None:
     loss: Any = handed.loss
     if not callable(make):
         text = "the module is to be a torch.nn.Module, or a class or function that makes one"
-        raise DataError("loss.model", f"{text}; seen {make!r}")
+        raise DataError("loss.model", f"{text}; got {make!r}")
     if loss is not None and (not callable(loss) or isinstance(loss, type)):
         text = "the loss is to be a function or module of outputs and targets"
         made = "; make one of the class first" if isinstance(loss, type) else ""
-        raise DataError("loss.model", f"{text}; seen {loss!r}{made}")
+        raise DataError("loss.model", f"{text}; got {loss!r}{made}")
     if isinstance(loss, nn.Module) and any(each.requires_grad for each in loss.parameters()):
         text = f"the loss {type(loss).__name__} has parameters, which nothing would train"
         raise DataError("loss.model", f"{text}; make them part of the module, or freeze them")
@@ -200,11 +200,11 @@ def _rows(data: Rows) -> Source | Mapping[str, Any]:
     try:
         parts = list(data)
     except TypeError:
-        raise DataError("data", f"{_ROWS}; seen {data!r}") from None
+        raise DataError("data", f"{_ROWS}; got {data!r}") from None
     if parts and all(isinstance(each, Dataset) for each in parts):
         return dataset(parts)
     if len(parts) not in (2, 3):
-        raise DataError("data", f"{_ROWS}; seen {len(parts)} things")
+        raise DataError("data", f"{_ROWS}; got {len(parts)} things")
     return arrays(*(as_array(each) for each in parts))
 
 
@@ -228,6 +228,6 @@ def _told(error: ValidationError) -> str:
     for each in error.errors(include_url=False):
         place = ".".join(str(key) for key in each["loc"])
         texts.append(
-            f"{place}: {each['msg'].removeprefix('Value error, ')}; seen {each['input']!r:.80}"
+            f"{place}: {each['msg'].removeprefix('Value error, ')}; got {each['input']!r:.80}"
         )
     return "; ".join(dict.fromkeys(texts))

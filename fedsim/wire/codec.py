@@ -121,7 +121,7 @@ def decode_message(data: bytes) -> tuple[Header, list[Sent]]:
         DecodeError: `data` is not the encoding of any message.
     """
     if len(data) < _HEADER.size:
-        raise DecodeError(f"a header has {_HEADER.size} bytes, seen {len(data)}")
+        raise DecodeError(f"a header has {_HEADER.size} bytes, got {len(data)}")
     version, *fields = _HEADER.unpack_from(data)
     header = Header(*fields)
     if version != VERSION:

@@ -100,4 +100,4 @@ def test_parameters_outside_their_meaning_are_refused(kind: str) -> None:
 def test_a_step_above_the_inverse_of_the_steepest_client_is_a_concern(kind: str) -> None:
     info = ProblemInfo(3, 5, lambda: 2.0, lambda: np.array([1.0, 4.0, 2.0]))
     (concern,) = METHODS[kind](step_size=0.5, server_rate=0.1).concerns(info)
-    assert "seen 0.5, but 1/L_max = 0.25" in concern.text
+    assert "got 0.5, but 1/L_max = 0.25" in concern.text

@@ -204,9 +204,9 @@ def test_parameters_outside_their_meaning_are_refused() -> None:
 def test_a_step_above_the_inverse_of_the_steepest_curvature_is_a_concern() -> None:
     info = ProblemInfo(3, 5, lambda: 2.0, lambda: np.array([1.0, 4.0, 2.0]))
     (concern,) = FedAsync(step_size=0.5, rho=1.0).concerns(info)
-    assert "seen 0.5, but 1/(L_max + rho) = 0.2" in concern.text
+    assert "got 0.5, but 1/(L_max + rho) = 0.2" in concern.text
     (concern,) = FedBuff(step_size=0.5).concerns(info)
-    assert "seen 0.5, but 1/L_max = 0.25" in concern.text
+    assert "got 0.5, but 1/L_max = 0.25" in concern.text
     assert not list(FedAsync(step_size=0.2, rho=1.0).concerns(info))
 
 

@@ -207,7 +207,7 @@ def test_a_step_above_the_inverse_of_the_steepest_client_is_a_concern(
     assert concerns(method(step_size=0.999 * bound)) == []
     (concern,) = concerns(method(step_size="1/L"))  # L of the mean is smaller than L_max
     assert concern.key == "step_size"
-    assert "seen 0.5" in concern.text
+    assert "got 0.5" in concern.text
     assert f"{bound:g}" in concern.text
 
 
@@ -218,5 +218,5 @@ def test_a_run_warns_of_it(tmp_path: Path) -> None:
         "algorithm": {"kind": "fedavg", "step_size": float(1.5 / problem.smoothness().max())},
         "stop": {"rounds": 1},
     }
-    with pytest.warns(UserWarning, match=r"algorithm\.step_size: seen .*, but 1/L_max = "):
+    with pytest.warns(UserWarning, match=r"algorithm\.step_size: got .*, but 1/L_max = "):
         fedsim.run(scenario)

@@ -227,8 +227,8 @@ def test_rates_beyond_the_theorems_are_named() -> None:
     method = FedDualAvg(step_size=1.0, server_rate=2.0)
     rate, step = method.configured(info).concerns(info)
     assert (rate.key, step.key) == ("server_rate", "step_size")
-    assert "seen 2;" in rate.text
-    assert "seen 1," in step.text
+    assert "got 2;" in rate.text
+    assert "got 1," in step.text
     assert f"1/(4 L_max) = {0.25 / L:g}" in step.text
     assert not list(FedDualAvg(step_size=0.24 / L).concerns(info))
 

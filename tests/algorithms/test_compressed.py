@@ -210,7 +210,7 @@ def test_noise_takes_a_shorter_step(feedback: str, *, said: bool) -> None:
     assert not list(CompressedDescent(step_size=1 / 8).concerns(info))
     concerns = list(CompressedDescent(step_size=0.2).concerns(info))
     assert [concern.key for concern in concerns] == ["step_size"] * said
-    assert all("seen 0.2" in text and "= 0.125 " in text for _, text in concerns)
+    assert all("got 0.2" in text and "= 0.125 " in text for _, text in concerns)
 
 
 def client_of(row: dict[str, Any]) -> int:

@@ -41,7 +41,7 @@ def test_a_step_at_which_a_quadratic_diverges_is_a_concern(
     assert not list(method(step_size=0.999 * bound).configured(info).concerns(info))
     (concern,) = method(step_size="4/L").configured(info).concerns(info)
     assert concern.key == "step_size"
-    assert "seen 1," in concern.text
+    assert "got 1," in concern.text
     assert f"/L = {bound:g}:" in concern.text
 
 

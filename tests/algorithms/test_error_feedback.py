@@ -157,7 +157,7 @@ def test_a_step_beyond_theorem_1_is_a_concern(uplink: Contract, bound: float) ->
     assert not list(EF21(step_size=bound).concerns(info(uplink)))
     (concern,) = EF21(step_size=1.01 * bound).concerns(info(uplink))
     assert concern.key == "step_size"
-    assert f"seen {1.01 * bound:.4g}" in concern.text
+    assert f"got {1.01 * bound:.4g}" in concern.text
     assert f"{bound:.4g}" in concern.text
     assert "theorem 1" in concern.text
 

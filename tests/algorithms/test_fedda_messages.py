@@ -189,7 +189,7 @@ def test_a_ball_of_another_norm_is_refused(penalty: Penalty, ball: Any, text: st
     with pytest.raises(ParameterError, match=text) as caught:
         method.configured(setting)
     assert caught.value.key == "ball.kind"
-    assert f"seen {ball}" in str(caught.value)
+    assert f"got {ball}" in str(caught.value)
 
 
 class Mine(L1):
@@ -219,7 +219,7 @@ def test_what_theory_does_not_cover_is_named() -> None:
     (concern,) = steep.concerns(setting)
     L = float(setting.client_smoothness().max())
     assert concern.key == "mu"
-    assert "seen 1000" in concern.text
+    assert "got 1000" in concern.text
     assert f"{L:g}" in concern.text
     (other,) = METHODS["mc-fedda"].configured(setting).concerns(setting)
     assert other.key == "stages"

@@ -173,14 +173,14 @@ def test_steps_beyond_the_theorem_are_a_concern() -> None:
     assert not list(FedCom(step_size=0.02, local_steps=5).concerns(compressed))
     (concern,) = FedCom(step_size=0.04, local_steps=5).concerns(compressed)  # 0.64 + 1.2
     assert concern.key == "step_size"
-    assert "seen 0.04" in concern.text
+    assert "got 0.04" in concern.text
     assert "= 1.84;" in concern.text
 
 
 def test_a_local_step_of_the_gate_is_at_most_the_inverse_of_the_steepest() -> None:
     assert not list(FedComGate(step_size=0.25).concerns(info()))
     (concern,) = FedComGate(step_size=0.26).concerns(info())
-    assert "seen 0.26, but 1/L_max = 0.25" in concern.text
+    assert "got 0.26, but 1/L_max = 0.25" in concern.text
 
 
 @pytest.mark.slow

@@ -270,4 +270,4 @@ def test_a_run_of_peers_is_not_priced_again(tmp_path: Path) -> None:
     fedsim.run(scenario(RING), out=tmp_path, overrides=["stop.rounds=4"])
     dear = CliRunner().invoke(app, ["reprice", str(tmp_path), "--set", "fleet.0.radio=lte"])
     assert dear.exit_code == 2
-    assert "network.peers: seen ring" in dear.output
+    assert "network.peers: got ring" in dear.output

@@ -337,9 +337,9 @@ def test_exact_takes_a_quadratic(tmp_path: Path) -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(ParameterError, match="seen 9, but there are 8 entries"):
+    with pytest.raises(ParameterError, match="got 9, but there are 8 entries"):
         FedGradMP(sparsity=9).configured(info(8))
-    with pytest.raises(ParameterError, match="seen 5, but there are 4 entries"):
+    with pytest.raises(ParameterError, match="got 5, but there are 4 entries"):
         FedGradMP(sparsity=5).configured(info(8, shape=(4, 2)))
 
 

@@ -139,7 +139,7 @@ def test_a_step_above_the_inverse_of_the_steepest_client_is_a_concern() -> None:
     info = ProblemInfo(3, 5, lambda: 2.0, lambda: np.array([1.0, 4.0, 2.0]))
     (concern,) = Scaffold(step_size=0.5).concerns(info)
     assert concern.key == "step_size"
-    assert "seen 0.5, but 1/L_max = 0.25" in concern.text
+    assert "got 0.5, but 1/L_max = 0.25" in concern.text
     assert not list(Scaffold(step_size=0.25).concerns(info))
 
 

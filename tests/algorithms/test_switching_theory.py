@@ -130,8 +130,8 @@ def test_steps_and_tolerances_beyond_the_theorem_are_concerns() -> None:
     beyond = FedSGM(step_size=0.07, tolerance=0.5, theory=THEORY).configured(info())
     step, tolerance = beyond.concerns(info())
     assert (step.key, tolerance.key) == ("step_size", "tolerance")
-    assert "seen 0.07, but the theory's step is 0.06667" in step.text
-    assert "seen 0.5, but" in tolerance.text
+    assert "got 0.07, but the theory's step is 0.06667" in step.text
+    assert "got 0.5, but" in tolerance.text
     assert "0.6 " in tolerance.text
     within = FedSGM(step_size="theory", tolerance="theory", theory=THEORY).configured(info())
     assert (within.eta, within.eps) == pytest.approx((1 / 15, 0.6))

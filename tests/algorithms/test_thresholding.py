@@ -222,14 +222,14 @@ def test_of_a_matrix_every_column_keeps_as_many() -> None:
 
 @pytest.mark.parametrize(("sparsity", "shape"), [(13, (12,)), (5, (4, 3))])
 def test_no_more_is_kept_than_there_is(sparsity: int, shape: tuple[int, ...]) -> None:
-    with pytest.raises(ParameterError, match=f"seen {sparsity}, .*{shape[0]} or less") as caught:
+    with pytest.raises(ParameterError, match=f"got {sparsity}, .*{shape[0]} or less") as caught:
         FedHT(sparsity=sparsity, step_size=0.1).configured(info(12, shape))
     assert caught.value.key == "sparsity"
 
 
 def test_a_scenario_names_the_key_at_fault(tmp_path: Path) -> None:
     problem = unequal("squared", tmp_path)
-    with pytest.raises(ScenarioError, match=r"algorithm.sparsity: seen 21, but there are 20"):
+    with pytest.raises(ScenarioError, match=r"algorithm.sparsity: got 21, but there are 20"):
         trajectory(scenario(problem, block("fed-ht") | {"sparsity": 21}), tmp_path / "run")
     with pytest.raises(ScenarioError, match=r"algorithm.local_steps.*2"):
         trajectory(scenario(problem, block("distributed-iht", local_steps=2)), tmp_path / "run")

@@ -141,17 +141,17 @@ BEYOND: dict[str, tuple[Algorithm, str, list[str]]] = {
     "shift": (
         Diana(step_size=0.01, shift_rate=0.5),
         "shift_rate",
-        ["seen 0.5", "1/(1 + omega) = 0.3333", "theorem 1"],
+        ["got 0.5", "1/(1 + omega) = 0.3333", "theorem 1"],
     ),
     "diana": (
         Diana(step_size=0.04),
         "step_size",
-        ["seen 0.04", f"1/((1 + 6 omega/M) L_max) = {1 / 28:.4g}", "omega = 2"],
+        ["got 0.04", f"1/((1 + 6 omega/M) L_max) = {1 / 28:.4g}", "omega = 2"],
     ),
     "marina": (  # L^2 = 25, (1 - p) omega/(p M) = 1
         Marina(step_size=0.101),
         "step_size",
-        ["seen 0.101", "= 0.1 ", "omega = 2", "p = 0.333", "theorem 2.1"],
+        ["got 0.101", "= 0.1 ", "omega = 2", "p = 0.333", "theorem 2.1"],
     ),
 }
 

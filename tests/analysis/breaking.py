@@ -93,7 +93,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "summary short": (text("summary.json", "{}"), "does not tell variant, seed"),
     "other seed": (says("summary.json", seed=7), "holds a run of seed 7"),
     "later version": (says("manifest.json", schema_version=99), "schema version 99, and 5"),
-    "manifest a list": (text("manifest.json", "[]"), "manifest.json is damaged (seen a list"),
+    "manifest a list": (text("manifest.json", "[]"), "manifest.json is damaged (got a list"),
     "no manifest": (without("manifest.json"), "there is no "),
     "no joules": (
         table("rounds", dropped("joules")),

@@ -39,8 +39,8 @@ from tests.tiers import examples
 @pytest.mark.parametrize(
     ("kind", "value", "words"),
     [
-        (Rate, "5", ['seen "5"', "a number without a unit", '"5 Mbit/s"']),
-        (Rate, "5 s", ['seen "5 s"', "a duration", "give a rate", '"5 Mbit/s"']),
+        (Rate, "5", ['got "5"', "a number without a unit", '"5 Mbit/s"']),
+        (Rate, "5 s", ['got "5 s"', "a duration", "give a rate", '"5 Mbit/s"']),
         (Rate, "5 Hz", ["a frequency", "give a rate"]),
         (Rate, "5 bit", ["an amount of data", "give a rate"]),
         (Rate, "5 Gflop/s", ["a computing speed", "give a rate"]),
@@ -48,9 +48,9 @@ from tests.tiers import examples
         (Rate, "5 Mb/s", ["in an unknown unit", '"5 Mbit/s"']),
         (Rate, "5 mbit/s", ["a part of a bit", "m is milli, M is mega"]),
         (Rate, "5 1/s", ["in an unknown unit"]),
-        (Rate, "fast", ['seen "fast"', "as a number with its unit", '"unlimited"']),
+        (Rate, "fast", ['got "fast"', "as a number with its unit", '"unlimited"']),
         (Rate, "five Mbit/s", ["as a number with its unit"]),
-        (Rate, "1_000 bit/s", ["seen"]),
+        (Rate, "1_000 bit/s", ["got"]),
         (Rate, "\N{ARABIC-INDIC DIGIT FIVE} bit/s", ["as a number with its unit"]),
         (Rate, "0 bit/s", ["above 0"]),
         (Rate, "-5 Mbit/s", ["above 0"]),
@@ -59,11 +59,11 @@ from tests.tiers import examples
         (Rate, "inf bit/s", ["as a number with its unit", '"unlimited"']),
         (Rate, "nan bit/s", ["as a number with its unit"]),
         (Rate, math.inf, ["a bare number", '"unlimited"']),
-        (Rate, "", ['seen ""']),
-        (Rate, None, ["seen nothing"]),
-        (Rate, True, ["seen true"]),
-        (Rate, {"up": 5}, ["seen a block of keys"]),
-        (Rate, ["5 Mbit/s"], ["seen a list"]),
+        (Rate, "", ['got ""']),
+        (Rate, None, ["got nothing"]),
+        (Rate, True, ["got true"]),
+        (Rate, {"up": 5}, ["got a block of keys"]),
+        (Rate, ["5 Mbit/s"], ["got a list"]),
         (Rate, b"5 bit/s", ["give a rate"]),
         (Seconds, "-1 ms", ["of 0 or more", '"30 s"']),
         (Seconds, "5 m", ["a length", "give a duration"]),
@@ -129,5 +129,5 @@ def test_a_bare_number_is_refused_whatever_it_is(kind: Any, number: float) -> No
 
 def test_the_refusal_of_a_bare_rate_in_full() -> None:
     assert refusal(Rate, 5) == (
-        'seen 5, a bare number; give a rate with its unit, such as "5 Mbit/s"'
+        'got 5, a bare number; give a rate with its unit, such as "5 Mbit/s"'
     )

@@ -46,8 +46,8 @@ def test_the_nearest_name(name: object, hint: str) -> None:
 
 
 def test_an_unknown_name_comes_with_all_that_are_known() -> None:
-    assert unknown("gdd", ["chb", "gd"]) == "seen \"gdd\"; did you mean 'gd'? One of: chb, gd"
-    assert unknown(5, ["chb", "gd"]) == "seen 5. One of: chb, gd"
+    assert unknown("gdd", ["chb", "gd"]) == "got \"gdd\"; did you mean 'gd'? One of: chb, gd"
+    assert unknown(5, ["chb", "gd"]) == "got 5. One of: chb, gd"
 
 
 def test_a_path_is_dotted() -> None:

@@ -102,7 +102,7 @@ def test_a_deadline_before_anybody_can_be_ready(
     job(tmp_path, fleet=fleet, **deadline(kind, 1.01 * least))
     faults = found(tmp_path, fleet=fleet, **deadline(kind, 0.99 * least))
     assert list(faults) == [key]
-    for words in (f"seen {0.99 * least:g} s", f"{least:.4g} s", "phone-low over ideal"):
+    for words in (f"got {0.99 * least:g} s", f"{least:.4g} s", "phone-low over ideal"):
         assert words in faults[key]
 
 

@@ -186,8 +186,8 @@ def test_neighbours_may_stand_in_a_file(name: str, content: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("source,target\n0,router\n", 'seen the node "router"; nodes are client-0'),
-        ("source,target\n0,9\n", "seen [0, 9]; give two different clients, of 0 to 3"),
+        ("source,target\n0,router\n", 'got the node "router"; nodes are client-0'),
+        ("source,target\n0,9\n", "got [0, 9]; give two different clients, of 0 to 3"),
         ("source,target\n0,1\n1,0\n", "joined already"),
         ("source\n0\n", "line 2"),
         ("source,target\n", "must be connected"),
@@ -255,7 +255,7 @@ def test_weights_of_one_s_own_are_doubly_stochastic_or_refused(case: str) -> Non
 
 
 def test_neighbours_of_one_side_are_refused() -> None:
-    with pytest.raises(DataError, match="seen 1 as a neighbour of 0 and not the other way round"):
+    with pytest.raises(DataError, match="got 1 as a neighbour of 0 and not the other way round"):
         Overlay(((1,), ())).check()
 
 

@@ -135,9 +135,9 @@ def test_a_strategy_that_fails_is_named() -> None:
         ),
         (
             {"loss": {"clients": 4}},
-            "problem.loss.clients: seen 4, but the counts of fleet add up to 3",
+            "problem.loss.clients: got 4, but the counts of fleet add up to 3",
         ),
-        ({"loss": {"samples": (1, 2)}}, "problem.loss.samples: seen 2 numbers for 3 clients"),
+        ({"loss": {"samples": (1, 2)}}, "problem.loss.samples: got 2 numbers for 3 clients"),
         ({"loss": {"initial": None}}, "does not say the model to start from"),
         ({"evaluator": "compiled"}, "do so one-by-one"),
         ({"stop": {"gap": 0.1}}, "no optimum is known"),

@@ -135,5 +135,5 @@ def test_first_order_energies() -> None:
 )
 def test_what_is_no_link_is_refused(name: str) -> None:
     changed: dict[str, Any] = {name: -1.0}
-    with pytest.raises(ValueError, match=rf"{name} .*seen -1\.0"):
+    with pytest.raises(ValueError, match=rf"{name} .*got -1\.0"):
         replace(CELL, **changed)

@@ -161,16 +161,16 @@ def test_a_dead_link_loses_everything_after_all_its_tries() -> None:
     assert (dead.expected_transmissions(None), dead.residual(None)) == (inf, 1)
     with pytest.raises(ValueError, match="never ends"):
         repeat(process, 7, None)
-    with pytest.raises(ValueError, match="seen 0 tries"):
+    with pytest.raises(ValueError, match="got 0 tries"):
         repeat(process, 7, 0)
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
 def test_what_is_no_probability_is_refused(value: float) -> None:
-    with pytest.raises(ValueError, match=f"seen {value}"):
+    with pytest.raises(ValueError, match=f"got {value}"):
         IndependentLoss.in_si(rate=value)
     for name in "prhk":
-        with pytest.raises(ValueError, match=f"seen {value}"):
+        with pytest.raises(ValueError, match=f"got {value}"):
             GilbertElliottLoss.in_si(**(dict.fromkeys("prhk", 0.5) | {name: value}))
 
 

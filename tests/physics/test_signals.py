@@ -177,16 +177,16 @@ def test_a_signal_can_be_sent_to_another_process() -> None:
 @pytest.mark.parametrize(
     ("times", "values", "period", "seen"),
     [
-        ([1, 2], [1, 1], inf, "the first time is 0; seen 1.0"),
-        ([0, 2, 2], [1, 2, 3], inf, "times rise; seen 2.0 after 2.0"),
-        ([0, 2, 1], [1, 2, 3], inf, "times rise; seen 1.0 after 2.0"),
-        ([0, inf], [1, 2], inf, "times rise; seen inf after 0.0"),
-        ([0, 1], [1, -2], inf, "at least 0; seen -2.0"),
-        ([0, 1], [1, float("nan")], inf, "at least 0; seen nan"),
-        ([0, 1], [1, inf], inf, "at least 0; seen inf"),
-        ([0, 1], [1, 2], 0.5, "at least the last time, 1.0; seen 0.5"),
-        ([0], [1], 0.0, "at least the last time, 0.0; seen 0.0"),
-        ([0], [1], float("nan"), "seen nan"),
+        ([1, 2], [1, 1], inf, "the first time is 0; got 1.0"),
+        ([0, 2, 2], [1, 2, 3], inf, "times rise; got 2.0 after 2.0"),
+        ([0, 2, 1], [1, 2, 3], inf, "times rise; got 1.0 after 2.0"),
+        ([0, inf], [1, 2], inf, "times rise; got inf after 0.0"),
+        ([0, 1], [1, -2], inf, "at least 0; got -2.0"),
+        ([0, 1], [1, float("nan")], inf, "at least 0; got nan"),
+        ([0, 1], [1, inf], inf, "at least 0; got inf"),
+        ([0, 1], [1, 2], 0.5, "at least the last time, 1.0; got 0.5"),
+        ([0], [1], 0.0, "at least the last time, 0.0; got 0.0"),
+        ([0], [1], float("nan"), "got nan"),
         ([], [], inf, "at least one"),
         ([0, 1], [1], inf, "shape"),
     ],
@@ -200,7 +200,7 @@ def test_what_is_no_signal_is_refused(
 
 @pytest.mark.parametrize("value", [-1.0, inf, float("nan")])
 def test_what_is_no_constant_is_refused(value: float) -> None:
-    with pytest.raises(ValueError, match=f"seen {value}"):
+    with pytest.raises(ValueError, match=f"got {value}"):
         Constant(value)
 
 

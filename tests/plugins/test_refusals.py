@@ -129,7 +129,7 @@ def test_a_device_is_refused_where_its_work_would_save_energy(
     command = ("check", scenario, "--plugin", mine, "--set")
     said = refused(*command, override.replace("active: 3 W", "active: 500 mW"))
     assert "fleet.0.device.active" in said
-    assert 'seen "0.5 W", which is less than idle, "1 W"' in said
+    assert 'got "0.5 W", which is less than idle, "1 W"' in said
     assert "did you mean 'roofline'?" in refused(*command, override.replace("line", "lime"))
 
 

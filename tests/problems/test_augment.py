@@ -101,7 +101,7 @@ def test_pytorchs_own_stream_is_left_alone() -> None:
     ("augment", "keys", "words"),
     [
         (["flip"], {"model": DenseLayers(hidden=(3,))}, r"takes rows of shape \(64,\); only image"),
-        ([{"crop": 8}], {}, "seen crop: 8, of images of 8 x 8 pixels; take fewer than 8"),
+        ([{"crop": 8}], {}, "got crop: 8, of images of 8 x 8 pixels; take fewer than 8"),
     ],
 )
 def test_what_cannot_be_varied_is_refused(augment: Any, keys: Any, words: str) -> None:

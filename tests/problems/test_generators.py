@@ -71,7 +71,7 @@ def test_samples_are_a_function_of_the_stream() -> None:
         ({}, "either constants"),
         ({"constants": 1.0, "growth": 1.3}, "either constants"),
         ({"clients": 3, "constants": [1, 2]}, "2 constants for 3 clients"),
-        ({"constants": 0.5, "l2": 0.5}, "above l2 = 0.5; seen 0.5"),
+        ({"constants": 0.5, "l2": 0.5}, "above l2 = 0.5; got 0.5"),
         ({"growth": 1.08, "clients": 50_000_000}, "50,000,000 clients are infinite"),
         ({"constants": [0]}, "greater than 0"),
         ({"constants": -1}, "greater than 0"),

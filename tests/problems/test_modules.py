@@ -224,13 +224,13 @@ def of_two(a: Tensor, b: Tensor) -> dict[str, Tensor]:
 REFUSED: dict[str, tuple[Make, str]] = {
     "a tuple": (
         lambda: Of(lambda m, rows: (m.layer(rows), rows)),
-        r"outputs of shape \(rows, 3\); of 2 rows: seen a tuple; wrap it in a module that returns",
+        r"outputs of shape \(rows, 3\); of 2 rows: got a tuple; wrap it in a module that returns",
     ),
-    "a dict": (lambda: Of(lambda m, rows: of_two(m.layer(rows), rows)), "seen a dict; wrap it"),
-    "nothing": (lambda: Of(lambda _m, _rows: None), "seen a NoneType$"),
+    "a dict": (lambda: Of(lambda m, rows: of_two(m.layer(rows), rows)), "got a dict; wrap it"),
+    "nothing": (lambda: Of(lambda _m, _rows: None), "got a NoneType$"),
     "one row squeezed": (
         lambda: Of(lambda m, rows: m.layer(rows).squeeze()),
-        r"outputs of shape \(rows, 3\); of 1 row: seen the shape \(3,\)",
+        r"outputs of shape \(rows, 3\); of 1 row: got the shape \(3,\)",
     ),
     "complex": (
         lambda: Of(

@@ -99,7 +99,7 @@ def test_what_is_inside_stays_and_is_copied(
 @each_ball
 @pytest.mark.parametrize("radius", [0.0, -1.0, float("nan")])
 def test_a_ball_has_a_radius(project: Project, norm: Norm, dual: Norm, radius: float) -> None:
-    with pytest.raises(ValueError, match="radius of a ball is above 0; seen"):
+    with pytest.raises(ValueError, match="radius of a ball is above 0; got"):
         project(np.ones((4, 3)), radius)
 
 
@@ -172,7 +172,7 @@ def test_no_random_matrix_of_low_rank_is_nearer(rng: np.random.Generator) -> Non
 
 @pytest.mark.parametrize("cut", [largest, hard_threshold, hard_threshold_columns, rank])
 def test_counts_are_not_negative(cut: Callable[[Array, int], Array]) -> None:
-    with pytest.raises(ValueError, match="0 or more; seen -1"):
+    with pytest.raises(ValueError, match="0 or more; got -1"):
         cut(np.ones((2, 2)) if cut in (rank, hard_threshold_columns) else np.ones(2), -1)
 
 

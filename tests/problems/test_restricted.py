@@ -105,7 +105,7 @@ def test_no_coefficients_leave_the_zero_model() -> None:
 
 @pytest.mark.parametrize("basis", [np.ones((5, 2)), np.ones(3), np.ones((2, 2, 2), dtype=int)])
 def test_what_is_no_basis_is_refused(basis: NDArray[np.generic]) -> None:
-    with pytest.raises(ValueError, match=r"a matrix of shape \(6, k\); seen"):
+    with pytest.raises(ValueError, match=r"a matrix of shape \(6, k\); got"):
         restricted(SQUARED, basis)
 
 

@@ -135,5 +135,5 @@ def test_other_problems_have_no_value_known() -> None:
     grouped = Problem.of(Squared(), [samples()], GroupL2(weight=1.0, size=2))
     for problem in (network, grouped):
         assert sparse_optimum(problem, "mean", 3) is None
-    with pytest.raises(ValueError, match="seen -1"):
+    with pytest.raises(ValueError, match="got -1"):
         sparse_optimum(Problem.of(Squared(), [samples()]), "mean", -1)

@@ -130,7 +130,7 @@ def test_clients_of_the_data_with_few_rows_are_left_out() -> None:
     assert [part.tolist() for part in parts] == [[0, 2, 4]]
     with pytest.raises(DataError, match="1 clients with 3 rows or more, but the fleet has 3"):
         Groups(least=3).assign(samples, 3, np.random.default_rng(0))
-    with pytest.raises(DataError, match="seen 4, but the largest client of the data has 3 rows"):
+    with pytest.raises(DataError, match="got 4, but the largest client of the data has 3 rows"):
         Groups(least=4).assign(samples, None, np.random.default_rng(0))
 
 

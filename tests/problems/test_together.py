@@ -170,7 +170,7 @@ class Fixed(nn.Module):
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: Fixed(branching), "seen vmap, but Fixed cannot be vmapped: .*take one-by-one"),
+        (lambda: Fixed(branching), "got vmap, but Fixed cannot be vmapped: .*take one-by-one"),
         (lambda: Fixed(nn.Dropout(0.5)), "Fixed draws random numbers while it is trained, as"),
     ],
 )

@@ -180,7 +180,7 @@ ODD: dict[str, Any] = {
     ("what", "text"),
     [
         ("batch norm", "changes the buffer 0.running_var .* take group norm"),
-        ("other outputs", r"outputs of shape \(rows, 3\); .* seen the shape \(2, 4\)"),
+        ("other outputs", r"outputs of shape \(rows, 3\); .* got the shape \(2, 4\)"),
         ("other inputs", "fails on 2 rows of zeros: mat1 and mat2 shapes"),
         ("nothing trained", "no parameter that is trained"),
         ("new keys", "other keys after a forward pass: late; make all parameters when it is made"),

@@ -289,5 +289,5 @@ def test_the_command_line_carries_bytes_and_logs_the_same(tmp_path: Path) -> Non
     refused = CliRunner().invoke(app, ["run", "scenarios/quickstart.yaml", "--carry", "post"])
     assert refused.exit_code == 2
     assert "'values'" in refused.output
-    with pytest.raises(ValueError, match="carry is one of values, bytes; seen 'post'"):
+    with pytest.raises(ValueError, match="carry is one of values, bytes; got 'post'"):
         fedsim.run(small(), carry="post")  # type: ignore[arg-type]

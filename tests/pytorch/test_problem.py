@@ -255,18 +255,18 @@ def test_arrays_are_not_copied() -> None:
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (Stream(), "seen Stream, which has no length"),
+        (Stream(), "got Stream, which has no length"),
         (Pairs([]), "the Pairs has no items"),
         (Pairs([(np.zeros(3), 0), (np.zeros(4), 0)]), "all of one shape"),
         (Pairs([np.zeros(3)]), "pairs of features"),
         (Pairs([(np.zeros(3), "cat")]), "a label that is a number"),
         ((np.zeros((3, 2)), np.zeros(4)), "3 rows of features, but 4 labels"),
-        ((np.zeros((3, 2)), np.zeros((3, 1))), r"X takes the shape .* seen \(3, 2\) and \(3, 1\)"),
+        ((np.zeros((3, 2)), np.zeros((3, 1))), r"X takes the shape .* got \(3, 2\) and \(3, 1\)"),
         ((np.full((3, 2), np.nan), np.zeros(3)), "row 1, column 1 of the features is nan"),
-        ((np.array([["a"]]), np.zeros(1)), "features are numbers; seen an array of <U1"),
+        ((np.array([["a"]]), np.zeros(1)), "features are numbers; got an array of <U1"),
         ((np.zeros((3, 2)), np.zeros(3), np.zeros(3)), "clients are whole numbers"),
-        ((np.zeros((3, 2)),), "seen 1 things"),
-        ([], "seen 0 things"),
+        ((np.zeros((3, 2)),), "got 1 things"),
+        ([], "got 0 things"),
     ],
 )
 def test_rows_that_cannot_be_used_are_refused(data: Any, text: str) -> None:
@@ -275,7 +275,7 @@ def test_rows_that_cannot_be_used_are_refused(data: Any, text: str) -> None:
 
 
 def test_what_is_no_module_is_refused() -> None:
-    with pytest.raises(DataError, match=r"torch.nn.Module; seen int"):
+    with pytest.raises(DataError, match=r"torch.nn.Module; got int"):
         fedsim.torch.problem(lambda: 3, data=rows())  # type: ignore[arg-type, return-value]
 
 

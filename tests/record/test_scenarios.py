@@ -41,7 +41,7 @@ def test_all_that_a_file_does_not_tell_is_named() -> None:
 
 
 def test_a_value_of_the_wrong_kind_is_shown() -> None:
-    with pytest.raises(DataError, match="rounds: seen 'many'; "):
+    with pytest.raises(DataError, match="rounds: got 'many'; "):
         check_kinds(Told, {"rounds": "many", "reason": ""}, Path("summary.json"))
 
 

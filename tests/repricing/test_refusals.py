@@ -35,20 +35,20 @@ def refusal(
 
 
 TRAINING = {
-    "algorithm.censor=0.2": ("algorithm.censor", "seen 0.2"),
-    "problem.loss.l2=0.2": ("problem.loss.l2", "seen 0.2"),
+    "algorithm.censor=0.2": ("algorithm.censor", "got 0.2"),
+    "problem.loss.l2=0.2": ("problem.loss.l2", "got 0.2"),
     "wire.values=float64": ("wire.values", "float64"),
     "participation={kind: uniform, count: 2}": (
         "participation.kind",
-        'seen "uniform", the log is of "full"',
+        'got "uniform", the log is of "full"',
     ),
     "silence={kind: deadline, after: 30 s}": (
         "silence.kind",
-        'seen "deadline", the log is of "beacon"',
+        'got "deadline", the log is of "beacon"',
     ),
-    "seed=3": ("seed", "seen 3, the log is of 1"),
-    "seeds=3": ("seeds", "seen 3"),
-    "measures=[{kind: sparsity}]": ("measures", "seen a list"),
+    "seed=3": ("seed", "got 3, the log is of 1"),
+    "seeds=3": ("seeds", "got 3"),
+    "measures=[{kind: sparsity}]": ("measures", "got a list"),
 }
 
 
@@ -96,7 +96,7 @@ def test_nobody_may_be_away(tmp_path: Path) -> None:
 
 
 def test_the_fleet_keeps_its_size(made: Path, tmp_path: Path) -> None:
-    with pytest.raises(RepricingError, match="seen 6 clients, and the log is of 5"):
+    with pytest.raises(RepricingError, match="got 6 clients, and the log is of 5"):
         fedsim.reprice(made, ["fleet.0.count=4"], tmp_path)
 
 

@@ -84,9 +84,9 @@ def test_a_notebook_shows_figures_without_pyplot(result: fedsim.Result) -> None:
 
 
 def test_what_cannot_be_drawn_is_refused(result: fedsim.Result) -> None:
-    with pytest.raises(fedsim.DataError, match=r"seen 'accuracy'; the rounds have .*nonzeros"):
+    with pytest.raises(fedsim.DataError, match=r"got 'accuracy'; the rounds have .*nonzeros"):
         result.plot("accuracy")
-    with pytest.raises(fedsim.DataError, match=r"seen 'watts'; give one of round, bits, t, joules"):
+    with pytest.raises(fedsim.DataError, match=r"got 'watts'; give one of round, bits, t, joules"):
         result.plot(against="watts")
 
 

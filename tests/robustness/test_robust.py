@@ -270,7 +270,7 @@ def test_worlds_are_drawn_for_other_questions_within_their_intervals(folder: Pat
 def test_worlds_of_nothing_in_doubt_are_refused() -> None:
     with pytest.raises(DataError, match="no constant in doubt"):
         draw_worlds(study(fleet=[{"count": 5}]), 3)
-    with pytest.raises(DataError, match="seen 0 worlds"):
+    with pytest.raises(DataError, match="got 0 worlds"):
         draw_worlds(study(), 0)
 
 
@@ -374,7 +374,7 @@ def test_the_command_writes_what_few_worlds_say(runs: int, late: Path, tmp_path:
         (["--doubt", "lte.tail_time"], "give a constant and its interval"),
         (["--doubt", "lte.tail_time=1 s"], "give two values with two dots between them"),
         (["--doubt", "lte.tail_time=4 s..1 s"], "the first value is to be the lower"),
-        (["--doubt", "lte.tail_time=-1 s..1 s"], 'seen "-1 s"'),
+        (["--doubt", "lte.tail_time=-1 s..1 s"], 'got "-1 s"'),
         (["--doubt", "lte.up=0 bit/s..1 Mbit/s"], "above 0"),
         (["--doubt", "pi-4.active=0.1 W..9 W"], "less than idle"),
         (

@@ -61,9 +61,9 @@ class Mine(Algorithm):
     ("block", "key", "words"),
     [
         ({"either": "atuo"}, "either", ["did you mean 'auto'?", "; or ", "give a number"]),
-        ({"either": [1]}, "either", ["seen a list"]),
+        ({"either": [1]}, "either", ["got a list"]),
         ({"part": {"kind": "part"}}, "part.depth", ["missing"]),
-        ({"part": {"kind": "part", "depth": -1}}, "part.depth", ["seen -1", "0 or more"]),
+        ({"part": {"kind": "part", "depth": -1}}, "part.depth", ["got -1", "0 or more"]),
         (
             {"part": {"kind": "part", "dept": 1, "depth": 1}},
             "part.dept",
@@ -74,8 +74,8 @@ class Mine(Algorithm):
         ({"parts": [{"kind": "other", "wdth": 1}]}, "parts.0.wdth", ["'width'?"]),
         ({"parts": [{"wdth": 1}]}, "parts.0.wdth", ["unknown key 'wdth'."]),
         ({"limits": {"a": 5}}, "limits.a", ["a bare number"]),
-        ({"names": ["a", "b", "c"]}, "names", ["seen a list", "2 or fewer"]),
-        ({"names": [1]}, "names.0", ["seen 1", "give text"]),
+        ({"names": ["a", "b", "c"]}, "names", ["got a list", "2 or fewer"]),
+        ({"names": [1]}, "names.0", ["got 1", "give text"]),
         ({"low": 3}, "", ["low is above high"]),
     ],
 )

@@ -50,9 +50,9 @@ def test_all_that_is_wrong_comes_at_once_in_the_order_of_the_file(tmp_path: Path
 def test_the_text_of_the_error_is_for_people(tmp_path: Path) -> None:
     path = written(tmp_path, {20: "      up: 5", 3: "seed: -1"})
     first, second = map(str, faults(path))
-    assert first == "good.yaml:3: seed: seen -1; give a value of 0 or more"
+    assert first == "good.yaml:3: seed: got -1; give a value of 0 or more"
     assert second == (
-        "good.yaml:20: fleet.1.radio.up: seen 5, a bare number;"
+        "good.yaml:20: fleet.1.radio.up: got 5, a bare number;"
         ' give a rate with its unit, such as "5 Mbit/s"'
     )
 
@@ -60,8 +60,8 @@ def test_the_text_of_the_error_is_for_people(tmp_path: Path) -> None:
 def test_a_fault_of_the_base_is_not_said_again_for_each_variant(tmp_path: Path) -> None:
     changes = {3: "seed: -1", 26: "  hb: {seed: -2}", 28: "    wire: {values: float64}"}
     assert [str(fault) for fault in faults(written(tmp_path, changes))] == [
-        "good.yaml:3: seed: seen -1; give a value of 0 or more",
-        "good.yaml:26: seed: variant hb: seen -2; give a value of 0 or more",
+        "good.yaml:3: seed: got -1; give a value of 0 or more",
+        "good.yaml:26: seed: variant hb: got -2; give a value of 0 or more",
     ]
 
 
@@ -88,11 +88,11 @@ def test_an_override_is_named_and_comes_last(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "seen nothing; give a block of keys; needed are problem and algorithm"),
-        ("# nothing\n", "seen nothing"),
-        ("- a\n- b\n", "seen a list"),
-        ("just text\n", 'seen "just text"'),
-        ("5", "seen 5"),
+        ("", "got nothing; give a block of keys; needed are problem and algorithm"),
+        ("# nothing\n", "got nothing"),
+        ("- a\n- b\n", "got a list"),
+        ("just text\n", 'got "just text"'),
+        ("5", "got 5"),
     ],
 )
 def test_a_file_that_holds_no_block(tmp_path: Path, text: str, words: str) -> None:
@@ -111,7 +111,7 @@ def test_an_empty_block_misses_what_is_needed(tmp_path: Path) -> None:
 
 def test_a_fault_in_python_has_no_line() -> None:
     (fault,) = faults(least(seed=-1))
-    assert str(fault) == "seed: seen -1; give a value of 0 or more"
+    assert str(fault) == "seed: got -1; give a value of 0 or more"
     (fault,) = faults(least(seed={1}))
     assert str(fault) == "a scenario cannot hold a set"
 
@@ -120,7 +120,7 @@ def test_conflicts_come_together(tmp_path: Path) -> None:
     deadline = "silence: {kind: deadline, after: 2 s, late: drop}"
     found = faults(written(tmp_path, {13: deadline, 16: "  - count: 4", 27: "", 28: ""}))
     assert [fault.key for fault in found] == ["problem.split.clients", "silence.late"]
-    assert "seen 5, but the counts of fleet add up to 7" in found[0].message
+    assert "got 5, but the counts of fleet add up to 7" in found[0].message
     assert "the server of chb keeps a running sum" in found[1].message
 
 

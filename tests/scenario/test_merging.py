@@ -130,12 +130,12 @@ def test_without_variants_there_is_the_base(scenario: Any) -> None:
         ({"\u00e9": {}}, "variants.\u00e9", "letters, digits, - _ and ."),
         ({"x" * 101: {}}, f"variants.{'x' * 57}...", "letters, digits, - _ and ."),
         ({"HB": {"seed": 4}, "hb": {}}, "variants.hb", "'HB'"),
-        ({"hb": None}, "variants.hb", "seen nothing"),
-        ({"hb": [1]}, "variants.hb", "seen a list"),
+        ({"hb": None}, "variants.hb", "got nothing"),
+        ({"hb": [1]}, "variants.hb", "got a list"),
         ({"hb": {"variants": {}}}, "variants.hb.variants", "the file as a whole"),
         ({"hb": {"seeds": 4}}, "variants.hb.seeds", "the file as a whole"),
-        (["hb"], "variants", "seen a list"),
-        ("hb", "variants", 'seen "hb"'),
+        (["hb"], "variants", "got a list"),
+        ("hb", "variants", 'got "hb"'),
     ],
 )
 def test_a_wrong_variant_is_a_fault_and_left_out(over: Any, key: str, words: str) -> None:

@@ -158,7 +158,7 @@ PEERS: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("blocks", "key", "said"),
     [
-        (fleet() | taking_part("pairs", pairs=3), "participation.pairs", "seen 6"),
+        (fleet() | taking_part("pairs", pairs=3), "participation.pairs", "got 6"),
         (taking_part("hasty"), "participation.give_up", "a deadline without a quorum"),
         (taking_part("hasty") | WAITED, "participation.deadline", "a round has one deadline"),
         (taking_part("hasty") | WAITED, "participation.give_up", "none is given up"),
@@ -166,7 +166,7 @@ PEERS: dict[str, Any] = {
         (taking_part("forgetful"), "participation.late", "running sum"),
         (taking_part("half"), "participation.quorum", "over above 1"),
         (taking_part("half") | WAITED, "participation.quorum", "no quorum is sure"),
-        (taking_part("asynchronous") | WAITED, "silence.kind", 'seen "patience"'),
+        (taking_part("asynchronous") | WAITED, "silence.kind", 'got "patience"'),
         (taking_part("pairs") | CELL, "wire.down.error_feedback", "hold different vectors"),
         (MODELS | EF, "wire.up.error_feedback", "use error_feedback: ef21 or algorithm.differ"),
         (MODELS | taking_part("asynchronous"), "participation.kind", "differently: true"),

@@ -80,13 +80,13 @@ def test_a_custom_one_gives_every_value() -> None:
         ("wify", (), "did you mean 'wifi'?"),
         ("custom", ("up",), "required"),
         ({"kind": "wify"}, ("kind",), "did you mean 'wifi'?"),
-        ({"kind": None}, ("kind",), "seen nothing"),
+        ({"kind": None}, ("kind",), "got nothing"),
         ({"up": "5 Mbit/s"}, ("kind",), "missing"),
         ({"kind": "wifi", "up": 5}, ("up",), "a bare number"),
         ({"kind": "wifi", "upp": "5 Mbit/s"}, ("upp",), "not permitted"),
-        (None, (), "seen nothing"),
-        (5, (), "seen 5"),
-        (["wifi"], (), "seen a list"),
+        (None, (), "got nothing"),
+        (5, (), "got 5"),
+        (["wifi"], (), "got a list"),
     ],
 )
 def test_what_is_wrong_with_a_radio(block: Any, place: tuple[str, ...], words: str) -> None:

@@ -172,7 +172,7 @@ def test_a_slip_of_syntax_is_one_fault_with_its_line(text: str, line: int, words
         ("a: !!set {x}", "f:1", "a", "a scenario holds data only"),
         ("a: !!binary aGk=", "f:1", "a", "a scenario holds data only"),
         ("!!omap []", "f:1", "", "a scenario holds data only"),
-        ("a: !!int five", "f:1", "a", "seen five, which is no int"),
+        ("a: !!int five", "f:1", "a", "got five, which is no int"),
         ("a: !!bool 5", "f:1", "a", "which is no bool"),
         ("a: 0x_", "f:1", "a", "which is no int"),
         ("a: " + "9" * 5000, "f:1", "a", "which is no int"),

@@ -92,13 +92,13 @@ def test_names_that_would_be_the_same_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("sweep", "words"),
     [
-        (3, "sweep: seen 3; give a block of keys"),
-        ({CENSOR: []}, f"sweep.{CENSOR}: seen a list; give a list of values, or {{log:"),
-        ({CENSOR: 0.1}, f"sweep.{CENSOR}: seen 0.1; give a list of values"),
+        (3, "sweep: got 3; give a block of keys"),
+        ({CENSOR: []}, f"sweep.{CENSOR}: got a list; give a list of values, or {{log:"),
+        ({CENSOR: 0.1}, f"sweep.{CENSOR}: got 0.1; give a list of values"),
         ({CENSOR: {"log": [0, 1, 3]}}, "two numbers, above 0, and 2 to 10000"),
-        ({CENSOR: {"log": [0.1, 1, 1]}}, "seen [0.1, 1, 1]"),
-        ({CENSOR: {"square": [0.1, 1, 3]}}, "seen a block of keys; give a list of values"),
-        ({CENSOR: {"linear": [0, 1, 10_001]}}, "seen [0, 1, 10001]; give [from, to, how many]"),
+        ({CENSOR: {"log": [0.1, 1, 1]}}, "got [0.1, 1, 1]"),
+        ({CENSOR: {"square": [0.1, 1, 3]}}, "got a block of keys; give a list of values"),
+        ({CENSOR: {"linear": [0, 1, 10_001]}}, "got [0, 1, 10001]; give [from, to, how many]"),
         (
             {"stop.rounds": list(range(1, 201)), CENSOR: list(range(100))},
             "stands for 20000 scenarios",
@@ -106,7 +106,7 @@ def test_names_that_would_be_the_same_are_told_apart() -> None:
         ({"seed": [1, 2]}, "sweep.seed: seeds are for all variants alike"),
         ({"seeds": [1, 2]}, "sweep.seeds: seeds are for all variants alike"),
         ({"name": ["a", "b"]}, "sweep.name: name is no parameter of a run"),
-        ({CENSOR: [0.1, "a"]}, 'variant censor-a: seen "a"'),
+        ({CENSOR: [0.1, "a"]}, 'variant censor-a: got "a"'),
         ({"algorithm.cens": [0.1]}, "did you mean 'censor'?"),
         ({"fleet.7.count": [1, 2]}, "accepted here: none"),
     ],

@@ -83,7 +83,7 @@ def test_a_late_reply_frees_no_client_that_was_asked_anew() -> None:
     ("participation", "key", "words"),
     [
         ({"kind": "full", "noticed": "heartbeat"}, "heartbeat", "give the time between two beats"),
-        ({"kind": "full", "heartbeat": "3 s"}, "heartbeat", "seen beside noticed: at-once"),
+        ({"kind": "full", "heartbeat": "3 s"}, "heartbeat", "given beside noticed: at-once"),
         ({"kind": "full", "noticed": "deadline"}, "noticed", "would wait for it for ever"),
         (
             {"kind": "full", "noticed": "deadline", "deadline": "5 s", "quorum": "50 %"},

@@ -89,7 +89,7 @@ class Comparison:
                 there is no such variant, or the confidence is none.
         """
         if not 0 < confidence < 1:
-            text = f"--confidence: seen {confidence:g}; give a number between 0 and 1"
+            text = f"--confidence: got {confidence:g}; give a number between 0 and 1"
             raise DataError("confidence", text)
         runs = gather(places)
         other = _variant(runs.labels, against)

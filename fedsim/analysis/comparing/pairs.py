@@ -130,7 +130,7 @@ def paired(
 def _margin(spread: Array, count: Array, confidence: float) -> Array:
     """Return half the width of Student's interval for a mean; NaN below two observations."""
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence: seen {confidence:g}; give a number between 0 and 1")
+        raise ValueError(f"confidence: got {confidence:g}; give a number between 0 and 1")
     enough = np.where(count > 1, count, 2)
     margin = stdtrit(enough - 1, (1 + confidence) / 2) * spread / np.sqrt(enough)
     return np.asarray(np.where(count > 1, margin, np.nan))

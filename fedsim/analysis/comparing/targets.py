@@ -70,10 +70,10 @@ class Target(NamedTuple):
             target = cls()
         if not target.measure or not np.isfinite(target.value):
             wanted = "give a column of the round table and a number, such as gap=1e-5"
-            raise DataError("target", f"--target: seen {text!r}; {wanted}")
+            raise DataError("target", f"--target: got {text!r}; {wanted}")
         if target.measure == "gap" and target.value <= 0:
             wanted = "no gap is below 0; give a number above it, such as gap=1e-5"
-            raise DataError("target", f"--target: seen {text!r}; {wanted}")
+            raise DataError("target", f"--target: got {text!r}; {wanted}")
         return target
 
     @classmethod

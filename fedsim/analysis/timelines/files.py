@@ -55,11 +55,11 @@ def write_traces(
     folders = _found(place)
     if gzip and out is not None and out.suffix == _PLAIN:
         wanted = f"what is compressed ends in {PACKED}, as {out}{PACKED} does"
-        raise DataError("trace", f"--gzip: seen the file {out}; {wanted}")
+        raise DataError("trace", f"--gzip: got the file {out}; {wanted}")
     if out is not None and _is_file(out) and len(folders) > 1:
         raise DataError(
             "trace",
-            f"--out: seen one file, {out}, for the {len(folders)} runs in {place}; "
+            f"--out: got one file, {out}, for the {len(folders)} runs in {place}; "
             f"give a folder, or name one run, such as {folders[0]}",
         )
     for folder in folders:  # all of them, before anything is written
@@ -110,7 +110,7 @@ def _check_size(
     if seen > MOST_ROWS:
         text = f"{seen:,} rows of the log, of at most {MOST_ROWS:,} that a trace may be of"
         wanted = "give fewer --rounds, such as 1:2, or some --clients, such as 0:99"
-        raise DataError("trace", f"{folder}: seen {text}; {wanted}")
+        raise DataError("trace", f"{folder}: got {text}; {wanted}")
 
 
 def read_range(text: str | None, option: str) -> tuple[int | None, int | None]:
@@ -127,7 +127,7 @@ def read_range(text: str | None, option: str) -> tuple[int | None, int | None]:
     match = re.fullmatch(r"(\d*)(:?)(\d*)", text.strip())
     if match is None or not (match[1] or match[3]):
         wanted = f"give the first and the last of the {option}, such as 10:20"
-        raise DataError("trace", f"--{option}: seen {text!r}; {wanted}")
+        raise DataError("trace", f"--{option}: got {text!r}; {wanted}")
     first = int(match[1]) if match[1] else None
     last = int(match[3]) if match[3] else None
     return first, last if match[2] else first

@@ -71,7 +71,7 @@ class DeviceLaw(KindFirst):
         working = self.working()
         if not working >= self.idle:  # NaN is refused as well
             text = (
-                f'seen "{working:g} W", which is less than idle, "{self.idle:g} W": it is all'
+                f'got "{working:g} W", which is less than idle, "{self.idle:g} W": it is all'
                 " that the device draws while it computes; give active as much as idle or more"
             )
             yield "active" if "active" in type(self).model_fields else "", text, working

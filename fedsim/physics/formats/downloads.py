@@ -70,7 +70,7 @@ def _download(file: PublicFile, path: Path) -> None:
             size = part.stat().st_size
             text = f"what comes from {file.address} is not {file.name}, and was not kept"
             expected = f"{file.known} of {file.size or 'unknown'} bytes"
-            raise DataError(_KEY, f"{text}: seen {seen} of {size} bytes; {expected} is accepted")
+            raise DataError(_KEY, f"{text}: got {seen} of {size} bytes; {expected} is accepted")
         part.replace(path)
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:_LONGEST]

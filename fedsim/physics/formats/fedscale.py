@@ -74,7 +74,7 @@ def _cycle(entry: Mapping[str, Any], path: Path, key: str, name: str) -> Cycle:
     begins, ends = (_times(entry[field], path, key, name, field) for field in _EDGES)
     if len(begins) != len(ends):
         seen = f"{len(begins)} times of active and {len(ends)} of inactive"
-        _fail(path, key, name, f"seen {seen}; as many of both are accepted")
+        _fail(path, key, name, f"got {seen}; as many of both are accepted")
     pairs = [
         (begin, min(end, period))
         for begin, end in zip(begins, ends, strict=True)
@@ -83,11 +83,11 @@ def _cycle(entry: Mapping[str, Any], path: Path, key: str, name: str) -> Cycle:
     wrong = next((i for i, (b, e) in enumerate(zip(begins, ends, strict=True)) if b > e), None)
     if wrong is not None:
         seen = f"active[{wrong}] = {begins[wrong]:g} and inactive[{wrong}] = {ends[wrong]:g}"
-        _fail(path, key, name, f"seen {seen}; an interval ends after it begins")
+        _fail(path, key, name, f"got {seen}; an interval ends after it begins")
     try:
         return Cycle(tuple(b for b, _ in pairs), tuple(e for _, e in pairs), period)
     except ValueError as error:
-        _fail(path, key, name, f"{error}; seen active {begins[:4]} and inactive {ends[:4]} ...")
+        _fail(path, key, name, f"{error}; got active {begins[:4]} and inactive {ends[:4]} ...")
 
 
 _EDGES = ("active", "inactive")
@@ -102,7 +102,7 @@ def _entries(path: Path, key: str, fields: tuple[str, ...]) -> list[tuple[str, M
     found: list[tuple[str, Mapping[str, Any]]] = []
     for name, entry in tree.items():
         if not isinstance(entry, dict) or not all(field in entry for field in fields):
-            _fail(path, key, _said(name), f"seen {_said(entry)}; {wanted}")
+            _fail(path, key, _said(name), f"got {_said(entry)}; {wanted}")
         found.append((_said(name), entry))
     return found
 

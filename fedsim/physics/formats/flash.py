@@ -97,7 +97,7 @@ def _events(user: Tree, faults: list[str]) -> list[_Event]:
         events = sorted((_event(line) for line in lines), key=lambda each: each[0])
     except ValueError:
         wrong = next(line for line in lines if not _sound(line))
-        faults.append(f"at {user.place}: seen {wrong.strip()[:60]!r}")
+        faults.append(f"at {user.place}: got {wrong.strip()[:60]!r}")
         return []
     if not events or events[-1][0] <= events[0][0]:
         faults.append(f"at {user.place}: {len(events)} messages that last no time")

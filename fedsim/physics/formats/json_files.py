@@ -82,7 +82,7 @@ class Tree:
         seen = repr(self.value)
         seen = seen if len(seen) <= _SHOWN else f"{seen[:_SHOWN]} ..."
         raise DataError(
-            self.key, f"{self.file}, at {self.place or 'the top'}: {accepted}; seen {seen}"
+            self.key, f"{self.file}, at {self.place or 'the top'}: {accepted}; got {seen}"
         )
 
 

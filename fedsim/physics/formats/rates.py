@@ -128,7 +128,7 @@ def read_pensieve(path: Path, repeat: bool) -> Steps:  # noqa: FBT001
         pair = _pair(line)
         if pair is None or (times and pair[0] < times[-1]):
             wants = "a line is seconds and Mbit/s, 0 or more, a space between; times never fall"
-            raise DataError(_KEY, f"{path}, line {number}: {wants}; seen {line.strip()[:60]!r}")
+            raise DataError(_KEY, f"{path}, line {number}: {wants}; got {line.strip()[:60]!r}")
         if not times or pair[0] > times[-1]:  # a rate of no time has no effect
             times.append(pair[0])
             rates.append(pair[1])

@@ -73,7 +73,7 @@ class Columns:
     def fail(self, row: int, accepted: str, seen: str) -> NoReturn:
         """Raise a DataError for a row."""
         text = seen if len(seen) <= _SHOWN else f"{seen[:_SHOWN]} ..."
-        raise DataError(self.key, f"{self.path}, line {self.lines[row]}: {accepted}; seen {text!r}")
+        raise DataError(self.key, f"{self.path}, line {self.lines[row]}: {accepted}; got {text!r}")
 
     def rows(self, kept: Sequence[int]) -> "Columns":
         """Return some of the rows."""
@@ -115,7 +115,7 @@ def read_columns(path: Path, wanted: Sequence[str], key: str) -> Columns:
     places = _places(rows[0] if rows else [], wanted, path, key)
     for line, row in zip(lines, rows, strict=True):
         if len(row) != len(rows[0]):
-            seen = f"seen {len(row)} values, but the header has {len(rows[0])}"
+            seen = f"got {len(row)} values, but the header has {len(rows[0])}"
             raise DataError(key, f"{path}, line {line}: {seen}; a line has a value for each column")
     if len(rows) == 1:
         raise DataError(key, f"{path} has a header alone; a row is {', '.join(wanted)}")

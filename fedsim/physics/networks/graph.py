@@ -35,7 +35,7 @@ class Edge(Spec):
     @model_validator(mode="after")
     def _two_ends(self) -> Self:
         if self.source == self.target:
-            text = f'seen "{self.target}", which is the source as well; a link has two ends'
+            text = f'got "{self.target}", which is the source as well; a link has two ends'
             raise failure(("target", text, self.target))
         return self
 

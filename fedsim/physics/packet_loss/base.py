@@ -78,7 +78,7 @@ def repeat(process: LossProcess, packets: int, tries: int | None) -> Outcome:
     if tries is None and process.mean >= 1:
         raise ValueError("every packet is lost, so one that is sent until it passes never ends")
     if tries is not None and tries < 1:
-        raise ValueError(f"a packet is sent once at least; seen {tries} tries")
+        raise ValueError(f"a packet is sent once at least; got {tries} tries")
     repeated, lost = 0, process.losses(packets)
     left = inf if tries is None else tries - 1
     while lost and left:

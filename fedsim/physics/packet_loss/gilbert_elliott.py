@@ -36,7 +36,7 @@ class GilbertElliottLoss(PacketLoss):
     @model_validator(mode="after")
     def _some_pass(self) -> Self:
         if self.h == 0 and self.k == 0:
-            raise failure(("k", f"seen 0 % for both h and k: {ALL_LOST}", self.k))
+            raise failure(("k", f"got 0 % for both h and k: {ALL_LOST}", self.k))
         return self
 
     @property

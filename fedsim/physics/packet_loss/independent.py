@@ -37,7 +37,7 @@ class IndependentLoss(PacketLoss):
     @model_validator(mode="after")
     def _some_pass(self) -> Self:
         if self.rate >= 1:
-            raise failure(("rate", f'seen "100 %": {ALL_LOST}', self.rate))
+            raise failure(("rate", f'got "100 %": {ALL_LOST}', self.rate))
         return self
 
     @property

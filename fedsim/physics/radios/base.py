@@ -177,7 +177,7 @@ class PacketRadio(RadioLaw):
     def _packets_carry_something(self) -> Self:
         if self.packet <= self.framing:
             text = (
-                f'seen "{self.packet:g} B" with {self.framing:g} B of framing in it, which leaves'
+                f'got "{self.packet:g} B" with {self.framing:g} B of framing in it, which leaves'
                 f" no room; give {self.framing + 1:g} B or more"
             )
             raise failure(("packet", text, self.packet))

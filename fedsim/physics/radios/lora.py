@@ -88,15 +88,15 @@ class LoRa(RateLaw):
             ("mac", 0, 254),
         ):
             if not least <= getattr(self, name) <= most:
-                raise ValueError(f"{name} is {least} to {most}; seen {getattr(self, name)}")
+                raise ValueError(f"{name} is {least} to {most}; got {getattr(self, name)}")
         if not self.bandwidth > 0:
-            raise ValueError(f"bandwidth is above 0; seen {self.bandwidth}")
+            raise ValueError(f"bandwidth is above 0; got {self.bandwidth}")
         if not 0 < self.duty <= 1:
-            raise ValueError(f"duty is above 0 and at most 1; seen {self.duty}")
+            raise ValueError(f"duty is above 0 and at most 1; got {self.duty}")
         if self.payload is None and self.spreading not in EU868_PAYLOAD:
             raise ValueError(f"no payload is known for a spreading factor of {self.spreading}")
         if not 1 <= self.frame_payload <= 255 - self.mac:
-            raise ValueError(f"payload is 1 to {255 - self.mac}; seen {self.payload}")
+            raise ValueError(f"payload is 1 to {255 - self.mac}; got {self.payload}")
 
     @property
     def symbol(self) -> float:

@@ -138,10 +138,10 @@ class NarrowbandRadio(Presettable, PacketRadio):
         for on, cycle in (("drx_on", "drx_cycle"), ("paging_on", "paging_cycle")):
             seen, most = getattr(self, on), getattr(self, cycle)
             if 0 < most < seen:
-                raise failure((on, f'seen "{seen:g} s"; at most {cycle}, "{most:g} s"', seen))
+                raise failure((on, f'got "{seen:g} s"; at most {cycle}, "{most:g} s"', seen))
         least = self.paged + self._resume[0] + self._sync
         if 0 < self.tau < least:
-            text = f'seen "{self.tau:g} s", less than an update and paged, "{least:g} s"'
+            text = f'got "{self.tau:g} s", less than an update and paged, "{least:g} s"'
             raise failure(("tau", f'{text}; give that or more, or "0 s" for no PSM', self.tau))
         return self
 

@@ -63,9 +63,9 @@ class Shannon(RateLaw):
     def __post_init__(self) -> None:
         for name in ("bandwidth", "power", "distance", "efficiency_cap", "attenuation"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is above 0; seen {getattr(self, name)}")
+                raise ValueError(f"{name} is above 0; got {getattr(self, name)}")
         if not self.shadowing_db >= 0:
-            raise ValueError(f"shadowing_db is at least 0; seen {self.shadowing_db}")
+            raise ValueError(f"shadowing_db is at least 0; got {self.shadowing_db}")
 
     @property
     def path_loss_db(self) -> float:

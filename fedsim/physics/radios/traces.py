@@ -32,7 +32,7 @@ _DIRECTION = "which way the bits went that were measured: up from the device, or
 def check_shift(shift: Shift, *, repeat: bool) -> None:
     """Raise a ValidationError where a pattern that does not repeat is to be shifted."""
     if shift == "random" and not repeat:
-        text = 'seen "random", but what does not repeat has one beginning; use repeat: true or none'
+        text = 'got "random", but what does not repeat has one beginning; use repeat: true or none'
         raise failure(("shift", text, shift))
 
 

@@ -44,7 +44,7 @@ class Handed(NamedTuple):
             said = f"{type(error).__name__}: {error}".splitlines()[0]
             raise DataError("loss.model", f"{text}: {said}") from error
         if not isinstance(made, nn.Module):
-            text = f"the module is to be a torch.nn.Module; seen {type(made).__name__}"
+            text = f"the module is to be a torch.nn.Module; got {type(made).__name__}"
             raise DataError("loss.model", text)
         return made
 

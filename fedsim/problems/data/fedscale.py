@@ -111,7 +111,7 @@ def _row(line: list[str], number: int, places: list[int], width: int, path: Path
     if not client or not 0 < len(sample) < _LONGEST or not _is_whole(label):
         names = zip(_COLUMNS, (client, sample, label), strict=True)
         seen = ", ".join(f"{name} {text[:_SHOWN]!r}" for name, text in names)
-        text = f"{path}, line {number}: seen {seen}; a client, a sample and a whole number are due"
+        text = f"{path}, line {number}: got {seen}; a client, a sample and a whole number are due"
         raise DataError(_KEY, text)
     return _Row(number, client, sample, int(label))
 

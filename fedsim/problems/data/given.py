@@ -51,13 +51,13 @@ def arrays(X: ArrayLike, y: ArrayLike, clients: ArrayLike | None = None) -> Give
     features, labels = _numbers(X), as_read(y, "labels")
     if labels.dtype.kind not in "fiub":
         text = "labels are numbers, such as those of classes 0, 1, ..."
-        raise DataError("data", f"{text}; seen an array of {labels.dtype}")
+        raise DataError("data", f"{text}; got an array of {labels.dtype}")
     if features.ndim < 2 or labels.ndim != 1:
         text = "X takes the shape (rows, features, ...) and y (rows,)"
-        raise DataError("data", f"{text}; seen {features.shape} and {labels.shape}")
+        raise DataError("data", f"{text}; got {features.shape} and {labels.shape}")
     if not features.size:
         text = "at least one row and one feature are needed"
-        raise DataError("data", f"{text}; seen features of the shape {features.shape}")
+        raise DataError("data", f"{text}; got features of the shape {features.shape}")
     numbers = None if clients is None else _client_numbers(clients)
     flat = features.reshape(len(features), -1)
     samples = Samples(flat, labels.astype(np.float64, copy=False), numbers)
@@ -80,7 +80,7 @@ def _numbers(X: ArrayLike) -> NDArray[Any]:
     """
     found = as_read(X, "features")
     if found.dtype.kind not in "fiub":
-        raise DataError("data", f"features are numbers; seen an array of {found.dtype}")
+        raise DataError("data", f"features are numbers; got an array of {found.dtype}")
     if found.dtype in (np.float64, np.float32):
         return np.ascontiguousarray(found)
     narrow = found.dtype.kind in "ub" or found.dtype.itemsize <= 2
@@ -104,11 +104,11 @@ def as_read(values: ArrayLike, name: str) -> NDArray[Any]:
 def _client_numbers(clients: ArrayLike) -> NDArray[np.int64]:
     found = as_read(clients, "clients")
     if found.dtype.kind not in "iu":
-        raise DataError("data", f"clients are whole numbers; seen an array of {found.dtype}")
+        raise DataError("data", f"clients are whole numbers; got an array of {found.dtype}")
     if found.size and found.min() < 0:
         text = "clients are numbers from 0, one a row"
         raise DataError(
-            "data", f"{text}; seen {found.min()}, which is often a mark of a missing one"
+            "data", f"{text}; got {found.min()}, which is often a mark of a missing one"
         )
     return found.astype(np.int64)
 

@@ -176,7 +176,7 @@ class TorchLoss(Loss):
             DataError: they cannot.
         """
         if self.augment:
-            text = "seen vmap, but each client varies its images (loss.augment); take one-by-one"
+            text = "got vmap, but each client varies its images (loss.augment); take one-by-one"
             raise DataError("evaluator", text)
         self._together(features, outputs)
 

@@ -76,13 +76,13 @@ def _checked(found: object, rows: int) -> Tensor:
         DataError: it is something else.
     """
     if not isinstance(found, Tensor):
-        raise _unfit(f"is to return a tensor; seen {type(found).__module__}.{type(found).__name__}")
+        raise _unfit(f"is to return a tensor; got {type(found).__module__}.{type(found).__name__}")
     if tuple(found.shape) not in {(), (rows,)}:
         shape = tuple(found.shape)
-        text = f"is to be of the shape ({rows},) or () for {rows} rows; seen {shape}"
+        text = f"is to be of the shape ({rows},) or () for {rows} rows; got {shape}"
         raise _unfit(f"{text}: {_BY_ROW}")
     if not found.dtype.is_floating_point:
-        raise _unfit(f"is to be a real number; seen {found.dtype}")
+        raise _unfit(f"is to be a real number; got {found.dtype}")
     return found
 
 

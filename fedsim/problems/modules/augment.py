@@ -28,7 +28,7 @@ def check_images(shape: tuple[int, ...], steps: Sequence[Augmentation]) -> None:
     _, height, width = shape
     for step in steps:
         if isinstance(step, Crop) and step.crop >= min(height, width):
-            text = f"seen crop: {step.crop}, of images of {height} x {width} pixels"
+            text = f"got crop: {step.crop}, of images of {height} x {width} pixels"
             raise DataError("loss.augment", f"{text}; take fewer than {min(height, width)}")
 
 

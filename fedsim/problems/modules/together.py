@@ -158,7 +158,7 @@ def _made(recipe: Recipe, numbers: Numbers, device: str, criterion: str) -> Toge
 
 
 def _refusal(text: str) -> DataError:
-    return DataError("evaluator", f"seen vmap, but {text}; take one-by-one")
+    return DataError("evaluator", f"got vmap, but {text}; take one-by-one")
 
 
 def _classes(t: Array) -> Array:

@@ -222,7 +222,7 @@ def check_device(device: str) -> None:
         DataError: there is none.
     """
     if device != "cpu" and not torch.cuda.is_available():
-        raise DataError("loss.device", f"seen {device}, but PyTorch finds no GPU here; take cpu")
+        raise DataError("loss.device", f"got {device}, but PyTorch finds no GPU here; take cpu")
 
 
 def _failing(what: str, count: int, error: Exception) -> Failed:

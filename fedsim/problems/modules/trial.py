@@ -265,7 +265,7 @@ def checked(found: Any, rows: int, outputs: int) -> Tensor:  # noqa: ANN401 - a 
         return found
     seen = f"the shape {shape}" if shape is not None else _sort(found)
     count = f"{rows} row{'s' * (rows > 1)}"
-    text = f"the module is to return outputs of shape (rows, {outputs}); of {count}: seen {seen}"
+    text = f"the module is to return outputs of shape (rows, {outputs}); of {count}: got {seen}"
     raise DataError("loss.model", text)
 
 

@@ -40,7 +40,7 @@ class Groups(Split):
         _, inverse, sizes = np.unique(samples.client, return_inverse=True, return_counts=True)
         large = sizes >= self.least
         if not large.any():
-            text = f"seen {self.least}, but the largest client of the data has {sizes.max()} rows"
+            text = f"got {self.least}, but the largest client of the data has {sizes.max()} rows"
             raise DataError("split.least", text)
         count = int(large.sum())
         if clients is not None and clients != count:

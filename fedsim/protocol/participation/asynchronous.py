@@ -66,7 +66,7 @@ class AsynchronousParticipation(Spec):
         at_work = self.concurrency
         if at_work is not None and self.buffer > at_work:
             text = (
-                f"seen {self.buffer}, but {at_work} clients work at a time, so that the buffer"
+                f"got {self.buffer}, but {at_work} clients work at a time, so that the buffer"
                 f" would never fill; give {at_work} or less"
             )
             raise failure(("buffer", text, self.buffer))

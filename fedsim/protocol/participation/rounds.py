@@ -42,7 +42,7 @@ def check_heartbeat(noticed: Noticed, heartbeat: float | None) -> None:
         text = 'missing: noticed is heartbeat; give the time between two beats, such as "10 s"'
         raise failure(("heartbeat", text, heartbeat))
     if noticed != "heartbeat" and heartbeat is not None:
-        text = f"seen beside noticed: {noticed}, which has no beats; give noticed: heartbeat"
+        text = f"given beside noticed: {noticed}, which has no beats; give noticed: heartbeat"
         raise failure(("heartbeat", text, heartbeat))
 
 

@@ -36,7 +36,7 @@ class Sample(Rounds):
         if self.count is None and self.share is None:
             raise failure(("count", "missing: give count or share", None))
         if self.count is not None and self.share is not None:
-            raise failure(("share", "seen beside count; give one of the two", self.share))
+            raise failure(("share", "given beside count; give one of the two", self.share))
         return self
 
     def among(self, clients: int) -> Self:

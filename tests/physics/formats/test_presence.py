@@ -258,10 +258,10 @@ def test_a_user_of_whom_nothing_can_be_said_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tree", "words"),
     [
-        ([], ["at the top", "an object", "seen []"]),
+        ([], ["at the top", "an object", "got []"]),
         ({}, ["no user whose messages can be used"]),
         ({"a": {}}, ["['a']", "'messages'"]),
-        ({"a": {"messages": 3}}, ["['a']['messages']", "a text", "seen 3"]),
+        ({"a": {"messages": 3}}, ["['a']['messages']", "a text", "got 3"]),
         ({"a": user((1, "wifi"), (2, "dancing"))}, ["['a']", "dancing", "a tab, and a state"]),
         ({"a": user((1, "wifi"), (2, "x%"))}, ["['a']", "x%"]),
         ({"a": {"messages": "2020-02-01 10:20:30 wifi"}}, ["['a']", "10:20:30 wifi"]),

@@ -53,7 +53,7 @@ class PlantedSmoothness(Source):
             )
         least, most = self._range()
         if least <= self.l2:
-            raise ValueError(f"every L_m must be above l2 = {self.l2:g}; seen {least:g}")
+            raise ValueError(f"every L_m must be above l2 = {self.l2:g}; got {least:g}")
         if most == inf:
             text = f"with growth {self.growth:g} the L_m of {self.clients:,} clients are infinite"
             raise ValueError(f"{text}; give fewer clients, or a growth nearer to 1")

@@ -105,7 +105,7 @@ def test_the_figure_of_scale_is_drawn_from_its_table(
     assert (tmp_path / "scale.png").read_bytes().startswith(b"\x89PNG")
     rows = capsys.readouterr().out.splitlines()[2:]
     assert len(rows) == len(module("scale").kept(drawing.TABLE))
-    assert "\n".join(rows) in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "\n".join(rows) in (ROOT / "docs/explanation/speed.md").read_text(encoding="utf-8")
     assert drawing.row("active", 1000, dict.fromkeys(module("scale").FIGURES, 0.5)) == (
         "| 1,000 active | 0.50 s | 0.50 s | 0.50 s | 0 us | 0 MB | 0 B |"
     )

@@ -1,4 +1,4 @@
-"""Draw what a large fleet costs, and print it as the README's table.
+"""Draw what a large fleet costs, and print it as the table of the page on speed.
 
 It reads `scale.csv` beside this file, which `scale.py --csv` writes.
 
@@ -50,7 +50,7 @@ def draw(forms: dict[str, Sizes]) -> Figure:
 
 
 def row(form: str, clients: int, of: dict[str, float]) -> str:
-    """Return a row of the README's table."""
+    """Return a row of the table of the page on speed."""
     seconds = [f"{of[stage]:.2f} s" if of[stage] < 1 else f"{of[stage]:.1f} s" for stage in STAGES]
     first = "" if isnan(of["first"]) else f"{of['first']:.0f} us"
     cells = [f"{clients:,} {form}", *seconds, first, f"{of['peak']:.0f} MB", f"{of['log']:.0f} B"]

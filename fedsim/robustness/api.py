@@ -51,8 +51,7 @@ def robust(
 ) -> Robustness:
     """Say which conclusions of a study survive the doubt about its constants.
 
-    Every constant of a preset that the fleets use is drawn from its interval, log-uniformly, and
-    each run is priced in each world, without training.
+    Constants of the fleets' presets are drawn, and each run is priced in each world untrained.
 
     Args:
         folder: what `run` has written.
@@ -82,14 +81,13 @@ def robust(
     design = Design.of(constants, worlds, seed, runs=runs if hindered else 0)
     store = Store(None if out is None else Path(out))
     price = Pricing(store, tuple(blocks), jobs, executor, cluster)
-    ways = price.played if hindered else price.priced
-    table = _table(found, list(gathered.labels), ways(found, design.worlds))
+    priced = (price.played if hindered else price.priced)(found, design.worlds)
+    table = _table(found, list(gathered.labels), priced)
     again = partial(_again, price, found, table.variants)
     turns = flips(table, design, table.variants.index(other), again)
     store.tidy()
-    notes = *_remarks(hindered, design, table), *_without_grams(found, originals, table)
-    notes = *notes, *store.remarks, *gathered.left_out
-    made = run_hashes(gathered.folders)
+    remarks = [*_remarks(hindered, design, table), *_without_grams(found, originals, table)]
+    notes, made = (*remarks, *store.remarks, *gathered.left_out), run_hashes(gathered.folders)
     return Robustness(wanted, gathered.labels, other, table, design, turns, notes, made)
 
 

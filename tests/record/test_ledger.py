@@ -78,7 +78,7 @@ def test_there_is_room_for_nodes_that_come_later() -> None:
     for first in range(0, clients, 10):
         filled.absorb(rows(once[first : first + 10]))
     filled.absorb(rows(once))
-    spent = 2.0 * np.arange(clients)
+    spent = 2 * np.arange(clients, dtype=np.float64)
     filled.audit(Meters(0, 0, 0, 0, 0, spent, np.zeros(clients)))
 
 

@@ -62,7 +62,7 @@ def remark(text: object) -> None:
 
 
 def suggest(*commands: str) -> None:
-    """Print which commands make sense next; only in a terminal, where somebody may type them."""
+    """Print which commands make sense next, in a terminal and not in a pipe."""
     if out.is_terminal:
         out.print(escape(f"next: {'   or   '.join(commands)}"), style="dim", soft_wrap=True)
 

@@ -124,7 +124,7 @@ def test_shards_are_made_one_by_one_and_a_scenario_says_what_is_left(
     assert (
         fedsim_said("status", scenario, "--out", out)
         .output.rstrip()
-        .endswith("at it: the same fedsim run goes on")
+        .endswith("no process is running: repeat the command to resume")
     )
     said = fedsim_said("run", scenario, "--out", out, "--shard", "1/4")
     assert said.exit_code == 0, said.output

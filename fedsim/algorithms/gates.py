@@ -142,7 +142,7 @@ class FedComGate(FedCom[Tracker]):
         """
         if info.asked is not None:
             text = (
-                "given with a sample of the clients, but the corrections of fedcomgate add up to"
+                "got a sample of the clients, but the corrections of fedcomgate add up to"
                 " nothing only where all clients take part; use fedcom, or scaffold"
             )
             raise ParameterError("kind", text)

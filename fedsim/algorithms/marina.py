@@ -94,7 +94,7 @@ class Marina(FullRounds[Estimate]):
         """
         if info.asked is not None:
             text = (
-                "given with a sample of the clients, but what marina sums up are differences"
+                "got a sample of the clients, but what marina sums up are differences"
                 " between two rounds, of all clients; use participation: {kind: full}, or"
                 " pp-marina, ef21 or diana"
             )

@@ -74,7 +74,7 @@ class MarinaP(FullRounds[Own]):
         """
         if info.asked is not None:
             text = (
-                "given with a sample of the clients, but marina-p tells each what has changed since"
+                "got a sample of the clients, but marina-p tells each what has changed since"
                 " the round before, which all have to hear; use participation: {kind: full}"
             )
             raise ParameterError("kind", text)

@@ -95,7 +95,7 @@ class SignSGD(Algorithm[Voter]):
         """
         if info.uplink.kind != "exact" or info.downlink.kind != "exact":
             text = (
-                "given with a compressor, but what signsgd sends is a bit a coordinate already, and"
+                "got a compressor, but what signsgd sends is a bit a coordinate already, and"
                 " every client has to hold the very model of the server; leave wire.up.compressor"
                 " and wire.down.compressor out"
             )

@@ -20,7 +20,7 @@ def closings(scenario: ScenarioKeys) -> Iterator[Conflict]:
         yield from _giving_up(policy)
     if policy.over_selects and policy.quorum is not None and policy.closes_after == inf:
         text = (
-            "given with over above 1, which closes a round with its first replies already; leave"
+            "got over above 1, which closes a round with its first replies already; leave"
             " one of the two out, or add a deadline that the quorum holds up"
         )
         yield "participation.quorum", text, policy.quorum

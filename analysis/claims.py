@@ -1,14 +1,14 @@
-"""Which claims survive? What the papers count, and what the same runs cost by radio and silence.
+"""Claims in time and energy: counts of papers, and what the runs cost by radio and silence.
 
     python analysis/claims.py [--out DIR] [--set KEY=VALUE] [--seeds N] [PART ...]
 
 Each claim says that one method needs less of something than another. Both are trained once, by a
-scenario of scenarios/papers/, and the log is priced again under every radio of `RADIOS`. Where a
-method keeps silent, and a server waits for a deadline in the place of beacons, who answers in time
-decides, so that those runs are made afresh. The others are priced in worlds whose constants are
-drawn from their doubt, too. Prints a table a claim with what explains it, and, when
-all are asked for, writes analysis/claims.md and analysis/figures/claims.png. With --out the runs
-are kept, and a command that was cut off goes on.
+scenario of scenarios/papers/, and the log is re-priced under every radio of `RADIOS`. Where a
+server waits for a deadline in place of beacons, the replies in time decide, so that those runs
+are repeated. The others are also priced in worlds whose constants are sampled from their
+intervals. Prints a table a claim with its explanation, and, when all parts run, writes
+analysis/claims.md and analysis/figures/claims.png. With --out the runs are kept, and an
+interrupted command resumes.
 """
 
 from collections.abc import Sequence

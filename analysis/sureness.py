@@ -1,4 +1,4 @@
-"""In how many worlds do the claims of the front page, of the studies and of the papers hold?
+"""Robustness of the claims of the front page, of the studies and of the papers.
 
     python analysis/sureness.py [--worlds N] [--jobs N] [--out DIR] [--page FILE]
 
@@ -24,28 +24,29 @@ from fedsim.record.directions import higher_is_better
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "analysis/sureness.md"
 
-HEAD = """# In how many worlds do our claims hold?
+HEAD = """# Robustness of the claims
 
-Written by `python analysis/sureness.py`. Every constant of a preset is drawn from its 90 %
+Written by `python analysis/sureness.py`. Every constant of a preset is sampled from its 90 %
 interval (`fedsim list radios`, `fedsim list devices`), {worlds} worlds or more a study, and all
-runs are priced in each. *Holds in*: the share of worlds in which the claim is true; in bold
-between 10 and 90 %, where constants decide and not methods. A share near 0 says that the contrary
-holds. *Ratio*: as written, and in nine of ten worlds; against all others, it is to the one that
-beats it in most worlds. *Decides*: the constant that most of the ratio's variance goes with, and
-how much of it (Sobol' total index). Runs with deadlines are not asked but in the second table:
-each of their worlds takes a training.
+runs are re-priced in each. *Holds in*: the share of worlds in which the claim is true; in bold
+between 10 and 90 %, where constants decide rather than methods. A share near 0 means that the
+contrary holds. *Ratio*: as written, and in nine of ten worlds; against all others, it is to the
+variant that is cheaper in most worlds. *Decides*: the constant that explains most of the ratio's
+variance, and its share (Sobol' total index). Runs with deadlines are in the second table only:
+each of their worlds needs a training.
 
-What papers count in rounds, messages and bits hangs on no constant. Nine of their claims are asked
-on seven radios in [Which claims survive](claims.md), what else is said in time and energy here.
+Counts of rounds, messages and bits depend on no constant.
+[Claims in time and energy](claims.md) has nine claims of papers on seven radios; this page has
+all other claims about time and energy.
 
 | study | claim | holds in | ratio | nine of ten | decides |
 |---|---|---|---|---|---|
 """
 
 MADE = """
-## Who dies first
+## First depleted batteries
 
-Batteries that run empty decide who takes part, so that each world is a run of HB and one of CHB
+Empty batteries decide which clients take part, so that each world is a run of HB and one of CHB
 (`python analysis/studies/who_dies_first.py --worlds {worlds}`), whose batteries and sun stay as
 written.
 

@@ -48,7 +48,7 @@ COLOURS = {
     "offline": "#777777",
     "empty": "#000000",
 }
-"""The colours of the energy's parts, and greys for who does nothing."""
+"""The colours of the energy's parts, and greys for idle clients."""
 
 
 def bits(log: pd.DataFrame) -> pd.DataFrame:
@@ -60,7 +60,7 @@ def bits(log: pd.DataFrame) -> pd.DataFrame:
 
 
 def stragglers(log: pd.DataFrame) -> pd.DataFrame:
-    """Who came last, in how many rounds, and how far behind the one before?"""
+    """Return in how many rounds each client was last, and how far behind the one before."""
     arrivals = log[(log["event"] == "receive") & (log["node"] == "server")]
     behind = arrivals.groupby("round")["t"].agg(lambda t: t.iloc[-1] - t.iloc[:-1].max())
     last = arrivals.groupby("round").last().assign(behind=behind)
@@ -69,7 +69,7 @@ def stragglers(log: pd.DataFrame) -> pd.DataFrame:
 
 
 def missing(log: pd.DataFrame) -> pd.DataFrame:
-    """Who was left out of rounds, how often, and why?"""
+    """Return the skipped clients, with counts and reasons."""
     skipped = log[log["event"] == "skipped"]
     return pd.crosstab(skipped["node"].astype(str), skipped["detail"].astype(str))
 

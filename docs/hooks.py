@@ -1,7 +1,7 @@
 """A hook of MkDocs: pages are written so that they read well in a repository, too.
 
 There an anchor is a tag in front of its heading, links in tables lead to files, formulas are TeX,
-and what is told of studies and papers stands beside the scripts, outside of this folder.
+and the pages on studies and papers are beside the scripts, outside of this folder.
 """
 
 import re

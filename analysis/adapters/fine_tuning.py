@@ -3,7 +3,7 @@
     python analysis/adapters/fine_tuning.py [--out DIR]
 
 A perceptron learns five of ten digits in a run of its own; then all ten arrive at twenty clients.
-They train the whole model (FedAvg), or adapters by FedIT or FLoRA, which are blocks of one's own
+They train the whole model (FedAvg), or adapters by FedIT or FLoRA, which are user-defined blocks
 in low_rank.py. Prints what accuracies took, writes it as fine_tuning.csv, and draws the accuracy
 against bits as analysis/figures/adapters.png.
 """

@@ -6,7 +6,7 @@ Fine-Tuning Large Language Models with Heterogeneous Low-Rank Adaptations", Neur
 Hu et al., "LoRA", ICLR 2022. Every matrix W of the model, m x n, is taken as W + s B A, with B of
 shape (m, r), A of shape (r, n) and s = alpha/r; all else stays as it is. With G the gradient at
 W + s B A, that for B is s G A^T and that for A is s B^T G. In a round client k takes K steps on
-its B_k and A_k, and sends them; with p_k its share among those who reply,
+its B_k and A_k, and sends them; with p_k its share among the clients that reply,
 
     FedIT   they start from the server's B and A, B <- sum_k p_k B_k and A <- sum_k p_k A_k, and
             the model is W + s B A: a mean of factors is not the factor of a mean;
@@ -50,7 +50,7 @@ class Stacks(Message):
 
     Attributes:
         factors: of all matrices.
-        since: the last round in which it was told, and answered; 0 for the start.
+        since: the last round in which it received the model and replied; 0 for the start.
     """
 
     factors: Payload
@@ -167,7 +167,7 @@ class LowRank(LocalSteps[Memory]):
         return factors
 
     def weighed(self, server: Server, replies: Sequence[Reply]) -> Iterator[tuple[float, Factors]]:
-        """Yield p_k and the factors of those who replied."""
+        """Yield p_k and the factors of the clients that replied."""
         weights = server.weights[[reply.client for reply in replies]]
         for weight, reply in zip(weights / weights.sum(), replies, strict=True):
             yield float(weight), self.read(reply.message.factors.values)
@@ -210,7 +210,7 @@ class FLoRA(LowRank[dict[int, Array]]):
     downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.EXACT, "since": Meaning.EXACT}
 
     def memory(self, initial: Array) -> dict[int, Array]:
-        """Return the models by the round in which they were told of: two at most."""
+        """Return the models by the round in which they were sent: two at most."""
         return {0: initial}
 
     def stacked(self, each: Sequence[tuple[float, Factors]]) -> Factors:

@@ -1,1 +1,1 @@
-"""What is asked of the doubt about constants, and how the answer is told."""
+"""Questions about the robustness to uncertain constants, and the texts of their answers."""

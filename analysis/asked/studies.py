@@ -10,7 +10,7 @@ ALL = ""
 """In the place of a variant: all others."""
 
 Asked = tuple[str, str, str]
-"""A variant, against whom, and the cost that it takes less of."""
+"""A variant, its reference, and the cost in which it is cheaper."""
 
 
 @dataclass(frozen=True)

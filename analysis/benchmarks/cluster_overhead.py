@@ -4,7 +4,7 @@
 
 One worker makes many short runs of the quickstart, and so does one process without it, in turns;
 both are warm. Seconds are those in which a processor was at work, so other programs of the machine
-count little; medians over the turns are told, and the quartiles of what differs between them.
+count little; it reports medians over the turns, and the quartiles of their differences.
 
 The engine's part is what the worker's process does outside the runs that it makes: it unpacks
 tasks, answers the scheduler, and has a heartbeat. Beside it, the same runs take the worker longer
@@ -75,7 +75,7 @@ class Took(NamedTuple):
     """What some runs took, in seconds of processors.
 
     Attributes:
-        worker: by who made them.
+        worker: by the worker that made them.
         runs: of these, the runs themselves.
         beside: by parent and scheduler.
     """

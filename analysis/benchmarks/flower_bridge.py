@@ -5,7 +5,7 @@
 The clients are of Flower's older interface and train a small network with PyTorch. The same fits
 are done twice in one process, turn about: by calling `fit` of the clients with the strategy's
 aggregation, and by `fedsim.run`, with its log, network, radios and batteries. What is printed is
-the ratio of the least of each; the observer looks at nothing, as nobody does who calls `fit` alone.
+the ratio of the least of each; the observer evaluates nothing, as in a plain call of `fit`.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def directly(clients: list[Client], start: Arrays, rounds: int) -> float:
                 packed = ndarrays_to_parameters(fitted)
                 results.append((None, FitRes(Status(Code.OK, ""), packed, count, figures)))
             mean, _ = strategy.aggregate_fit(number, results, [])
-            assert mean is not None  # noqa: S101 - somebody has replied
+            assert mean is not None  # noqa: S101 - a client has replied
             arrays = [each.astype(np.float32) for each in parameters_to_ndarrays(mean)]
     return process_time() - begun
 

@@ -138,7 +138,7 @@ def child(form: str, clients: int) -> dict[str, float]:
     """Measure in processes of their own, which read data that another one has written.
 
     The rounds of the registered are those of a run that asks twice; all else is that of a plain
-    one, as the whole order of a policy of one's own is looked at before it runs.
+    one, as the whole order of a custom policy is validated before it runs.
     """
     figures = dict[str, float]()
     with tempfile.TemporaryDirectory() as folder:

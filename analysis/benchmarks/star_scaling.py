@@ -4,7 +4,7 @@ So many transfers of distinct sizes start at once over one link. It is shared an
 one of them ends, so n transfers cost n sharings; the question is what a sharing costs. The
 unit is the star of 100, measured in the same run, in turn with the others. Links are shared
 by what `bearers` would choose, by the general fluid network, and by the fluid network with
-every transfer watched, as on clients with batteries: then each sharing tells n rates.
+every transfer watched, as on clients with batteries: then each update reports n rates.
 
     python analysis/benchmarks/star_scaling.py
 """

@@ -32,13 +32,13 @@ def page(answers: Mapping[str, Sequence[Answer]]) -> str:
 
 
 def _opening(answers: Mapping[str, Sequence[Answer]]) -> Iterator[str]:
-    yield from ("# Which claims survive", "")
+    yield from ("# Claims in time and energy", "")
     yield fill(
-        "A paper counts rounds, messages or bits. Here the same runs are priced on seven radios:"
-        " does the method that needs less of what was counted also need less time, and less"
-        " energy? Each figure is what the worse method needs over what the better one needs, the"
+        "A paper counts rounds, messages or bits. Here the same runs are re-priced on seven radios:"
+        " does the method that needs less of that count also need less time, and less"
+        " energy? Each figure is the cost of the worse method over that of the better one, the"
         f" geometric mean over seeds; in brackets its interval (Student's, {CONFIDENCE:.0%}, from"
-        " five seeds on; the least and the largest of fewer). Above 1 the claim survives. It is a"
+        " five seeds on; minimum and maximum of fewer). Above 1 the claim survives. It is a"
         f" tie where the interval holds 1 or the ratio is within {ALIKE - 1:.0%} of it, and"
         " reversed below.",
         108,
@@ -46,11 +46,11 @@ def _opening(answers: Mapping[str, Sequence[Answer]]) -> Iterator[str]:
     yield ""
     yield fill(
         "*Sure*: it holds in nine of ten worlds. *Holds in*: the share of worlds in which the"
-        " ratio is above 1, when every constant of radios and devices is drawn from its 90 %"
+        " ratio is above 1, when every constant of radios and devices is sampled from its 90 %"
         f" interval (`fedsim list radios`; {WORLDS} independent worlds), and in brackets the ratio"
         " in nine of ten worlds; in bold between 10 and 90 %, where"
-        " constants decide and not methods. Runs with deadlines would take a training in each"
-        " world, and those of LoRa a law of its own: they are not asked.",
+        " constants decide rather than methods. Runs with deadlines would need a training in each"
+        " world, and those of LoRa a separate model: they are left out.",
         108,
     )
     yield from ("", "```sh", "python analysis/claims.py", "```", "")

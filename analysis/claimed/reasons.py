@@ -14,7 +14,7 @@ from claimed.worlds import World
 from fedsim.analysis import energy_parts
 
 NEAR = 1.05
-"""Ratios within five per cent of each other are told as one following the other."""
+"""Ratios within five per cent of each other are described as one following the other."""
 
 WORDS = {"tail": "of its energy in tails", "at rest": "of it at rest"}
 """What parts of the energy are called in a sentence."""

@@ -12,7 +12,7 @@ from claimed.papers import RADIOS, Claim
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios/papers"
 
 SLACK = 1.1
-"""A deadline, over the longest round in which everybody answers."""
+"""A deadline, over the longest round in which every client replies."""
 
 
 class World(NamedTuple):

@@ -134,7 +134,7 @@ def finding(task: str, runs: pd.DataFrame) -> str:
 
     Args:
         task: of `PUBLISHED`.
-        runs: as `spent` has them; who is cheaper is decided by the rule of `fedsim compare`.
+        runs: as `spent` has them; the rule of `fedsim compare` decides which is cheaper.
     """
     decided, orders = Decisions.of(runs, list(COSTS)), dict[str, list[str]]()
     for cost, head in zip(COSTS, HEADS, strict=True):

@@ -89,7 +89,7 @@ class Run:
 
     Attributes:
         constants: the L_m, shape (M,).
-        sent: variant -> who transmitted in which iteration, shape (iterations, M).
+        sent: variant -> the workers that transmitted in each iteration, shape (iterations, M).
         eps1: the threshold of CHB.
         flat: which workers have L_m^2 <= eps1, shape (M,).
     """
@@ -126,7 +126,7 @@ def seeds(task: str, result: fedsim.Result) -> list[Run]:
 
 
 def halves(run: Run) -> bool | None:
-    """Say whether Lemma 2 holds of CHB at every iteration; None where it is about nobody."""
+    """Return whether Lemma 2 holds of CHB at every iteration; None if it covers no worker."""
     own = run.sent["base"][:, run.flat].cumsum(axis=0)
     most = (np.arange(len(own)) + 2) // 2  # half of k iterations, the odd one rounded up
     return bool((own <= most[:, None]).all()) if own.size else None
@@ -231,7 +231,7 @@ def draw_workers(results: Mapping[str, fedsim.Result]) -> Figure:
     every[0].set_ylabel(f"transmissions in the\nfirst {FIRST} iterations")
     name_variants(figure)
     setting = results[WHOLE].setting
-    entitle(figure, f"CHB: who transmits, synthetic linear regression\n{setting}", apart=True)
+    entitle(figure, f"CHB: transmitting workers, synthetic linear data\n{setting}", apart=True)
     return figure
 
 

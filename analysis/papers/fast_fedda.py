@@ -210,7 +210,7 @@ def finding(runs: pd.DataFrame, goal: str = GOAL) -> str:
     """Say whether the paper's methods rank by bits, seconds and joules as they do by rounds.
 
     Args:
-        runs: as `spent` has them; who is cheaper is decided by the rule of `fedsim compare`, among
+        runs: as `spent` has them; the rule of `fedsim compare` decides which is cheaper, among
             the methods that get there under all seeds.
         goal: where, in words.
     """

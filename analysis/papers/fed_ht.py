@@ -9,7 +9,7 @@ last two and mnist need files: FEDSIM_DATA names their folder, or `fedsim fetch`
 
 The published claims are those of the paper's figures: FedIter-HT gets to where Distributed-IHT
 is after 100 rounds (I) or 200 (II) in about 20, or 50. It says neither which K this is of, nor
-the batch; fed_ht_rates.py tells with which step sizes and readings of the data this is so.
+the batch; fed_ht_rates.py has the step sizes and readings of the data for which it holds.
 """
 
 import warnings

@@ -106,7 +106,7 @@ def run(
         figures: where the figure goes; None to draw none.
 
     Returns:
-        The table of errors, and who ends nearest.
+        The table of errors, and the method that ends nearest.
     """
     made = make((out / "made").resolve())
     truth = np.load(out / "made/frame.npz")["y"]

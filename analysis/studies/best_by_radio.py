@@ -144,8 +144,8 @@ def finding(costs: pd.DataFrame) -> str:
     low, high = (RADIOS[str(radio)] for radio in (base.idxmin(), base.idxmax()))
     return fill(
         f"The best method depends on the radio: {first}. "
-        f"Who does not know the radio loses least by one choice: {steady}, on any of them. "
-        f"What is left by compressing nothing depends on it most of all: {base.min():.2f} times "
+        f"If the radio is unknown, one choice loses least: {steady}, on any of them. "
+        f"The cost of compressing nothing depends on it most of all: {base.min():.2f} times "
         f"the energy of the best method on {low}, and {base.max():.2f} times on {high}.",
         88,
     )

@@ -150,8 +150,9 @@ def finding(costs: pd.DataFrame, rounds: pd.DataFrame) -> str:
         f"{floor['hb', 'bfloat16']:.0e} for bfloat16 under HB, {floor[both]:.0e} and "
         f"{floor['chb', 'bfloat16']:.0e} under CHB. "
         f"One transfer at a time (fifo) takes {fifo['t'][hb] / t[hb]:.3f} of the time of fair "
-        f"shares, but who waits need not keep the radio up: HB's radios spend {saved[hb]:.0%} "
-        f"less in float32, CHB's {saved[both]:.0%} less in float16. Over {widest} one radio "
+        f"shares, but a waiting client need not keep its radio up: HB's radios spend "
+        f"{saved[hb]:.0%} less in float32, CHB's {saved[both]:.0%} less in float16. Over {widest} "
+        f"one radio "
         f"cannot fill the link, and fifo takes "
         f"{wide['t']['fifo', *hb] / wide['t']['fair', *hb]:.1f} times as long.",
         88,

@@ -5,7 +5,7 @@
 Runs scenarios/studies/honest-bits.yaml on three radios, and beside its variants one whose
 top-k says nothing of its indices, as simulators do that forget them. Prints what the gap took
 in bits, seconds and joules, and draws it as analysis/figures/honest-bits.png.
-honest_bits_tuning.py tells where the scenario's step sizes and compressors are from.
+honest_bits_tuning.py is the source of the scenario's step sizes and compressors.
 """
 
 import argparse
@@ -72,12 +72,12 @@ COMPRESSED = [name for name in METHODS if name not in ("base", FORGETFUL)]
 STEPS = ("2.5/L", "2/L", "1.5/L", "1/L", "0.5/L", "0.25/L", "0.1/L")
 
 SIZE = 4
-"""The bytes of a float32; and of an index, where nobody asks for the shortest code."""
+"""The bytes of a float32; and of an index without the shortest code."""
 
 
 @dataclass(frozen=True, eq=False)
 class ValuesOnly:
-    """A payload that claims the bits of its values alone: nobody could decode it.
+    """A payload that claims the bits of its values alone: no receiver could decode it.
 
     Attributes:
         values: what arrives, indices and all, shape (d,).

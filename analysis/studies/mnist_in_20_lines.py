@@ -1,4 +1,4 @@
-"""A network of one's own on MNIST: 100 phones, ten a round. `fedsim fetch mnist` gets the data."""
+"""A custom network on MNIST: 100 phones, ten a round. `fedsim fetch mnist` gets the data."""
 
 from torch import nn
 

@@ -6,7 +6,7 @@ Runs scenarios/studies/networks-on-mnist.yaml: federated averaging, SCAFFOLD and
 float32, and averaging whose updates are cut to their largest entries, or written in 8 bits.
 Prints what accuracies took in rounds, bits, seconds and joules, writes that as
 networks_on_mnist.csv, and draws it as analysis/figures/networks-on-mnist.png.
-mnist_in_20_lines.py is the same network for those who begin.
+mnist_in_20_lines.py is the same network for beginners.
 """
 
 import argparse

@@ -1,11 +1,12 @@
-"""On harvested energy, who dies first, what does censoring change, and does the model notice?
+"""On harvested energy, which clients run empty first, and what does censoring change?
 
     python analysis/studies/who_dies_first.py [--out DIR] [--worlds N]
 
 Runs scenarios/studies/who-dies-first.yaml, and once more with the whole fleet on mains, to
-see what the model loses. Prints who fell out and what it spent, and draws charges, cohorts
-and gaps over the days as analysis/figures/who-dies-first.png. With --worlds it asks instead in how
-many worlds, drawn from the doubt about the constants, what it says of HB and CHB holds.
+see what the model loses. Prints which clients left and what they spent, and draws charges,
+cohorts and gaps over the days as analysis/figures/who-dies-first.png. With --worlds it
+counts instead the worlds, sampled from the intervals of the constants, in which its statements on
+HB and CHB hold.
 """
 
 import argparse
@@ -78,7 +79,7 @@ def runs(
     )
 
 
-def who(clients: pd.DataFrame) -> pd.DataFrame:
+def fates_by_client(clients: pd.DataFrame) -> pd.DataFrame:
     """Return a client table with the columns kind and place; the first group is on mains."""
     places = np.where(clients["group"] % 2 == 1, *PLACES)
     kinds = clients["device"].map(KINDS)
@@ -98,7 +99,7 @@ def fates(result: fedsim.Result) -> pd.DataFrame:
         name: events[events["event"] == event].groupby(key, observed=True)["t"].min() / HOUR
         for name, event in (("falls_out", "skipped"), ("dies", "depleted"))
     }
-    clients = who(result.clients)
+    clients = fates_by_client(result.clients)
     clients = clients.join(pd.DataFrame(first), on=key)
     asked = clients["transmissions"] + clients["silent"]
     clients["missed"] = clients["skipped"] / (asked + clients["skipped"])
@@ -166,20 +167,20 @@ def finding(run: fedsim.Result, mains: fedsim.Result) -> str:
         f"at rest. Sensors, whose energy goes into LoRa frames, do not die, but those in the shade "
         f"miss {missed['base', 'sensor']:.0%} of the rounds with HB and "
         f"{missed['chb', 'sensor']:.0%} with CHB. A threshold that rises as the charge falls "
-        f"saves nobody, for under CHB a sensor's sending takes {sensor['sending']:.1f} J in three "
-        f"days and its receiving {sensor['receiving']:.1f} J; it ends at a gap of "
+        f"saves no client, since under CHB a sensor's sending takes {sensor['sending']:.1f} J in "
+        f"three days and its receiving {sensor['receiving']:.1f} J; it ends at a gap of "
         f"{gap['chb-charge']:.1e} with {sent['chb-charge']:.0f} messages, and a triple threshold "
-        f"for all at {gap['chb-triple']:.1e} with {sent['chb-triple']:.0f}. The model notices "
+        f"for all at {gap['chb-triple']:.1e} with {sent['chb-triple']:.0f}. The model is affected "
         f"where it learns fast: momentum 0.9 takes {mine['hb-fast']:.1f} h to a gap of "
         f"{TARGET:g}, and {theirs['hb-fast']:.1f} h on mains; momentum 0.4 takes "
         f"{mine['base']:.1f} h, and {theirs['base']:.1f} h on mains, as the last gradients of "
-        f"those who are out stay in the server's sum.",
+        f"absent clients stay in the server's sum.",
         88,
     )
 
 
 def draw(run: fedsim.Result, mains: fedsim.Result) -> Figure:
-    """Draw charges under HB and CHB, who takes part, and the gap, over the days."""
+    """Draw charges under HB and CHB, the cohorts, and the gap, over the days."""
     figure, every = panels(4, 2, 2.6, sharex=True)
     hb, chb, part, gap = every
     seed = run.summary["seed"].min()
@@ -203,13 +204,13 @@ def draw(run: fedsim.Result, mains: fedsim.Result) -> Figure:
     name_variants(figure, chb)
     setting = f"breast-cancer; 15 sensors, phones and Pis; seed {seed}"
     said = "nights are grey; below the dotted line a client takes no part"
-    entitle(figure, f"Who dies first, on harvested energy\n{setting}; {said}", apart=True)
+    entitle(figure, f"First depleted batteries, on harvested energy\n{setting}; {said}", apart=True)
     return figure
 
 
 def _charges(axis: Axes, run: fedsim.Result, variant: str, seed: int) -> None:
     """Draw the charge of the first client of every kind and place, and mark its deaths."""
-    clients = who(run.clients)
+    clients = fates_by_client(run.clients)
     clients = clients[(clients["variant"] == variant) & (clients["seed"] == seed)]
     events = run.events[(run.events["variant"] == variant) & (run.events["seed"] == seed)]
     times = np.arange(0, events["t"].max(), 300.0)
@@ -265,7 +266,7 @@ def said(result: fedsim.Result) -> dict[str, bool]:
     return {
         "under HB Pis and phones in the shade die first": bool(first["base"]),
         "under CHB, too": bool(first["chb"]),
-        "nobody in the shade dies after those of his kind in the sun": bool(later),
+        "no client in the shade dies after those of its kind in the sun": bool(later),
         "CHB moves their deaths by less than half an hour": bool(max(shifts) < 0.5),
         "under CHB they draw more than half at rest": bool((rest > 0.5).all()),
         "sensors never die": bool(np.isinf(dies.xs("sensor", level="kind")).all()),

@@ -188,7 +188,7 @@ class Reference:
 
 
 def _identity(block: Schema) -> str:
-    """Return what tells a block from others: two classes may have the same name."""
+    """Return the identity of a block: two classes may have the same name."""
     return f"{block['title']}: {kind_of(block)}: {block.get('description', '')}"
 
 

@@ -24,7 +24,7 @@ _PAGES: Mapping[str, tuple[str, str]] = {
     "studies": ("../analysis/studies/README.md", "the study"),
     "papers": ("../analysis/papers/README.md", "published beside measured"),
 }
-"""By folder of the scenario: where its results are told, and in which words that is said."""
+"""By folder of the scenario: the page of its results, and the text of the link."""
 
 
 def gallery() -> str:

@@ -20,7 +20,7 @@ class Box(NamedTuple):
 
 PACKAGES = {
     "cli": Box(0, 0, 100, "the commands, and what they print"),
-    "conformance": Box(1, 0, 100, "checks of blocks of one's own"),
+    "conformance": Box(1, 0, 100, "checks of user-defined blocks"),
     "robustness": Box(2, 0, 100, "which conclusions survive the doubt about constants"),
     "repricing": Box(3, 0, 100, "a log in another world"),
     "running": Box(4, 0, 71, "one run, a campaign of runs, processes"),
@@ -33,7 +33,7 @@ PACKAGES = {
     "report": Box(6, 75, 25, "one HTML page"),
     "algorithms": Box(7, 0, 22, "one file a family"),
     "protocol": Box(7, 24, 23, "rounds, without a clock"),
-    "computing": Box(7, 49, 22, "who evaluates work"),
+    "computing": Box(7, 49, 22, "evaluators of work"),
     "problems": Box(8, 0, 22, "losses, data, splits"),
     "wire": Box(8, 24, 23, "payloads, compressors"),
     "physics": Box(8, 49, 22, "radios, batteries, links"),

@@ -40,14 +40,14 @@ NETWORKS = {"w5"}
 
 FEDSIM = {
     "fedsim": ("base",),
-    "fedsim, nobody looks": ("base", "observe.every=1000000"),
+    "fedsim, no observer": ("base", "observe.every=1000000"),
     "fedsim, float32": ("float32",),
     "fedsim, one by one": ("reference",),
 }
 
 
 class Contestant(NamedTuple):
-    """Who takes turns.
+    """A program that takes turns.
 
     Attributes:
         name: for the table.
@@ -110,7 +110,7 @@ def begin(name: str, python: str, script: str, *arguments: str) -> Contestant:
 
 
 def contestants(workload: str, folder: Path, others: list[str]) -> list[Contestant]:
-    """Return all who take part in a workload, the limit first."""
+    """Return all programs of a workload, the limit first."""
     place = str(folder)
     if workload in NETWORKS:
         own = [

@@ -1,4 +1,4 @@
-"""A plain loop in NumPy: no simulator, no messages, nobody who looks.
+"""A plain loop in NumPy: no simulator, no messages, no observer.
 
 python contestant_numpy.py WORKLOAD FOLDER
 """

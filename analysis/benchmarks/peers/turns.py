@@ -1,4 +1,4 @@
-"""How a contestant takes turns: it gets ready, then runs some rounds whenever it is told to.
+"""The turns of a contestant: it gets ready, then runs some rounds on each request.
 
 Only the standard library is imported here: contestants run in environments of their own.
 """

@@ -1,7 +1,7 @@
 """Counts of the words and names that `words.toml` limits: `python -m tests.words [--lower]`.
 
-Of pages (`*.md`) what counts is prose: code, in blocks or in backticks, does not; the history of
-changes does not either. Of Python files (`*.py`) everything counts.
+In pages (`*.md`) and notebooks only prose counts: code, in blocks or in backticks, does not, nor
+does the history of changes. In Python files and scenarios everything counts.
 
 A function is named by a bare participle if its name, without leading underscores, is one word
 that ends in -ed or is an irregular participle. What counts are functions of modules and classes;
@@ -10,6 +10,7 @@ have a class of that name.
 """
 
 import ast
+import json
 import re
 import sys
 import tomllib
@@ -31,11 +32,15 @@ def rules() -> dict[str, Any]:
 
 
 def texts(folder: str) -> Iterator[str]:
-    """Yield the prose of the pages in a folder, and its Python files whole."""
+    """Yield the prose of the pages and notebooks in a folder; Python files and scenarios whole."""
     for path in sorted((ROOT / folder).rglob("*")):
         if path.suffix == ".md" and path.name != "changelog.md":
             yield CODE.sub("", path.read_text(encoding="utf-8"))
-        elif path.suffix == ".py":
+        elif path.suffix == ".ipynb":
+            cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+            prose = ["".join(each["source"]) for each in cells if each["cell_type"] == "markdown"]
+            yield CODE.sub("", "\n".join(prose))
+        elif path.suffix in {".py", ".yaml"}:
             yield path.read_text(encoding="utf-8")
 
 

@@ -69,7 +69,7 @@ def differences(before: dict[str, dict[str, str]], after: dict[str, dict[str, st
 
 
 def main() -> None:
-    """Record the hashes, or say which are not those that were recorded."""
+    """Record the hashes, or list those that differ from the recorded ones."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("action", choices=["record", "compare"])
     parser.add_argument("file", type=Path)

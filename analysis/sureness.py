@@ -57,7 +57,7 @@ written.
 
 @dataclass(frozen=True)
 class Way:
-    """How studies are asked.
+    """Options of the analysis.
 
     Attributes:
         out: where run folders go; runs that are there are kept.

@@ -1,8 +1,8 @@
-"""Run the notebooks of docs/tutorials, and write what their cells show into them.
+"""Run the notebooks of docs/tutorials, and store the outputs of their cells.
 
     python docs/notebooks.py [NAME...]
 
-A test runs them as well, and says which of them show something else than what is in the file.
+A test runs them as well, and names those whose outputs differ from the file.
 """
 
 import os
@@ -39,7 +39,7 @@ def read(path: Path) -> Notebook:
 
 
 def executed(path: Path) -> Notebook:
-    """Return a notebook with what its cells show when they are run, in a folder of their own."""
+    """Return a notebook with the outputs of its cells, run in a temporary folder."""
     notebook = read(path)
     with tempfile.TemporaryDirectory() as folder:
         client = NotebookClient(
@@ -71,7 +71,7 @@ def write(notebook: Notebook, path: Path) -> None:
 
 
 def shown(notebook: Notebook) -> list[list[dict[str, str]]]:
-    """Return what every cell shows, but for the pixels of figures, which hang on fonts."""
+    """Return the outputs of every cell, except the pixels of figures, which depend on fonts."""
     return [
         [
             {
@@ -85,7 +85,7 @@ def shown(notebook: Notebook) -> list[list[dict[str, str]]]:
 
 
 def _shown(cell: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield what a cell shows, by kind."""
+    """Yield the outputs of a cell, by kind."""
     for output in cell.get("outputs", ()):
         yield output.get("data", output)
 

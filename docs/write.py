@@ -1,4 +1,4 @@
-"""Bring what is generated in the documentation up to date: `python docs/write.py`.
+"""Update the generated parts of the documentation: `python docs/write.py`.
 
 With --check nothing is written: what is out of date is named, and ends it with an error.
 """
@@ -21,7 +21,7 @@ def texts() -> dict[Path, str]:
 
 
 def main() -> None:
-    """Write them, or say which are out of date."""
+    """Write them, or list those that are out of date."""
     stale = []
     for path, text in texts().items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:

@@ -1,4 +1,4 @@
-"""Studies: scenarios whose claims in time and in energy are asked in many worlds."""
+"""Studies: scenarios whose claims in time and energy are tested in many worlds."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ _BEST = {
     "zigbee": ("chb-qsgd-fine", "chb-qsgd-fine"),
     "nb-iot": ("chb-qsgd-fine", "chb-qsgd-fine"),
 }
-"""Which method takes the least time and energy on each radio, but for LoRa's, is said to."""
+"""The method claimed to take the least time and energy on each radio, except LoRa."""
 
 
 def _best() -> Iterator[Study]:
@@ -180,4 +180,4 @@ PAPERS = (
         ("variants={all: {participation: {count: 16}}}",),
     ),
 )
-"""What the papers' page says in time and in energy, beside the claims of claims.md."""
+"""Statements of the papers' page on time and energy, except the claims of claims.md."""

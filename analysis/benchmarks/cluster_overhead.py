@@ -1,4 +1,4 @@
-"""What a cluster of Dask's costs beside the runs that it makes, in seconds of processors.
+"""The overhead of a Dask cluster beside its runs, in seconds of processors.
 
     python analysis/benchmarks/cluster_overhead.py --runs 200
 
@@ -35,7 +35,7 @@ def made(runs: int, rounds: int, **options: Any) -> None:
 
 
 class Spent(NamedTuple):
-    """What a worker has spent, in seconds of processors.
+    """The processor time of a worker, in seconds.
 
     Attributes:
         whole: since it began.
@@ -67,7 +67,7 @@ def watch_runs(dask_worker: "Counting") -> None:
 
 
 def spent(dask_worker: "Counting") -> Spent:
-    """Return what a worker has spent."""
+    """Return the processor time of a worker."""
     return Spent(time.process_time(), dask_worker.on_runs)
 
 

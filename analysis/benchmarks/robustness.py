@@ -1,4 +1,4 @@
-"""What a thousand worlds cost beside fresh runs, in seconds of one processor.
+"""The cost of a thousand worlds beside fresh runs, in seconds of one processor.
 
     python analysis/benchmarks/robustness.py
 
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def measured(place: Path, said: list[str], worlds: int) -> str:
-    """Return in words what a study takes to run, and to be priced."""
+    """Return a text with the times to run and to re-price a study."""
     known = []
     before = seconds(lambda: fedsim.run("quickstart", out=place / "runs", overrides=said))
     priced = seconds(lambda: known.append(fedsim.robust(place / "runs", worlds=worlds)))

@@ -49,7 +49,7 @@ FIGURES = ("start", "round", "first", "end", "peak", "client", "log")
 
 
 class TwiceParticipation(Sample):
-    """A uniform sample that is asked in two rounds, none of which was asked before."""
+    """A uniform sample of two rounds; none of its clients was sampled before."""
 
     kind: Literal["twice"] = "twice"
 
@@ -66,7 +66,7 @@ def peak() -> int:
 
 
 def asked(form: str, clients: int) -> int:
-    """Return how many clients are asked a round."""
+    """Return how many clients are sampled a round."""
     return clients if form == "active" else 1_000 if clients > 1_000 else 100
 
 

@@ -1,4 +1,4 @@
-"""Draw what a large fleet costs, and print it as the table of the page on speed.
+"""Draw the cost of a large fleet, and print it as the table of the page on speed.
 
 It reads `scale.csv` beside this file, which `scale.py --csv` writes.
 

@@ -1,4 +1,4 @@
-"""What is read: a table a claim for the terminal, and the page of all."""
+"""Texts: a table for each claim on the terminal, and the page of all claims."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
@@ -25,7 +25,7 @@ def _told(cell: Cell) -> str:
 
 
 def page(answers: Mapping[str, Sequence[Answer]]) -> str:
-    """Return the page: the picture, what a cell says, and a section a claim."""
+    """Return the page: the picture, the meaning of a cell, and a section for each claim."""
     return "\n".join(
         [*_opening(answers), *(line for key in answers for line in _section(key, answers[key]))]
     )
@@ -74,13 +74,13 @@ def _sums(answers: Sequence[Answer], cost: str) -> str:
 
 
 def _holding(answers: Sequence[Answer], cost: str) -> str:
-    """Say on how many of the radios where it is asked a claim holds in nine worlds of ten."""
+    """Return on how many of its radios a claim holds in nine worlds of ten."""
     shares = [each.sure[cost].share for each in answers if each.sure]
     return f"on {sum(share >= SURE for share in shares)} of {len(shares)} radios"
 
 
 def _sure(answer: Answer, cost: str) -> str:
-    """Say in how many worlds a claim holds in one cost; in bold where constants decide."""
+    """Return in how many worlds a claim holds in one cost; in bold where constants decide."""
     if not answer.sure:
         return "-"
     own = answer.sure[cost]

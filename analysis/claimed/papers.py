@@ -1,4 +1,4 @@
-"""What is claimed: which method needs less than which, of what, and until when."""
+"""The claims: which method needs less of which count than another, up to which target."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ COSTS = {
     "t": "time",
     "joules": "energy",
 }
-"""What a claim may be counted in."""
+"""The counts of claims."""
 
 Costs = Callable[[fedsim.Result], pd.DataFrame]
 

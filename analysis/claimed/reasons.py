@@ -21,7 +21,7 @@ WORDS = {"tail": "of its energy in tails", "at rest": "of it at rest"}
 
 
 class Answer(NamedTuple):
-    """What a claim comes to in one world, and what the better method does there.
+    """The outcome of a claim in one world, with the costs of the better method.
 
     Attributes:
         world: where.
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 
 
 def answer(claim: Claim, world: World, result: fedsim.Result) -> Answer:
-    """Return what a claim comes to in one world."""
+    """Return the outcome of a claim in one world."""
     clients = result.clients[result.clients["variant"] == claim.better[0]]
     energy = energy_parts(clients, ["variant"]).iloc[0]
     ends = result.rounds.groupby(["variant", "seed"], sort=False, observed=True)["t"].max()
@@ -52,7 +52,7 @@ def answer(claim: Claim, world: World, result: fedsim.Result) -> Answer:
 
 
 def why(claim: Claim, answers: Sequence[Answer]) -> str:
-    """Say what time and energy follow, and what they go into, in the numbers of the runs."""
+    """Describe what time and energy follow, and their parts, in the figures of the runs."""
     beacons = [each for each in answers if each.world.silence == "beacon"]
     deadlines = [each for each in answers if each.world.silence == "deadline"]
     followed = {cost: _followed(beacons, cost) for cost in ("t", "joules")}
@@ -67,7 +67,7 @@ def why(claim: Claim, answers: Sequence[Answer]) -> str:
 
 
 def _followed(answers: Sequence[Answer], cost: str) -> str:
-    """Say of which count a cost is the image: of rounds, of bits, of messages, or of none."""
+    """Return the count that a cost follows: of rounds, of bits, of messages, or of none."""
     groups: dict[str, list[Answer]] = {}
     for each in answers:
         groups.setdefault(_image(each.cells, cost), []).append(each)
@@ -92,7 +92,7 @@ def _image(found: Mapping[str, Cell], cost: str) -> str:
 
 
 def _waited(answers: Sequence[Answer]) -> str:
-    """Say what deadlines do in the place of beacons."""
+    """Describe the effect of deadlines in place of beacons."""
     ranges = {
         COSTS[cost]: sorted(each.cells[cost].ratio for each in answers) for cost in ("t", "joules")
     }
@@ -109,7 +109,7 @@ def _waited(answers: Sequence[Answer]) -> str:
 
 
 def _unsure(answers: Sequence[Answer]) -> Iterator[str]:
-    """Say where constants decide, and not methods."""
+    """List the cases in which constants decide rather than methods."""
     for each in answers:
         told = [
             f"in {COSTS[cost]} in {own.share:.0%} of the worlds"

@@ -1,4 +1,4 @@
-"""Sureness: in what share of worlds a claim holds, whose constants are drawn from their doubt."""
+"""Robustness: the share of worlds, with sampled constants, in which a claim holds."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -18,11 +18,11 @@ from fedsim.robustness.pricing import Costs, hindrance, priced_at
 from fedsim.robustness.verdicts import COSTS
 
 WORLDS = 512
-"""Independent worlds in which a claim is asked: of a share of 100 % the interval begins at 99.4."""
+"""Independent worlds for each claim: of a share of 100 % the interval begins at 99.4."""
 
 
 class Sure(NamedTuple):
-    """What a claim comes to in many worlds, counted in time or in energy.
+    """The outcome of a claim in many worlds, counted in time or in energy.
 
     Attributes:
         share: of the worlds in which the worse method needs more: the geometric mean of the

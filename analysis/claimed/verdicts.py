@@ -1,4 +1,4 @@
-"""Verdicts: what a claim comes to, counted in one cost in one world."""
+"""Verdicts: the outcome of a claim in one cost and one world."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -18,7 +18,7 @@ Verdict = Literal["survives", "tie", "reversed", "not reached"]
 
 
 class Cell(NamedTuple):
-    """What a claim comes to, counted in one cost in one world.
+    """The outcome of a claim in one cost and one world.
 
     Attributes:
         ratio: what the worse method needs over what the better one needs: the geometric mean

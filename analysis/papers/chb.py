@@ -130,7 +130,7 @@ def cost_table(task: str, table: pd.DataFrame) -> Table:
 
 
 def finding(task: str, runs: pd.DataFrame) -> str:
-    """Say in a sentence whether the paper's ranking is that by bits, seconds and joules.
+    """Return a sentence on whether the paper's ranking is that by bits, seconds and joules.
 
     Args:
         task: of `PUBLISHED`.
@@ -192,7 +192,7 @@ def run(
 
 
 def main() -> None:
-    """Run the tasks that were asked for, print their tables and draw their figures."""
+    """Run the requested tasks, print their tables and draw their figures."""
     run_parts(__doc__ or "", PUBLISHED, run)
 
 

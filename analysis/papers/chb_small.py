@@ -166,7 +166,7 @@ def table(part: str, spent: pd.DataFrame) -> Table:
 
 
 def finding(part: str, spent: pd.DataFrame) -> str:
-    """Say what CHB takes of what HB takes."""
+    """Return the costs of CHB as shares of those of HB."""
     if spent.loc[["base", "hb"]].isna().any(axis=None):
         return f"{part}: CHB or HB did not reach the target."
     shares = (spent.loc["base"] / spent.loc["hb"]).to_numpy()
@@ -202,7 +202,7 @@ def run(
 
 
 def main() -> None:
-    """Run the parts that were asked for, print their tables and draw their figures."""
+    """Run the requested parts, print their tables and draw their figures."""
     run_parts(__doc__ or "", PARTS, run)
 
 

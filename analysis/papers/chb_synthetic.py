@@ -133,7 +133,7 @@ def halves(run: Run) -> bool | None:
 
 
 def by_steepness(run: Run) -> bool | None:
-    """Say whether flatter workers transmit less, and the steepest always; None of equal ones."""
+    """Return whether flatter workers transmit less, and the steepest always; None of equal ones."""
     counts = run.first("base")
     always = counts[-1] == min(FIRST, len(run.sent["base"]))
     return bool(always and (np.diff(counts) >= 0).all()) if np.ptp(run.constants) else None
@@ -201,7 +201,7 @@ def cost_table(task: str, results: Mapping[str, fedsim.Result]) -> Table:
 
 
 def finding(task: str, results: Mapping[str, fedsim.Result]) -> str:
-    """Say in a sentence what is left of CHB's saving in bits, seconds and joules."""
+    """Return a sentence on the remaining part of CHB's saving in bits, seconds and joules."""
     texts = []
     for reading, result in results.items():
         table = costs(result)
@@ -261,7 +261,7 @@ def run(
 
 
 def main() -> None:
-    """Run the tasks that were asked for, print what they show and draw their figures."""
+    """Run the requested tasks, print what they show and draw their figures."""
     run_parts(__doc__ or "", TASKS, run)
 
 

@@ -207,7 +207,7 @@ def cost_table(table: pd.DataFrame, goal: str = GOAL) -> Table:
 
 
 def finding(runs: pd.DataFrame, goal: str = GOAL) -> str:
-    """Say whether the paper's methods rank by bits, seconds and joules as they do by rounds.
+    """Return whether the paper's methods rank by bits, seconds and joules as they do by rounds.
 
     Args:
         runs: as `spent` has them; the rule of `fedsim compare` decides which is cheaper, among
@@ -259,7 +259,7 @@ def run(
 
 
 def main() -> None:
-    """Run the parts that were asked for, print their tables and draw their figures."""
+    """Run the requested parts, print their tables and draw their figures."""
     run_parts(__doc__ or "", PARTS, run)
 
 

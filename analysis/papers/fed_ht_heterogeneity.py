@@ -116,7 +116,7 @@ def share_table(part: str, found: Shares) -> Table:
 
 
 def verdict(found: Shares) -> str:
-    """Say for each panel whether more heterogeneity is slower, in the middle and at the end."""
+    """Return for each panel whether more heterogeneity is slower, in the middle and at the end."""
     said = []
     for method, panel in found.items():
         last = max(own.index.max() for own in panel.values())
@@ -170,7 +170,7 @@ def run(
 
 
 def main() -> None:
-    """Run the parts that were asked for, print their tables and draw their figures."""
+    """Run the requested parts, print their tables and draw their figures."""
     run_parts(__doc__ or "", TITLES, run)
 
 

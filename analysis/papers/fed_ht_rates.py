@@ -155,7 +155,7 @@ def compared(runs: Runs) -> list[Sequence[str]]:
 
 
 def best(runs: Runs) -> str:
-    """Say how long FedIter-HT takes, at its best rate, to where Distributed-IHT ends at its."""
+    """Return the rounds of FedIter-HT to Distributed-IHT's final value, at the best rates."""
     last = max(rounds["round"].max() for rounds in runs.values())
     ended = {rate: ends(rounds, last) for (rate,), rounds in runs.items()}
     base = {rate: found["base"] for rate, found in ended.items() if "base" in found}
@@ -228,7 +228,7 @@ PARTS: dict[str, Callable[[Sweep], list[Table | str]]] = {
 
 
 def main() -> None:
-    """Run the parts that were asked for and print their tables."""
+    """Run the requested parts and print their tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--out", type=Path, help="keep the run folders here")

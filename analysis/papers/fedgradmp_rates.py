@@ -131,7 +131,7 @@ def rate_table(part: Part, rounds: pd.DataFrame) -> Table:
 
 
 def verdict(rounds: pd.DataFrame) -> str:
-    """Say on which grid FedGradMP ends nearest."""
+    """Return on which grid FedGradMP ends nearest."""
     found, said = ends(rounds), []
     for grid, rates in (("the paper's grid", PUBLISHED), ("the wider grid", (*PUBLISHED, *WIDER))):
         names = {method: best(found, method, rates) for method in METHODS}
@@ -176,7 +176,7 @@ def run(
 
 
 def main() -> None:
-    """Run the parts that were asked for, print their tables and draw their figures."""
+    """Run the requested parts, print their tables and draw their figures."""
     run_parts(__doc__ or "", PARTS, run)
 
 

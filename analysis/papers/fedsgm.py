@@ -144,7 +144,7 @@ def cost_table(table: pd.DataFrame) -> Table:
 
 
 def finding(table: pd.DataFrame) -> str:
-    """Say in a sentence what is left of both savings in bits, seconds and joules."""
+    """Return a sentence on the remaining part of both savings in bits, seconds and joules."""
     hard, soft = table.loc["base"], table.loc["soft-100"]
     times = {
         cost: f"{hard[f'broken {cost}'] / soft[f'broken {cost}']:.1f}"
@@ -238,7 +238,7 @@ def run(
 
 
 def main() -> None:
-    """Run the parts that were asked for, print their tables and draw their figures."""
+    """Run the requested parts, print their tables and draw their figures."""
     run_parts(__doc__ or "", PARTS, run)
 
 

@@ -132,7 +132,7 @@ def ratios(table: pd.DataFrame, part: str) -> Iterator[str]:
 
 
 def promised(table: pd.DataFrame) -> str:
-    """Say whether the theorem's tolerance holds for g, and whether it is of any use."""
+    """Return whether the theorem's tolerance holds for g, and whether it is of any use."""
     theory = table[table["variant"].isin(["base", "soft", "long", "soft-long", "compressed"])]
     kept = bool((theory["constraint"] <= theory["tolerance"]).all())
     least, most = theory["tolerance"].min(), theory["tolerance"].max()
@@ -174,7 +174,7 @@ def run(
 
 
 def main() -> None:
-    """Run the parts that were asked for, and print their tables."""
+    """Run the requested parts, and print their tables."""
     run_parts(__doc__ or "", PARTS, run)
 
 

@@ -181,7 +181,7 @@ def exponents(cost: str, called: str, variable: str) -> Callable[[pd.DataFrame],
 
 
 def additive(table: pd.DataFrame) -> str:
-    """Say whether the rounds that two compressions cost add up or multiply."""
+    """Return whether the rounds that two compressions cost add up or multiply."""
     said = []
     for kept, row in by_method(table, "round").iterrows():
         none, up, down, both = (float(row[name]) for name in ("neither", "up", "down", "both"))
@@ -193,7 +193,7 @@ def additive(table: pd.DataFrame) -> str:
 
 
 def saved(table: pd.DataFrame) -> str:
-    """Say how many times fewer rounds extrapolation takes."""
+    """Return how many times fewer rounds extrapolation takes."""
     columns = by_method(table, "round")
     times = [
         f"{columns['FedProx'][mu] / columns[name][mu]:.1f} times for {name} at mu = {mu:g}"
@@ -352,7 +352,7 @@ def run(
 
 
 def main() -> None:
-    """Run the parts that were asked for, print their tables and draw their figures."""
+    """Run the requested parts, print their tables and draw their figures."""
     run_parts(__doc__ or "", PARTS, run)
 
 

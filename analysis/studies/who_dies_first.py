@@ -253,7 +253,7 @@ def _gaps(axis: Axes, rounds: pd.DataFrame, dash: Literal["-", ":"]) -> None:
 
 
 def said(result: fedsim.Result) -> dict[str, bool]:
-    """Return what the finding says of HB and CHB, and whether it is so in these runs."""
+    """Return the statements of the finding on HB and CHB, and whether each holds in these runs."""
     fate = fates(result)
     dies = fate["dies"].fillna(np.inf)
     shade = [(kind, PLACES[1]) for kind in ("Pi Zero", "phone")]
@@ -279,7 +279,7 @@ def _between(one: float, other: float) -> float:
 
 
 def in_worlds(count: int, overrides: Sequence[str] = ()) -> pd.DataFrame:
-    """Return what is so in each of so many worlds: a row a world, a column a sentence.
+    """Return which statements hold in each world: a row a world, a column a statement.
 
     Args:
         count: worlds; each takes a run of HB and one of CHB, under the first seed.

@@ -29,7 +29,7 @@ _WORDS = {
 
 
 def inline(text: str) -> str:
-    """Return words as HTML; what stands in backticks is code."""
+    """Return a text as HTML; parts in backticks become code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(" ".join(text.split()), quote=False))
 
 
@@ -53,7 +53,7 @@ def prose(text: str) -> str:
 
 
 def box(text: str) -> str:
-    """Return a module's docstring: prose as paragraphs, and what is indented as it stands."""
+    """Return a module's docstring: prose as paragraphs, indented parts verbatim."""
     parts = []
     for indented, lines in groupby(text.strip("\n").split("\n"), key=_indented):
         said = dedent("\n".join(lines)).strip("\n")
@@ -98,7 +98,7 @@ class Reference:
         self.elsewhere: dict[str, str] = {}
 
     def resolved(self, part: Schema) -> Schema:
-        """Return what a reference stands for, under the description that stands beside it."""
+        """Return the target of a reference, with the description beside it."""
         name = str(part.get("$ref", "")).removeprefix(_PREFIX)
         return {**self.definitions[name], **part} if name else part
 
@@ -120,7 +120,7 @@ class Reference:
                 yield each
 
     def values(self, part: Schema) -> str:
-        """Return what a value can be, as HTML."""
+        """Return the possible values of a key, as HTML."""
         every = list(self.choices(part))
         said = [self._value(each) for each in every if not each.get("properties")]
         named = [each for each in every if each.get("properties")]
@@ -131,7 +131,7 @@ class Reference:
         return " or ".join(dict.fromkeys(each for each in said if each)) or "anything"
 
     def _named(self, block: Schema) -> str:
-        """Return what a block is called, with a link where it has been described above."""
+        """Return the name of a block, with a link to its description if that is above."""
         name, place = code(kind_of(block) or block["title"]), self.places.get(_identity(block))
         return f'<a href="#{place}">{name}</a>' if place else name
 

@@ -1,13 +1,13 @@
-"""What `fedsim.flower` has: its functions, and the keys of its blocks."""
+"""Reference of `fedsim.flower`: its functions, and the keys of its blocks."""
 
 from making.blocks import Reference, anchored, prose
-from making.said import function
+from making.descriptions import function
 
 from fedsim import flower
 from fedsim.blocks.spec import Spec
 
 _BLOCKS: dict[str, type[Spec]] = {"app": flower.App, "cost": flower.Cost, "flower": flower.Flower}
-"""The classes of blocks by what they are about."""
+"""The classes of blocks by subject."""
 
 
 def flower_reference() -> str:

@@ -1,4 +1,4 @@
-"""The gallery: every scenario that comes with fedsim, its question, and what came of it."""
+"""The gallery: every scenario that comes with fedsim, its question, and its result."""
 
 from collections.abc import Mapping
 from html import escape

@@ -1,4 +1,4 @@
-"""Which methods train a network: each is tried on a small one, and what is said of it shown."""
+"""Table of the methods that train a network: each is tried on a small one."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ PARAMETERS = {
     "stages": [{"weight": 0.01, "radius": 100, "rounds": 3}],
     "solver": {"kind": "gradient-descent", "step_size": 0.1},
 }
-"""What methods ask for, where one of these is asked for or has a default that is relative to L."""
+"""Parameters of methods that require one, or whose default is relative to L."""
 NETWORK: dict[str, Any] = {
     "loss": {"kind": "torch", "model": {"kind": "cnn", "channels": [2], "hidden": 4}},
     "data": {"kind": "sklearn", "name": "digits"},
@@ -34,7 +34,7 @@ NETWORK: dict[str, Any] = {
 def networks() -> str:
     """Return a table of all methods that ask clients for gradients: accepted, or refused and why.
 
-    What stands there is what `fedsim check` says of a scenario of each.
+    The outcomes are those of `fedsim check` for a scenario of each.
     """
     rows = [
         (code(kind), *_tried(model, kind))
@@ -46,7 +46,7 @@ def networks() -> str:
 
 
 def _tried(model: type[Algorithm], kind: str) -> tuple[str, str]:
-    """Return what becomes of a scenario, and what is said of it."""
+    """Return the outcome of a scenario, and the message about it."""
     try:
         (job,) = Builder(load(_scenario(model, kind))).check()
     except ScenarioError as error:
@@ -78,7 +78,7 @@ def _of_peers(model: type[Algorithm]) -> bool:
 
 
 def _asks(model: type[Algorithm]) -> Iterator[str]:
-    """Yield what a method asks of a scenario beside the problem."""
+    """Yield the keys that a method needs in a scenario beside the problem."""
     if model.asynchronous:
         yield "with `participation: {kind: asynchronous}`"
     if _of_peers(model):

@@ -1,4 +1,4 @@
-"""What the pages say of the code, written from the code.
+"""The parts of the pages that are generated from the code.
 
 In a page stands between two comments what `GENERATED` has under the name of the first one:
 
@@ -29,10 +29,10 @@ from making.blocks import (
     slug,
     table,
 )
+from making.descriptions import command_line, failures, python
 from making.flower import flower_reference
 from making.gallery import gallery
 from making.networks import networks
-from making.said import command_line, failures, python
 from rich.text import Text
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
@@ -115,7 +115,7 @@ def _algorithms() -> str:
 
 
 def _facts(model: type[Algorithm]) -> str:
-    """Return what a method minimises, and its source."""
+    """Return the objective of a method, and its source."""
     what = {"sum": "the sum of the clients' losses", "mean": "their weighted mean"}
     return f"<p>Minimises {what[model.objective]}. Source: {inline(model.source)}</p>"
 
@@ -136,7 +136,7 @@ def _compressors() -> str:
 
 
 def _models() -> str:
-    """Return what `fedsim list` shows, but for what has a page of its own."""
+    """Return the output of `fedsim list`, except for kinds with a separate page."""
     parts = []
     for title, listed in describe.listings():
         if title not in ("algorithms", "compressors"):
@@ -150,12 +150,12 @@ def _models() -> str:
 
 
 def _columns() -> str:
-    """Return the docstring of the log's schema: what a row is, and the table of columns."""
+    """Return the docstring of the log's schema: a row's definition, and the table of columns."""
     return (log_schema.__doc__ or "").partition("\n")[2].strip()
 
 
 def _events() -> str:
-    """Return the events with what the source says of each."""
+    """Return the events with their descriptions in the source."""
     (body,) = (
         node.body
         for node in ast.parse(inspect.getsource(log_schema)).body
@@ -181,4 +181,4 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "errors": failures,
     "flower": flower_reference,
 }
-"""What can stand in a page."""
+"""The generated parts by name."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Box(NamedTuple):
-    """A package: its row from the top, its left edge and width in hundredths, what it is."""
+    """A package: its row from the top, its left edge and width in hundredths, its subject."""
 
     row: int
     left: int

@@ -1,4 +1,4 @@
-"""The picture of what an NB-IoT module draws after a message: a step for each of its stages.
+"""The picture of an NB-IoT module's power after a message: a step for each of its stages.
 
 `stages()` returns it as SVG, for a light or a dark page. Heights are powers on a logarithmic scale;
 widths are not times, which stand in words.
@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
 
 def steps(preset: str = PRESET) -> Iterator[Step]:
-    """Yield the states of a module that is waked by a message, sends it, and falls asleep."""
+    """Yield the states of a module that wakes for a message, sends it, and falls asleep."""
     radio = NarrowbandRadio.model_validate(preset)
     rest = radio.states.stages[-1]
     yield Step("waking", radio.resting + rest.wake_power, rest.wake_time)

@@ -21,7 +21,7 @@ class NotebookPage(File):
     """A notebook that MkDocs takes for a page."""
 
     def is_documentation_page(self) -> bool:
-        """Say that it becomes a page, and is not copied."""
+        """Return True: it becomes a page, and is not copied."""
         return True
 
     @cached_property
@@ -35,7 +35,7 @@ class NotebookPage(File):
 
     @property
     def content_string(self) -> str:
-        """What stands on the page."""
+        """The Markdown of the page."""
         head, _, rest = self.exported[0].lstrip().partition("\n")
         said = f"This page is a notebook: `docs/{self.src_uri}`."
         return f"{head}\n\n{said}\n{rest}"

@@ -1,4 +1,4 @@
-"""What commands, functions and errors say of themselves, as Markdown."""
+"""Help texts and docstrings of commands, functions and errors, as Markdown."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from fedsim import errors
 from fedsim.cli import app
 
 _METHODS = {"Result": fedsim.Result}
-"""Classes of which the methods are shown."""
+"""Classes whose methods are listed."""
 
 
 def command_line() -> str:
@@ -100,7 +100,7 @@ def _doc(documented: object) -> Docstring:
 
 
 def _documented(doc: Docstring) -> Iterator[str]:
-    """Yield the words of a docstring, and its sections as tables."""
+    """Yield the text of a docstring, and its sections as tables."""
     for text in (doc.short_description, doc.long_description):
         for paragraph in (text or "").split("\n\n"):
             if paragraph:

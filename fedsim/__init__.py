@@ -13,6 +13,8 @@ with an interrupt before it loads anything.
 
 from importlib import import_module
 
+from fedsim.extras import VERSION
+
 TYPE_CHECKING = False  # as in typing, which takes time to load
 if TYPE_CHECKING:
     from fedsim.errors import (
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from fedsim.running.checking import check
     from fedsim.scenario import Scenario, load
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "AuditError",

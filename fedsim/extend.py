@@ -78,7 +78,7 @@ from fedsim.problems.penalties.base import Weighted as WeightedPenalty
 from fedsim.problems.splits.base import Indices, SizedSplit, grouped
 from fedsim.protocol.participation import Sample
 from fedsim.protocol.silence import SilencePolicy
-from fedsim.wire import Compressor, Contract, Dense, Quantized, Sign, Sparse, ValueFormat
+from fedsim.wire import Compressor, Contract, Dense, Encodable, Quantized, Sign, Sparse, ValueFormat
 
 __all__ = [
     "SERVER",
@@ -101,6 +101,7 @@ __all__ = [
     "DeviceLaw",
     "Draw",
     "Duration",
+    "Encodable",
     "Fraction",
     "GramsPerKilowattHour",
     "Indices",

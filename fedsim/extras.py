@@ -1,4 +1,10 @@
-"""Extras: what an installation may lack, and the command that adds it."""
+"""The distribution: its name, its version, its extras, and the command that installs an extra."""
+
+DISTRIBUTION = "fedsim-network"
+"""The name under which fedsim is installed; on the index, `fedsim` is another project."""
+
+VERSION = "0.1.0"
+"""The version, written here alone: the build and `fedsim.__version__` take it from here."""
 
 _INSTALL = "pip install '.[{extra}]'"
 """In the folder of fedsim's sources; in place of the dot a name would be one on the index."""

@@ -8,14 +8,15 @@ import pytest
 from fedsim import extras
 from tests.conftest import ROOT
 
-_FOLDERS = ("fedsim", "docs", "scenarios", "analysis", "tests")
-_KINDS = {".py", ".md", ".ipynb", ".yaml", ".toml", ".html"}
+_FOLDERS = (".ci", "fedsim", "docs", "scenarios", "analysis", "tests")
+_FILES = ("README.md", "CITATION.cff", "pyproject.toml", "mkdocs.yml", ".pre-commit-config.yaml")
+_KINDS = {".py", ".md", ".ipynb", ".yaml", ".toml", ".html", ""}
 _OWN = "tests/test_extras.py"
 
 
 def texts() -> dict[str, str]:
     """Return the texts of the code and of all pages, by their paths."""
-    found = {"README.md": ROOT / "README.md"}
+    found = {name: ROOT / name for name in _FILES}
     for folder in _FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in _KINDS and path.is_file():
@@ -27,7 +28,14 @@ def texts() -> dict[str, str]:
 @pytest.mark.slow
 def test_no_page_and_no_message_names_the_project_of_that_name_on_the_index() -> None:
     """`fedsim` there is another project, which would be installed in place of this one."""
-    wrong = re.compile(r"\bfedsim\\?\[[a-z]|pip install (-U |--upgrade )?['\"]?fedsim\b")
+    wrong = re.compile(
+        r"\bfedsim\\?\[[a-z]|\b(pipx?|uvx?|conda|poetry) [^\n`&;]*\b(install|add|run)\b"
+        r"[^\n`&;]* ['\"]?fedsim(?![\w./-])"
+    )
+    assert wrong.search("pip install -q 'fedsim'")
+    assert wrong.search("python -m pip install --upgrade fedsim==0.1")
+    assert not wrong.search(f"pip install {extras.DISTRIBUTION}")
+    assert not wrong.search("pip install . && fedsim run quickstart")
     assert [name for name, text in texts().items() if wrong.search(text)] == []
 
 

@@ -30,7 +30,7 @@ LIBRARIES = {
     "compiled": ("numba",),
     "docs": ("mkdocs", "nbclient", "latex2mathml", "docstring_parser"),
     "lint": ("mypy", "ruff", "importlinter"),
-    "dev": ("playwright", "cosmic_ray", "coverage", "hatchling"),
+    "dev": ("playwright", "cosmic_ray", "coverage", "hatchling", "build"),
 }
 """What each extra brings that tests import."""
 
@@ -44,6 +44,7 @@ FILES = {
     "flower/test_runs.py": "flower",
     "flower/test_strategies.py": "flower",
     "mutants/test_mutants.py": "dev",
+    "outside/test_installed.py": "dev",
     "problems/test_architectures.py": "torch",
     "problems/test_augment.py": "torch",
     "problems/test_modules.py": "torch",

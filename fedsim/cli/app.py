@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from fedsim.extras import VERSION
+
 _ORDER = ("run", "check", "status", "compare", "report", "examples", "init", "list")
 
 
@@ -33,9 +35,7 @@ app = typer.Typer(
 def _version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
     """Print the version and end, where it is asked for."""
     if asked:
-        from importlib.metadata import version
-
-        typer.echo(f"fedsim {version('fedsim')}")
+        typer.echo(f"fedsim {VERSION}")
         raise typer.Exit
 
 

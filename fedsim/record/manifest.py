@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from fedsim.errors import DataError, VersionError
+from fedsim.extras import VERSION
 from fedsim.record.schema import SCHEMA_VERSION
 
 MANIFEST = "manifest.json"
@@ -40,7 +41,7 @@ FILES, EVENTS, SEAL = "files", "events", "seal"
 AGAIN = "make the run again with fedsim run"
 """What helps: a run that is damaged does not count as made, so that `fedsim run` makes it."""
 
-_RECORDED = ("fedsim", "simpy", "numpy", "scipy", "pandas", "pyarrow")
+_RECORDED = ("simpy", "numpy", "scipy", "pandas", "pyarrow")
 
 
 class Content(BaseModel):
@@ -90,7 +91,7 @@ def made_with(seed: int, scenario: str, code: str) -> dict[str, Any]:
 @cache
 def _versions() -> tuple[tuple[str, str], ...]:
     """Return the versions of what decides the last bits of a run, which stay while it runs."""
-    return tuple((name, version(name)) for name in _RECORDED)
+    return ("fedsim", VERSION), *((name, version(name)) for name in _RECORDED)
 
 
 def sealed(content: Mapping[str, Any]) -> dict[str, Any]:

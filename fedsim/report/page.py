@@ -5,7 +5,6 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedsim.analysis import COLOURS, Comparison
 from fedsim.analysis.comparing.pairwise import FEWEST
+from fedsim.extras import VERSION
 from fedsim.record.writing import write_whole
 from fedsim.report import (
     audit,
@@ -109,7 +109,7 @@ def _content(own: Study) -> Content:
         "study": own,
         "ink": ink,
         "seeds": sorted({run.seed for run in own.runs}),
-        "fedsim": version("fedsim"),
+        "fedsim": VERSION,
         "fleets": [{"variants": names, "table": fleet.table(own, run)} for names, run in fleets],
         "measures": options((name, convergence.named(name)) for name in measures),
         "costs": convergence.axes(own),

@@ -1,0 +1,1 @@
+"""fedsim as those see it who have installed it: no checkout, public names alone."""

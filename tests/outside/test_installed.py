@@ -1,0 +1,180 @@
+"""The distribution, installed where there is no checkout: its files, its command, and its types."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import ZipFile
+
+import pytest
+from ruamel.yaml import YAML
+
+import fedsim
+from fedsim.blocks.registry import kinds_of
+from fedsim.extras import DISTRIBUTION
+from fedsim.scenario.registries import REGISTRIES, blocks_in
+from tests.conftest import ROOT
+from tests.plugins.test_examples import EXAMPLES, FILES, merged
+
+pytestmark = pytest.mark.slow
+
+PROJECT = """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "outside"
+version = "1"
+
+[tool.hatch.build.targets.wheel]
+only-include = ["outside"]
+"""
+
+
+def yaml_of(name: str) -> dict[str, Any]:
+    """Return the keys that the documentation shows with an example."""
+    found: dict[str, Any] = YAML(typ="safe", pure=True).load(FILES[f"{name}.yaml"])
+    return found
+
+
+class Installed(NamedTuple):
+    """What has been built, and the Python of an environment that it is installed in."""
+
+    sdist: Path
+    wheel: Path
+    python: Path
+
+
+def call(*words: object, cwd: Path) -> str:
+    """Run a command as outside of a checkout, and return what it prints."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=cwd,
+        env=clean | {"COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def install(python: Path, what: Path, *more: str) -> None:
+    """Install a package without what it needs, which is there already."""
+    pip = ("-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-index", "--no-deps")
+    call(python, *pip, *more, what, cwd=what.parent)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Build both, the wheel from the sdist, and install that; what it needs is borrowed."""
+    made, place = tmp_path_factory.mktemp("dist"), tmp_path_factory.mktemp("environment")
+    call(sys.executable, "-m", "build", "--no-isolation", "--outdir", made, ROOT, cwd=made)
+    (sdist,), (wheel,) = made.glob("*.tar.gz"), made.glob("*.whl")
+    venv.create(place, symlinks=True, with_pip=True)
+    python = place / "bin" / "python"
+    install(python, wheel)
+    (site,) = place.glob("lib/python*/site-packages")
+    borrowed = [each for each in sys.path if Path(each).name in {"site-packages", "dist-packages"}]
+    (site / "borrowed.pth").write_text("\n".join(borrowed))
+    return Installed(sdist, wheel, python)
+
+
+def test_the_sdist_has_what_is_under_version_control_and_no_more(installed: Installed) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no checkout, so there is nothing to compare with")
+    words = ("git", "ls-files", "--cached", "--others", "--exclude-standard")
+    known = set(call(*words, cwd=ROOT).split("\n"))
+    with tarfile.open(installed.sdist) as archive:
+        files = {each.name.partition("/")[2] for each in archive if each.isfile()}
+    assert files - known == {"PKG-INFO"}
+    assert known - files == {""}
+
+
+def test_the_wheel_is_the_package_alone(installed: Installed) -> None:
+    with ZipFile(installed.wheel) as archive:
+        names = set(archive.namelist())
+        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        told = archive.read(metadata).decode()
+    assert {name.partition("/")[0] for name in names} == {"fedsim", metadata.partition("/")[0]}
+    assert {"fedsim/py.typed", "fedsim/examples/quickstart.yaml"} <= names
+    assert not [name for name in names if "__pycache__" in name]
+    assert re.findall(r"^(?:Name|Version): (.*)$", told, re.MULTILINE) == [
+        DISTRIBUTION,
+        fedsim.__version__,
+    ]
+
+
+def test_the_quickstart_runs_in_an_empty_folder(installed: Installed, tmp_path: Path) -> None:
+    program = installed.python.parent / "fedsim"
+    assert call(program, "--version", cwd=tmp_path) == f"fedsim {fedsim.__version__}\n"
+    where = call(installed.python, "-c", "import fedsim; print(fedsim.__file__)", cwd=tmp_path)
+    assert Path(where).is_relative_to(installed.python.parent.parent)
+    printed = call(program, "run", "quickstart", cwd=tmp_path)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = re.search(r"^ variant  rounds.*?(?=\n\n)", readme, re.DOTALL | re.MULTILINE)
+    assert table is not None
+    assert words_of(table.group()) <= words_of(printed)
+    assert (tmp_path / "runs/quickstart/convergence.png").is_file()
+
+
+def words_of(text: str) -> set[tuple[str, ...]]:
+    """Return the rows of a table, whatever its width."""
+    return {tuple(line.split()) for line in text.splitlines() if set(line) - set(" ─")}
+
+
+def package(place: Path, examples: Sequence[str]) -> Path:
+    """Write a package of the blocks that the documentation shows, with their entry points."""
+    folder = place / "outside"
+    folder.mkdir()
+    lines = [PROJECT]
+    (folder / "__init__.py").write_text('"""Blocks of a user."""\n')
+    (folder / "py.typed").touch()
+    for name in examples:
+        file = folder / f"{name}.py"
+        file.write_text(FILES[file.name])
+        for block in blocks_in([file]):
+            (group,) = (each.group for each in REGISTRIES if each.base and each.admits(block))
+            (kind,) = kinds_of(block)
+            entry = f'{kind} = "outside.{name}:{block.__name__}"'
+            lines.append(f'[project.entry-points."{group}"]\n{entry}\n')
+    (place / "pyproject.toml").write_text("\n".join(lines))
+    return place
+
+
+USED = ("plain", "every_other", "huber", "round_robin", "peak", "by_turns")
+"""Examples that one scenario names together, beside a client of the three below."""
+
+CLIENT = {
+    "count": 3,
+    "device": yaml_of("roofline")["fleet"][0]["device"],
+    "radio": yaml_of("free_space")["fleet"][0]["radio"],
+    "availability": yaml_of("shifts")["fleet"][0]["availability"],
+}
+
+
+def test_a_package_of_blocks_is_typed_and_found(installed: Installed, tmp_path: Path) -> None:
+    """Every block of the documentation, installed beside fedsim: `mypy --strict`, then a run."""
+    place = package(tmp_path, EXAMPLES)
+    install(installed.python, place, "--no-build-isolation")
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", installed.python)
+    cache = ROOT / ".mypy_cache" / "outside"
+    (tmp_path / "mypy.ini").write_text("[mypy]\n")
+    call(*mypy, "--cache-dir", cache, place / "outside", cwd=tmp_path)
+
+    scenario = yaml_of("scenario")
+    for name in USED:
+        scenario = merged(scenario, yaml_of(name))
+    YAML(typ="safe", pure=True).dump({**scenario, "fleet": [CLIENT]}, tmp_path / "all.yaml")
+    program = installed.python.parent / "fedsim"
+    call(program, "run", "all.yaml", cwd=tmp_path)
+    (summary,) = (tmp_path / "runs/all").rglob("summary.json")
+    assert json.loads(summary.read_text())["rounds"] == 10

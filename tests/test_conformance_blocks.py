@@ -58,6 +58,7 @@ from fedsim.problems import (
 )
 from fedsim.problems.architectures import DenseLayers, LogisticModel
 from fedsim.problems.losses import Rows, State
+from fedsim.testing import assert_kept
 from fedsim.wire import COMPRESSORS, Compressor, Contract, RandK, Sparse, TopK, ValueFormat
 from tests.methods import scenario
 from tests.problems.examples import CONVEX, NETWORKS
@@ -122,7 +123,7 @@ def test_every_block_keeps_its_promises(block: Spec) -> None:
     table = check_compressor(block, draws=400) if isinstance(block, Compressor) else None
     table = check_block(block) if table is None else table
     assert table is not None
-    assert (table["outcome"] == "kept").all(), table[["check", "reason"]].to_string()
+    assert_kept(table)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,13 @@ import pytest
 import fedsim
 from fedsim.conformance import check_energy
 from fedsim.conformance.energy import bodies_of, promises
+from fedsim.conformance.ledger import check_sums
 from fedsim.physics.radios import LORA, NB_IOT, RADIOS
+from fedsim.record.parts import read_table
 from fedsim.record.read import read_run
 from fedsim.scenario import load
 from fedsim.sim.network.transport import Network
+from fedsim.testing import assert_kept, assert_ledger_balanced
 from tests.tiers import some
 
 Block = dict[str, Any]
@@ -116,8 +119,17 @@ def broken(folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", some(WORLDS, "all wait", "some never send", "relays"))
 def test_every_client_pays_for_every_instant_once(name: str, tmp_path: Path) -> None:
-    (folder,) = fedsim.run(world(**WORLDS[name]), out=tmp_path / "out").runs
-    assert broken(folder) == {}
+    assert_ledger_balanced(fedsim.run(world(**WORLDS[name]), out=tmp_path / "out"))
+
+
+def test_sums_that_differ_are_named_with_client_and_figures(tmp_path: Path) -> None:
+    (folder,) = fedsim.run(world(), out=tmp_path / "out").runs
+    log, clients = (read_table(folder, name).to_pandas() for name in ("events", "clients"))
+    clients.loc[1, ["tail_joules", "joules"]] += 1
+    broken_sums = check_sums(log, clients).query("outcome == 'broken'")
+    assert broken_sums["check"].tolist() == ["tail_joules"]
+    with pytest.raises(AssertionError, match=r"^tail_joules: client-1: .* J in the log, .* J in"):
+        assert_kept(broken_sums)
 
 
 def test_it_sees_radios_that_are_not_paid_to_the_end(

@@ -142,10 +142,10 @@ def package(place: Path, examples: Sequence[str]) -> Path:
         file = folder / f"{name}.py"
         file.write_text(FILES[file.name])
         for block in blocks_in([file]):
-            (group,) = (each.group for each in REGISTRIES if each.base and each.admits(block))
-            (kind,) = kinds_of(block)
+            (of,) = (each for each in REGISTRIES if each.base and each.admits(block))
+            (kind,) = kinds_of(block, of.key)
             entry = f'{kind} = "outside.{name}:{block.__name__}"'
-            lines.append(f'[project.entry-points."{group}"]\n{entry}\n')
+            lines.append(f'[project.entry-points."{of.group}"]\n{entry}\n')
     (place / "pyproject.toml").write_text("\n".join(lines))
     return place
 

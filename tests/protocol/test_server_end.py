@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsim.conformance.link import AlwaysAvailable
 from fedsim.ports import ClientId
 from fedsim.protocol.envelope import BEACON, Envelope
 from fedsim.protocol.errors import LocalProtocolError, RemoteProtocolError
@@ -24,8 +25,6 @@ from tests.policies import participation_of, silence_of
 from tests.sim.worlds import answered, asked
 from tests.tiers import examples
 
-from .ends import Everybody
-
 CLIENTS = 4
 NO_KEYS = {"quorum": None, "deadline": None, "count": None, "over": 1, "buffer": 0}
 
@@ -35,7 +34,7 @@ def server_end(
     silence: SilencePolicy = silence_of(),  # noqa: B008 - frozen
 ) -> ServerEnd:
     clients = range(CLIENTS)
-    selection = Selection(policy, Everybody(), clients, np.random.default_rng(1))
+    selection = Selection(policy, AlwaysAvailable(), clients, np.random.default_rng(1))
     return ServerEnd(clients, selection, policy, silence, 16)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import fedsim
 from fedsim.building import Builder, Job
+from fedsim.conformance.link import LinkRecord, ProtocolClient, ProtocolServer
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.carriage import Bytes
 from fedsim.protocol.packing import Unpacking
@@ -22,8 +23,6 @@ from fedsim.protocol.stopping import RunStopped
 from fedsim.protocol.verdict import Verdict
 from fedsim.scenario import load
 from fedsim.wire import HEADER_BITS
-
-from .ends import Client, Counts, Server
 
 ROUNDS, WORKERS = 100, 9
 HEADER, LENGTH = HEADER_BITS // 8, 4  # bytes; the length of what follows ends the header
@@ -47,7 +46,7 @@ async def framed(reader: StreamReader) -> bytes:
     return head + await reader.readexactly(int.from_bytes(head[-LENGTH:], "little"))
 
 
-class StreamServer(Server):
+class StreamServer(ProtocolServer):
     """A server whose clients are at the other end of streams.
 
     Attributes:
@@ -75,7 +74,7 @@ class StreamServer(Server):
     def hear(self, client: ClientId, data: bytes, unpacking: Unpacking) -> None:
         assert isinstance(self.carriage, Bytes)
         envelope = self.carriage.read(data, client, unpacking)
-        self.counts.count(envelope)
+        self.record.count(envelope)
         if self.end.heard(client, envelope) is Verdict.CLOSED:
             self.closed.set()
 
@@ -91,7 +90,7 @@ async def take_part(job: Job, number: ClientId, port: int) -> None:
     """Answer what comes, until the server hangs up."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(number.to_bytes(4, "little"))
-    client, unpacking = Client(job, number), Unpacking()
+    client, unpacking = ProtocolClient(job, number), Unpacking()
     assert isinstance(job.carriage, Bytes)
     with suppress(asyncio.IncompleteReadError):
         while True:
@@ -102,7 +101,7 @@ async def take_part(job: Job, number: ClientId, port: int) -> None:
     writer.close()
 
 
-async def live(job: Job) -> Counts:
+async def live(job: Job) -> LinkRecord:
     """Run a job over streams of the loopback device."""
     server = StreamServer(job)
     listener = await asyncio.start_server(server.welcome, "127.0.0.1", 0)
@@ -116,7 +115,7 @@ async def live(job: Job) -> Counts:
     await asyncio.gather(*clients)
     listener.close()
     await listener.wait_closed()
-    return server.counts
+    return server.record
 
 
 def test_chb_over_sockets_is_the_simulated_one() -> None:

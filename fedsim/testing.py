@@ -1,0 +1,45 @@
+"""Everything that the tests of a user-defined block import, in one place.
+
+    from fedsim.testing import assert_kept, assert_ledger_balanced, check_compressor, run_linked
+
+Each `check_...` returns a table with a row a check; `assert_kept` raises where one is broken.
+`run_linked` runs a method over a link that delivers at once, `run_given` a scenario on given rates,
+and `assert_ledger_balanced` audits a run. The page "Tests of a block" of the documentation has an
+example of each.
+"""
+
+from fedsim.conformance import (
+    check_algorithm,
+    check_block,
+    check_compressor,
+    check_device,
+    check_energy,
+    check_loss,
+    check_radio,
+    check_sending,
+    check_source,
+    check_split,
+)
+from fedsim.conformance.given import GivenAvailability, GivenTrace, run_given
+from fedsim.conformance.ledger import assert_kept, assert_ledger_balanced
+from fedsim.conformance.link import LinkRecord, run_linked
+
+__all__ = [
+    "GivenAvailability",
+    "GivenTrace",
+    "LinkRecord",
+    "assert_kept",
+    "assert_ledger_balanced",
+    "check_algorithm",
+    "check_block",
+    "check_compressor",
+    "check_device",
+    "check_energy",
+    "check_loss",
+    "check_radio",
+    "check_sending",
+    "check_source",
+    "check_split",
+    "run_given",
+    "run_linked",
+]

@@ -107,20 +107,23 @@ def shared() -> dict[str, int]:
 
 
 def main() -> None:
-    """Print every count beside its limit; with --lower, make each limit its count."""
+    """Print every count beside its limit; with --lower, lower each limit to its count."""
     given = rules()
     lines = FILE.read_text(encoding="utf-8")
     for folder, limits in given["limits"].items():
         counts = counted(folder)
         for name, count in counts.items():
             print(f"{folder:9} {name:10} {count:5} of {limits.get(name, 0)}")  # noqa: T201
-        body = "".join(f"{name} = {count}\n" for name, count in counts.items() if count)
+        lower = {name: min(count, limits.get(name, 0)) for name, count in counts.items()}
+        body = "".join(f"{name} = {limit}\n" for name, limit in lower.items() if limit)
         lines = re.sub(
             rf"(?m)^\[limits\.{folder}\]\n(?:\w+ = \d+\n)*", f"[limits.{folder}]\n{body}", lines
         )
     for name, count in (("participles", len(participles())), ("shared", len(shared()))):
         print(f"fedsim    {name:10} {count:5} of {given['names'][name]}")  # noqa: T201
-        lines = re.sub(rf"(?m)^{name} = \d+$", f"{name} = {count}", lines)
+        lines = re.sub(
+            rf"(?m)^{name} = \d+$", f"{name} = {min(count, given['names'][name])}", lines
+        )
     if "--lower" in sys.argv:
         FILE.write_text(lines, encoding="utf-8")
 

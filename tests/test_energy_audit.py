@@ -235,3 +235,29 @@ def test_a_relay_that_pays_too_little_is_seen(tmp_path: Path) -> None:
     bodies = bodies_of(load(folder / "scenario.yaml").variants[0].scenario, 3)
     (fault,) = dict(promises(bodies, rows, idle))[FORWARDED]
     assert fault.startswith("client-1: a message forwarded at ")
+
+
+@pytest.mark.parametrize("share", [1 - 1e-6, 1 + 1e-6])
+@pytest.mark.parametrize("event", ["send", "receive"])
+def test_what_a_whole_message_of_frames_costs_is_known_to_rounding(
+    event: str, share: float, tmp_path: Path
+) -> None:
+    """Behind a shared link, too, where the span of a message says nothing of its time on air."""
+    slow = {**SLOW_LINKS["server"], "uplink": "2 kbit/s", "downlink": "2 kbit/s"}
+    source = world(fleet=fleet(list(LORA)[:1]), network={"server": slow}, stop={"rounds": 1})
+    (folder,) = fedsim.run(source, out=tmp_path / "out").runs
+    rows: Any = read_run(folder, "events").astype(object).to_dict("records")
+    bodies = bodies_of(load(folder / "scenario.yaml").variants[0].scenario, 1)
+    found = {}
+    for by in (1.0, share):
+        priced = [
+            {**row, "joules": row["joules"] * by} if row["event"] == event else row for row in rows
+        ]
+        found[by] = [
+            fault
+            for name, faults in promises(bodies, priced, [0.0])
+            if "bits" in name
+            for fault in faults
+        ]
+    assert found[1.0] == []
+    assert len(found[share]) == 1

@@ -9,6 +9,8 @@ from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a process with threads cannot be split safely
 
+from tests.tiers import DEFAULT
+
 from .copies import load_libraries, make_copy
 from .listed import SAMPLE, listed
 from .packages import ROOMS, ROOT
@@ -24,7 +26,7 @@ def main() -> int:
     if asked.listed:
         return reported(tried_listed(asked), asked, len(listed(asked.listed)))
     chosen = (
-        [place for place in places(ROOT) if str(place).startswith(tuple(asked.at))]
+        places(ROOT, asked.at)
         if asked.at
         else sample(ROOT, asked.count, asked.seed, asked.rooms, each=asked.each)
     )
@@ -70,6 +72,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--reach", type=Path, help="a file that keeps which test reaches what")
     parser.add_argument("--out", type=Path, help="a file that keeps what became of each")
     parser.add_argument("--at", nargs="+", default=[], help="only these, as they are told")
+    parser.add_argument("--fast", action="store_true", help="without the tests marked slow")
     parser.add_argument("--tests", nargs="+", default=[], help="ask these tests alone")
     return parser.parse_args()
 
@@ -97,19 +100,24 @@ def tried(chosen: Sequence[Place], asked: argparse.Namespace) -> Iterator[Trial]
         work, copy = Path(folder), Path(folder, "copy")
         copy.mkdir()
         make_copy(ROOT, copy)
-        reach = Reach({}, {}) if asked.tests else reached(copy, work, asked.reach, asked.rooms)
-        trials = Trials(copy, work, reach, asked.budget, asked.tests)
+        reach = Reach({}, {}) if asked.tests else reached(copy, work, asked)
+        trials = Trials(copy, work, reach, asked.budget, asked.tests, tier_of(asked))
         yield from trials.of_places(chosen)
 
 
-def reached(copy: Path, work: Path, file: Path | None, rooms: Sequence[str]) -> Reach:
+def reached(copy: Path, work: Path, asked: argparse.Namespace) -> Reach:
     """Return which tests reach what, from a file where it is there."""
-    if file and file.exists():
-        return Reach.load(file)
-    reach = measured(copy, work, rooms)
-    if file:
-        reach.save(file)
+    if asked.reach and asked.reach.exists():
+        return Reach.load(asked.reach)
+    reach = measured(copy, work, asked.rooms, tier_of(asked))
+    if asked.reach:
+        reach.save(asked.reach)
     return reach
+
+
+def tier_of(asked: argparse.Namespace) -> str:
+    """Return the expression of markers that selects the tests."""
+    return DEFAULT if asked.fast else ""
 
 
 def tell(text: str) -> None:

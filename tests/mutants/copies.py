@@ -31,7 +31,7 @@ _LIBRARIES = (
 )  # fmt: skip
 
 _ALWAYS = (
-    "-q", "-m", "", "-p", "pytest_asyncio.plugin", "-p", "_hypothesis_pytestplugin",
+    "-q", "-p", "pytest_asyncio.plugin", "-p", "_hypothesis_pytestplugin",
     "-p", "tests.mutants.plugin", "-p", "no:cacheprovider", "--hypothesis-profile=mutants",
     "-W", "ignore:Module already imported",  # Hypothesis is, and nothing asserts there
 )  # fmt: skip
@@ -137,6 +137,8 @@ def _enter(copy: Path, log: Path) -> None:
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # what else is installed takes half a second
 
 
-def run_tests(names: Sequence[str], *options: str, plugins: Sequence[object] = ()) -> int:
-    """Run tests in this process; return pytest's exit code."""
-    return int(pytest.main([*_ALWAYS, *options, *names], plugins=[*plugins]))
+def run_tests(
+    names: Sequence[str], *options: str, tier: str = "", plugins: Sequence[object] = ()
+) -> int:
+    """Run tests of a tier (an expression of markers) in this process; return pytest's exit code."""
+    return int(pytest.main([*_ALWAYS, "-m", tier, *options, *names], plugins=[*plugins]))

@@ -26,7 +26,12 @@ SHARED = (
     "tests/test_run.py", "tests/test_damaged_runs.py", "tests/test_giving_up.py",
     "tests/test_models.py", "tests/test_lock.py", "tests/results", "tests/test_corruption.py",
     "tests/test_edited_scenarios.py", "tests/test_divergence.py", "tests/test_run_ends.py",
-    "tests/test_degenerate.py", "tests/test_status.py",
+    "tests/test_degenerate.py", "tests/test_status.py", "tests/test_carbon.py",
+    "tests/test_energy_audit.py", "tests/test_failing_runs.py", "tests/test_memory.py",
+    "tests/test_named_folders.py", "tests/test_named_kinds.py", "tests/test_networks.py",
+    "tests/test_no_clients.py", "tests/test_run_figures.py", "tests/test_sparse.py",
+    "tests/test_stop_figures.py", "tests/test_studies.py", "tests/test_own_blocks.py",
+    "tests/test_extremes.py", "tests/test_imports.py", "tests/commands",
 )  # fmt: skip
 """Tests of whole runs that reach into all rooms."""
 

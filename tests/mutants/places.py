@@ -42,10 +42,12 @@ class Change(NamedTuple):
     after: str
 
 
-def places(root: Path, file: Path | None = None) -> list[Place]:
-    """Return all mutants of a checkout, or of one file, in order."""
-    files = sources(root) if file is None else [file]
-    return [place for each in files for place in _in_file(root, each)]
+def places(root: Path, named: Sequence[str] = ("",)) -> list[Place]:
+    """Return the mutants of a checkout whose names begin with one of those given, in order."""
+    wanted = tuple(name.partition(":")[0] for name in named)
+    files = [each for each in sources(root) if each.as_posix().startswith(wanted)]
+    found = (place for file in files for place in _in_file(root, file))
+    return [place for place in found if str(place).startswith(tuple(named))]
 
 
 def sample(

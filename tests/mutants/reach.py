@@ -88,13 +88,13 @@ def _statement(place: Place, source: str) -> range:
     return min(around, key=len, default=range(place.line, place.line + 1))
 
 
-def measured(copy: Path, work: Path, rooms: Sequence[str]) -> Reach:
-    """Run the tests of some rooms in the copy under coverage; all of them take an hour.
+def measured(copy: Path, work: Path, rooms: Sequence[str], tier: str = "") -> Reach:
+    """Run the tests of some rooms and of a tier in the copy under coverage; all take an hour.
 
     A test that fails without any mutant is left out: it says nothing about one.
     """
     data = work / "coverage"
-    code = in_copy(copy, partial(_measure, copy, data, work / "seconds", rooms), work / "log")
+    code = in_copy(copy, partial(_measure, copy, data, work / "seconds", rooms, tier), work / "log")
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         end = (work / "log").read_text(encoding="utf-8")[-3000:]
         message = f"the tests come to no end without any mutant:\n{end}"
@@ -109,7 +109,7 @@ def measured(copy: Path, work: Path, rooms: Sequence[str]) -> Reach:
     return Reach(json.loads((work / "seconds").read_text(encoding="utf-8")), contexts, texts)
 
 
-def _measure(copy: Path, data: Path, seconds: Path, rooms: Sequence[str]) -> int:
+def _measure(copy: Path, data: Path, seconds: Path, rooms: Sequence[str], tier: str) -> int:
     os.environ[SECONDS_TO] = str(seconds)
     measuring = coverage.Coverage(
         data_file=str(data),
@@ -118,7 +118,7 @@ def _measure(copy: Path, data: Path, seconds: Path, rooms: Sequence[str]) -> int
         config_file=False,
     )
     measuring.start()
-    code = run_tests(asked(rooms))
+    code = run_tests(asked(rooms), tier=tier)
     measuring.stop()
     measuring.save()
     return code

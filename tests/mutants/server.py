@@ -40,7 +40,7 @@ class Job(NamedTuple):
 
 
 def served(
-    copy: Path, work: Path, jobs: Sequence[Job], seconds: Mapping[str, float]
+    copy: Path, work: Path, jobs: Sequence[Job], seconds: Mapping[str, float], tier: str = ""
 ) -> Iterator[tuple[Job, int | None, str]]:
     """Try mutants that change functions alone.
 
@@ -49,6 +49,7 @@ def served(
         work: a folder for outputs.
         jobs: the mutants.
         seconds: that tests take without a mutant, as far as they are known.
+        tier: of the tests, an expression of markers.
 
     Yields:
         Each mutant, the exit code of its process (`in_copy`), and the test that failed, if any.
@@ -58,7 +59,7 @@ def served(
     reading, writing = os.pipe()
     files = sorted({test.partition("::")[0] for job in jobs for test in job.tests})
     plugin = _Server(copy, work / "failed", jobs, seconds, writing)
-    job = partial(run_tests, files, *OPTIONS, plugins=[plugin])
+    job = partial(run_tests, files, *OPTIONS, tier=tier, plugins=[plugin])
     process = start_in_copy(copy, job, work / "log")
     os.close(writing)
     with os.fdopen(reading, encoding="utf-8") as results:
@@ -147,6 +148,10 @@ def chosen(items: Sequence[pytest.Item], names: Sequence[str]) -> list[pytest.It
         for item in (
             [by_name[name]]
             if name in by_name
-            else [each for each in items if each.nodeid.startswith((f"{name}::", f"{name}["))]
+            else [
+                each
+                for each in items
+                if each.nodeid.startswith((f"{name}::", f"{name}[", f"{name}/"))
+            ]
         )
     ]

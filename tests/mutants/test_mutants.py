@@ -135,7 +135,7 @@ def test_what_no_line_is_reached_by_is_told_from_what_nobody_notices(tmp_path: P
     inside = Path("fedsim/wire/bitstream.py"), "BitOr_BitAnd"
     at_import = Path("fedsim/building/patience.py"), "NumberReplacer"
     chosen = [
-        next(each for each in places(ROOT, file) if each.operator.endswith(operator))
+        next(each for each in places(ROOT, [str(file)]) if each.operator.endswith(operator))
         for file, operator in (inside, at_import)
     ]
     looking = [

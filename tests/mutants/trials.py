@@ -29,7 +29,13 @@ class Trials:
     """Tries mutants in a copy of the checkout."""
 
     def __init__(
-        self, copy: Path, work: Path, reach: Reach, budget: float, only: Sequence[str] = ()
+        self,
+        copy: Path,
+        work: Path,
+        reach: Reach,
+        budget: float,
+        only: Sequence[str] = (),
+        tier: str = "",
     ) -> None:
         """Prepare.
 
@@ -39,9 +45,10 @@ class Trials:
             reach: which tests reach what.
             budget: seconds of tests that a mutant is put before at most.
             only: if any, these tests are asked, whatever they reach.
+            tier: of the tests, an expression of markers.
         """
         self._copy, self._work, self._reach, self._budget = copy, work, reach, budget
-        self._only = list(only)
+        self._only, self._tier = list(only), tier
 
     def of_places(self, places: Iterable[Place]) -> Iterator[Trial]:
         """Try mutants of a sample."""
@@ -56,7 +63,9 @@ class Trials:
     def _check(self, tests: set[str]) -> None:
         """Refuse tests that fail without any mutant: they would seem to notice each."""
         once = sorted(test for test in tests if test.partition("::")[0] not in tests - {test})
-        code = in_copy(self._copy, partial(run_tests, once, *OPTIONS), self._work / "log")
+        code = in_copy(
+            self._copy, partial(run_tests, once, *OPTIONS, tier=self._tier), self._work / "log"
+        )
         if _outcome(code, self._work / "log") != ALIVE:
             message = f"tests fail without any mutant:\n{end_of_log(self._work / 'log')}"
             raise RuntimeError(message)
@@ -85,7 +94,9 @@ class Trials:
         """Try those that change what is run at import in processes that import anew."""
         called = [bool(job.tests) and self._only_called(job) for job in jobs]
         of_functions = [*compress(jobs, called)]
-        for job, code, test in served(self._copy, self._work, of_functions, self._reach.seconds):
+        seconds = self._reach.seconds
+        ends = served(self._copy, self._work, of_functions, seconds, self._tier)
+        for job, code, test in ends:
             yield _trial(job, _outcome(code, self._work / "log"), test)
         yield from map(self._anew, compress(jobs, map(not_, called)))
 
@@ -102,7 +113,7 @@ class Trials:
             for part in self._parts(job.tests):
                 code = in_copy(
                     self._copy,
-                    partial(run_tests, part, *OPTIONS, plugins=[failure]),
+                    partial(run_tests, part, *OPTIONS, tier=self._tier, plugins=[failure]),
                     self._work / "log",
                     LEAST + LONGER * sum(self._reach.seconds.get(test, LEAST) for test in part),
                 )

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim.cli import app
 from fedsim.errors import OutputError
+from fedsim.record.folder import RunFolder
 from fedsim.record.parts import Parts, remove_parts
 from fedsim.record.writing import Draft, check_links, write_whole
 from tests.runs import files, small
@@ -84,6 +85,18 @@ def test_a_link_to_nothing_makes_nothing(name: str, out: Path, tmp_path: Path) -
     with pytest.raises(OutputError, match="a symbolic link"):
         fedsim.run(STUDY, out=out, fresh=True)
     assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("name", ["base", "base/seed-1", "base/seed-1/events.parts"])
+def test_the_folder_of_a_run_is_not_cleared_through_a_link(
+    name: str, out: Path, precious: Path
+) -> None:
+    """Neither does it rest on whoever asks for the folder that the link has been looked for."""
+    plant(out / name, precious)
+    before = files(precious)
+    with pytest.raises(OutputError, match="a symbolic link"):
+        RunFolder(out, "base", 1)
+    assert files(precious) == before
 
 
 @pytest.mark.parametrize("name", [".making", "base", "base/seed-1"])

@@ -132,3 +132,11 @@ def test_what_is_no_set_of_indices_is_refused(
 
     with pytest.raises(DecodeError, match=named):
         read_all(Reader(bytes.fromhex(data)))
+
+
+def test_a_rice_code_may_have_all_bits_of_an_index() -> None:
+    """Then every index is written whole, after a unary code of nothing: even one of 5 in 3 bits."""
+    whole = IndexCode.RICE | 3 << 2
+    for index in range(5):
+        bits = np.array([1, *(index >> np.arange(3) & 1)], np.uint8)
+        assert read(Reader(packed(bits)), whole, 1, 5).tolist() == [index]

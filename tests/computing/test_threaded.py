@@ -1,0 +1,43 @@
+"""Threads: what each client's loss says by itself, whichever thread has asked it."""
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from fedsim.computing.threaded import Threaded
+from fedsim.ports import Array
+from fedsim.problems import Logistic, Problem, Samples
+from fedsim.problems.local import LocalLoss
+
+CLIENTS = 4
+
+
+def losses() -> Sequence[LocalLoss]:
+    rng = np.random.default_rng(1)
+    parts = [
+        Samples(rng.standard_normal((3, 2)), np.array([1.0, -1.0, 1.0])) for _ in range(CLIENTS)
+    ]
+    return Problem.of(Logistic(), parts).losses
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_the_values_are_those_of_each_loss_on_other_threads_where_there_are_some(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, w = losses(), np.array([0.3, -0.7])
+    wanted, seen = [loss.value(w) for loss in own], []
+    value = LocalLoss.value
+
+    def watched(loss: LocalLoss, at: Array) -> float:
+        seen.append(threading.current_thread() is threading.main_thread())
+        return value(loss, at)
+
+    evaluator = Threaded(own, threads)
+    if threads > 1:
+        monkeypatch.setattr(LocalLoss, "value", watched)
+        assert evaluator.values(w) == wanted
+        assert seen == [False] * CLIENTS
+    else:
+        np.testing.assert_allclose(evaluator.values(w), wanted, rtol=1e-14)

@@ -146,6 +146,20 @@ def test_the_version_is_written_once() -> None:
     assert citation["version"] == fedsim.__version__
 
 
+def test_the_changelog_keeps_its_form() -> None:
+    """That of Keep a Changelog, condensed to what a user must know."""
+    text = page("changelog.md")
+    first, *released = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    assert first.startswith("[Unreleased]\n")
+    assert [each for each in released if each.startswith(f"[{fedsim.__version__}] - ")]
+    for each in released:
+        assert re.match(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d\n", each)
+        kinds = re.findall(r"^### (.*)$", each, re.MULTILINE)
+        known = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+        assert kinds == [kind for kind in known if kind in kinds]
+    assert len(text.splitlines()) <= 300
+
+
 def test_the_hooks_before_a_commit_need_no_network() -> None:
     hooks = YAML(typ="safe", pure=True).load(ROOT / ".pre-commit-config.yaml")
     assert {repo["repo"] for repo in hooks["repos"]} == {"local"}

@@ -1,5 +1,6 @@
 """Every block passes the checks of its kind; one that breaks a promise, or raises, does not."""
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
@@ -295,6 +296,19 @@ def test_a_device_that_breaks_a_promise_is_found() -> None:
     assert "0 operations on 1 samples take -999998 s" in found[next(iter(found))]
 
 
+class Early(Device):
+    """A device that is ready half a second before it begins."""
+
+    def seconds(self, operations: float, samples: float) -> float:
+        return super().seconds(operations, samples) - 0.5
+
+
+def test_a_device_that_is_ready_before_it_begins_is_found() -> None:
+    found = broken(check_device(Early.model_validate("pi-4")))
+    wanted = "0 operations on 0 samples take -0.5 s"
+    assert found["a task takes a time that ends, and one of more no less"] == wanted
+
+
 class Twice(IID):
     """Gives the first row of each client to the next one as well."""
 
@@ -313,7 +327,12 @@ class Forgetful(Contiguous):
 def test_a_split_that_breaks_a_promise_is_found() -> None:
     found = broken(check_split(Twice()))
     assert list(found) == ["no row is given to two clients, or twice"]
-    assert " is given to clients " in found["no row is given to two clients, or twice"]
+    said = re.fullmatch(
+        r"row \d+ is given to clients (\d+), (\d+)",
+        found["no row is given to two clients, or twice"],
+    )
+    assert said is not None
+    assert int(said[2]) - int(said[1]) in {1, 4}  # of five clients
     assert list(broken(check_split(Forgetful()))) == ["there are as many clients as are asked for"]
 
 

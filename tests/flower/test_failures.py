@@ -107,6 +107,19 @@ def test_a_hanging_client_is_left_where_no_signal_comes() -> None:
     assert "client 1 in round 2 is not over after 0.2 s" in result.summary["reason"].item()
 
 
+def test_what_fails_where_no_signal_comes_is_told_as_elsewhere() -> None:
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
+    def failing(*_: object) -> dict[str, Any]:
+        raise ValueError("no such layer")
+
+    here = run(in_round_two(failing), loss={"limit": "30 s"}).summary["reason"].item()
+    with ThreadPoolExecutor(1) as pool:
+        there = pool.submit(run, in_round_two(failing), loss={"limit": "30 s"}).result()
+    assert there.summary["reason"].item() == here
+    assert "no such layer" in here
+
+
 class Failing(FedAvg):
     """A strategy that fails as it aggregates."""
 

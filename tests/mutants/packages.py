@@ -17,6 +17,9 @@ TOP = "fedsim"
 LEFT_OUT = ("report/drawing",)
 """What is not mutated: a line drawn elsewhere in a figure is seen by eye."""
 
+COMPILED = "fedsim/computing/compiled/"
+"""What is compiled once it is imported: another code of a function would change nothing."""
+
 ROOMS = (
     TOP,
     *sorted(each.parent.name for each in (ROOT / "fedsim").glob("*/__init__.py")),

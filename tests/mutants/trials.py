@@ -11,6 +11,7 @@ import pytest
 from .copies import Replaced, in_copy, run_tests
 from .exchange import same_at_import
 from .listed import Listed
+from .packages import COMPILED
 from .places import Place, change, mutated
 from .reach import Reach
 from .results import ALIVE, KILLED, TIMED_OUT, UNREACHED, Trial
@@ -102,6 +103,7 @@ class Trials:
 
     def _only_called(self, job: Job) -> bool:
         at_import = self._reach.at_import(job.place, job.source)
+        at_import |= job.place.file.as_posix().startswith(COMPILED)
         return not at_import and same_at_import(job.source, job.mutant)
 
     def _anew(self, job: Job) -> Trial:

@@ -121,3 +121,11 @@ def test_features_that_float32_has_no_numbers_for_are_refused(
         _ = finished(samples, treat, kind) if whole else deal(samples, parts, treat, kind)
     fine = finished(samples, treat, np.dtype(np.float64))
     assert fine.X.max() >= 4e38
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["dealt", "finished"])
+def test_features_of_which_none_is_stored_have_their_type_all_the_same(*, whole: bool) -> None:
+    samples, kind = Samples(csr_array((3, 2)), np.zeros(3)), np.dtype(np.float32)
+    made = finished(samples, None, kind) if whole else deal(samples, [np.arange(3)], None, kind)[0]
+    assert made.X.dtype == kind
+    assert not made.X.toarray().any()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.physics.radios.powers import powers_of
 from fedsim.ports import Array
 from fedsim.repricing.original import Original
 from fedsim.repricing.tape import read_tape
@@ -150,3 +151,24 @@ def test_an_exchange_like_an_earlier_one_is_not_worked_out_again(
     assert len(worked_out) == 40
     np.testing.assert_allclose(known.seconds, again.seconds, rtol=1e-13)
     np.testing.assert_allclose(known.joules, again.joules, rtol=1e-13)
+
+
+CONNECTED = {
+    "kind": "custom", "up": "1 Mbit/s", "down": "2 Mbit/s", "base": "90 mW", "send": "200 mW",
+    "receive": "90 mW", "listen": "80 mW", "sleep": "1 mW", "listening": "10 %",
+    "tail_power": "50 mW", "tail_time": "300 ms", "energy_up": "30 nJ/bit",
+    "energy_down": "20 nJ/bit", "latency": "10 ms",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("radio", ["lte", "wifi", "wifi-6", "ble", "zigbee", CONNECTED])
+def test_a_bit_costs_in_every_world_what_the_powers_of_its_radio_say(radio: Any) -> None:
+    """Its own energy, and what the radio draws on the air beyond what it holds, for its time."""
+    source = small(fleet=[{"count": 5, "device": "pi-4", "radio": radio}])
+    scenario = fedsim.load(source).variants[0].scenario
+    law = scenario.fleet[0].radio
+    clients, powers = clients_of(scenario, scenario.fleet, {}, 3), powers_of(law)
+    for lanes, way, rate in ((clients.down, 0, law.down), (clients.up, 1, law.up)):
+        bit = powers.per_bit[way] + powers.on_air[way] / rate
+        np.testing.assert_allclose(lanes.per_bit, np.full((5, 3), bit), rtol=1e-12)
+        np.testing.assert_allclose(lanes.power, np.full((5, 3), powers.held), rtol=1e-12)

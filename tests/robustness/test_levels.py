@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from fedsim.ports import Array
-from fedsim.robustness.levels import of_a_run, of_the_typical, seeds_share
+from fedsim.robustness.levels import _margin, of_a_run, of_the_typical, seeds_share
 
 Draw = Callable[[np.random.Generator, int], Array]
 Study = Callable[[np.random.Generator, int, int], Array]
@@ -117,3 +118,15 @@ def test_nothing_known_is_no_probability() -> None:
     nothing = np.full((2, 5), np.nan)
     assert np.isnan(of_a_run(nothing)).all()
     assert np.isnan(of_the_typical(nothing, nothing[0])).all()
+
+
+def test_a_margin_is_that_of_a_t_interval_of_the_seeds_that_are_known() -> None:
+    logs = np.random.default_rng(4).normal(size=(5, 6))
+    logs[3:, 2] = np.nan  # three seeds are left
+    logs[1:, 4] = np.nan  # one is
+    found = _margin(logs, 0.9)
+    for world, own in enumerate(logs.T):
+        known = own[~np.isnan(own)]
+        spread = stats.sem(known) if len(known) > 1 else np.inf
+        wanted = spread * stats.t.ppf(0.9, max(len(known) - 1, 1))
+        assert found[world] == pytest.approx(wanted, rel=1e-12)

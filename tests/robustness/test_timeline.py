@@ -166,7 +166,7 @@ def test_a_bit_costs_in_every_world_what_the_powers_of_its_radio_say(radio: Any)
     """Its own energy, and what the radio draws on the air beyond what it holds, for its time."""
     source = small(fleet=[{"count": 5, "device": "pi-4", "radio": radio}])
     scenario = fedsim.load(source).variants[0].scenario
-    law = scenario.fleet[0].radio
+    law: Any = scenario.fleet[0].radio
     clients, powers = clients_of(scenario, scenario.fleet, {}, 3), powers_of(law)
     for lanes, way, rate in ((clients.down, 0, law.down), (clients.up, 1, law.up)):
         bit = powers.per_bit[way] + powers.on_air[way] / rate

@@ -81,6 +81,18 @@ def test_the_limit_is_raised_where_it_is_meant(monkeypatch: pytest.MonkeyPatch) 
     assert len(Builder(plan).check()) == 1
 
 
+def test_a_fleet_beyond_the_limit_is_refused_before_anything_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """2 kB a client, at the least."""
+    source = with_data(**DRAWN | {"clients": 60}, ones=3)
+    source["problem"] |= {"split": GOOD["problem"]["split"] | {"clients": 60}}
+    plan = load(source | {"fleet": [{"count": 60}]})
+    monkeypatch.setenv(VARIABLE, "100 kB")
+    with pytest.raises(ScenarioError, match="60 clients would take 120 kB of memory"):
+        Builder(plan).check()
+
+
 def test_the_limit_has_a_default_and_a_unit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     assert limit() == DEFAULT

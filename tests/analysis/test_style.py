@@ -85,3 +85,13 @@ def test_panels_stand_in_rows_and_spare_places_stay_empty() -> None:
     assert figure.axes == every
     assert len({round(axis.get_position().y0, 3) for axis in every}) == 2
     assert np.isclose(figure.get_figwidth(), 6.8)
+
+
+def test_what_an_axis_is_called_has_room_along_it() -> None:
+    """A panel is wider than it is high."""
+    for label, beside in (("short", ", "), ("as long as a name can be", ",\n")):
+        _, (axis,) = panels(1)
+        measured(axis.xaxis, label, log=True)
+        measured(axis.yaxis, label, log=True)
+        assert axis.get_xlabel() == f"{label}, log scale"
+        assert axis.get_ylabel() == f"{label}{beside}log scale"

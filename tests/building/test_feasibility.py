@@ -270,6 +270,11 @@ def test_a_restart_level_lasts_for_a_round_or_is_refused(tmp_path: Path) -> None
     (key,) = faults = found(tmp_path, fleet=harvesting(threshold="5 %", restart=f"{low} %"))
     assert key == "fleet.0.battery.restart"
     assert f"a round takes {taken:.3g} J more" in faults[key]
+    # Of eight clients each has half as many samples, and so half as much to do.
+    fewer = harvesting(threshold="5 %", restart=f"{5 + 45 * hysteresis} %")
+    assert list(found(tmp_path, fleet=[*group(radio="ideal"), *fewer])) == [
+        "fleet.1.battery.restart"
+    ]
     # Whoever takes part above a charge of its own does not begin at the restart level.
     participation = {"kind": "full", "least_charge": f"{high} %"}
     low_battery = harvesting(threshold="5 %", restart=f"{low} %")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Context, Message, RecordDict, UserConfig
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict, UserConfig
 from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
 from flwr.common import (
@@ -21,6 +21,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 import fedsim
 from fedsim.flower import app, method
+from fedsim.flower.evaluations import Said, said
 from fedsim.flower.grid import Nodes, Place, Places
 from fedsim.flower.program import client_of
 from tests.flower.scenes import ZEROS, client_app, partition, run
@@ -242,3 +243,9 @@ def test_clients_that_a_strategy_names_fail_it_also_where_the_scenario_draws_oth
     ((results, failures),) = seen
     assert results + failures == 2
     assert failures >= 1
+
+
+def test_an_evaluation_counts_by_the_examples_that_a_strategy_of_flower_weighs_by() -> None:
+    key = newer.FedAvg().weighted_by_key
+    content = RecordDict({"metrics": MetricRecord({key: 7, "accuracy": 0.5})})
+    assert said(content, legacy=False) == Said(7.0, {"accuracy": 0.5})

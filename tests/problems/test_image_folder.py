@@ -147,3 +147,9 @@ def test_a_small_file_that_announces_a_huge_image_is_refused(pets: Path) -> None
     (pets / "cat/2.png").write_bytes(content)
     with pytest.raises(DataError, match=r"cat/2\.png is no image"):
         read(pets)
+
+
+def test_a_picture_of_black_and_white_alone_is_grey(tmp_path: Path) -> None:
+    bits = np.random.default_rng(1).random((3, 4)) < 0.5
+    write(tmp_path / "d/a/1.png", bits)  # type: ignore[arg-type]  # of one bit a pixel
+    assert read(tmp_path / "d").X.tolist() == [(255 * bits).ravel().tolist()]

@@ -19,7 +19,8 @@ def texts() -> dict[str, str]:
     found = {name: ROOT / name for name in _FILES}
     for folder in _FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in _KINDS and path.is_file():
+            hidden = any(part.startswith(".") for part in path.relative_to(ROOT / folder).parts)
+            if path.suffix in _KINDS and path.is_file() and not hidden:  # caches of tools
                 found[str(path.relative_to(ROOT))] = path
     found.pop(_OWN)
     return {name: path.read_text(encoding="utf-8") for name, path in found.items()}

@@ -26,11 +26,11 @@ from rich.progress import track
 
 import fedsim
 from fedsim.analysis import cost_to_target
-from fedsim.analysis.comparing.pairwise import log_ratios
-from fedsim.analysis.comparing.targets import Target
+from fedsim.analysis.compare.costs import Target
+from fedsim.analysis.compare.pairwise import log_ratios
 from fedsim.ports import Array
 from fedsim.record.read import run_folders
-from fedsim.repricing.original import Original
+from fedsim.repricing.tape import Original
 from fedsim.robustness.design import Design
 from fedsim.robustness.finding import constants_of
 from fedsim.robustness.levels import interval, of_a_run, of_the_typical

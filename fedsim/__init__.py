@@ -33,12 +33,12 @@ if TYPE_CHECKING:
         ScenarioError,
         TheoryWarning,
     )
-    from fedsim.problems.data.given import arrays
+    from fedsim.problems.data.files import arrays
     from fedsim.repricing import reprice
     from fedsim.results import Result, open  # noqa: A004 - as a file is opened
     from fedsim.robustness import robust
     from fedsim.running.api import run
-    from fedsim.running.checking import check
+    from fedsim.running.check import check
     from fedsim.scenario import Scenario, load
 
 __version__ = VERSION
@@ -70,12 +70,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "arrays": "fedsim.problems.data.given",
+    "arrays": "fedsim.problems.data.files",
     "reprice": "fedsim.repricing",
     "robust": "fedsim.robustness",
     "Result": "fedsim.results",
     "open": "fedsim.results",
-    "check": "fedsim.running.checking",
+    "check": "fedsim.running.check",
     "run": "fedsim.running.api",
     "Scenario": "fedsim.scenario",
     "load": "fedsim.scenario",

@@ -26,10 +26,10 @@ from fedsim.blocks.quantities import (
 )
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import Availability, Timeline
+from fedsim.physics.batteries import Charging
+from fedsim.physics.batteries import Reading as ReadPower
 from fedsim.physics.carbon import Carbon
 from fedsim.physics.carbon import Reading as ReadIntensity
-from fedsim.physics.charging import Charging
-from fedsim.physics.charging import Reading as ReadPower
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.networks import Network, ReadGraph
 from fedsim.physics.overlay import Neighbours

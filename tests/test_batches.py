@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fedsim.record.folder import SCENARIO, SUMMARY
-from fedsim.running.batches import LASTING, Batches, lasted
-from fedsim.running.execution import RunProgress
-from fedsim.running.tasks import Known, Order, Outcome, Run
+from fedsim.running.run import RunProgress
+from fedsim.running.sending import LASTING, Batches, lasted
+from fedsim.running.workers import Known, Order, Outcome, Run
 from fedsim.scenario import load
 from tests.runs import small
 

@@ -14,7 +14,7 @@ from fedsim.building import Builder
 from fedsim.physics.topology import Topology, star
 from fedsim.problems import Logistic, Problem, Softmax
 from fedsim.problems.kernels import sgd_steps
-from fedsim.running.execution import execute
+from fedsim.running.run import execute
 from fedsim.scenario import load
 from fedsim.wire import encode
 from tests.conftest import ROOT

@@ -14,7 +14,7 @@ import pytest
 
 import fedsim
 from fedsim.record.folder import SUMMARY
-from fedsim.running.execution import RunProgress
+from fedsim.running.run import RunProgress
 from tests.interrupting import hearing
 from tests.runs import files, small
 

@@ -10,9 +10,9 @@ import pytest
 import fedsim
 from fedsim.errors import AuditError, DataError, ScenarioError
 from fedsim.record.emissions import KILOWATT_HOUR, Emissions
+from fedsim.record.folder import check_run
 from fedsim.record.ledger import Ledger, Meters
-from fedsim.record.soundness import check_run
-from fedsim.repricing.table import price_table
+from fedsim.repricing.api import price_table
 
 SMALL: dict[str, Any] = {
     "problem": {

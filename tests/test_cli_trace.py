@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import fedsim
-from fedsim.analysis.timelines import files
+from fedsim.analysis import trace_files
 from fedsim.cli import app
 from fedsim.record.folder import RunFolder
 from tests.runs import small
@@ -45,9 +45,9 @@ def test_every_run_has_its_trace_beside_its_log(out: Path, tmp_path: Path) -> No
     copy = shutil.copytree(out, tmp_path / "runs")
     result = trace(copy)
     assert result.exit_code == 0, result.output
-    files = [copy / name / "seed-1/trace.json" for name in ("base", "gd")]
+    trace_files = [copy / name / "seed-1/trace.json" for name in ("base", "gd")]
     lines = "".join(result.stdout.splitlines())
-    for file in files:
+    for file in trace_files:
         assert str(file) in lines
         assert len(rounds(file)) == 9
     assert lines.count("events in") == 2
@@ -70,15 +70,15 @@ def test_every_run_s_trace_can_be_compressed_and_goes_with_the_run(
 ) -> None:
     copy = shutil.copytree(out, tmp_path / "runs")
     assert trace(copy, "--gzip").exit_code == 0
-    files = sorted(copy.rglob("trace.json*"))
-    assert files == [copy / name / "seed-1/trace.json.gz" for name in ("base", "gd")]
+    trace_files = sorted(copy.rglob("trace.json*"))
+    assert trace_files == [copy / name / "seed-1/trace.json.gz" for name in ("base", "gd")]
     assert trace(copy, "--gzip", "--out", tmp_path / "all").exit_code == 0
     names = ["base-seed-1.json.gz", "gd-seed-1.json.gz"]
     assert sorted(file.name for file in (tmp_path / "all").iterdir()) == names
-    for file, name in zip(files, names, strict=True):
+    for file, name in zip(trace_files, names, strict=True):
         assert file.read_bytes() == (tmp_path / "all" / name).read_bytes()
     RunFolder(copy, "gd", 1)  # another run takes the place of this one
-    assert not files[1].exists()
+    assert not trace_files[1].exists()
 
 
 def test_a_compressed_trace_has_a_name_that_says_so(out: Path, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_clients_that_there_are_not(out: Path, tmp_path: Path) -> None:
 def test_a_log_that_nobody_could_look_at_is_not_traced(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST_ROWS", 100)
+    monkeypatch.setattr(trace_files, "MOST_ROWS", 100)
     file = tmp_path / "trace.json"
     result = trace(out / "base", "--out", file)
     check_blame(result, "at most 100", "--rounds", "--clients", "base")

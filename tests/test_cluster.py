@@ -18,9 +18,9 @@ import fedsim
 from fedsim.problems.references import convex
 from fedsim.record.folder import SUMMARY
 from fedsim.record.lock import held
-from fedsim.running import notebook, places, sending
-from fedsim.running.execution import RunProgress, surroundings
-from fedsim.running.status import Status, status
+from fedsim.running import api, places, sending
+from fedsim.running.folder import Status, status
+from fedsim.running.run import RunProgress, surroundings
 from fedsim.scenario.registries import blocks_in
 from tests.runs import files, small
 
@@ -254,8 +254,8 @@ def test_a_notebook_shows_how_far_runs_elsewhere_are(
             super().update(n)
             shown.append((self.n, self.postfix))
 
-    monkeypatch.setattr(notebook, "in_notebook", lambda: True)
-    monkeypatch.setattr(notebook, "_bar", lambda: Bar)
+    monkeypatch.setattr(api, "in_notebook", lambda: True)
+    monkeypatch.setattr(api, "_bar", lambda: Bar)
     scenario = SWEPT | {"stop": {"rounds": 1500}}
     fedsim.run(scenario, out=tmp_path, executor=client.get_executor())
     assert shown[-1][0] == pytest.approx(4)

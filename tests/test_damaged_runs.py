@@ -20,7 +20,7 @@ from fedsim.record.folder import RESULTS, tidy
 from fedsim.record.manifest import MANIFEST
 from fedsim.record.parts import read_table
 from fedsim.record.scenarios import parsed
-from fedsim.running.execution import is_finished
+from fedsim.running.run import is_finished
 from tests.runs import files, small
 
 SOURCE = small(stop={"rounds": 3})

@@ -11,7 +11,7 @@ import pytest
 import fedsim
 from fedsim.algorithms import FedAvg
 from fedsim.algorithms.local import local_steps
-from fedsim.computing.finite import finite
+from fedsim.computing.serial import finite
 from fedsim.ports import Array, Client
 from fedsim.record.read import read_run
 from fedsim.wire import PACKERS

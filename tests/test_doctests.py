@@ -13,7 +13,7 @@ EXTRAS = {
     "fedsim.flower": "flower",
     "fedsim.torch": "torch",
     "fedsim.problems.modules": "torch",
-    "fedsim.problems.networks": "torch",
+    "fedsim.problems.modules.layers": "torch",
     "fedsim.computing.compiled": "compiled",
 }
 """Packages that need an extra to be imported."""

@@ -14,7 +14,7 @@ from fedsim.analysis import Comparison, gather
 from fedsim.cli import app
 from fedsim.errors import DataError
 from fedsim.record.folder import SUMMARY
-from fedsim.record.notes import RUNS, Note
+from fedsim.record.scenarios import RUNS, Note
 from tests.runs import files, small
 
 VARIANTS = {"gd": {"algorithm": {"kind": "gd", "step_size": "1/L"}}}

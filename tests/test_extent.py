@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.cli import app
-from fedsim.running import checking
+from fedsim.running import check as checking
 
 STUDY = """\
 name: small study

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fedsim.tables import as_text, listing, plain
+from fedsim.text import as_text, listing, plain
 
 HEADS = ("variant", "reached", "rounds", "transmissions", "bits up", "bits down", "time", "energy")
 ROW = ("chb", "10 of 10", "4,340", "218", "3.26 Mbit", "11.4 Mbit", "30.8 s", "1.12 kJ")

@@ -14,7 +14,7 @@ from rich.console import Console
 
 import fedsim
 from fedsim.building import Builder, Job
-from fedsim.building.patience import Slowest, slowest
+from fedsim.building.closing import Slowest, slowest
 from fedsim.cli.outlook import job_table
 from fedsim.running.probe import opening
 from fedsim.scenario import load

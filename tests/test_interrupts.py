@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 import fedsim
-from fedsim.record.lock import held, shared
-from fedsim.record.locks import LOCK
+from fedsim.record.lock import LOCK, held, shared
 from fedsim.record.writing import Draft
 from fedsim.running.interrupts import Interrupted, behind, raise_once
 from fedsim.running.places import opened

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from fedsim.building import Builder
-from fedsim.cli.terminal import errors
+from fedsim.cli.app import errors
 from fedsim.errors import DataError, ScenarioError
 from fedsim.limits import DEFAULT, VARIABLE, limit
 from fedsim.problems.data import libsvm

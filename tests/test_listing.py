@@ -11,9 +11,9 @@ from typer.testing import CliRunner, Result
 
 from fedsim.blocks.choice import OneOf
 from fedsim.cli import app, describe
-from fedsim.cli.block import as_written, example
+from fedsim.cli.describe import as_written, example
 from fedsim.scenario.registries import REGISTRIES
-from fedsim.tables import as_text
+from fedsim.text import as_text
 
 BLOCKS = [
     pytest.param(registry, model, name, id=f"{registry.name}-{name}")

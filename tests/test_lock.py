@@ -19,9 +19,7 @@ from typer.testing import CliRunner, Result
 
 import fedsim
 from fedsim.cli import app
-from fedsim.record.holder import HOLDER, is_at_work
-from fedsim.record.lock import held, is_held, shared
-from fedsim.record.locks import LOCK, FolderLock
+from fedsim.record.lock import HOLDER, LOCK, FolderLock, held, is_at_work, is_held, shared
 from tests.runs import files, small
 
 QUICK = small(stop={"rounds": 3})

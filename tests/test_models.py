@@ -15,7 +15,7 @@ from fedsim.building import Builder, Job
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.record.manifest import FILES, MANIFEST, SEAL, as_json, sealed
-from fedsim.running.execution import RunProgress
+from fedsim.running.run import RunProgress
 from tests.disks import Disk
 from tests.faults.operations import met
 from tests.methods import scenario

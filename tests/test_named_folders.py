@@ -8,7 +8,7 @@ from pandas.testing import assert_frame_equal
 
 import fedsim
 from fedsim.record.variants import RESERVED, is_reserved
-from fedsim.tables import as_csv
+from fedsim.text import as_csv
 from tests.runs import small
 
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 import fedsim
-from fedsim.building.problems import problem_of
+from fedsim.building.evaluation import problem_of
 from fedsim.errors import ScenarioError
 from fedsim.scenario import ProblemSpec
 from fedsim.wire import Dithered, Layered, ValueFormat

@@ -8,8 +8,8 @@ import pytest
 from tqdm import tqdm
 
 import fedsim
-from fedsim.running import notebook
-from fedsim.running.execution import RunProgress
+from fedsim.running import api
+from fedsim.running.run import RunProgress
 from fedsim.under_way import doing
 from tests.runs import small
 
@@ -26,8 +26,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, str]]:
 
     shell = SimpleNamespace(config={"IPKernelApp": {}})
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    monkeypatch.setattr(notebook, "_bar", lambda: Bar)
-    monkeypatch.setattr(notebook, "_REDRAW", 0.0)
+    monkeypatch.setattr(api, "_bar", lambda: Bar)
+    monkeypatch.setattr(api, "_REDRAW", 0.0)
     return seen
 
 
@@ -42,7 +42,7 @@ def test_a_bar_counts_runs_by_their_rounds(
 
 
 def test_a_run_that_stops_early_fills_its_share(drawn: list[tuple[float, str]]) -> None:
-    with notebook.notebook_bar("study", 1) as watch:
+    with api.notebook_bar("study", 1) as watch:
         watch(RunProgress("base", 1, "gd", 1000, round=10))
         watch(RunProgress("base", 1, "gd", 1000, round=12, ended=True))
     assert [place for place, _ in drawn] == pytest.approx([0.01, 1.0])
@@ -56,10 +56,10 @@ def test_within_a_long_round_it_says_what_goes_on(monkeypatch: pytest.MonkeyPatc
             shown.append(s)
             seen.set()
 
-    monkeypatch.setattr(notebook, "in_notebook", lambda: True)
-    monkeypatch.setattr(notebook, "_bar", lambda: Bar)
-    monkeypatch.setattr(notebook, "_LONG", 0.001)
-    with notebook.notebook_bar("study", 1) as watch, doing("making the world"):
+    monkeypatch.setattr(api, "in_notebook", lambda: True)
+    monkeypatch.setattr(api, "_bar", lambda: Bar)
+    monkeypatch.setattr(api, "_LONG", 0.001)
+    with api.notebook_bar("study", 1) as watch, doing("making the world"):
         assert seen.wait(60)
         assert shown[0] == "making the world"
         watch(RunProgress("base", 1, "gd", 9, round=4, doing="52 of 100 answered"))
@@ -77,6 +77,6 @@ def test_who_watches_gets_no_bar(
 
 
 def test_there_is_none_outside_of_a_notebook(capfd: pytest.CaptureFixture[str]) -> None:
-    assert not notebook.in_notebook()
+    assert not api.in_notebook()
     fedsim.run(small(stop={"rounds": 2}))
     assert capfd.readouterr() == ("", "")

@@ -45,7 +45,7 @@ def test_there_are_seven() -> None:
 
 KERNEL = """
 import fedsim
-from fedsim.running.notebook import in_notebook
+from fedsim.running.api import in_notebook
 assert in_notebook()
 result = fedsim.run({
     "name": "seen",

@@ -11,8 +11,8 @@ import fedsim
 from fedsim import analysis
 from fedsim.building import Builder
 from fedsim.cli import app
-from fedsim.record.notes import Note
-from fedsim.running.foreseen import foreseen
+from fedsim.record.scenarios import Note
+from fedsim.running.check import foreseen
 from fedsim.scenario import dump, load
 from tests.runs import small
 

@@ -4,11 +4,9 @@ import pytest
 
 import fedsim
 from fedsim.building import Builder
-from fedsim.running import pace
-from fedsim.running.checking import checked
-from fedsim.running.extent import extent
-from fedsim.running.pace import Enough, Pace
-from fedsim.running.probe import opening
+from fedsim.running import probe
+from fedsim.running.check import checked
+from fedsim.running.probe import Enough, Pace, extent, opening
 from fedsim.scenario import load
 from tests.runs import small
 
@@ -27,8 +25,8 @@ class Clocks:
 @pytest.fixture
 def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
     made = Clocks()
-    monkeypatch.setattr(pace, "perf_counter", lambda: made.wall)
-    monkeypatch.setattr(pace, "process_time", lambda: made.worked)
+    monkeypatch.setattr(probe, "perf_counter", lambda: made.wall)
+    monkeypatch.setattr(probe, "process_time", lambda: made.worked)
     return made
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import fedsim
 from fedsim.record.folder import SUMMARY
-from fedsim.record.holder import HOLDER
+from fedsim.record.lock import HOLDER
 from fedsim.record.writing import ASIDE
 from fedsim.running.places import MAKING, clear, opened, settle
 from tests.runs import files, small

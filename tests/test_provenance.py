@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import fedsim
-from fedsim.running import provenance
+from fedsim.running import run
 
 PACKAGE = Path(fedsim.__file__).parent
 
@@ -34,7 +34,7 @@ PACKAGE = Path(fedsim.__file__).parent
     ],
 )
 def test_imports_are_found(text: str, expected: list[tuple[str, tuple[str, ...]]]) -> None:
-    assert list(provenance.imports(text)) == expected
+    assert list(run.imports(text)) == expected
 
 
 def parsed(tree: ast.Module) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -58,20 +58,19 @@ def test_no_import_of_fedsim_itself_is_missed() -> None:
     assert len(files) > 200
     for path in files:
         text = path.read_text(encoding="utf-8")
-        assert set(parsed(ast.parse(text))) <= set(provenance.imports(text)), path
+        assert set(parsed(ast.parse(text))) <= set(run.imports(text)), path
 
 
 def test_what_makes_a_run_is_followed_and_what_shows_it_is_not() -> None:
-    root = PACKAGE / "running/execution.py"
-    found = provenance.sources({"fedsim.running.execution": root.read_bytes()})
+    root = PACKAGE / "running/run.py"
+    found = run.sources({"fedsim.running.run": root.read_bytes()})
     packages = {name.split(".")[1] for name in found.modules if "." in name}
     made = "sim", "building", "problems", "wire", "physics", "protocol", "algorithms", "computing"
     assert packages >= {*made, "ports", "blocks", "scenario", "streams", "running", "record"}
     shown = "report", "analysis", "cli", "conformance", "repricing", "__main__"
     assert packages.isdisjoint(shown)
     running = {name for name in found.modules if name.startswith("fedsim.running.")}
-    one_run = {f"fedsim.running.{name}" for name in ("execution", "provenance", "verdict")}
-    assert running == one_run
+    assert running == {"fedsim.running.run"}
     assert {"fedsim.record.book", "fedsim.record.log"} <= set(found.modules)
     assert "fedsim.results.result" not in found.modules
     assert {"numpy", "simpy"} <= found.packages
@@ -93,7 +92,7 @@ SCRIPT = '''
 import json, sys
 from pathlib import Path
 import fedsim
-from fedsim.running import execution
+from fedsim.running.run import _own_code
 from owned import Mine
 package, work = Path(fedsim.__file__).parent, Path(sys.argv[1])
 assert package.parent == work / "copy"
@@ -105,7 +104,7 @@ scenarios = {
 
 def made():
     """Return which runs are made, and not kept."""
-    execution._own_code.cache_clear()
+    _own_code.cache_clear()
     again = []
     for kind, scenario in scenarios.items():
         summary = work / kind / "base/seed-1/summary.json"

@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.building.problems import problem_of
+from fedsim.building.evaluation import problem_of
 from fedsim.problems import Problem
 from fedsim.problems.samples import Precision
 from fedsim.record.read import run_folders
 from fedsim.record.schema import ARROW_SCHEMA
-from fedsim.running.execution import RunProgress
+from fedsim.running.run import RunProgress
 from fedsim.scenario import ProblemSpec
 from tests.runs import SMALL, files, small
 

@@ -9,9 +9,8 @@ from distributed import KilledWorker
 
 from fedsim.algorithms import GradientDescent
 from fedsim.errors import BlockError, RunError
-from fedsim.running.batches import Batch, Batches
-from fedsim.running.sending import Sending, _check, _check_classes
-from fedsim.running.tasks import Known, Order, Run
+from fedsim.running.sending import Batch, Batches, Sending, _check, _check_classes
+from fedsim.running.workers import Known, Order, Run
 from fedsim.scenario import load
 from tests.runs import small
 

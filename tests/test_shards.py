@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import DataError
-from fedsim.running.shard import WHOLE, Shard
+from fedsim.running.folder import WHOLE, Shard
 
 
 @given(st.integers(0, 60), st.integers(1, 12))

@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 import fedsim
 from fedsim.cli import app
 from fedsim.record.folder import SUMMARY
-from fedsim.running.execution import RunProgress
-from fedsim.running.status import Status, status
+from fedsim.running.folder import Status, status
+from fedsim.running.run import RunProgress
 from tests.runs import small
 
 SWEPT: dict[str, Any] = small(sweep={"algorithm.censor": [0.01, 0.1]}, seeds=3, stop={"rounds": 3})

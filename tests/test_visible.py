@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim import report
 from fedsim.analysis import Comparison
-from fedsim.cli import app, terminal, watching
-from fedsim.running.execution import RunProgress
-from fedsim.visible import visible
+from fedsim.cli import app, watching
+from fedsim.cli.app import err, out
+from fedsim.running.run import RunProgress
+from fedsim.text import visible
 from tests.runs import small
 
 NAME = "a:bug: [red]b[/] \u202ec\u2066 $x^2$ <i>\x9b\u200f"
@@ -45,7 +46,7 @@ def test_progress_shows_a_name_as_it_is() -> None:
     assert SEEN in written.getvalue()
 
 
-@pytest.mark.parametrize("console", [terminal.out, terminal.err])
+@pytest.mark.parametrize("console", [out, err])
 def test_both_consoles_take_text_as_it_is(console: Console) -> None:
     assert console.render_str("a:bug:\x1b", markup=False).plain == r"a:bug:\x1b"
 

@@ -9,7 +9,7 @@ from rich.console import Console
 import fedsim
 from fedsim.algorithms.censored import GradientDescent
 from fedsim.cli import watching
-from fedsim.running.execution import RunProgress
+from fedsim.running.run import RunProgress
 from fedsim.under_way import doing, now
 from tests.runs import small
 

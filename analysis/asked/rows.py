@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 
 from asked.studies import ALL, Asked, Study
-from fedsim.analysis.comparing.doubts import LESS, undecided
+from fedsim.analysis.compare.verdicts import LESS, undecided
 from fedsim.robustness import Robustness
-from fedsim.robustness.deciding import by_weight
+from fedsim.robustness.verdicts import by_weight
 
 _LEAST = {"t": "the least time", "joules": "the fewest joules"}
 

@@ -23,7 +23,7 @@ from unittest import mock
 from distributed import Client
 
 import fedsim
-from fedsim.running import batches, tasks
+from fedsim.running import sending, workers
 from fedsim.running.cluster import opened
 
 
@@ -54,16 +54,16 @@ class Counting(Protocol):
 
 def watch_runs(dask_worker: "Counting") -> None:
     """Count from now on, on a worker, what its runs take."""
-    make = tasks.make
+    make = workers.make
     dask_worker.on_runs = 0.0
 
-    def counted(*given: Any) -> tasks.Outcome:
+    def counted(*given: Any) -> workers.Outcome:
         before = time.thread_time()
         outcome = make(*given)
         dask_worker.on_runs += time.thread_time() - before
         return outcome
 
-    mock.patch.object(tasks, "make", counted).start()
+    mock.patch.object(workers, "make", counted).start()
 
 
 def spent(dask_worker: "Counting") -> Spent:
@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=9)
     given = parser.parse_args()
-    lasting = {"in batches": batches.LASTING, "one by one": 1e-9}
+    lasting = {"in batches": sending.LASTING, "one by one": 1e-9}
     took: dict[str, list[Took]] = {"one process": [], **{name: [] for name in lasting}}
     with opened("local:1") as cluster:
         cluster.client.run(watch_runs)
@@ -123,7 +123,7 @@ def main() -> None:
         on_cluster(cluster.client, given.runs // 5, given.rounds)
         for _ in range(given.repeats):
             took["one process"].append(in_process(given.runs, given.rounds))
-            for name, batches.LASTING in lasting.items():
+            for name, sending.LASTING in lasting.items():
                 took[name].append(on_cluster(cluster.client, given.runs, given.rounds))
     print("             ms a run  engine's part (quartiles)  to one process (quartiles)  beside")
     for name, several in took.items():

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 import fedsim
-from fedsim.computing.one_thread import one_thread
+from fedsim.computing.serial import one_thread
 from fedsim.flower import app, method
 
 Arrays = list[NDArray[Any]]

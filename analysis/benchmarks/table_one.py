@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from fedsim.building import Builder
 from fedsim.ports import Array
-from fedsim.running.execution import execute
+from fedsim.running.run import execute
 from fedsim.scenario import Plan, load
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios/papers/chb-ijcnn1-logistic.yaml"

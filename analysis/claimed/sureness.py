@@ -8,9 +8,9 @@ import numpy as np
 import fedsim
 from claimed.papers import Claim
 from claimed.verdicts import short
-from fedsim.analysis.comparing.doubts import undecided
+from fedsim.analysis.compare.verdicts import undecided
 from fedsim.ports import Array
-from fedsim.repricing.original import Original
+from fedsim.repricing.tape import Original
 from fedsim.robustness.constants import Key
 from fedsim.robustness.design import Design
 from fedsim.robustness.finding import constants_of

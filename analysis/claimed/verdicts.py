@@ -7,7 +7,7 @@ import numpy as np
 
 import fedsim
 from claimed.papers import COSTS, Claim
-from fedsim.analysis.comparing.pairwise import compare_seeds
+from fedsim.analysis.compare.pairwise import compare_seeds
 
 ALIKE = 1.02
 """Costs within two per cent of each other are a tie, as are those that seeds do not tell apart."""
@@ -37,7 +37,7 @@ class Cell(NamedTuple):
     def of(cls, ratios: Sequence[float]) -> "Cell":
         """Return what ratios of single seeds come to.
 
-        The interval is that of `fedsim.analysis.comparing.pairwise`, Student's of the logarithms
+        The interval is that of `fedsim.analysis.compare.pairwise`, Student's of the logarithms
         from five seeds on; below that it is from the least to the largest, so that seeds decide
         where all of them agree. It is a tie where the interval holds 1, or where the ratio is
         within `ALIKE` of it.

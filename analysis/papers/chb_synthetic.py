@@ -35,7 +35,7 @@ from fedsim.analysis import (
     save,
     typeset_labels,
 )
-from fedsim.analysis.typesetting import Maths
+from fedsim.analysis.style import Maths
 from fedsim.ports import Array
 from fedsim.problems.data import PlantedSmoothness
 

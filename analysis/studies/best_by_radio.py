@@ -25,7 +25,7 @@ from rich.table import Table
 
 import fedsim
 from fedsim.analysis import Decisions, cost_to_target, entitle, listing, panels, save, typeset
-from fedsim.analysis.comparing.pairwise import INDISTINGUISHABLE
+from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/honest-bits.yaml"

@@ -36,7 +36,7 @@ from fedsim.analysis import (
     quantity,
     save,
 )
-from fedsim.analysis.typesetting import words
+from fedsim.analysis.style import words
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "scenarios/studies/compression-and-shared-uplink.yaml"

@@ -8,14 +8,21 @@ from fedsim.algorithms.averaging import (
     FedProx,
 )
 from fedsim.algorithms.balls import CFedDA, MCFedDA
-from fedsim.algorithms.base import Algorithm, Arrivals, Concern, ProblemInfo
+from fedsim.algorithms.base import (
+    Algorithm,
+    Arrivals,
+    Concern,
+    PeerAlgorithm,
+    ProblemInfo,
+    StepSize,
+)
 from fedsim.algorithms.censored import (
     CensoredHeavyBall,
+    ChargeAwareHeavyBall,
     GradientDescent,
     HeavyBall,
     LazyGradient,
 )
-from fedsim.algorithms.charge import ChargeAwareHeavyBall
 from fedsim.algorithms.composite import FedDualAvg, FedMid
 from fedsim.algorithms.compressed import CompressedDescent
 from fedsim.algorithms.control import Scaffold
@@ -26,16 +33,14 @@ from fedsim.algorithms.extrapolation import FedExProx
 from fedsim.algorithms.gates import FedCom, FedComGate
 from fedsim.algorithms.gossip import DPSGD
 from fedsim.algorithms.lag import LagServer, LagWorker
+from fedsim.algorithms.local import SendsModels
 from fedsim.algorithms.marina import Marina
 from fedsim.algorithms.marina_p import MarinaP
 from fedsim.algorithms.matching_pursuit import FedGradMP
-from fedsim.algorithms.peers import PeerAlgorithm
 from fedsim.algorithms.pp_marina import PPMarina
 from fedsim.algorithms.scaffnew import Scaffnew
-from fedsim.algorithms.sending import SendsModels
 from fedsim.algorithms.signs import SignSGD
 from fedsim.algorithms.stale_switching import StaleFedSGM
-from fedsim.algorithms.step_sizes import StepSize
 from fedsim.algorithms.switching import FedSGM
 from fedsim.algorithms.thresholding import DistributedIHT, FedHT, FedIterHT
 from fedsim.blocks.registry import Registry

@@ -31,7 +31,7 @@ from pydantic import Field, model_validator
 
 from fedsim.algorithms.averaging import LocalUpdates, local_step_concern
 from fedsim.algorithms.base import Concern, ProblemInfo
-from fedsim.algorithms.shared_messages import LocalModel, Model
+from fedsim.algorithms.local import LocalModel, Model
 from fedsim.ports import Client, Meaning, Message, Reply, Server
 
 _SHAPES: dict[str, dict[str, float]] = {

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from fedsim.ports import Array
-from fedsim.problems.features import Sparse
 from fedsim.problems.projections import Indices, hard_threshold, largest
+from fedsim.problems.samples import Sparse
 
 
 class Atoms(Protocol):

@@ -27,9 +27,8 @@ import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
 from fedsim.algorithms.base import Concern, ProblemInfo
-from fedsim.algorithms.local import LocalSteps, batch_size, local_steps, mean
+from fedsim.algorithms.local import LocalSteps, Model, batch_size, local_steps, mean
 from fedsim.algorithms.remedies import long_step
-from fedsim.algorithms.shared_messages import Model
 from fedsim.ports import Array, Client, Message, Payload, Server
 
 

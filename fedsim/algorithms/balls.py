@@ -30,11 +30,10 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.averages import Average
 from fedsim.algorithms.base import Concern, ProblemInfo
 from fedsim.algorithms.composite import CountedDual, Dual, counted, dual
 from fedsim.algorithms.dual_averaging import StronglyConvex
-from fedsim.algorithms.local import mean
+from fedsim.algorithms.local import Average, mean
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import joined
 from fedsim.errors import ParameterError

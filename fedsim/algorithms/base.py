@@ -1,23 +1,93 @@
 """What every algorithm is: a frozen block of hyperparameters with two coroutines."""
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, isfinite
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Never, Self
 
 import numpy as np
+from pydantic import BeforeValidator, WithJsonSchema
 from typing_extensions import TypeVar
 
 from fedsim.algorithms.messages import check
-from fedsim.algorithms.step_sizes import resolved
 from fedsim.blocks.spec import Spec
-from fedsim.errors import DataError
-from fedsim.ports import Array, Client, Meaning, Message, Server, Silence
+from fedsim.errors import DataError, ParameterError
+from fedsim.ports import Array, Client, Meaning, Message, Node, Server, Silence
 from fedsim.problems import NoPenalty, Problem, Reference, Regulariser, optimum
-from fedsim.problems.features import Features
+from fedsim.problems.samples import Features
 from fedsim.wire import Contract
+
+# Step sizes: numbers, or multiples of what the smoothness of a problem allows.
+
+_FACTOR = r"(?P<factor>([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+_RELATIVE = re.compile(rf"^\s*{_FACTOR}\s*/\s*(?P<constant>L|L_max)\s*$")
+
+
+def _step_size(value: object) -> object:
+    """Accept a positive number, or a multiple of 1/L or 1/L_max as text."""
+    if isinstance(value, str):
+        match = _RELATIVE.match(value)
+        if match and 0 < float(match["factor"]) < float("inf"):
+            return value.strip()
+    elif (
+        isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+    ):
+        return float(value)
+    raise ValueError(
+        'a step size is a number above 0, or a multiple of 1/L or 1/L_max as text, such as "1/L" '
+        'or "0.5/L_max"'
+    )
+
+
+StepSize = Annotated[
+    float | str,
+    BeforeValidator(_step_size),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0},
+                {"type": "string", "pattern": _RELATIVE.pattern},
+            ]
+        }
+    ),
+]
+"""A step size: a positive number, "c/L" with L the smoothness constant of the whole objective, or
+"c/L_max" with the largest of those of the clients' losses."""
+
+
+def resolved(
+    step_size: float | str, constants: Mapping[str, Callable[[], float]], key: str = "step_size"
+) -> float:
+    """Return a step size as a number.
+
+    Args:
+        step_size: as `StepSize` has validated it.
+        constants: what returns L and L_max, by these names; called only where it is asked for.
+        key: of the step size within the `algorithm` block.
+
+    Raises:
+        ParameterError: there is no such constant, it is zero, or so small that the step has no end.
+    """
+    if not isinstance(step_size, str):
+        return step_size
+    match = _RELATIVE.match(step_size)
+    assert match is not None, "validated by StepSize"  # noqa: S101
+    factor, name = float(match["factor"]), match["constant"]
+    try:
+        constant = constants[name]()
+    except DataError as error:
+        raise ParameterError(key, f"got {step_size}, but {error}") from None
+    if constant and isfinite(factor / constant):
+        return factor / constant
+    flat = "features that are zero, and no l2, make a flat loss" if not constant else "too small"
+    raise ParameterError(
+        key,
+        f"got {step_size}, but the smoothness constant {name} is {constant:g} ({flat}); give the "
+        "step size as a number",
+    )
 
 
 def _none() -> Array:
@@ -302,3 +372,29 @@ class Algorithm(Spec, Generic[Memory]):
     @abstractmethod
     async def handle(self, client: Client[Memory], message: Any) -> Message | Silence:  # noqa: ANN401
         """Answer one message that has reached a client, of a class that its server sends."""
+
+
+# What every algorithm among peers is: one coroutine that every node runs.
+
+
+class PeerAlgorithm(Algorithm):
+    """An algorithm without a server: every node runs `live`, and speaks to its neighbours.
+
+    Its world is a network with `peers`. What its nodes pack is what `uplink` says; there is
+    nothing else that is sent. A node that cannot go on is gone for good: its coroutine is
+    cancelled where it waits, and its neighbours go on without it.
+    """
+
+    objective: ClassVar[Literal["sum", "mean"]] = "sum"
+
+    @abstractmethod
+    async def live(self, node: Node) -> None:
+        """Run a node: exchanges with its neighbours and commits, until a stop rule applies."""
+
+    async def serve(self, server: Server) -> Never:  # noqa: ARG002
+        """Refuse: there is no server."""
+        raise TypeError(f"{self.kind} is a method of peers: it has no server")
+
+    async def handle(self, client: Client, message: object) -> Never:  # noqa: ARG002
+        """Refuse: there is nobody who asks."""
+        raise TypeError(f"{self.kind} is a method of peers: nobody asks its nodes")

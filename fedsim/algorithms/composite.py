@@ -26,9 +26,8 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms.base import Concern, Memory, ProblemInfo
-from fedsim.algorithms.local import LocalGradients, LocalSteps, mean
+from fedsim.algorithms.local import LocalGradients, LocalSteps, Model, mean
 from fedsim.algorithms.remedies import concern, long_step
-from fedsim.algorithms.shared_messages import Model
 from fedsim.ports import Array, Client, Message, Payload, Server, Structure, Work
 from fedsim.problems import NoPenalty, Regulariser
 

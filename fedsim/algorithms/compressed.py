@@ -17,10 +17,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
+from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo, StepSize
+from fedsim.algorithms.local import Model
 from fedsim.algorithms.remedies import long_step
-from fedsim.algorithms.shared_messages import Model
-from fedsim.algorithms.step_sizes import StepSize
 from fedsim.ports import Array, Client, Message, Payload, Server
 
 

@@ -24,19 +24,18 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
+from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo, StepSize
 from fedsim.algorithms.error_feedback import Difference
 from fedsim.algorithms.local import (
     Batch,
     GrowingBatch,
+    Model,
     drawn,
     of_this_round,
     shares,
     stochastic_gradient,
 )
 from fedsim.algorithms.remedies import EXCESS, at_most, concern, long_step
-from fedsim.algorithms.shared_messages import Model
-from fedsim.algorithms.step_sizes import StepSize
 from fedsim.ports import Array, Client, Meaning, Message, Server
 
 

@@ -35,10 +35,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.averages import Average
 from fedsim.algorithms.base import Concern, ProblemInfo
 from fedsim.algorithms.composite import Composite, CountedDual, Dual, counted, dual
-from fedsim.algorithms.local import mean
+from fedsim.algorithms.local import Average, mean
 from fedsim.algorithms.remedies import at_most, concern
 from fedsim.ports import Array, Client, Message, Payload, Server
 from fedsim.problems import Regulariser

@@ -24,8 +24,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat
 
 from fedsim.algorithms.averaging import FedProx
-from fedsim.algorithms.local import mean
-from fedsim.algorithms.shared_messages import Model
+from fedsim.algorithms.local import Model, mean
 from fedsim.ports import Array, Reply, Server
 
 

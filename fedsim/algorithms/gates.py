@@ -37,9 +37,8 @@ from pydantic import Field
 
 from fedsim.algorithms.averaging import local_step_concern
 from fedsim.algorithms.base import Concern, Memory, ProblemInfo
-from fedsim.algorithms.local import LocalSteps, mean, of_this_round
+from fedsim.algorithms.local import LocalSteps, Model, Progress, mean, of_this_round
 from fedsim.algorithms.remedies import EXCESS, at_most, concern
-from fedsim.algorithms.shared_messages import Model, Progress
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 

@@ -11,9 +11,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.peers import PeerAlgorithm
-from fedsim.algorithms.shared_messages import Model
-from fedsim.algorithms.step_sizes import StepSize
+from fedsim.algorithms.base import PeerAlgorithm, StepSize
+from fedsim.algorithms.local import Model
 from fedsim.ports import Meaning, Message, Node
 
 

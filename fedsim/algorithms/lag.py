@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms import censored_theory
+from fedsim.algorithms import censored
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.censored import GradientDescent, Iterate, WorkerMemory, total
 from fedsim.errors import DataError, ParameterError
@@ -42,7 +42,7 @@ class LagWorker(GradientDescent):
             ParameterError: the latter is no float64.
         """
         ready = super().configured(info)
-        area = censored_theory.area(ready.alpha, info.clients, "the trigger xi", "give")
+        area = censored.area(ready.alpha, info.clients, "the trigger xi", "give")
         ready._area = area  # noqa: SLF001 - a copy of this very class
         return ready
 

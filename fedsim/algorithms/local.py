@@ -1,16 +1,16 @@
 """What methods with local steps have in common: batches, local gradients, and averages."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil, exp, log
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Algorithm, Memory
-from fedsim.algorithms.step_sizes import StepSize
+from fedsim.algorithms.base import AddingUp, Algorithm, Memory, StepSize
 from fedsim.blocks.spec import Spec
-from fedsim.ports import Array, Client, Reply, Server, Work
+from fedsim.ports import Array, Client, Meaning, Message, Payload, Reply, Server, Structure, Work
 
 
 class GrowingBatch(Spec):
@@ -177,3 +177,127 @@ def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:
     for reply in replies:
         total += server.weights[reply.client] * getattr(reply.message, field).values
     return total
+
+
+# What clients say of where their local steps have led: the model, or how far it is from the start.
+#
+# The server makes the same of both: the mean of w_m = w + (w_m - w) is w plus the mean of the
+# differences, w being the model that all have started from. A model replaces what was there, so
+# it has to be of this round, and errors of compression must not be kept for later ones; EF21 sends
+# its change. A difference is added to what the server holds: error feedback makes good what a
+# compressor has left out, whatever is lost on the way. Where it is made of gradient steps, one that
+# is late is as good as a late gradient, and an asynchronous server adds it whenever it comes. Where
+# it is a jump to a minimum, two of them that started alike go past it, so that rounds are needed.
+
+_Says = Callable[[Payload], Message]
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Message):
+    """Client to server: where its local steps have led, less what it was sent."""
+
+    change: Payload
+
+
+class SendsModels(Algorithm):
+    """A method whose clients send what their local steps have led to, or how far that is.
+
+    Differences from earlier rounds are added up as well, unless the method needs rounds.
+    """
+
+    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
+
+    sends: Literal["models", "differences"] = Field(
+        default="models",
+        description="what clients send: where their local steps have led, as the paper has it, or"
+        " the difference to what they were sent, which may be compressed with feedback, and late",
+    )
+
+    @property
+    def up(self) -> Mapping[str, Meaning]:
+        """What clients' vectors mean: models replace what was there, differences add up."""
+        return {"": Meaning.INCREMENT} if self.sends == "differences" else self.uplink
+
+    def adding_up(self) -> AddingUp:
+        """Return the method whose clients send differences."""
+        other = self.model_copy(update={"sends": "differences"})
+        return AddingUp("sends: differences", other)
+
+    def said(
+        self, client: Client, ends: Array, start: Array, kind: _Says, known: Structure
+    ) -> Message:
+        """Return a client's message.
+
+        Args:
+            client: who packs it.
+            ends: where its steps have led, shape (d,).
+            start: what it was sent, shape (d,).
+            kind: makes the message that says where they have led.
+            known: of `ends`, and of the difference.
+        """
+        if self.sends == "differences":
+            return Change(client.pack(ends - start, known))
+        return kind(client.pack(ends, known))
+
+    def mean_of(self, server: Server, replies: Sequence[Reply], w: Array, field: str) -> Array:
+        """Return the mean of what clients have arrived at, shape (d,); `w` where nobody counts.
+
+        Args:
+            server: of which a round is open.
+            replies: to this round, and late ones.
+            w: what the server goes on from.
+            field: of a message that says where local steps have led.
+        """
+        added = self.sends == "differences"
+        counted = replies if added and not self.synchronous else of_this_round(server, replies)
+        if not counted:
+            return w
+        return w + mean(server, counted, "change") if added else mean(server, counted, field)
+
+
+# The weighted mean of models, which theorems are about where they are not about the last one.
+
+
+class Average:
+    """The weighted mean of models, as they come."""
+
+    __slots__ = ("_mean", "_weight")
+
+    def __init__(self, like: Array) -> None:
+        self._mean, self._weight = np.zeros_like(like), 0.0
+
+    def add(self, w: Array, weight: float) -> None:
+        """Add a model."""
+        if weight > 0:
+            self._weight += weight
+            self._mean = self._mean + (weight / self._weight) * (w - self._mean)
+
+    def or_else(self, w: Array) -> Array:
+        """Return the mean, or `w` where nothing has any weight."""
+        return self._mean if self._weight else w
+
+
+# Messages that several families of methods send; what only one sends stands beside it.
+#
+# The log calls a message by the name of its class.
+
+
+@dataclass(frozen=True, slots=True)
+class Model(Message):
+    """The model w, shape (d,), as the server tells clients, and peers each other."""
+
+    w: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModel(Message):
+    """Client to server: the model that its local steps have led to, shape (d,)."""
+
+    w: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Progress(Message):
+    """Client to server: (w - v)/eta, the sum of its local steps' directions, compressed."""
+
+    delta: Payload

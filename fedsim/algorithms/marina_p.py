@@ -21,11 +21,10 @@ from math import sqrt
 from typing import ClassVar, Literal, Self
 
 from fedsim.algorithms.base import Concern, ProblemInfo
-from fedsim.algorithms.coins import FullRounds, odds
 from fedsim.algorithms.compressed import Gradient
-from fedsim.algorithms.local import shares
+from fedsim.algorithms.local import Model, shares
+from fedsim.algorithms.marina import FullRounds, odds
 from fedsim.algorithms.remedies import long_step
-from fedsim.algorithms.shared_messages import Model
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 

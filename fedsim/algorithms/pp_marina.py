@@ -26,10 +26,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedsim.algorithms.base import Concern, ProblemInfo
-from fedsim.algorithms.coins import FullRounds, odds
 from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.local import mean, of_this_round, shares
-from fedsim.algorithms.marina import FullRound
+from fedsim.algorithms.marina import FullRound, FullRounds, odds
 from fedsim.algorithms.remedies import long_step
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Reply, Server
 

@@ -30,9 +30,8 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.averaging import Update, local_step_concern
-from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo
+from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo, StepSize
 from fedsim.algorithms.local import Batch, GrowingBatch, drawn, shares, stochastic_gradient
-from fedsim.algorithms.step_sizes import StepSize
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 

@@ -25,16 +25,15 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Algorithm, ProblemInfo
+from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
 from fedsim.algorithms.local import (
     Batch,
     GrowingBatch,
+    Model,
     drawn,
     of_this_round,
     stochastic_gradient,
 )
-from fedsim.algorithms.shared_messages import Model
-from fedsim.algorithms.step_sizes import StepSize
 from fedsim.errors import ParameterError
 from fedsim.ports import SIGNS, Array, Client, Meaning, Message, Payload, Server
 

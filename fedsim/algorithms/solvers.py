@@ -16,8 +16,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Concern, ProblemInfo
-from fedsim.algorithms.step_sizes import StepSize, resolved
+from fedsim.algorithms.base import Concern, ProblemInfo, StepSize, resolved
 from fedsim.blocks.spec import Spec
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Oracle

@@ -23,9 +23,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedsim.algorithms.averages import Average
-from fedsim.algorithms.local import mean
-from fedsim.algorithms.shared_messages import Model
+from fedsim.algorithms.local import Average, Model, mean
 from fedsim.algorithms.switching import Constraint, FedSGM
 from fedsim.ports import Array, Client, ClientId, Message, Payload, Server
 

@@ -1,18 +1,23 @@
 """Analysis: frames in, tables and figures out."""
 
-from fedsim.analysis.carbon import with_grams
-from fedsim.analysis.comparing.answer import answer
-from fedsim.analysis.comparing.comparison import Comparison
-from fedsim.analysis.comparing.dominance import Decisions, pareto
-from fedsim.analysis.comparing.gathering import Runs, gather, labels_of
-from fedsim.analysis.comparing.pairs import COMPARED, paired, summarised
-from fedsim.analysis.comparing.so_far import so_far
-from fedsim.analysis.comparing.targets import Target
-from fedsim.analysis.comparing.trade_offs import cost_bars, pareto_scatter
-from fedsim.analysis.costs import cost_to_target, cumulative, final_cost, mean_cost
+from fedsim.analysis.compare.answer import answer
+from fedsim.analysis.compare.comparison import Comparison
+from fedsim.analysis.compare.costs import COMPARED, Target, paired, summarised
+from fedsim.analysis.compare.dominance import Decisions, pareto
+from fedsim.analysis.compare.runs import Runs, gather, labels_of, so_far
+from fedsim.analysis.compare.trade_offs import cost_bars, pareto_scatter
+from fedsim.analysis.costs import (
+    cost_to_target,
+    cumulative,
+    final_cost,
+    mean_cost,
+    measures_in,
+    outcome_table,
+    outcomes,
+    with_grams,
+)
 from fedsim.analysis.energy import ENERGY_PARTS, energy_parts, state_of_charge
 from fedsim.analysis.figures import convergence, save, stacked_bars
-from fedsim.analysis.outcomes import measures_in, outcome_table, outcomes
 from fedsim.analysis.progress import over_seeds, progress
 from fedsim.analysis.ranking import cost_to_end, ranking
 from fedsim.analysis.scripts import run_parts
@@ -27,14 +32,14 @@ from fedsim.analysis.style import (
     measured,
     name_variants,
     panels,
+    typeset,
+    typeset_labels,
 )
 from fedsim.analysis.tables import cost_table
-from fedsim.analysis.timelines.files import write_traces
-from fedsim.analysis.timelines.loads import link_load
-from fedsim.analysis.timelines.spans import STATES, spans, time_in_states
-from fedsim.analysis.timelines.trace import Log, write_trace
-from fedsim.analysis.typesetting import typeset, typeset_labels
-from fedsim.tables import listing, quantity
+from fedsim.analysis.timeline import STATES, link_load, spans, time_in_states
+from fedsim.analysis.trace import Log, write_trace
+from fedsim.analysis.trace_files import write_traces
+from fedsim.text import listing, quantity
 
 __all__ = [
     "AXES",

@@ -10,19 +10,19 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedsim.analysis.carbon import with_grams
-from fedsim.analysis.costs import cumulative
+from fedsim.analysis.costs import cumulative, with_grams
 from fedsim.analysis.style import (
     AXES,
     Drawing,
     against_cost,
+    drawn,
     entitle,
     look,
     name_variants,
     panels,
     shared_upwards,
+    words,
 )
-from fedsim.analysis.typesetting import drawn, words
 from fedsim.record.writing import write_whole
 
 _POINTS = 2000

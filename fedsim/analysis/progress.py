@@ -7,20 +7,20 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedsim.analysis.carbon import with_grams
-from fedsim.analysis.costs import cumulative
+from fedsim.analysis.costs import cumulative, with_grams
 from fedsim.analysis.figures import spread
 from fedsim.analysis.style import (
     AXES,
     GREY,
     against_cost,
+    drawn,
     entitle,
     look,
     name_variants,
     panels,
     shared_upwards,
+    words,
 )
-from fedsim.analysis.typesetting import drawn, words
 
 COSTS = ("bits", "bits_up", "bits_down", "t", "joules")
 """What is added up round by round."""

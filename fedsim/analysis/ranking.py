@@ -5,11 +5,10 @@ from itertools import pairwise
 
 import pandas as pd
 
-from fedsim.analysis.carbon import with_grams
-from fedsim.analysis.comparing.dominance import Decisions
-from fedsim.analysis.comparing.pairs import with_bits
-from fedsim.analysis.comparing.pairwise import INDISTINGUISHABLE
-from fedsim.analysis.costs import cost_to_target
+from fedsim.analysis.compare.costs import with_bits
+from fedsim.analysis.compare.dominance import Decisions
+from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE
+from fedsim.analysis.costs import cost_to_target, with_grams
 from fedsim.record.schema import GRAMS
 
 RANKED = {"round": "rounds", "bits": "bits", "t": "seconds", "joules": "joules", "grams": "CO2"}
@@ -46,7 +45,7 @@ def ranking(costs: pd.DataFrame, labels: Mapping[str, str], confidence: float = 
 
     Methods are in the order of their typical costs. Between neighbours, "<" is where the first is
     cheaper, "=" where both cost the same in every seed, and "~" where they are statistically
-    indistinguishable, by the rule of `fedsim.analysis.comparing.pairwise`.
+    indistinguishable, by the rule of `fedsim.analysis.compare.pairwise`.
 
     Args:
         costs: a row a run, as `cost_to_target` gives it.

@@ -6,8 +6,8 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from fedsim.analysis.carbon import with_grams
-from fedsim.tables import plain, quantity
+from fedsim.analysis.costs import with_grams
+from fedsim.text import plain, quantity
 
 UNITS = {"bits": "bit", "bits_up": "bit", "bits_down": "bit", "t": "s", "joules": "J", "grams": "g"}
 """Units of costs; the others are counted."""

@@ -16,7 +16,7 @@ import cloudpickle
 from pydantic import Field, PrivateAttr, model_validator
 
 from fedsim.blocks.identity import Identity, identity_of
-from fedsim.blocks.own import own_classes, specs_in
+from fedsim.blocks.plugins import own_classes, specs_in
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 

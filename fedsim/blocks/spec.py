@@ -1,10 +1,44 @@
 """The base of everything a user writes down: frozen, closed pydantic models."""
 
-from typing import Any, Final, Self
+from collections.abc import Mapping
+from inspect import Parameter, Signature, get_annotations
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
-from fedsim.blocks.signatures import LazySignature
+# Fields of a block: how a default is written.
+
+
+def as_written(default: object, description: str) -> Any:  # noqa: ANN401 - like pydantic's Field
+    """Return a field whose default is what a file would have, validated like the rest."""
+    return Field(default=default, description=description)
+
+
+# The signature of a block's constructor, for the completion of notebooks and editors.
+
+
+class LazySignature:
+    """The attribute `__signature__` of a class whose validator is built when it is first used.
+
+    Until then pydantic has no signature but `**data`, though all fields are known.
+    """
+
+    def __get__(self, instance: object, owner: type[BaseModel]) -> Signature:
+        if instance is not None:
+            raise AttributeError("__signature__")  # else `inspect` takes a block for a function
+        fields = owner.model_fields
+        bare = SimpleNamespace(__annotations__={name: fields[name].annotation for name in fields})
+        types = get_type_hints(bare)  # without what pydantic is told beside the type
+        return Signature([_parameter(name, fields[name], types[name]) for name in fields])
+
+
+def _parameter(name: str, field: FieldInfo, annotation: object) -> Parameter:
+    default = Parameter.empty if field.is_required() else field.get_default()
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
 
 IN_SI: Final = object()
 """The context of a validation in which quantities are numbers in SI units."""
@@ -41,3 +75,56 @@ class Spec(BaseModel):
             ValidationError: a ValueError; a value is none that a file could have.
         """
         return cls.model_validate(values, context=IN_SI)
+
+
+# In which order the keys of a block are listed.
+
+
+class KindFirst(Spec):
+    """A block whose keys are listed as people read them: the kind, its own, what it inherits."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **rest: Any) -> None:
+        """Put the fields of a subclass in that order."""
+        declared = [name for each in cls.__mro__ for name in get_annotations(each)]
+        fields = cls.__pydantic_fields__
+        named = dict.fromkeys(("kind", "topology", *declared))
+        cls.__pydantic_fields__ = {name: fields[name] for name in named if name in fields}
+        cls.model_rebuild(force=True)
+
+
+# Fields that are given in one form and read in another: "5 Mbit/s" is given, and 5e6 is read.
+#
+# Pydantic reads what is given; a type checker has to be told both forms, or it would take the
+# second
+# one alone. To it such a field is a descriptor, whose setter says what a constructor takes.
+
+Read_co = TypeVar("Read_co", covariant=True)
+Written_contra = TypeVar("Written_contra", contravariant=True)
+
+Keys = Mapping[str, Any]
+"""A block, as a mapping of its keys."""
+
+Block = str | Mapping[str, Any]
+"""A block of one of several kinds: the name of its kind alone, or its keys."""
+
+if TYPE_CHECKING:
+
+    class Given(Generic[Read_co, Written_contra]):
+        """`Given[what is read, what is given]`, for type checkers."""
+
+        def __get__(self, instance: object, owner: object = None) -> Read_co: ...
+        def __set__(self, instance: object, value: Written_contra) -> None: ...
+
+else:
+
+    class Given:
+        """`Given[what is read, what is given]` is the first of them, with its annotations."""
+
+        def __class_getitem__(cls, forms: tuple[Any, Any]) -> Any:  # noqa: ANN401 - a form
+            """Return the annotation that pydantic reads by."""
+            return forms[0]
+
+
+AnyPath = Given[Path, Path | str]
+"""A field that takes a path."""

@@ -1,7 +1,9 @@
 """How a value, a name and a list of names are said in a message to people."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 _LONGEST = 60
 _FEW = 6  # names that are suggested at once
@@ -89,3 +91,25 @@ def dotted(path: Iterable[str | int]) -> str:
         'fleet.0.radio.up'
     """
     return ".".join(printable(str(part)) for part in path)
+
+
+# What has become of the options by which classes of one's own were handed over once.
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_GONE = ("algorithms", "losses")
+
+
+def renamed(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function that takes `blocks` say so where it is given what it took before."""
+
+    @wraps(function)
+    def checked(*arguments: P.args, **options: P.kwargs) -> R:
+        for name in _GONE:
+            if name in options:
+                text = f"has no {name}=[...] any more; write blocks=[...], for classes of any kind"
+                raise TypeError(f"{function.__name__}() {text}")
+        return function(*arguments, **options)
+
+    return checked

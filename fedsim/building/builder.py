@@ -10,46 +10,154 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsim.algorithms import Algorithm, Arrivals, Concern, ProblemInfo
+from fedsim.algorithms.messages import registered
 from fedsim.blocks.held import held_in
-from fedsim.building.carrying import carriage_of
-from fedsim.building.closing import closing
-from fedsim.building.deployment import deploy
-from fedsim.building.evaluation import Evaluation, evaluation
+from fedsim.building.closing import closing, slowest
+from fedsim.building.evaluation import Evaluation, evaluation, problem_of
 from fedsim.building.feasibility import check_deadline
-from fedsim.building.files import Files
-from fedsim.building.findings import Findings
-from fedsim.building.inputs import Inputs
-from fedsim.building.job import Job
-from fedsim.building.observers import observers
+from fedsim.building.inputs import Findings, Inputs
+from fedsim.building.job import Job, deploy
+from fedsim.building.network import Files
 from fedsim.building.packing import promise
-from fedsim.building.patience import slowest
-from fedsim.building.policies import policy_of
-from fedsim.building.problems import problem_of
 from fedsim.building.relaying import check_broadcast
 from fedsim.building.restarting import check_restarts
-from fedsim.building.sizes import check_counts, check_held
-from fedsim.computing.one_thread import one_thread
-from fedsim.errors import DataError, Fault, ParameterError, ScenarioError
-from fedsim.problems import Problem, ProgramProblem, Reference
-from fedsim.problems.curvature import convex
+from fedsim.computing.serial import one_thread
+from fedsim.errors import DataError, Fault, Misdrawn, ParameterError, ScenarioError
+from fedsim.limits import afford
+from fedsim.ports import Meaning
+from fedsim.problems import Observer, Problem, ProgramProblem, Reference
 from fedsim.problems.data import Catalogue
 from fedsim.problems.dealt import stacked_features
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
-from fedsim.problems.steepest import largest_smoothness
-from fedsim.protocol.carriage import Carry
-from fedsim.protocol.participation import AsynchronousParticipation, Participation
+from fedsim.problems.problem import largest_smoothness
+from fedsim.problems.restricted import convex
+from fedsim.protocol.carriage import VALUES, Bytes, Carriage, Carry, Values
+from fedsim.protocol.participation import PARTICIPATION, AsynchronousParticipation, Participation
+from fedsim.protocol.selection import drawn
 from fedsim.scenario import (
     Group,
     Plan,
     Scenario,
     Variant,
 )
+from fedsim.scenario.feedback import held_alike
 from fedsim.scenario.plan import file_order
-from fedsim.sim.engine.collector import collecting_rarely
+from fedsim.scenario.scenario import too_many
+from fedsim.sim.engine.loop import collecting_rarely
 from fedsim.streams import drawing, stream
 from fedsim.under_way import doing
+
+# How the messages of a run are carried: as values, or as the bytes that they are on the air.
+
+
+def carriage_of(scenario: Scenario, carry: Carry, findings: Findings) -> Carriage:
+    """Return what carries the messages of a method; values where it cannot send bytes.
+
+    Args:
+        scenario: with the method, whose messages are numbered, and what compresses them.
+        carry: what is wanted.
+        findings: takes note of a method whose messages have no numbers, where they need some.
+    """
+    method, links = scenario.algorithm, (scenario.wire.up, scenario.wire.down)
+    if carry == "values":
+        updates = any(link.error_feedback == "ef21" for link in links)
+        return Values(method.messages or None, updates=updates)
+    try:
+        return Bytes(registered(type(method)))
+    except TypeError as error:
+        findings.add("algorithm.kind", f"messages cannot go as bytes: {error}")
+        return VALUES
+
+
+# Observers: the measures of a scenario, bound to its problem.
+
+
+def observers(scenario: Scenario, problem: Problem, findings: Findings) -> tuple[Observer, ...]:
+    """Return what is evaluated every round beside the objective.
+
+    Args:
+        scenario: what was written.
+        problem: whose models are looked at.
+        findings: takes the measures that the problem cannot serve.
+    """
+    bound: list[Observer] = [*problem.observers]
+    for number, measure in enumerate(scenario.measures):
+        with findings.at(f"measures.{number}"):
+            bound.append(measure.bind(problem, scenario.algorithm.objective))
+    return tuple(bound)
+
+
+# Participation as a scenario says, with counts for its fleet.
+
+
+def policy_of(scenario: Scenario, rows: NDArray[np.int64], findings: Findings) -> Participation:
+    """Return who is asked, and when a round closes.
+
+    Args:
+        scenario: what was written.
+        rows: how many samples each client has.
+        findings: takes what asks for more clients than there are, and an order that is none.
+    """
+    policy, clients = scenario.participation.among(len(rows)), len(rows)
+    for key, seen in scenario.participation.counts.items():
+        if seen > clients:
+            findings.add(f"participation.{key}", too_many(seen, clients))
+    if type(policy) not in PARTICIPATION.built_in:
+        _try_order(policy, rows, findings)
+    return policy
+
+
+def _try_order(policy: Participation, rows: NDArray[np.int64], findings: Findings) -> None:
+    """Find out whether a policy of a user's own draws all clients, before anything runs."""
+    rng = np.random.default_rng(0)  # of no stream of the run
+    try:
+        for _ in drawn(policy, rows.astype(float), 0, rng):
+            pass
+    except Misdrawn as error:
+        findings.add("participation.kind", str(error))
+
+
+# How many clients, gateways and runs a scenario may stand for: what fits into memory.
+
+CLIENT = 2000
+"""The bytes that a client takes at the least: its routes, its draws and its state."""
+
+
+def check_counts(scenario: Scenario, findings: Findings) -> None:
+    """Raise a ScenarioError where fleet or network would not fit into the limit of memory."""
+    with findings.at("fleet"):
+        clients = scenario.clients
+        afford("fleet", f"{clients} clients", CLIENT * clients)
+    for need in scenario.network.needs:
+        with findings.at(f"network.{need.key}"):
+            afford("network", need.what, need.bytes)
+    findings.settle()
+
+
+def check_held(scenario: Scenario, clients: int, dimension: int, findings: Findings) -> None:
+    """Find what the server keeps of its clients under EF21 where that does not fit into memory."""
+    with findings.at("wire.down.error_feedback"):
+        size = held(scenario, clients, dimension)
+        what = (
+            f"what the server keeps of each of {clients} clients, vectors of {dimension} values"
+            " that differ from client to client under ef21,"
+        )
+        afford("wire.down.error_feedback", what, size)
+
+
+def held(scenario: Scenario, clients: int, dimension: int) -> int:
+    """Return the most bytes of what a server keeps of each client's vectors under EF21.
+
+    0 where it keeps one state for all. Clients with the same history share theirs.
+    """
+    method, link = scenario.algorithm, scenario.wire.down
+    kept = {Meaning.STATE, Meaning.INCREMENT}
+    fields = sum(meaning in kept for meaning in method.down.values())
+    apart = link.error_feedback == "ef21" and not held_alike(scenario)
+    return 8 * dimension * clients * fields * apart
 
 
 class Builder:

@@ -3,19 +3,26 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from fedsim.computing import Evaluator, OneByOne
+from fedsim.computing.serial import usable_threads
 from fedsim.computing.threaded import Threaded
-from fedsim.computing.threads import usable_threads
 from fedsim.computing.vmapped import SimultaneousLoss, Vmapped
 from fedsim.errors import DataError
 from fedsim.extras import missing
 from fedsim.ports import Array, Oracle
-from fedsim.problems import Objective, Problem, ProgramProblem
+from fedsim.problems import Objective, Problem, ProgramLoss, ProgramProblem, load_both
 from fedsim.problems.client_losses import ClientLosses
+from fedsim.problems.dealt import Transform, deal, finished
 from fedsim.problems.losses import Loss
-from fedsim.problems.samples import Precision
+from fedsim.problems.samples import Precision, Samples
+from fedsim.scenario import ProblemSpec
+from fedsim.streams import stream
+from fedsim.under_way import doing
 
 EvaluatorKind = Literal["one-by-one", "compiled", "vmap"]
 
@@ -113,3 +120,52 @@ def _compiled(made: ClientLosses) -> Evaluator:
         )
         raise DataError("evaluator", text)
     return Batched(losses, usable_threads())
+
+
+# The problem of a scenario: data dealt out, or clients that have programs of their own.
+
+_DOUBLE = np.dtype(np.float64)
+
+
+def problem_of(
+    spec: ProblemSpec,
+    clients: int | None,
+    seed: int,
+    folder: Path,
+    precision: Precision,
+) -> Problem:
+    """Return what the clients minimise.
+
+    Args:
+        spec: what was written.
+        clients: the size of the fleet; None where nobody has written one.
+        seed: of all that is random.
+        folder: where relative paths start.
+        precision: of the samples.
+
+    Raises:
+        DataError: that cannot be had.
+    """
+    if isinstance(spec.loss, ProgramLoss):
+        with doing("asking the clients' program for its model"):
+            return spec.loss.problem(clients, seed, folder)
+    streams = stream(seed, "data"), stream(seed, "test")
+    if spec.data is None:  # which the scenario refuses for any other loss
+        raise DataError("data", "missing")
+    with doing("reading data"):
+        samples, test, treat = load_both(spec.data, spec.test, folder, *streams)
+    with doing("dealing out samples to clients"):
+        if spec.split.sees_features:
+            samples, test = finished(samples, treat), test and finished(test, treat)
+            treat = None
+        rows = spec.split.assign(samples, clients, stream(seed, "split"))
+        kind = spec.loss.held(_kind(samples, treat), precision)
+        dealt = deal(samples, rows, treat, kind)
+        if test is not None:
+            test = finished(test, treat, kind if spec.loss.converts else _DOUBLE)
+        return Problem.of(spec.loss, dealt, spec.penalty, test)
+
+
+def _kind(samples: Samples, treat: Transform | None) -> np.dtype[Any]:
+    """Return the type of features that are to be dealt out: what is treated is float64."""
+    return samples.X.dtype if treat is None else _DOUBLE

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import inf
 from operator import itemgetter
 
-from fedsim.building.findings import Findings
 from fedsim.building.fleet import BuiltGroup
+from fedsim.building.inputs import Findings
 from fedsim.problems import LocalLoss
 from fedsim.scenario import Scenario
 

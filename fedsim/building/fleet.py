@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from fedsim.building.files import Files
-from fedsim.building.findings import Findings
+from fedsim.building.inputs import Findings
+from fedsim.building.network import Files
 from fedsim.physics.availability import ALWAYS, NEVER, Availability, PresenceLaw
+from fedsim.physics.batteries import NO_POWER
 from fedsim.physics.carbon import Carbon, Intensity
-from fedsim.physics.charging import NO_POWER
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.radios import RadioLaw, Rates
 from fedsim.physics.signals import Signal, Steps

@@ -1,30 +1,226 @@
 """A job: one run, ready to start."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
+from itertools import groupby
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from fedsim.algorithms import Algorithm, Concern
-from fedsim.algorithms.step_sizes import resolved
-from fedsim.building.assembly import assemble
-from fedsim.building.deployment import Deployment
+from fedsim.algorithms.base import resolved
 from fedsim.building.evaluation import Evaluation
+from fedsim.building.feasibility import check_cells, check_flicker, check_supplies
+from fedsim.building.fleet import BuiltGroup, build_groups
+from fedsim.building.inputs import Findings
+from fedsim.building.network import Files, topology
 from fedsim.building.packing import packer
 from fedsim.errors import DataError, RunError
-from fedsim.ports import SERVER
+from fedsim.physics.overlay import Neighbours, Overlay
+from fedsim.physics.topology import Topology
+from fedsim.ports import SERVER, ClientId, Oracle
 from fedsim.problems import Observer, Problem, Reference
+from fedsim.problems.programs import reports
 from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.participation import Participation
 from fedsim.record.folder import MODELS
-from fedsim.record.models import ModelTable
+from fedsim.record.models import Keeper, ModelTable
 from fedsim.record.parts import Parts
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.feedback import held_alike
-from fedsim.sim.setup import Numerics, Setup
+from fedsim.sim.fleet import Roster
+from fedsim.sim.on_demand import Runs
+from fedsim.sim.setup import Member, Numerics, Setup
 from fedsim.streams import stream
+from fedsim.wire import HEADER_BITS
+
+# What can be executed: a job, or what takes the place of one.
+
+
+class Ready(Protocol):
+    """A run that is ready to start: a `Job`, or what is made of the log of one."""
+
+    @property
+    def variant(self) -> Variant:
+        """What it was built from."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """The seed of all its streams."""
+        ...
+
+    @property
+    def members(self) -> Sequence[int]:
+        """The number of the group that each client belongs to."""
+        ...
+
+    @property
+    def setup(self) -> Setup:
+        """Everything that its world is made of."""
+        ...
+
+    @property
+    def opening(self) -> str:
+        """What the first row of its log says."""
+        ...
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What is known of it before it begins, for its summary."""
+        ...
+
+    @property
+    def computing(self) -> Mapping[str, Any]:
+        """What was chosen of how its numbers are computed, for its manifest."""
+        ...
+
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        """The hashes of the files that its scenario names beside its data, by path."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, Sequence[object]]:
+        """What each client is, for the client table."""
+        ...
+
+    def advice(self) -> str:
+        """Return what to say beside that it diverged."""
+        ...
+
+    def keeper(self, folder: Path) -> Keeper:
+        """Return what keeps its models in the folder of the run."""
+        ...
+
+
+# Deployment: the clients' parts and the links between them, which need no data.
+
+
+class Deployment(NamedTuple):
+    """What a method runs in.
+
+    Attributes:
+        members: the number of the group that each client belongs to.
+        groups: what the clients of each group have in common.
+        topology: the links between clients and server; None only where a graph is wrong.
+        overlay: who speaks to whom among peers; None where there is a server.
+    """
+
+    members: tuple[int, ...]
+    groups: tuple[BuiltGroup, ...]
+    topology: Topology | None
+    overlay: Overlay | None = None
+
+
+def deploy(
+    scenario: Scenario,
+    groups: Sequence[Group],
+    files: Files,
+    findings: Findings,
+    seed: int = 0,
+) -> Deployment:
+    """Build fleet and network.
+
+    Args:
+        scenario: what was written.
+        groups: of its fleet; one of ideal clients where none was written.
+        files: those that the fleet follows.
+        findings: takes what is wrong.
+        seed: of graphs that are drawn.
+    """
+    fleet = build_groups(groups, files, findings)
+    members = tuple(group.number for group in fleet for _ in range(group.spec.count))
+    called = [group.name for group in fleet]
+    names = [called[number] for number in members]
+    links = topology(scenario.network, names, files, findings)
+    check_cells(scenario, fleet, findings)
+    check_supplies(fleet, findings)
+    check_flicker(fleet, findings)
+    return Deployment(
+        members, fleet, links, _overlay(scenario, len(members), files, findings, seed)
+    )
+
+
+def _overlay(
+    scenario: Scenario, nodes: int, files: Files, findings: Findings, seed: int
+) -> Overlay | None:
+    neighbours = scenario.network.peers
+    if neighbours is None or not nodes:
+        return None
+    with findings.at("network.peers.path"):
+        neighbours = neighbours.told(files.pairs)
+        try:
+            overlay = neighbours.overlay(nodes, stream(seed, "overlay"))
+            if type(overlay) is not Overlay or type(neighbours).overlay is not Neighbours.overlay:
+                overlay.check()
+        except DataError as error:
+            findings.add(f"network.peers.{error.key}", str(error))
+        else:
+            return overlay
+    return None
+
+
+# Assembly: a world's `Setup` from what a scenario says of it and what happens in it.
+
+
+def assemble(
+    scenario: Scenario,
+    seed: int,
+    deployment: Deployment,
+    policy: Participation,
+    oracles: Sequence[Oracle],
+    numerics: Numerics,
+) -> Setup:
+    """Return everything that a world is made of.
+
+    Args:
+        scenario: what was written.
+        seed: of all random streams.
+        deployment: the fleet and the network that were built of it.
+        policy: who is asked, and when a round closes.
+        oracles: the clients' losses, in order.
+        numerics: what is computed.
+    """
+    return Setup(
+        # Not `asdict`, which would copy every array and block in it.
+        **{each.name: getattr(numerics, each.name) for each in fields(numerics)},
+        fleet=_roster(deployment, oracles, seed),
+        header_bits=HEADER_BITS,
+        rng=partial(stream, seed),
+        topology=deployment.topology,
+        overlay=deployment.overlay,
+        sharing=scenario.network.model,
+        cells=scenario.network.broadcast == "cell",
+        silence=scenario.silence,
+        participation=policy,
+        stop=scenario.stop,
+        observe=scenario.observe,
+        higher=_higher(scenario),
+    )
+
+
+def _higher(scenario: Scenario) -> frozenset[str]:
+    """Return the columns of which more is better."""
+    own = frozenset(name for name, more in reports(scenario.problem.loss).items() if more)
+    return own.union(*(each.higher for each in scenario.measures))
+
+
+def _roster(deployment: Deployment, oracles: Sequence[Oracle], seed: int) -> Roster:
+    """Return the clients: one of each group, and the others when they are asked for."""
+
+    def member(client: ClientId) -> Member:
+        return deployment.groups[deployment.members[client]].member(client, oracles[client], seed)
+
+    runs: list[tuple[int, Member]] = []
+    client = 0
+    for number, own in groupby(deployment.members):
+        size = sum(1 for _ in own)
+        each = size if deployment.groups[number].alike else 1
+        runs += [(each, member(first)) for first in range(client, client + size, each)]
+        client += size
+    return Roster(Runs(runs), member)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,193 @@
 """The network: from what a scenario says to links and routes that lead to every client."""
 
+import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from io import BytesIO, StringIO
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from xml.etree.ElementTree import ParseError
 
-from fedsim.building.files import Files
-from fedsim.building.findings import Findings
+from pydantic import ValidationError
+
+from fedsim.blocks.wording import printable
+from fedsim.building.inputs import Findings
 from fedsim.errors import DataError
-from fedsim.physics.networks import Network
+from fedsim.files import decompressed, read_bytes
+from fedsim.physics.availability import PresenceLaw, read_intervals
+from fedsim.physics.carbon import Carbon, Intensity
+from fedsim.physics.networks import Edge, Network, joined
+from fedsim.physics.radios.traces import Trace
+from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Topology
+from fedsim.physics.traces import read_intensity, read_power
+from fedsim.scenario.faults import faults_of
+from fedsim.scenario.located import Origin, located
+
+# Files of edges: lists in CSV, and GraphML.
+
+if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
+    import networkx as nx
+
+_TIMES = 100
+"""The bytes of memory that a byte of a file takes: an edge of 30 characters is 3 kB of graph."""
+
+_REST = "cells beyond the columns"
+
+Row = tuple[str, Mapping[str, Any]]
+"""Where an edge was written, and what was written there."""
+
+
+def read_graph(path: Path) -> "nx.Graph[str]":
+    """Return the graph that a file holds.
+
+    Raises:
+        DataError: it cannot be read as one.
+        OSError: the file cannot be read.
+    """
+    if path.suffix == ".csv":
+        return joined(_edges(_csv_rows(path), path), directed=False)
+    graph = _graphml(path)
+    return joined(_edges(_graphml_rows(graph), path), directed=graph.is_directed())
+
+
+def _edges(rows: Iterable[Row], path: Path) -> Iterator[tuple[str, Edge]]:
+    """Yield the edges of a file: its cells are read like the values of a scenario."""
+    for where, row in rows:
+        try:
+            yield where, Edge.model_validate(row)
+        except ValidationError as error:
+            faults = faults_of(error, located(row, Origin(f"{path}, {where}")), Edge, None)
+            raise DataError("path", "; ".join(map(str, faults))) from error
+
+
+def _csv_rows(path: Path) -> Iterator[Row]:
+    """Yield the lines of a list of edges; an empty cell has the default of its column."""
+    content = read_bytes(path, "path", times=_TIMES).decode("utf-8-sig", "backslashreplace")
+    reader = csv.DictReader(StringIO(content, newline=""), restkey=_REST, skipinitialspace=True)
+    try:
+        for row in reader:
+            yield f"line {reader.line_num}", {key: cell for key, cell in row.items() if cell}
+    except csv.Error as error:
+        raise DataError("path", f"{path}, line {reader.line_num}: {error}") from error
+
+
+def _graphml(path: Path) -> "nx.Graph[str]":
+    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    content = read_bytes(path, "path", times=_TIMES)
+    content = decompressed(content, path, "path", times=_TIMES)
+    if b"<!DOCTYPE" in content or b"\0" in content:  # a few lines could stand for terabytes
+        text = f"{path} is no GraphML that is read: give it in UTF-8, without a document type"
+        raise DataError("path", text)
+    try:
+        graph: nx.Graph[str] = nx.read_graphml(BytesIO(content))
+    except (ParseError, nx.NetworkXException, KeyError, ValueError, TypeError) as error:
+        raise DataError("path", f"{path} is no GraphML: {error}") from error
+    if graph.is_multigraph():
+        text = f"{path} joins two nodes by several edges; give one edge, of their sum"
+        raise DataError("path", text)
+    return graph
+
+
+def _graphml_rows(graph: "nx.Graph[str]") -> Iterator[Row]:
+    for source, target, attributes in graph.edges(data=True):
+        known = {name: value for name, value in attributes.items() if name != "id"}
+        yield f"edge {source} - {target}", {"source": source, "target": target, **known}
+
+
+# The files that fleet and network follow, each read once.
+
+if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
+    import networkx as nx
+
+T = TypeVar("T")
+
+
+class Files:
+    """Reads files; what was read is kept, because groups and variants share it.
+
+    Args:
+        folder: where relative paths start.
+
+    Raises:
+        DataError, OSError: by all methods, where a file is not what it should be.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[tuple[Any, ...], Any] = {}
+
+    def rate(self, trace: Trace) -> Steps:
+        """Return the rate that a trace says, bit/s."""
+        rate: object = trace.rate(self.read)
+        if not isinstance(rate, Steps):
+            text = f"the rate of {trace.kind} is a {type(rate).__name__}; return Steps"
+            raise DataError("trace", text)
+        if trace.starts_anywhere and not isfinite(rate.period):
+            text = f"{trace.kind} does not repeat, so no client can start anywhere in it"
+            raise DataError("trace", text)
+        return rate
+
+    def power(
+        self,
+        path: Path,
+        read: Callable[..., Steps] = read_power,
+        **options: bool | float | str,
+    ) -> Steps:
+        """Return the power that a file says, W."""
+        return self.read(read, path, **options)
+
+    def carbon(self, law: Carbon) -> Intensity:
+        """Return what electricity emits."""
+        signal: object = law.signal(self._intensity)
+        if not isinstance(signal, Constant | Steps):
+            text = f"the signal of {law.kind} is a {type(signal).__name__}"
+            raise DataError("carbon", f"{text}; return Constant or Steps")
+        return Intensity(signal)
+
+    def _intensity(self, path: Path, *, repeat: bool) -> Steps:
+        return self.read(read_intensity, path, repeat=repeat)
+
+    def presence(
+        self,
+        path: Path,
+        read: Callable[..., Mapping[int, PresenceLaw]] = read_intervals,
+        **options: bool | int | str,
+    ) -> Mapping[int, PresenceLaw]:
+        """Return when the clients are there, by their number."""
+        return self.read(read, path, **options)
+
+    def graph(self, path: Path) -> "nx.Graph[str]":
+        """Return a graph, with attributes of links at its edges."""
+        return self.read(read_graph, path)
+
+    def pairs(self, path: Path) -> list[tuple[str, str]]:
+        """Return the edges of a graph, as pairs of nodes that speak to each other.
+
+        Raises:
+            DataError: an arrow of a directed graph has none that leads back.
+        """
+        graph = self.graph(path)
+        for source, target in graph.edges if graph.is_directed() else ():
+            if not graph.has_edge(target, source):
+                text = (
+                    f'{path} has an arrow from "{printable(source)}" to "{printable(target)}" and'
+                    " none back, but neighbours speak to each other, and their weights would not be"
+                    ' doubly stochastic; give both, or edgedefault="undirected"'
+                )
+                raise DataError("path", text)
+        return list(graph.edges)
+
+    def read(self, read: Callable[..., T], path: Path, **options: bool | float | str) -> T:
+        """Return what a function makes of a file, which it is called with."""
+        key = read, path, *options.items()
+        if key not in self._read:
+            self._read[key] = read(self._folder / path, **options)
+        found: T = self._read[key]
+        return found
+
 
 _CLIENT = re.compile(r"client-(\d+)")
 

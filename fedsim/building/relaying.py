@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from fedsim.building.deployment import Deployment
-from fedsim.building.findings import Findings
+from fedsim.building.inputs import Findings
+from fedsim.building.job import Deployment
 from fedsim.ports import ClientId, node_name
 from fedsim.scenario import Scenario
 

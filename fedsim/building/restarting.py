@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from math import ceil
 
 from fedsim.algorithms import Algorithm
-from fedsim.building.findings import Findings
 from fedsim.building.fleet import BuiltGroup
+from fedsim.building.inputs import Findings
 from fedsim.physics.batteries import Battery, percent
 from fedsim.physics.radios.rates import over
 from fedsim.problems import LocalLoss

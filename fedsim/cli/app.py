@@ -4,12 +4,32 @@ These name commands and their options, and import what a command needs once it i
 that fedsim takes, most commands need little, and `fedsim --help` nothing.
 """
 
-from typing import Annotated, Any
+import errno
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
 from typer.core import TyperGroup
 
+from fedsim.errors import (
+    BlockError,
+    DataError,
+    FedsimError,
+    OccupiedError,
+    OutputError,
+    ScenarioError,
+    TheoryWarning,
+)
 from fedsim.extras import VERSION
+from fedsim.record.writing import check_folder, check_links
+from fedsim.text import visible
 
 _ORDER = ("run", "check", "status", "compare", "report", "examples", "init", "list")
 
@@ -47,3 +67,161 @@ def every(
     ] = False,
 ) -> None:
     """Take what stands before the command."""
+
+
+# What several commands take: arguments and options.
+
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="a scenario in YAML, or the name of one of `fedsim examples`"
+    ),
+]
+Places = Annotated[
+    list[Path], typer.Argument(metavar="DIR...", help="what `fedsim run` has written, or a part")
+]
+Place = Annotated[
+    Path, typer.Argument(metavar="DIR", help="what `fedsim run` has written, or a part")
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option("--target", metavar="COLUMN=NUMBER", help="what to reach, such as gap=1e-5"),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="replace a value: algorithm.censor=0.2"),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="where the run folders go; runs/NAME where not given, after the scenario"),
+]
+Jobs = Annotated[int, typer.Option(min=1, help="how many runs go on at once, in processes")]
+OnCluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="where runs go on: a scheduler of Dask's, tcp://HOST:PORT, or local:4 for 4 workers",
+    ),
+]
+Share = Annotated[
+    str | None,
+    typer.Option(
+        "--shard", metavar="K/N", help="make the K-th of N shares of the runs, as an array job"
+    ),
+]
+Gzip = Annotated[
+    bool, typer.Option("--gzip", help="compress it, as trace.json.gz; a tenth of the size")
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="make again what is there already")]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugin", metavar="PLUGIN", help="a Python file with blocks of your own; it is run"
+    ),
+]
+HowCarried = Annotated[
+    Literal["values", "bytes"],
+    typer.Option("--carry", help="how messages go; as bytes, all are encoded and decoded"),
+]
+
+
+# The terminal: where commands write, and how errors and warnings are told there.
+
+_WIDTH = None if sys.stdout.isatty() else 100  # of tables; a terminal has a width of its own
+
+_UNPRINTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE)
+
+
+class _Plain(Console):
+    """A console that shows text as it is: `:b:` is no picture, and nothing hides in a name."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Render a text, as every text and every cell is."""
+        return super().render_str(visible(text), **options)
+
+
+out, err = _Plain(width=_WIDTH, emoji=False), _Plain(stderr=True, soft_wrap=True, emoji=False)
+"""Standard output and standard error."""
+
+
+@contextmanager
+def theory() -> Iterator[None]:
+    """Print as a line each what the theory of a method does not cover."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", TheoryWarning)
+        warnings.showwarning = lambda message, *_: note(str(message))
+        yield
+
+
+def note(text: str) -> None:
+    """Print what the theory of a method does not cover."""
+    err.print(escape(f"outside convergence theory: {text}"), style="yellow")
+
+
+def remark(text: object) -> None:
+    """Print what a scenario says without effect, or what is to be said of a run."""
+    err.print(escape(f"note: {text}"), style="yellow")
+
+
+def suggest(*commands: str) -> None:
+    """Print which commands make sense next, in a terminal and not in a pipe."""
+    if out.is_terminal:
+        out.print(escape(f"next: {'   or   '.join(commands)}"), style="dim", soft_wrap=True)
+
+
+def check_out(place: Path, *, file: bool = False) -> None:
+    """Make sure before anything begins that what `--out` names can be written.
+
+    Args:
+        place: a folder, or a file.
+        file: whether it is a file.
+
+    Raises:
+        DataError: it cannot; the text names the option.
+    """
+    try:
+        check_folder(place.absolute().parent if file else place)
+    except OutputError as error:
+        raise DataError("out", f"--out {place}: {error}") from None
+    if file and place.is_dir():
+        raise DataError("out", f"--out {place}: it is a folder; give a file")
+
+
+def within(place: Path, name: str) -> Path:
+    """Return the folder of a study that results go into where no `--out` says otherwise.
+
+    Raises:
+        OutputError: a symbolic link of that name leads elsewhere.
+    """
+    check_links(place, place / name)
+    return place / name
+
+
+@contextmanager
+def errors() -> Iterator[None]:
+    """Turn what a user can mend into one readable block and an exit code."""
+    try:
+        yield
+    except ScenarioError as error:
+        err.print(error.title, style="red")
+        for text in error.told():
+            err.print(f"  {escape(text)}", highlight=False)
+        raise typer.Exit(2) from None
+    except OutputError as error:
+        err.print(escape(str(error)), style="red")
+        raise typer.Exit(2 if error.misplaced else 1) from None
+    except (BlockError, DataError, OccupiedError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in _UNPRINTED and error.filename is None:
+            raise  # it is standard output that has no room, or no reader any more
+        err.print(escape(str(error)), style="red")
+        raise typer.Exit(2) from None
+    except MemoryError:
+        err.print("this machine has not enough memory; what was written until now can be read")
+        raise typer.Exit(1) from None
+    except FedsimError as error:
+        err.print(escape(str(error)), style="red")
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        err.print("interrupted; what was written until now can be read", style="red")
+        raise typer.Exit(130) from None

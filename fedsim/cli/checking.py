@@ -6,11 +6,10 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from fedsim.cli.app import app
-from fedsim.cli.options import Overrides
-from fedsim.cli.terminal import errors as _errors
-from fedsim.cli.terminal import out as _out
-from fedsim.cli.terminal import theory as _theory
+from fedsim.cli.app import Overrides, app
+from fedsim.cli.app import errors as _errors
+from fedsim.cli.app import out as _out
+from fedsim.cli.app import theory as _theory
 
 _GOOD = ("kept", "done", "refused")
 
@@ -33,7 +32,7 @@ def conformance_command(
     from fedsim.conformance.files import check_blocks
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
-    from fedsim.tables import listing
+    from fedsim.text import listing
 
     broken = False
     with _errors(), _theory():

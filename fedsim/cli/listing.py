@@ -6,11 +6,10 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from fedsim.cli.app import app
-from fedsim.cli.options import Plugins
-from fedsim.cli.terminal import errors as _errors
-from fedsim.cli.terminal import out as _out
-from fedsim.cli.terminal import remark as _remark
+from fedsim.cli.app import Plugins, app
+from fedsim.cli.app import errors as _errors
+from fedsim.cli.app import out as _out
+from fedsim.cli.app import remark as _remark
 
 _ALL = "all"
 
@@ -31,7 +30,7 @@ def list_command(
     """
     from fedsim.blocks.wording import unknown
     from fedsim.cli import describe
-    from fedsim.cli.block import block_lines
+    from fedsim.cli.describe import block_lines
     from fedsim.errors import DataError
     from fedsim.scenario.registries import blocks_in, catalogue
 

@@ -2,20 +2,26 @@
 
 from collections.abc import Iterator
 from math import floor, inf
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 
 from fedsim.building import Job
-from fedsim.building.patience import GIVE_UP, MANY, slowest
+from fedsim.building.builder import held
+from fedsim.building.closing import GIVE_UP, MANY, slowest
 from fedsim.building.relaying import relays_of
-from fedsim.building.sizes import held
-from fedsim.limits import shown
-from fedsim.running.probe import Opening
-from fedsim.running.shares import COSTS, group_costs, members_of
-from fedsim.tables import listing, quantity
+from fedsim.limits import shown as shown_size
+from fedsim.ports import Array
+from fedsim.problems import ProgramLoss, ProgramProblem
+from fedsim.record.scenarios import NOTHING, differing, shown
+from fedsim.running.probe import COSTS, Opening, group_costs, members_of
+from fedsim.scenario import Plan, Scenario
+from fedsim.text import listing, quantity
 from fedsim.wire import HEADER_BITS, Dense
 
 _HEADS = ("clients", "device", "radio", "samples")
@@ -74,7 +80,7 @@ def _facts(job: Job) -> Iterator[str]:
     if size := held(job.scenario, len(job.members), job.problem.dimension):
         yield (
             "the server keeps what each client holds of its vectors (wire.down.error_feedback:"
-            f" ef21): up to {shown(size)} of memory, and as much again for the clients' own"
+            f" ef21): up to {shown_size(size)} of memory, and as much again for the clients' own"
         )
     if relays := relays_of(job.deployment):
         many = "1 client forwards" if len(relays) == 1 else f"{len(relays)} clients forward"
@@ -183,3 +189,99 @@ def _drained(job: Job, number: int, opening: Opening) -> str:
     """Return the share of a battery that the last of the first rounds takes."""
     shares = opening.shares[members_of(job, number)]
     return "mains" if np.isnan(shares).all() else f"{100 * float(shares.mean()):.2g} %"
+
+
+# Which client of a job has how many samples, as a table for people.
+
+_FEW_CLIENTS = 8
+"""Up to so many clients have a column each in the table of the split."""
+
+_FEW_LABELS = 20
+"""Up to so many distinct labels are classes; more are taken for the values of a regression."""
+
+
+def split_table(job: Job) -> Table:
+    """Return which client has how many samples, and of which labels where these are few.
+
+    Of many clients it says, for each group of the fleet, the smallest figure, the median and
+    the largest.
+    """
+    rows = job.problem.rows
+    if len(rows) <= _FEW_CLIENTS:
+        columns = {f"client {m}": np.array([m]) for m in range(len(rows))}
+    else:
+        members = np.array(job.members)
+        columns = {f"group {g}": np.flatnonzero(members == g) for g in range(len(job.groups))}
+    lines = [("samples", *[_range(rows[mine]) for mine in columns.values()])]
+    own = isinstance(job.problem, ProgramProblem)  # whose labels nobody else knows
+    for label, shares in () if own else _label_shares(job.problem.labels, rows):
+        cells = [_range(np.rint(100 * shares[mine]), " %") for mine in columns.values()]
+        lines.append((f"label {label:g}", *cells))
+    test = job.problem.test
+    held = f", {test.rows:,} to test on" if test else ""
+    return listing(
+        f"{_dealt(job)}: {rows.sum():,} samples over {len(rows):,} clients{held}",
+        ("least / median / most" if len(rows) > _FEW_CLIENTS else "", *columns),
+        lines,
+    )
+
+
+def _dealt(job: Job) -> str:
+    """Say by what samples came to clients: by a split, or by the clients' own programs."""
+    problem = job.scenario.problem
+    if isinstance(problem.loss, ProgramLoss):
+        return f"clients of {problem.loss.kind}"
+    return f"split {problem.split.kind}"
+
+
+def _label_shares(labels: Array, rows: NDArray[np.int_]) -> Iterator[tuple[float, Array]]:
+    """Yield each label with its share of every client's samples, shape (M,), if they are few.
+
+    Args:
+        labels: of all samples, client by client.
+        rows: how many samples each client has, shape (M,).
+    """
+    distinct, kinds = np.unique(labels, return_inverse=True)
+    if len(distinct) > _FEW_LABELS:
+        return
+    owners = np.repeat(np.arange(len(rows)), rows)
+    counts = np.bincount(owners * len(distinct) + kinds, minlength=len(rows) * len(distinct))
+    for label, own in zip(distinct, counts.reshape(len(rows), -1).T, strict=True):
+        yield float(label), own / rows
+
+
+def _range(figures: NDArray[Any], unit: str = "") -> str:
+    """Return one whole number, or the least, the median and the largest of several."""
+    least, middle, most = (f"{figure:.0f}" for figure in np.percentile(figures, (0, 50, 100)))
+    return f"{least}{unit}" if least == most else f"{least} / {middle} / {most}{unit}"
+
+
+# In what the variants of a plan differ, as a table for people.
+
+LEFT_OUT = (
+    "Left out of these costs: the server's computing and energy, what the observer computes, and "
+    "whatever a device does beside the method."
+)
+
+_MANY = 6  # values of a variant that are told
+
+IN_FULL = 6
+"""Of more variants only the first one is shown in full."""
+
+
+def differences(plan: Plan) -> Table:
+    """Return in which values each variant differs from the first one."""
+    first, *others = plan.variants
+    rows = [(first.name, "")]
+    for variant in others:
+        values = [
+            f"no {key}" if seen == NOTHING else f"{key}: {shown(seen)}"
+            for key, _, seen in differing(_plain(first.scenario), _plain(variant.scenario))
+        ]
+        more = [f"and {len(values) - _MANY} more"] if len(values) > _MANY else []
+        rows.append((variant.name, ", ".join([*values[:_MANY], *more]) or "nothing"))
+    return listing("variants", ("variant", f"differs from {first.name} in"), rows)
+
+
+def _plain(scenario: Scenario) -> object:
+    return scenario.model_dump(mode="json", exclude={"variants", "sweep"})

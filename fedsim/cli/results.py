@@ -2,18 +2,28 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from fedsim.cli.app import app
-from fedsim.cli.options import Gzip, Place, Places, Targets
-from fedsim.cli.terminal import check_out, within
-from fedsim.cli.terminal import err as _err
-from fedsim.cli.terminal import errors as _errors
-from fedsim.cli.terminal import out as _out
-from fedsim.cli.terminal import suggest as _next
+from fedsim.cli.app import (
+    Gzip,
+    Jobs,
+    OnCluster,
+    Overrides,
+    Place,
+    Places,
+    Plugins,
+    Targets,
+    app,
+    check_out,
+    within,
+)
+from fedsim.cli.app import err as _err
+from fedsim.cli.app import errors as _errors
+from fedsim.cli.app import out as _out
+from fedsim.cli.app import suggest as _next
 
 
 @app.command()
@@ -99,3 +109,223 @@ def trace(
             check_out(out, file=out.name.endswith((".json", ".json.gz")))
         for file, count in analysis.write_traces(place, out, rounds, clients, gzip=gzip):
             _out.print(f"{count:,} events in {escape(str(file))}")
+
+
+# The command that says how far a study is.
+
+if TYPE_CHECKING:
+    from fedsim.running.folder import Status
+
+
+@app.command("status")
+def status_command(
+    study: Annotated[
+        Path,
+        typer.Argument(metavar="STUDY", help="what `fedsim run` writes into, or a scenario"),
+    ],
+    overrides: Overrides = None,
+    out: Annotated[
+        Path | None, typer.Option(help="where the runs of a scenario go, if not runs/NAME")
+    ] = None,
+    plugins: Plugins = None,
+) -> None:
+    """Say how far a study is: what is done, going on, failed and left, and how long that takes."""
+    from fedsim.running.folder import status, study_of
+    from fedsim.scenario import load
+    from fedsim.scenario.registries import blocks_in
+    from fedsim.text import listing
+
+    with _errors():
+        if study.is_dir():
+            found = status(study)
+        else:
+            plan = load(study, overrides=overrides or (), blocks=blocks_in(plugins or ()))
+            found = status(out or Path("runs") / plan.folder_name, study_of(plan))
+        parts = [(each.done, each.going, each.failed, each.left) for each in found.variants]
+        rows = [
+            (each.variant, *(str(len(part)) for part in states))
+            for each, states in zip(found.variants, parts, strict=True)
+        ]
+        sums = [sum(map(len, column)) for column in zip(*parts, strict=True)]
+        if len(rows) > 1:
+            rows.append(("all", *map(str, sums)))
+        heads = ("variant", "done", "going on", "failed", "left")
+        _out.print(listing(escape(f"{found.name}, in {found.folder}"), heads, rows))
+        for each in found.variants:
+            for seed, reason in each.reasons.items():
+                _out.print(escape(f"{each.variant}, seed {seed}: {reason}"), style="red")
+        _out.print(_ahead(found, sum(sums[1:2] + sums[3:])))
+
+
+def _ahead(found: "Status", count: int) -> str:
+    """Return what is to be awaited: so many runs have not ended."""
+    from fedsim.running.probe import duration
+
+    if not count:
+        return "nothing is left"
+    known = found.seconds == found.seconds
+    time = f"{duration(found.seconds)} to go" if known else "no run has ended by which to say when"
+    who = "" if found.held else "; no process is running: repeat the command to resume"
+    return f"{time}{who}"
+
+
+# Commands to start from: the scenarios that come with fedsim, and a folder of one's own.
+
+_IGNORED = "/runs/\n"
+
+_NOTES = """\
+`{name}.yaml` asks: {question}
+
+    fedsim check {name}.yaml            what would run, and what its first rounds cost
+    fedsim run {name}.yaml              all variants; logs, tables and a figure in runs/{name}
+    fedsim compare runs/{name}          what each has cost to reach the target
+    fedsim report runs/{name}           one page that tells it all
+
+Change a value in the file and run it again: what the edit does not touch is kept. `--set` changes
+one for once: fedsim run {name}.yaml --set fleet.0.radio=nb-iot --out runs/nb-iot
+
+    fedsim list                         what a scenario can name
+    fedsim examples                     more scenarios
+    fedsim schema > schema.json         with which an editor completes and checks the file
+"""
+
+
+@app.command("examples")
+def examples_command(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="print this one, as a file to start from")
+    ] = None,
+) -> None:
+    """List the scenarios that come with fedsim, each with its question; `fedsim run NAME` runs it.
+
+    With the name of one, print it.
+    """
+    from fedsim.cli.downloads import examples_table
+    from fedsim.scenario.examples import example
+
+    with _errors():
+        if name is None:
+            _out.print(examples_table())
+            _out.print("`fedsim run NAME` runs one, `fedsim examples NAME` prints it.")
+        else:
+            print(example(name).read_text(encoding="utf-8"), end="")  # noqa: T201 - to be piped
+
+
+@app.command("init")
+def init_command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="where it goes; it is made if it is not there")
+    ] = Path(),
+) -> None:
+    """Write the quickstart into a folder, to be changed, with what to do with it."""
+    from fedsim.errors import DataError
+    from fedsim.record.writing import write_whole
+    from fedsim.scenario import load
+    from fedsim.scenario.examples import FIRST, example
+
+    with _errors():
+        scenario = folder / f"{FIRST}.yaml"
+        if scenario.exists():
+            text = f"{scenario} is there already: nothing was written; give another folder"
+            raise DataError("init", text)
+        question = load(FIRST).variants[0].question
+        files = {
+            scenario.name: example(FIRST).read_text(encoding="utf-8"),
+            "README.md": _NOTES.format(name=FIRST, question=question),
+            ".gitignore": _IGNORED,
+        }
+        files = {name: text for name, text in files.items() if not (folder / name).exists()}
+        for name, text in files.items():
+            write_whole(folder / name, text.encode())
+    _out.print(f"{', '.join(files)} in {escape(str(folder.absolute()))}")
+    where = "" if folder.absolute() == Path.cwd() else f"cd {escape(str(folder))} && "
+    _out.print(f"next: {where}fedsim run {FIRST}.yaml")
+
+
+# The command that says which conclusions survive the doubt about constants.
+
+_Target = Annotated[
+    str | None, typer.Option(metavar="COLUMN=NUMBER", help="what to reach, such as gap=1e-5")
+]
+_Doubts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--doubt",
+        metavar="PRESET.FIELD=LOW..HIGH",
+        help='an interval in place of the preset\'s: "lte.tail_time=1 s..15 s"',
+    ),
+]
+_Runs = Annotated[
+    int,
+    typer.Option(
+        min=0, help="where runs cannot be priced: so many worlds in which they are made again"
+    ),
+]
+
+
+@app.command()
+def robust(
+    place: Place,
+    target: _Target = None,
+    against: Annotated[
+        str | None, typer.Option(help="the variant that the others are compared with")
+    ] = None,
+    worlds: Annotated[int, typer.Option(min=1, help="so many are drawn at the least")] = 2048,
+    seed: Annotated[int, typer.Option(min=1, help="of the drawing of worlds")] = 1,
+    doubts: _Doubts = None,
+    runs: _Runs = 0,
+    jobs: Jobs = 1,
+    cluster: OnCluster = None,
+    plugins: Plugins = None,
+    out: Annotated[
+        Path | None, typer.Option(help="where files go; robustness in DIR if not given")
+    ] = None,
+) -> None:
+    """Say which conclusions of a study survive the doubt about its constants.
+
+    Worlds are drawn from the interval of every preset's figure that the study uses; each run is
+    priced in each of them, without training. What was priced before is kept.
+    """
+    from fedsim.robustness import robust as survey
+    from fedsim.scenario.registries import blocks_in
+
+    with _errors():
+        out = out or within(place, "robustness")
+        check_out(out)
+        known = survey(
+            place,
+            target=target,
+            against=against,
+            worlds=worlds,
+            seed=seed,
+            doubts=_intervals(doubts or []),
+            runs=runs,
+            out=out,
+            blocks=blocks_in(plugins or ()),
+            jobs=jobs,
+            cluster=cluster,
+        )
+        for table in known.tables():
+            _out.print(table)
+        for text in known.notes:
+            _err.print(escape(text), style="yellow")
+        known.write(out)
+    _out.print(f"tables and figures in {escape(str(out))}")
+
+
+def _intervals(texts: list[str]) -> dict[str, str]:
+    """Return the intervals that were given, by the constants' names.
+
+    Raises:
+        DataError: one of them is none.
+    """
+    from fedsim.errors import DataError
+
+    intervals = {}
+    for text in texts:
+        name, equals, interval = text.partition("=")
+        if not equals:
+            wanted = 'give a constant and its interval, such as "lte.tail_time=1 s..15 s"'
+            raise DataError("doubt", f"--doubt: got {text!r}; {wanted}")
+        intervals[name.strip()] = interval.strip()
+    return intervals

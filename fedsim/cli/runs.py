@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from fedsim.cli.app import app
-from fedsim.cli.options import (
+from fedsim.cli.app import (
     File,
     Fresh,
     HowCarried,
@@ -19,18 +18,20 @@ from fedsim.cli.options import (
     Place,
     Plugins,
     Share,
+    app,
+    check_out,
+    within,
 )
-from fedsim.cli.terminal import check_out, within
-from fedsim.cli.terminal import err as _err
-from fedsim.cli.terminal import errors as _errors
-from fedsim.cli.terminal import note as _note
-from fedsim.cli.terminal import out as _out
-from fedsim.cli.terminal import remark as _remark
-from fedsim.cli.terminal import theory as _theory
+from fedsim.cli.app import err as _err
+from fedsim.cli.app import errors as _errors
+from fedsim.cli.app import note as _note
+from fedsim.cli.app import out as _out
+from fedsim.cli.app import remark as _remark
+from fedsim.cli.app import theory as _theory
 
 if TYPE_CHECKING:
     from fedsim.results import Result
-    from fedsim.running.shard import Shard
+    from fedsim.running.folder import Shard
     from fedsim.scenario import Plan
 
 
@@ -52,10 +53,9 @@ def run_command(
     had other values for is made again; a folder with runs of another scenario is left alone.
     """
     from fedsim.cli.downloads import offer_downloads
-    from fedsim.cli.making import called, report
-    from fedsim.cli.watching import progress_table
+    from fedsim.cli.watching import called, progress_table, report
     from fedsim.running.api import run
-    from fedsim.running.study import check_place, study_of
+    from fedsim.running.folder import check_place, study_of
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
 
@@ -104,7 +104,7 @@ def _share(shard: str | None, jobs: int, cluster: str | None) -> "Shard":
         DataError: there is no such shard, or they are to be made in two places.
     """
     from fedsim.running.cluster import check_choice
-    from fedsim.running.shard import WHOLE, Shard
+    from fedsim.running.folder import WHOLE, Shard
 
     check_choice(jobs, None, cluster)
     return WHOLE if shard is None else Shard.parsed(shard)
@@ -127,11 +127,10 @@ def _tell_ends(result: "Result", labels: Mapping[str, str]) -> int:
 @app.command()
 def check(file: File, overrides: Overrides = None, plugins: Plugins = None) -> None:
     """Validate a scenario and show what would run."""
-    from fedsim.cli import variants
+    from fedsim.cli import outlook
     from fedsim.cli.downloads import offer_downloads
-    from fedsim.cli.outlook import job_table
-    from fedsim.cli.splitting import split_table
-    from fedsim.running.checking import checked
+    from fedsim.cli.outlook import job_table, split_table
+    from fedsim.running.check import checked
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
 
@@ -142,16 +141,16 @@ def check(file: File, overrides: Overrides = None, plugins: Plugins = None) -> N
         several, problem = len(found.jobs) > 1, None
         _out.print(escape(found.title))
         if several:
-            _out.print(variants.differences(plan))
+            _out.print(outlook.differences(plan))
         for number, job in enumerate(found.jobs):
             if job.problem is not problem:
                 _out.print(split_table(job))
             problem = job.problem
-            if not number or len(found.jobs) <= variants.IN_FULL:
+            if not number or len(found.jobs) <= outlook.IN_FULL:
                 _out.print(job_table(job, found.openings[job.variant.name]))
         if several:
             _out.print(found.table())
-        _out.print(variants.LEFT_OUT)
+        _out.print(outlook.LEFT_OUT)
         for concern in found.concerns:
             _note(str(concern))
         for note in found.notes:
@@ -173,7 +172,7 @@ def reprice_command(
 ) -> None:
     """Price finished runs again: other radios, devices, batteries or links, without training."""
     from fedsim.repricing import reprice
-    from fedsim.repricing.table import price_table
+    from fedsim.repricing.api import price_table
     from fedsim.scenario.registries import blocks_in
 
     with _errors():

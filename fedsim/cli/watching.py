@@ -1,16 +1,51 @@
 """Watching: how far the runs of a campaign are, as a table that is redrawn while they go on."""
 
+import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import isnan
 
 from rich.console import Console, RenderableType
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from fedsim.running.execution import RunProgress, Watch
+from fedsim import analysis
+from fedsim.cli.app import out as _out
+from fedsim.cli.app import remark as _remark
+from fedsim.cli.app import suggest as _next
+from fedsim.record.scenarios import once
+from fedsim.record.variants import labels as called_by
+from fedsim.results import Result
+from fedsim.running.run import RunProgress, Watch
+from fedsim.scenario import Plan
+from fedsim.text import visible
 from fedsim.under_way import now
-from fedsim.visible import visible
+
+# After runs: what has come out.
+
+
+def called(plan: Plan) -> dict[str, str]:
+    """Return what to call each variant of a plan."""
+    return called_by({each.name: each.scenario.algorithm.kind for each in plan.variants})
+
+
+def report(result: Result) -> None:
+    """Print the answer, costs and final model quality, draw the figure, and say where all is."""
+    if said := result.shown.answer():
+        _out.print(f"{escape(said)}\n")
+    _out.print(result.shown.costs())
+    _out.print(result.shown.outcome())
+    figure = result.folder / "convergence.png"
+    analysis.save(result.shown.overview(), figure)
+    _out.print(
+        f"event logs and tables in {escape(str(result.folder))}, figure {escape(str(figure))}"
+    )
+    for note in once(result.seen):
+        _remark(note)
+    folder = shlex.quote(str(result.folder))
+    _next(f"fedsim compare {folder}", f"fedsim report {folder}")
+
 
 _REDRAW = 0.1  # seconds of real time; a redraw costs as much as a hundred rounds
 

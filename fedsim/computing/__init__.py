@@ -1,6 +1,5 @@
 """Computing: who evaluates numeric work, and when; `fedsim.building` chooses for a run."""
 
-from fedsim.computing.evaluator import Evaluator
-from fedsim.computing.one_by_one import OneByOne
+from fedsim.computing.serial import Evaluator, OneByOne
 
 __all__ = ["Evaluator", "OneByOne"]

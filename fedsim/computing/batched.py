@@ -15,10 +15,10 @@ from threading import Condition, Lock
 from typing import Any, NamedTuple
 
 from fedsim.computing.compiled import COMPILER, DONE, PIECES, Page, Program, drawn
-from fedsim.computing.one_by_one import OneByOne
+from fedsim.computing.serial import OneByOne
 from fedsim.ports import Array, Work
-from fedsim.problems.local import LocalLoss
-from fedsim.problems.minibatches import Draw
+from fedsim.problems.client_loss import LocalLoss
+from fedsim.problems.samples import Draw
 
 BACKLOG = 32
 """So much work waits before a thread is called: what it costs to wake one is for all of it."""

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.computing.one_by_one import OneByOne, evaluated
+from fedsim.computing.serial import OneByOne, evaluated
 from fedsim.ports import Array, Work
+from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import ClientLosses
-from fedsim.problems.local import LocalLoss
-from fedsim.problems.minibatches import Draw
+from fedsim.problems.samples import Draw
 
 
 class Task:

@@ -11,12 +11,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.computing.evaluator import Evaluator
+from fedsim.computing.serial import Evaluator
 from fedsim.ports import Array, Work
 from fedsim.problems import kernels
-from fedsim.problems.local import LocalLoss
+from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.losses import Rows
-from fedsim.problems.minibatches import Draw
+from fedsim.problems.samples import Draw
 
 MOST = 64
 """So many clients at most are evaluated together."""

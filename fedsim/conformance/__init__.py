@@ -1,16 +1,12 @@
 """Conformance: checks that any block of a kind has to pass, fedsim's own ones as well."""
 
-from fedsim.conformance.algorithms import check_algorithm
+from fedsim.conformance.algorithms import check_algorithm, check_sending
 from fedsim.conformance.compressors import check_compressor
-from fedsim.conformance.devices import check_device
+from fedsim.conformance.data import check_loss, check_source, check_split
 from fedsim.conformance.energy import check_energy
 from fedsim.conformance.files import check_block, check_blocks
 from fedsim.conformance.findings import Check
-from fedsim.conformance.losses import check_loss
-from fedsim.conformance.radios import check_radio
-from fedsim.conformance.sending import check_sending
-from fedsim.conformance.sources import check_source
-from fedsim.conformance.splits import check_split
+from fedsim.conformance.physical import check_device, check_radio
 
 __all__ = [
     "Check",

@@ -27,7 +27,7 @@ import pandas as pd
 from fedsim.blocks.spec import Spec
 from fedsim.conformance.findings import Promises, table
 from fedsim.conformance.spans import BITS, Body, Leg, Row, Span, Traces, read_traces
-from fedsim.physics.networks.central import StarNetwork
+from fedsim.physics.networks import StarNetwork
 from fedsim.physics.radios import LoRa, RadioLaw, RateLaw
 from fedsim.physics.signals import Constant
 from fedsim.ports import node_name

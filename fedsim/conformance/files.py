@@ -8,16 +8,12 @@ import pandas as pd
 from pydantic import ValidationError
 
 from fedsim.algorithms import Algorithm
-from fedsim.blocks.own import specs_in
+from fedsim.blocks.plugins import specs_in
 from fedsim.blocks.spec import Spec
-from fedsim.conformance.algorithms import check_algorithm
+from fedsim.conformance.algorithms import check_algorithm, check_sending
 from fedsim.conformance.compressors import check_compressor
-from fedsim.conformance.devices import check_device
-from fedsim.conformance.losses import check_loss
-from fedsim.conformance.radios import check_radio
-from fedsim.conformance.sending import check_sending
-from fedsim.conformance.sources import check_source
-from fedsim.conformance.splits import check_split
+from fedsim.conformance.data import check_loss, check_source, check_split
+from fedsim.conformance.physical import check_device, check_radio
 from fedsim.errors import BlockError
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.radios import RadioLaw

@@ -13,7 +13,7 @@ from fedsim.physics.radios.traces import Reading, Trace
 from fedsim.physics.signals import Steps
 from fedsim.results import Result
 from fedsim.running.api import run
-from fedsim.running.execution import unwatched
+from fedsim.running.run import unwatched
 
 Pieces = Sequence[tuple[float, float]]
 """Constant pieces of a rate: the time at which each begins, s, and the rate, bit/s."""

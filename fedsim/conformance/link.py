@@ -27,9 +27,9 @@ from fedsim.ports import (
     Structure,
     Work,
 )
+from fedsim.protocol.carriage import Packing, Unpacking
 from fedsim.protocol.client import ClientEnd
 from fedsim.protocol.envelope import Envelope
-from fedsim.protocol.packing import Packing, Unpacking
 from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import Post, ServerEnd
 from fedsim.protocol.stopping import RunStopped

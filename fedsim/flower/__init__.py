@@ -18,9 +18,8 @@ except ModuleNotFoundError as error:
 
     raise ModuleNotFoundError(missing("fedsim.flower", "Flower", "flower"), name="flwr") from None
 
-from fedsim.flower.app import App
-from fedsim.flower.cost import Cost
-from fedsim.flower.making import app, method, seconds_of
+from fedsim.flower.blocks import Cost
+from fedsim.flower.making import App, app, method, seconds_of
 from fedsim.flower.method import Flower
 
 __all__ = ["App", "Cost", "Flower", "app", "method", "seconds_of"]

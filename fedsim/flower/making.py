@@ -13,12 +13,36 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 from pydantic import create_model
 
-from fedsim.flower.app import App
-from fedsim.flower.block import Said
-from fedsim.flower.contents import Content
+from fedsim.flower.arrays import Content
+from fedsim.flower.blocks import AppBlock, Said
 from fedsim.flower.method import Flower
-from fedsim.flower.problem import FlowerProblem
+from fedsim.flower.problem import FlowerProblem, problem_of
 from fedsim.flower.program import Program, Question
+
+# The block of a Flower app, which is a problem.
+
+
+class App(AppBlock):
+    """The clients of a Flower app, which train by their own code.
+
+    A subclass has the app itself, and a kind by which scenarios name it:
+
+        class Digits(App):
+            kind: Literal["digits"] = "digits"
+            client_app: ClassVar = app
+
+            def initial_arrays(self):
+                return Net().state_dict()
+    """
+
+    def problem(self, clients: int | None, seed: int, folder: Path) -> FlowerProblem:  # noqa: ARG002
+        """Return what the clients minimise.
+
+        Raises:
+            DataError: the app cannot be used so.
+        """
+        return problem_of(self, clients, seed)
+
 
 Model = ArrayRecord | Mapping[str, Any] | list[NDArray[Any]]
 """Arrays by name, such as a state_dict, or one after the other."""

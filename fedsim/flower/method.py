@@ -7,6 +7,7 @@ same, the scenario's participation draws who is asked. Round t stands for the mo
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from inspect import signature
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -18,19 +19,59 @@ from flwr.common import ndarrays_to_parameters
 from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms.base import ProblemInfo
-from fedsim.algorithms.local import of_this_round
-from fedsim.algorithms.sending import SendsModels
+from fedsim.algorithms.local import SendsModels, of_this_round
 from fedsim.blocks.wording import unknown
 from fedsim.errors import Failed, ParameterError
+from fedsim.flower.arrays import Content, Misfit, read, written
 from fedsim.flower.calls import called
-from fedsim.flower.contents import Content, Misfit, read, written
-from fedsim.flower.hosts import Contents, Host, MessageHost, OlderHost
-from fedsim.flower.messages import Changed, Evaluate, Evaluated, Train, Trained
 from fedsim.flower.problem import FlowerProblem
 from fedsim.flower.program import Program, Question, Task
+from fedsim.flower.server import Contents, Host, MessageHost, OlderHost
 from fedsim.ports import Array, Client, ClientId, Message, Payload, Reply, Server
 from fedsim.problems import Problem, Reference
 from fedsim.wire import Octets
+
+# What a server of Flower's and its clients say: a model, and Flower's records beside it.
+
+
+@dataclass(frozen=True, slots=True)
+class Train(Message):
+    """Server to clients: train on this model, and how."""
+
+    w: Payload
+    records: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Trained(Message):
+    """Client to server: where training has led, and what is said of it."""
+
+    w: Payload
+    records: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Changed(Message):
+    """Client to server: how far training has led from what was sent, and what is said of it."""
+
+    change: Payload
+    records: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate(Message):
+    """Server to clients: say how good this model is."""
+
+    w: Payload
+    records: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated(Message):
+    """Client to server: how good it is."""
+
+    records: Payload
+
 
 Scalar = bool | int | float | str
 

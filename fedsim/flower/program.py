@@ -10,13 +10,12 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
 from fedsim.errors import Failed
-from fedsim.flower.block import AppBlock
+from fedsim.flower.arrays import Arrays, Content, Layout, Misfit, read, record_of, written
+from fedsim.flower.blocks import AppBlock
 from fedsim.flower.calls import RUN, called
-from fedsim.flower.contents import Content, Misfit, read, record_of, written
-from fedsim.flower.layout import Arrays, Layout
 from fedsim.ports import Array, ClientId, Work
-from fedsim.problems.minibatches import Minibatches
 from fedsim.problems.programs import ProgramOracle
+from fedsim.problems.samples import Minibatches
 from fedsim.streams import stream
 
 Task = Literal["train", "evaluate"]

@@ -13,14 +13,17 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.blocks.choice import OneOf
-from fedsim.blocks.fields import as_written
-from fedsim.blocks.given import AnyPath, Block, Given
 from fedsim.blocks.quantities import Fraction, Hours, Period, Share
 from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Spec
-from fedsim.physics.formats.fedscale import read_presence
-from fedsim.physics.formats.flash import Condition, read_states
-from fedsim.physics.intervals import NEVER, Intervals, read_intervals
+from fedsim.blocks.spec import AnyPath, Block, Given, Spec, as_written
+from fedsim.physics.formats.availability import (
+    NEVER,
+    Condition,
+    Intervals,
+    read_intervals,
+    read_states,
+)
+from fedsim.physics.formats.fleets import read_presence
 
 Timeline = tuple[bool, Iterator[float]]
 """Whether a client is online at time 0, and the rising times at which that toggles, s."""

@@ -7,9 +7,8 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.blocks.choice import OneOf
-from fedsim.blocks.given import Block, Given
 from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Spec
+from fedsim.blocks.spec import Block, Given, Spec
 
 
 class Slowdown(Spec):

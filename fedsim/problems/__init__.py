@@ -20,6 +20,7 @@ from fedsim.problems.architectures import (
     ResidualNetwork,
     Transformer,
 )
+from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.data import (
     ENTRIES,
     SOURCES,
@@ -43,7 +44,6 @@ from fedsim.problems.data import (
     fetch,
 )
 from fedsim.problems.held_out import HeldOut, load_both
-from fedsim.problems.local import LocalLoss
 from fedsim.problems.losses import (
     LOSSES,
     LinearLoss,
@@ -57,9 +57,8 @@ from fedsim.problems.losses import (
     TraceRegression,
 )
 from fedsim.problems.measures import MEASURES, Measure, Observer
-from fedsim.problems.measures.optimality import Constraint, GradientNorm
+from fedsim.problems.measures.optimality import Constraint, GradientNorm, Rank, Sparsity
 from fedsim.problems.measures.prediction import HeldOutAccuracy, HeldOutLoss, TrainingAccuracy
-from fedsim.problems.measures.structure import Rank, Sparsity
 from fedsim.problems.measures.truth import (
     Distance,
     OperatorDistance,
@@ -68,10 +67,9 @@ from fedsim.problems.measures.truth import (
 )
 from fedsim.problems.oracle import LossOracle
 from fedsim.problems.penalties import PENALTIES, NoPenalty, Penalty, Regulariser
-from fedsim.problems.penalties.group import GroupL2
-from fedsim.problems.penalties.nuclear import Nuclear
+from fedsim.problems.penalties.norms import GroupL2, Nuclear
 from fedsim.problems.penalties.separable import L1, L2, ElasticNet
-from fedsim.problems.problem import Objective, Problem
+from fedsim.problems.problem import STARTS, NormalStart, Objective, OwnStart, Problem, Start
 from fedsim.problems.programs import ProgramLoss, ProgramProblem
 from fedsim.problems.references import (
     Reference,
@@ -93,7 +91,6 @@ from fedsim.problems.splits import (
     Shards,
     Split,
 )
-from fedsim.problems.starts import STARTS, NormalStart, OwnStart, Start
 
 __all__ = [
     "ARCHITECTURES",

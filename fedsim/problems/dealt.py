@@ -1,19 +1,21 @@
 """Rows dealt out to clients: those of each are cut out of all when they are looked up."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
+import platformdirs
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.features import Features
-from fedsim.problems.samples import Block, Samples
+from fedsim.problems.samples import Block, Features, Samples
 
 Indices = NDArray[np.intp]
 
@@ -200,3 +202,15 @@ def stacked_features(parts: Sequence[Samples]) -> Features:
     if all(isinstance(X, np.ndarray) for X in wide):
         return np.vstack(wide)
     return vstack([csr_array(X) for X in wide], format="csr")
+
+
+# The user's cache: downloads and reference optima.
+
+CACHE_VARIABLE = "FEDSIM_CACHE"
+"""The environment variable that names another folder for the cache."""
+
+
+def cache_folder() -> Path:
+    """Return the folder of the cache, which need not exist yet."""
+    own = os.environ.get(CACHE_VARIABLE)
+    return Path(own) if own else Path(platformdirs.user_cache_dir("fedsim"))

@@ -7,10 +7,10 @@ that it may be done as one product.
 import numpy as np
 
 from fedsim.ports import Array
-from fedsim.problems.curvature import strong_convexity as known_strong_convexity
-from fedsim.problems.local import LocalLoss
-from fedsim.problems.minibatches import Drawn, Minibatches
+from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.restricted import newton as newton_step
+from fedsim.problems.restricted import strong_convexity as known_strong_convexity
+from fedsim.problems.samples import Drawn, Minibatches
 
 
 def value(loss: LocalLoss, w: Array) -> Array:

@@ -8,11 +8,10 @@ import numpy as np
 
 from fedsim.ports import Array, Basis, ClientId, Work
 from fedsim.problems import kernels
-from fedsim.problems.curvature import strong_convexity_operations
-from fedsim.problems.local import LocalLoss
-from fedsim.problems.made import Made
-from fedsim.problems.minibatches import Draw, Drawn, Minibatches, drawn
-from fedsim.problems.restricted import newton_operations, restricted
+from fedsim.problems.client_loss import LocalLoss
+from fedsim.problems.client_losses import Made
+from fedsim.problems.restricted import newton_operations, restricted, strong_convexity_operations
+from fedsim.problems.samples import Draw, Drawn, Minibatches, drawn
 
 
 class LossOracle:

@@ -2,29 +2,32 @@
 
 import hashlib
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from fedsim.blocks.held import identity_in
-from fedsim.blocks.own import own_classes
+from fedsim.blocks.plugins import own_classes
+from fedsim.blocks.registry import Registry
+from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.limits import MODELS, afford
 from fedsim.ports import Array, Oracle
+from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.dealt import Dealt, blocks, labels, sizes
-from fedsim.problems.local import LocalLoss
-from fedsim.problems.losses import Loss
-from fedsim.problems.minibatches import Draw
+from fedsim.problems.losses import LeastSquares, Logistic, Loss, Softmax
 from fedsim.problems.oracle import LossOracle, oracles
 from fedsim.problems.penalties import NoPenalty, Penalty, Regulariser
-from fedsim.problems.samples import Samples
-from fedsim.problems.spectrum import largest_eigenvalue
+from fedsim.problems.projections import largest_eigenvalue
+from fedsim.problems.samples import Draw, Samples
 
 Objective = Literal["sum", "mean"]
 """sum_m f_m, or sum_m p_m f_m with the share p_m = n_m/n of the rows that client m has."""
@@ -264,3 +267,103 @@ def _fingerprint(
         for block in test.blocks():
             digest.update(block)
     return digest.hexdigest()
+
+
+# Starts: the model that server and clients begin with.
+
+
+class Start(Spec):
+    """Where the model starts."""
+
+    source: ClassVar[str]
+    """Where the start is from, for people to read."""
+
+    kind: str
+
+    @abstractmethod
+    def draw(self, problem: Problem, rng: np.random.Generator) -> Array:
+        """Return the initial model, shape (d,)."""
+
+
+class OwnStart(Start):
+    """As the loss has it: zeros for linear models, random weights for a network."""
+
+    source: ClassVar[str] = "the loss"
+
+    kind: Literal["own"] = "own"
+
+    def draw(self, problem: Problem, rng: np.random.Generator) -> Array:
+        """Return what the loss starts from."""
+        return problem.initial(rng)
+
+
+class NormalStart(Start):
+    """Independent normal coordinates."""
+
+    source: ClassVar[str] = "as in Bao et al., ICML 2022: N(0, I)"
+
+    kind: Literal["normal"] = "normal"
+    scale: float = Field(default=1.0, gt=0, description="standard deviation of each coordinate")
+
+    def draw(self, problem: Problem, rng: np.random.Generator) -> Array:
+        """Draw the model."""
+        return self.scale * rng.standard_normal(problem.dimension)
+
+
+STARTS: Registry[Start] = Registry("start", (OwnStart, NormalStart), Start)
+"""Every start that a scenario can name."""
+
+
+# The largest smoothness constant of all clients, without computing that of each.
+
+_AT_ONCE = 2**18
+"""So many numbers of samples and of their Gram matrices are looked at together."""
+
+
+def largest_smoothness(problem: Problem) -> float:
+    """Return L_max, the largest smoothness constant of a client's loss.
+
+    A bound on each client's constant, from its Gram matrix, says which are worth computing.
+
+    Raises:
+        DataError: the loss has none, for not being convex.
+    """
+    bounds = _bounds(problem)
+    if bounds is None:
+        return float(problem.client_smoothness.max())
+    largest = -np.inf
+    for client in np.argsort(-bounds, kind="stable").tolist():
+        if bounds[client] < largest:
+            break
+        largest = max(largest, problem.losses[client].smoothness)
+    return float(largest)
+
+
+def _bounds(problem: Problem) -> Array | None:
+    """Return upper bounds on the L_m, shape (M,); None where none is known, or none is finite."""
+    samples, loss = problem.samples, problem.loss
+    # Their majorants are a number times X^T X, whose sign of a row does not matter.
+    if not isinstance(samples, Dealt) or not isinstance(loss, LeastSquares | Logistic | Softmax):
+        return None
+    bounds = np.empty(len(samples))
+    for rows in np.unique(samples.rows).tolist():
+        whose = np.flatnonzero(samples.rows == rows)
+        factor = problem.losses[int(whose[0])].majorant[0]
+        bounds[whose] = factor * _norms(samples, whose, rows) * (1 + 1e-9) + loss.l2
+    return bounds if np.isfinite(bounds).all() else None
+
+
+def _norms(samples: Dealt, whose: NDArray[np.intp], rows: int) -> Array:
+    """Return bounds on |X_m^T X_m| of clients that have so many rows each.
+
+    With G the smaller of X X^T and X^T X, the largest eigenvalue is at most |G^2|_F^(1/2), which
+    is the fourth root of the sum of its eigenvalues' fourth powers.
+    """
+    d, norms = samples.features, np.empty(len(whose))
+    step = max(_AT_ONCE // (rows * d + min(rows, d) ** 2), 1)
+    for at in range(0, len(whose), step):
+        X = samples.stacked(samples.X, whose[at : at + step], rows).astype(np.float64, copy=False)
+        gram = X @ X.transpose(0, 2, 1) if rows < d else X.transpose(0, 2, 1) @ X
+        square = gram @ gram
+        norms[at : at + step] = np.sqrt(np.sqrt(np.einsum("mij,mij->m", square, square)))
+    return norms

@@ -20,8 +20,8 @@ from fedsim.errors import DataError
 from fedsim.ports import Array, Basis, Oracle, Work
 from fedsim.problems.losses import Loss, Rows, State
 from fedsim.problems.measures import Observer
-from fedsim.problems.minibatches import Draw, Minibatches
 from fedsim.problems.problem import Objective, Problem
+from fedsim.problems.samples import Draw, Minibatches
 
 
 class ProgramLoss(Loss):

@@ -4,6 +4,7 @@ Methods that look for few coefficients (matching pursuit, debiasing on a support
 f_m(B c) over c. For a linear loss X B is formed once, and then d no longer matters.
 """
 
+from dataclasses import dataclass
 from functools import cached_property, partial
 from math import inf
 
@@ -13,12 +14,76 @@ from scipy.linalg import lstsq
 
 from fedsim.errors import DataError
 from fedsim.ports import Array, Basis
-from fedsim.problems.bases import Columns, Coordinates, Span
-from fedsim.problems.features import Features, entries, longest_row
-from fedsim.problems.local import LocalLoss, sgd_steps
-from fedsim.problems.losses import LeastSquares, LinearLoss
-from fedsim.problems.memory import EvaluationCache
-from fedsim.problems.minibatches import Minibatches
+from fedsim.problems.client_loss import EvaluationCache, LocalLoss, sgd_steps
+from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
+from fedsim.problems.samples import Features, Minibatches, dense, entries, longest_row, product
+
+# Bases of a subspace of models, w = B c: some of the coordinates, or the columns of a matrix.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coordinates:
+    """Distinct coordinates as a basis: the columns of B are unit vectors of R^d."""
+
+    indices: NDArray[np.intp]
+    length: int
+    norm = least = 1.0
+    operations = 0.0
+
+    def embed(self, c: Array) -> Array:
+        """Return B c, shape (d,)."""
+        w = np.zeros(self.length)
+        w[self.indices] = c
+        return w
+
+    def pull(self, g: Array) -> Array:
+        """Return B^T g for `g` of shape (d,) or (d, columns)."""
+        return g[self.indices]
+
+    def features(self, X: Features) -> Array:
+        """Return X B, shape (n, k), dense."""
+        return dense(X[:, self.indices])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """The columns of a matrix B, shape (d, k), as a basis; they need not be orthonormal."""
+
+    matrix: Features
+
+    @property
+    def norm(self) -> float:
+        """The largest singular value of B."""
+        return float(np.linalg.norm(dense(self.matrix), 2))
+
+    @property
+    def least(self) -> float:
+        """The largest s with |B c| >= s |c| for all c: 0 where columns depend on each other."""
+        gram = dense(self.matrix.T @ self.matrix)
+        values = np.linalg.eigvalsh(gram)
+        rounding = len(values) * float(np.finfo(np.float64).eps) * float(values[-1])
+        return float(np.sqrt(values[0])) if values[0] > rounding else 0.0
+
+    @property
+    def operations(self) -> float:
+        """The floating-point operations of one product with B: 2 d k, of what is stored."""
+        return 2.0 * self.matrix.size
+
+    def embed(self, c: Array) -> Array:
+        """Return B c, shape (d,)."""
+        return product(self.matrix, c)
+
+    def pull(self, g: Array) -> Array:
+        """Return B^T g for `g` of shape (d,) or (d, columns)."""
+        return np.asarray(self.matrix.T @ g)
+
+    def features(self, X: Features) -> Array:
+        """Return X B, shape (n, k)."""
+        return dense(X @ self.matrix)
+
+
+Span = Coordinates | Columns
+"""What a model is taken from."""
 
 
 class Restriction(LocalLoss):
@@ -218,3 +283,43 @@ def _shortest(A: Array, b: Array) -> Array:
 def _share(X: Features) -> float:
     """Return the share of a matrix that is stored."""
     return float(entries(X) / X.shape[1])
+
+
+# Of what mu a client's loss is known to be strongly convex: how far a gradient says it is off.
+#
+# With f mu-strongly convex and g a (sub)gradient at c, |c - c*| <= |g|/mu of the minimiser c*.
+
+
+def convex(loss: Loss) -> bool:
+    """Say whether a loss is convex in the model, which those with a majorant are."""
+    return type(loss).majorant is not Loss.majorant
+
+
+def strong_convexity(loss: LocalLoss) -> float:
+    """Return a mu for which f_m is mu-strongly convex; 0 where none is known.
+
+    Of a quadratic it is the least eigenvalue of its Hessian, to rounding. Of another convex loss
+    it is what its l2 term gives, whose curvature a skew basis changes. l1 only adds to it.
+    """
+    own = loss.loss
+    if isinstance(own, LeastSquares):
+        values = np.linalg.eigvalsh(loss.hessian(np.zeros(loss.dimension)))
+        rounding = len(values) * float(np.finfo(np.float64).eps) * float(values[-1])
+        return float(values[0]) if values[0] > rounding else 0.0
+    if not (own.l2 and convex(own)):
+        return 0.0
+    return float(own.l2 * loss.span.least**2 if isinstance(loss, Restriction) else own.l2)
+
+
+def strong_convexity_operations(loss: LocalLoss) -> float:
+    """Return the floating-point operations of it.
+
+    The Hessian, or 2 d k^2 for the Gram matrix of k columns; 4 k^3/3 for eigenvalues alone
+    (Golub, Van Loan, Matrix Computations, 2013, section 8.3). Nothing where they are known.
+    """
+    own, k = loss.loss, loss.dimension
+    if isinstance(own, LeastSquares):
+        return hessian_operations(loss) + 4.0 / 3.0 * k**3
+    if own.l2 and convex(own) and isinstance(loss, Restriction) and isinstance(loss.span, Columns):
+        return loss.span.operations * k + 4.0 / 3.0 * k**3
+    return 0.0

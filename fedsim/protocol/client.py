@@ -1,9 +1,8 @@
 """The client's end: what is asked, what is answered, and how silence is told."""
 
 from fedsim.ports import SILENCE, ClientId, Message, Payload, Silence
-from fedsim.protocol.carriage import VALUES, Carriage
+from fedsim.protocol.carriage import VALUES, Carriage, Packing
 from fedsim.protocol.envelope import BEACON, Envelope
-from fedsim.protocol.packing import Packing
 
 
 class ClientEnd:

@@ -44,3 +44,14 @@ class Envelope:
     def saying(self, message: Message) -> "Envelope":
         """Return the envelope with its message as a receiver has read it."""
         return Envelope(message, self.round, self.exchange, self.header_bits, self.word)
+
+
+# Whose fault it is when the protocol is broken.
+
+
+class LocalProtocolError(RuntimeError):
+    """This end was asked for what the protocol does not allow now."""
+
+
+class RemoteProtocolError(RuntimeError):
+    """The other end has sent what the protocol does not allow."""

@@ -8,13 +8,9 @@ an earlier one is too late for anything: its sender's model is older than what r
 from collections.abc import Mapping, Sequence
 
 from fedsim.ports import ClientId, Message, Reply, node_name
-from fedsim.protocol.carriage import VALUES, Carriage
-from fedsim.protocol.envelope import BEACON, Envelope
-from fedsim.protocol.errors import LocalProtocolError, RemoteProtocolError
-from fedsim.protocol.exchange import Exchange
-from fedsim.protocol.packing import Packing
-from fedsim.protocol.server import Post
-from fedsim.protocol.verdict import Verdict
+from fedsim.protocol.carriage import VALUES, Carriage, Packing
+from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
+from fedsim.protocol.server import Exchange, Post, Verdict
 
 
 class PeerEnd:

@@ -6,10 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from fedsim.blocks.choice import OneOf
-from fedsim.blocks.given import Block, Given
 from fedsim.blocks.quantities import Duration
 from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Spec
+from fedsim.blocks.spec import Block, Given, Spec
 
 
 class SilencePolicy(Spec):

@@ -4,9 +4,8 @@ from collections.abc import Collection, Mapping
 
 from pydantic import ConfigDict, Field
 
-from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import BitsOrNone, DurationOrNone, JoulesOrNone
-from fedsim.blocks.spec import Spec
+from fedsim.blocks.spec import Spec, as_written
 
 
 class RunStopped(BaseException):
@@ -97,3 +96,21 @@ class Stop(Spec):
             if name not in higher and seen <= bound:
                 return f"{name}: {seen:.6g} is at most {bound:g}"
         return ""
+
+
+# Which rounds the observer looks at. The block is the rule.
+
+
+class Observe(Spec):
+    """Which models are evaluated: objective, gap and measures of other rounds are not known."""
+
+    every: int = Field(
+        default=1,
+        ge=1,
+        description="those of rounds n, 2n, ..., and the last one; a stop by the gap applies at "
+        "these only",
+    )
+
+    def looks(self, number: int) -> bool:
+        """Say whether the model of a round is looked at, whether or not it is the last one."""
+        return number % self.every == 0

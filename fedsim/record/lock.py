@@ -5,18 +5,190 @@ leaves behind stops nobody. Workers hold the lock with their parent; where that 
 else writes before the last of them has ended. Reading takes no lock, for what has a name is whole.
 """
 
+import errno
 import fcntl
+import json
 import os
+import platform
+import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from multiprocessing.reduction import DupFd
 from pathlib import Path
+from typing import Any
 
 from fedsim.errors import OccupiedError
-from fedsim.record.holder import HOLDER, is_at_work, name_oneself, refusal, unname
-from fedsim.record.locks import LOCK, FolderLock, lock_of
-from fedsim.record.writing import sweep
+from fedsim.record.writing import linked, sweep, unwritable, write_whole
 from fedsim.signals import uninterrupted
+
+# The lock of a folder, as the operating system keeps it, and who has it together with a process.
+#
+# It belongs to an open file, and so to all processes that have that file from its opener: it is
+# free once the last of them has closed it, or has ended, however that came about.
+
+LOCK = ".lock"
+"""The file that is locked, which is empty and stays."""
+
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+"""How the file is opened, which may be made: not where a link leads."""
+
+_HELD: set[int] = set()
+"""The descriptors by which this process holds locks."""
+
+
+class FolderLock:
+    """The lock of a folder, which is nobody's, or this process's.
+
+    Args:
+        folder: which is made where there is none.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file = -1
+
+    def take(self, how: int) -> bool:
+        """Take the lock, alone or with others, and say whether that can be done now.
+
+        Raises:
+            OutputError: the folder cannot be written, or nothing there can be locked.
+        """
+        try:
+            if self._file < 0:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._file = os.open(self.folder / LOCK, _FLAGS, 0o644)
+            fcntl.flock(self._file, how | fcntl.LOCK_NB)
+            if not os.fstat(self._file).st_nlink:  # who had it before has retreated
+                self.drop()
+                return False
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise _unlocked(self.folder / LOCK, error) from None
+        _HELD.add(self._file)
+        return True
+
+    def share(self) -> None:
+        """Let others in, once one has it alone."""
+        fcntl.flock(self._file, fcntl.LOCK_SH)
+
+    def drop(self) -> None:
+        """Have it no longer; workers that are left do have it."""
+        _HELD.discard(self._file)
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
+
+
+@contextmanager
+def lock_of(folder: Path) -> Iterator[FolderLock]:
+    """Have the lock of a folder at hand; it is dropped with the block."""
+    lock = FolderLock(folder)
+    try:
+        yield lock
+    finally:
+        lock.drop()
+
+
+class Handed:
+    """The locks of this process, for a process that it begins: they last until both have ended."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, tuple(map(DupFd, sorted(_HELD)))
+
+
+def _received(*files: Any) -> Handed:
+    for file in files:
+        os.set_inheritable(file.detach(), False)  # noqa: FBT003 - it has no name
+    return Handed()
+
+
+def _unlocked(path: Path, error: OSError) -> OSError:
+    if path.is_symlink():
+        return linked(path)
+    if error.errno in {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}:
+        return unwritable(path, OSError(error.errno, "the file system there has no locks (flock)"))
+    return unwritable(path, error)
+
+
+# Who writes into a folder, as that is told to others in a file beside the lock.
+#
+# A kill leaves the file there; so it tells of nobody where the lock is free.
+
+HOLDER = ".lock.json"
+"""The file that tells who holds the lock; it goes with that."""
+
+
+def name_oneself(folder: Path) -> None:
+    """Tell that this process writes into a folder.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    write_whole(folder / HOLDER, _oneself().encode())
+
+
+def unname(folder: Path) -> None:
+    """Tell no longer who holds a folder."""
+    with suppress(OSError):
+        (folder / HOLDER).unlink(missing_ok=True)
+
+
+def _told(folder: Path) -> dict[str, Any]:
+    """Return what is told of who holds a folder: nothing, where that has only begun."""
+    try:
+        content = json.loads((folder / HOLDER).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def is_at_work(folder: Path) -> bool:
+    """Say whether whoever is told to hold a folder is there; on other machines nobody looks."""
+    told = _told(folder)
+    process = told.get("process")
+    if not isinstance(process, int) or process < 1:
+        return False
+    try:
+        if told.get("host") == platform.node():
+            os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # somebody else's
+        pass
+    return True
+
+
+def refusal(folder: Path) -> str:
+    """Say who writes into a folder, as far as that is known."""
+    told = _told(folder)
+    try:
+        process, host, since, command = (
+            ascii(told[key])[1:-1] if isinstance(told[key], str) else f"{told[key]:d}"
+            for key in ("process", "host", "since", "command")
+        )
+        who = f"process {process} on {host} writes into it since {since} ({command})"
+    except (ValueError, KeyError, TypeError):
+        who = "another process writes into it"
+    return f"{folder} is in use: {who}; let it end, or give another folder with --out"
+
+
+def _oneself() -> str:
+    """Return what others are told of this process, as JSON."""
+    name = Path(sys.argv[0] or sys.executable)
+    called = name.parent.name if name.name == "__main__.py" else name.name
+    now = datetime.now(UTC).astimezone()
+    holder = {
+        "process": os.getpid(),
+        "host": platform.node(),
+        "since": now.isoformat(sep=" ", timespec="seconds"),
+        "command": shlex.join([called, *sys.argv[1:]]),
+    }
+    return json.dumps(holder) + "\n"
+
 
 _MOMENT = 0.05  # seconds of real time
 _HOLDING, _JOINING, _CHECKING = 10, 40, 3

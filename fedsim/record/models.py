@@ -8,16 +8,24 @@ without the others; and every reader of Parquet reads it.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from math import prod
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from fedsim.errors import OutputError
 from fedsim.ports import Array
-from fedsim.record.parts import Parts
+from fedsim.record.folder import MODELS, SUMMARY
+from fedsim.record.manifest import check_files, damaged
+from fedsim.record.parts import UNREADABLE, Parts, read_table
+from fedsim.record.read import joined, summary_of
+from fedsim.record.variants import BASE
 
 _CHUNK = 2**20
 """So many bytes of models wait in memory, and then go to disk together."""
@@ -107,3 +115,162 @@ class ModelTable:
             with suppress(OutputError):  # why the run ends is told already
                 self._flush()
         self._parts.abandon()
+
+
+# Reading the models that runs have kept, as arrays in their shape.
+
+_FEW = 12
+"""Up to so many numbers are listed."""
+
+
+def chunks(folder: Path) -> Iterator[pa.Table]:
+    """Yield the table of a run that has ended, piece by piece as it was written.
+
+    Raises:
+        DataError: there is none, or it is damaged.
+    """
+    path = folder / f"{MODELS}.parquet"
+    check_files(folder, [path.name])
+    try:
+        with pq.ParquetFile(path) as file:
+            for number in range(file.num_row_groups):
+                yield file.read_row_group(number)
+    except UNREADABLE as error:
+        raise damaged(path, str(error)) from None
+
+
+def read_rounds(folder: Path) -> list[int]:
+    """Return the rounds of which a run has kept the models, ended or not.
+
+    Raises:
+        FileNotFoundError: the run has kept none yet.
+        DataError: a file of it is damaged.
+    """
+    rounds: list[int] = _table(folder, columns=["round"])["round"].to_pylist()
+    return rounds
+
+
+def read_model(folder: Path, number: int) -> Array:
+    """Return the model of a round that is kept, in its shape; no other one stays in memory.
+
+    Raises:
+        DataError: a file is damaged.
+    """
+    table = _table(folder, filters=[("round", "==", number)])
+    return next(_shaped(table, folder))
+
+
+def read_models(folders: Sequence[Path]) -> pd.DataFrame:
+    """Read the models of several runs: columns variant, seed, round, and model, of arrays.
+
+    Raises:
+        FileNotFoundError: there are no runs, or one of them has kept no model yet.
+        DataError: a file is damaged.
+    """
+    tables = [_table(path) for path in folders]
+    models = [
+        model for own, path in zip(tables, folders, strict=True) for model in _shaped(own, path)
+    ]
+    rounds = [own.select(["round"]).replace_schema_metadata() for own in tables]
+    frame = joined(folders, rounds, [path.parent.name for path in folders])
+    column = np.empty(len(models), dtype=object)  # pandas would stack arrays of one shape
+    for row, model in enumerate(models):
+        column[row] = model
+    return frame.assign(model=column)
+
+
+def _table(
+    folder: Path,
+    columns: Sequence[str] | None = None,
+    filters: Sequence[tuple[str, str, object]] | None = None,
+) -> pa.Table:
+    """Return the table of a run, or a part of it.
+
+    Raises:
+        FileNotFoundError: the run has kept no model yet.
+        DataError: a file is damaged, or no table of models.
+    """
+    table = read_table(folder, MODELS, columns, filters)
+    for name in COLUMNS.names if columns is None else columns:
+        if name not in table.column_names or table[name].type != COLUMNS.field(name).type:
+            path = folder / f"{MODELS}.parquet"
+            raise damaged(path, f"it has no column {name} of {COLUMNS.field(name).type}")
+    return table
+
+
+def _shaped(table: pa.Table, folder: Path) -> Iterator[Array]:
+    """Yield the models of a table in their shape, each an array of its own.
+
+    Raises:
+        DataError: they are no models of that shape.
+    """
+    path = folder / f"{MODELS}.parquet"
+    shape = _shape(table, path)
+    for row in table["model"]:
+        values = np.array(row.values, dtype=np.float64)
+        if values.size != prod(shape):
+            raise damaged(path, f"a model has {values.size} numbers, and its shape is {shape}")
+        yield values.reshape(shape)
+
+
+def _shape(table: pa.Table, path: Path) -> tuple[int, ...]:
+    """Return the shape of the models of a table."""
+    try:
+        shape = json.loads((table.schema.metadata or {})[SHAPE])
+        return tuple(int(size) for size in shape)
+    except (KeyError, TypeError, ValueError):
+        raise damaged(path, "it does not tell the shape of its models") from None
+
+
+def model_of(
+    folders: Sequence[Path],
+    variant: str | None,
+    seed: int | None = None,
+    number: int | None = None,
+) -> Array:
+    """Return the model of one of several runs after a round; see `fedsim.Result.model`."""
+    first = next((path.parent.name for path in folders), BASE)
+    folder = _folder_of(folders, variant or first, seed)
+    kept = read_rounds(folder)
+    wanted = _last_round(folder, kept) if number is None else number
+    if wanted not in kept:
+        if not kept:
+            raise ValueError(f"{folder}: no round has ended, so no model is kept")
+        text = f"{folder}: the model of round {wanted} is not kept, only of {_listed(kept)}"
+        raise ValueError(f"{text}; models: {{every: n}} keeps those of every n-th round")
+    return read_model(folder, wanted)
+
+
+def _folder_of(folders: Sequence[Path], variant: str, seed: int | None) -> Path:
+    """Return the folder of a run.
+
+    Raises:
+        ValueError: there is none, or there are several.
+    """
+    own = [path for path in folders if path.parent.name == variant]
+    if not own:
+        names = ", ".join(dict.fromkeys(path.parent.name for path in folders))
+        raise ValueError(f"got the variant {variant!r}; there is {names or 'none'}")
+    seeds = [int(path.name.removeprefix("seed-")) for path in own]
+    if seed is None and len(own) > 1:
+        raise ValueError(f"{variant} was run under the seeds {_listed(seeds)}; give one of them")
+    if seed is not None and seed not in seeds:
+        raise ValueError(f"got the seed {seed}; {variant} was run under {_listed(seeds)}")
+    return own[0 if seed is None else seeds.index(seed)]
+
+
+def _last_round(folder: Path, kept: Sequence[int]) -> int:
+    """Return the last round of a run: as its summary says, or the last kept of one unfinished."""
+    if (folder / SUMMARY).exists():
+        return int(summary_of(folder)["rounds"])
+    return max(kept, default=0)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """Return numbers in words, of many the first and the last.
+
+    >>> _listed(range(12)), _listed(range(13))
+    ('0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ..., 12')
+    """
+    few = [str(number) for number in numbers]
+    return ", ".join(few if len(few) <= _FEW else [*few[: _FEW - 2], "...", few[-1]])

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 
 from fedsim.analysis import AXES, EVERY_AXIS, over_seeds, with_grams
-from fedsim.report.drawing import Area, Curve, Scale, curves, linear, logarithmic
+from fedsim.report.charts import Curve, curves
 from fedsim.report.parts import Figure, spread, style
 from fedsim.report.study import Study
+from fedsim.report.svg import Area, Scale, linear, logarithmic
 
 _NAMES = {"gap": "objective less the optimum"}
 

@@ -14,10 +14,20 @@ from fedsim.analysis import (
     with_grams,
 )
 from fedsim.record.schema import GRAMS
-from fedsim.report.amounts import each_or_spread, stacked
-from fedsim.report.drawing import Area, Curve, curves, line_icon, linear
-from fedsim.report.parts import Figure, Key, Table, digits, number, spread, words
+from fedsim.report.charts import Curve, curves, line_icon
+from fedsim.report.parts import (
+    Figure,
+    Key,
+    Table,
+    digits,
+    each_or_spread,
+    number,
+    spread,
+    stacked,
+    words,
+)
 from fedsim.report.study import Run, Study
+from fedsim.report.svg import Area, linear
 
 _CURVES, _TIMES = 40, 300  # batteries that are drawn one by one, and points of each
 _LOOKED_AT = 1000  # of more batteries

@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedsim.analysis import COLOURS
 from fedsim.record.scenarios import group_of
-from fedsim.report.parts import Cell, Table, number, words
+from fedsim.report.parts import Cell, Figure, Table, each_or_spread, number, words
 from fedsim.report.study import Run, Study
 
 
@@ -25,7 +25,7 @@ def fleets(study: Study) -> list[tuple[list[str], Run]]:
     return found
 
 
-def table(study: Study, run: Run) -> Table:
+def fleet_table(study: Study, run: Run) -> Table:
     """Return the kinds of clients: how many, on what, over what, from which store."""
     rows = []
     for group, own in run.rows(study.clients).groupby("group", sort=True):
@@ -65,3 +65,79 @@ def _battery(spec: Mapping[str, Any]) -> str:
 def _range(samples: "pd.Series[int]") -> str:
     least, most = int(samples.min()), int(samples.max())
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+# Participation: who heard from the server, who replied, who was silent, late or left out.
+
+COUNTS = ("heard", "transmissions", "silent", "late", "lost", "skipped")
+"""Columns: messages of the server that arrived; replies that carry something; the client's
+decisions to say nothing; replies after the round had closed; messages lost for good; rounds in
+which the policy left the client out."""
+
+_HEADS = {"transmissions": "replied"}
+
+_COLOURS = {
+    "replied": "#0072B2",
+    "silent": "#BBBBBB",
+    "late": "#E69F00",
+    "lost": "#D55E00",
+    "skipped": "#CC79A7",
+}
+
+
+def heard(run: Run) -> "pd.Series[int]":
+    """Return how many messages of the server arrived at each client of a run."""
+    rows = run.events(["event", "node", "peer", "detail"])
+    arrived = rows[
+        (rows["event"] == "receive") & (rows["peer"] == "server") & rows["detail"].isna()
+    ]
+    return arrived["node"].astype(str).value_counts()
+
+
+def counted(study: Study) -> pd.DataFrame:
+    """Return the client tables with the column heard."""
+    parts = []
+    for run in study.runs:
+        own = run.rows(study.clients)
+        parts.append(own.assign(heard=own["client"].map(heard(run)).fillna(0)))
+    return pd.concat(parts, ignore_index=True)
+
+
+def participation_table(study: Study, clients: pd.DataFrame) -> Table:
+    """Return what the clients of each kind did, in a run: means over the seeds."""
+    sums = clients.groupby(["variant", "kind"], sort=False, observed=True)[list(COUNTS)].sum()
+    rows = []
+    for variant, kind in sums.index:
+        means = sums.loc[(variant, kind)] / study.seeds[str(variant)]
+        cells = [number(float(means[name])) for name in COUNTS]
+        rows.append([*words(study.labels[str(variant)], kind), *cells])
+    heads = ("variant", "kind", *(_HEADS.get(name, name) for name in COUNTS))
+    return Table("What the clients of a kind did in a run, means over seeds", heads, rows)
+
+
+def given_up(study: Study) -> Table | None:
+    """Return how many rounds were given up, means over the seeds; None where none was."""
+    counts = [int((run.events(["event"])["event"] == "abandoned").sum()) for run in study.runs]
+    if not any(counts):
+        return None
+    rows = []
+    for variant in study.variants:
+        mine = [number for number, run in enumerate(study.runs) if run.variant == variant]
+        rounds = sum(len(study.runs[number].rows(study.rounds)) for number in mine)
+        given = sum(counts[number] for number in mine)
+        share = f"{100 * given / rounds:.3g} %" if rounds else "-"
+        means = [number(total / len(mine)) for total in (rounds, given)]
+        rows.append([*words(study.labels[variant]), *means, *words(share)])
+    heads = ("variant", "rounds", "given up", "share")
+    return Table("Rounds in which too few reported, means over seeds", heads, rows)
+
+
+def figure(study: Study, clients: pd.DataFrame, variant: str) -> Figure:
+    """Return what each client of a variant did, in a run: means over the seeds.
+
+    Of many clients it is how that is spread over each kind.
+    """
+    own = clients[clients["variant"] == variant]
+    sums = own.groupby(["client", "kind"], sort=False, observed=True)[list(COUNTS[1:])].sum()
+    parts = (sums / study.seeds[variant]).rename(columns=_HEADS)
+    return each_or_spread(parts, _COLOURS, "", "times in a run, mean over seeds")

@@ -1,15 +1,227 @@
 """The network, drawn: its links as wide as what they carried."""
 
-from collections.abc import Iterator, Mapping
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from math import isclose
+from pathlib import Path
 from typing import Any
 
+import networkx as nx
+import numpy as np
 import pandas as pd
+from pydantic import TypeAdapter
 
 from fedsim.analysis import COLOURS, quantity
-from fedsim.report.drawing import SYMBOLS, Link, Nodes, network, symbol_icon
+from fedsim.blocks.quantities import Seconds
+from fedsim.report.charts import SYMBOLS, Link, Nodes, network, symbol_icon
 from fedsim.report.parts import Figure, Key
 from fedsim.report.study import Run, Study
-from fedsim.report.topology import SERVER, Graph, graph_of, places
+
+# Which links of a graph the messages of each client took to the server, where that is sure.
+
+_MOST = 64  # equally good ways of a client that are looked at
+
+_SECONDS: TypeAdapter[Any] = TypeAdapter(Seconds)
+
+Ends = tuple[str, str]
+
+
+def carried(
+    edges: Sequence[Mapping[str, Any]], server: str, sums: pd.DataFrame
+) -> dict[Ends, tuple[float, float]]:
+    """Return the bits of the links of a graph, up and down, by the end that is further away.
+
+    A message takes the way of least latency, and of these the one of fewest hops. A client that
+    has several of these tells nothing of their links, which are left out.
+
+    Args:
+        edges: as a scenario has them.
+        server: its node.
+        sums: bits_up and bits_down of the clients.
+    """
+    graph = _towards(edges, server)
+    bits: dict[Ends, tuple[float, float]] = dict.fromkeys(_away(edges, graph, server), (0.0, 0.0))
+    unsure = set[frozenset[str]]()
+    for client, up, down in sums[["bits_up", "bits_down"]].itertuples():
+        ways = list(islice(nx.all_shortest_paths(graph, client, server), _MOST))
+        links = {ends for way in ways for ends in pairwise(way)}
+        if len(ways) > 1:
+            unsure |= set(map(frozenset, graph.edges if len(ways) == _MOST else links))
+            continue
+        for one, other in links:
+            ends = (one, other) if (one, other) in bits else (other, one)
+            before = bits.pop(ends)
+            bits[one, other] = before[0] + float(up), before[1] + float(down)
+    return {ends: own for ends, own in bits.items() if frozenset(ends) not in unsure}
+
+
+def _towards(edges: Sequence[Mapping[str, Any]], server: str) -> "nx.DiGraph[str]":
+    """Return the graph whose ways to the server are all those of least latency."""
+    graph: nx.Graph[str] = nx.Graph()
+    for edge in edges:
+        latency = _SECONDS.validate_python(edge.get("latency", "0 s"))
+        graph.add_edge(edge["source"], edge["target"], latency=latency)
+    far = nx.single_source_dijkstra_path_length(graph, server, weight="latency")
+    tight: nx.DiGraph[str] = nx.DiGraph()
+    tight.add_nodes_from(graph)
+    for one, other, latency in graph.edges(data="latency"):
+        for here, there in ((one, other), (other, one)):
+            if here in far and isclose(far[there] + latency, far[here], rel_tol=1e-9):
+                tight.add_edge(here, there)
+    return tight
+
+
+def _away(edges: Sequence[Mapping[str, Any]], graph: "nx.DiGraph[str]", server: str) -> list[Ends]:
+    """Return the ends of every link, the one with more hops to the server first."""
+    hops = nx.single_source_shortest_path_length(graph.reverse(copy=False), server)
+    pairs = [(str(edge["source"]), str(edge["target"])) for edge in edges]
+    return [
+        (one, other) if hops.get(one, 0) >= hops.get(other, 0) else (other, one)
+        for one, other in pairs
+    ]
+
+
+# The graph of a run's network: its nodes, its links, and the bits that each of these carried.
+
+SERVER = "server"
+
+MOST = 200  # clients that are drawn one by one
+
+_BITS = ["payload_bits", "header_bits", "transport_bits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A network.
+
+    Attributes:
+        links: the graph; its clients, or kinds of clients, have their `group`.
+        note: what is to be said of it.
+        carried: the bits that went from the first end of a link to the second, and back; a link
+            that is one of several ways of which it is not sure which was taken is not in it.
+    """
+
+    links: "nx.Graph[str]"
+    note: str
+    carried: Mapping[Ends, tuple[float, float]] = field(default_factory=dict)
+
+
+def graph_of(run: Run, members: pd.DataFrame) -> Graph:
+    """Return the network of a run: of peers who speaks to whom, else the ways to the server.
+
+    Args:
+        run: whose log tells what was sent.
+        members: the rows of its client table.
+    """
+    groups = dict(zip(members["client"].astype(str), members["group"].astype(int), strict=True))
+    network: Mapping[str, Any] = run.scenario["network"]
+    if network.get("peers"):
+        return _peers(run, groups)
+    note = f"a {network['topology']} of {len(groups):,} clients"
+    names = {client: client for client in groups}
+    edges = None
+    if len(groups) > MOST:
+        names = {client: f"kind {group}" for client, group in groups.items()}
+        note += "; a node stands for a whole kind"
+    else:
+        edges = _links(network, list(groups))
+        if edges is None:
+            note += f", whose file {network['path']} is not here: only its ends are drawn"
+    graph: nx.Graph[str] = nx.Graph()
+    graph.add_node(SERVER)
+    for client, group in groups.items():
+        graph.add_node(names[client], group=group)
+    graph.add_edges_from(edges or [(name, SERVER) for name in names.values()])
+    sums = members.assign(node=members["client"].astype(str).map(names)).groupby("node")
+    totals = sums[["bits_up", "bits_down"]].sum()
+    loads = _to_the_server(graph, totals)
+    if edges and network["topology"] == "graph" and not network.get("path"):
+        loads = carried(network["edges"], SERVER, totals) | loads
+    return Graph(graph, note, loads)
+
+
+def _to_the_server(graph: "nx.Graph[str]", sums: pd.DataFrame) -> dict[Ends, tuple[float, float]]:
+    """Return what went over the links that are the only way: all that lies behind them sent.
+
+    Args:
+        graph: the ways to the server.
+        sums: bits_up and bits_down of the clients in it.
+    """
+    carried = {}
+    bridges: list[Ends] = list(nx.bridges(graph))  # type: ignore[arg-type]  # stubs take nodes for links
+    for one, other in bridges:
+        rest = nx.restricted_view(graph, [], [(one, other)])
+        behind = nx.node_connected_component(rest, one)
+        near, far = (other, one) if SERVER not in behind else (one, other)
+        beyond = sums.index.isin(nx.node_connected_component(rest, far))
+        own = sums[beyond]
+        carried[far, near] = float(own["bits_up"].sum()), float(own["bits_down"].sum())
+    return carried
+
+
+def _peers(run: Run, groups: Mapping[str, int]) -> Graph:
+    """Return who has sent to whom, and how much."""
+    rows = run.events(["event", "node", "peer", *_BITS])
+    rows = rows[rows["event"].isin(["send", "retransmit"]) & rows["peer"].notna()]
+    many = len(groups) > MOST
+    names = {name: f"kind {group}" if many else name for name, group in groups.items()}
+    ends = [rows[end].astype(str).map(names) for end in ("node", "peer")]
+    sums = rows[_BITS].sum(axis=1).groupby(ends).sum()
+    graph: nx.Graph[str] = nx.Graph()
+    for client, group in groups.items():
+        graph.add_node(names[client], group=group)
+    pairs = sums.index.to_frame(index=False).astype(str).itertuples(index=False, name=None)
+    bits: dict[Ends, float] = dict(zip(pairs, sums.to_numpy(float).tolist(), strict=True))
+    graph.add_edges_from(bits)
+    carried = {
+        (one, other): (bits.get((one, other), 0.0), bits.get((other, one), 0.0) * (one != other))
+        for one, other in graph.edges()
+    }
+    note = f"{len(groups):,} peers, and who has sent to whom"
+    return Graph(graph, f"{note}; a node stands for a whole kind" if many else note, carried)
+
+
+def _links(network: Mapping[str, Any], clients: Sequence[str]) -> list[Ends] | None:
+    """Return the links of a network; None for a graph in a file that cannot be read from here."""
+    match network["topology"]:
+        case "tree":
+            count = int(network["gateways"])
+            gateways = [f"gateway-{number}" for number in range(count)]
+            blocks = np.array_split(np.arange(len(clients)), count)
+            sizes = sorted(len(block) for block in blocks)  # the larger blocks come last
+            owners = np.repeat(np.arange(count), sizes)
+            ends = [(clients[place], gateways[owner]) for place, owner in enumerate(owners)]
+            return [*((gateway, SERVER) for gateway in gateways), *ends]
+        case "graph" if network.get("path"):
+            return _from_file(Path(str(network["path"])))
+        case "graph":
+            return [(edge["source"], edge["target"]) for edge in network["edges"]]
+        case _:
+            return [(client, SERVER) for client in clients]
+
+
+def _from_file(path: Path) -> list[Ends] | None:
+    try:
+        if path.suffix == ".csv":
+            with path.open(encoding="utf-8-sig", newline="") as stream:
+                rows = csv.DictReader(stream, skipinitialspace=True)
+                return [(row["source"], row["target"]) for row in rows]
+        return [(str(one), str(other)) for one, other in nx.read_graphml(path).edges()]
+    except (OSError, KeyError, ValueError, nx.NetworkXException):
+        return None
+
+
+def places(graph: "nx.Graph[str]") -> Mapping[str, Any]:
+    """Return where the nodes are drawn: a star or peers in a circle, all else by their ways."""
+    around = [node for node in graph if node != SERVER]
+    if SERVER not in graph:
+        return dict(nx.circular_layout(graph))
+    if all(set(graph[node]) <= {SERVER} for node in around):
+        return {**nx.circular_layout(graph.subgraph(around)), SERVER: np.zeros(2)}
+    return dict(nx.kamada_kawai_layout(graph))
+
 
 _FACTS = ("uplink", "downlink", "up", "down", "rate", "latency")
 
@@ -26,7 +238,7 @@ def drawing(study: Study, run: Run) -> Figure:
     graph = graph_of(run, members)
     kinds = dict(_kinds(graph, members, run.scenario["network"]))
     label = f"The network: {graph.note}"
-    own = network(label, places(graph.links), _links(graph), kinds.values())
+    own = network(label, places(graph.links), _drawn_links(graph), kinds.values())
     keys = tuple(Key(name, symbol_icon(kind.symbol, kind.colour)) for name, kind in kinds.items())
     return Figure(own, f"{graph.note}; {_widths(graph, run)}", keys)
 
@@ -42,7 +254,7 @@ def _widths(graph: Graph, run: Run) -> str:
     return text
 
 
-def _links(graph: Graph) -> Iterator[Link]:
+def _drawn_links(graph: Graph) -> Iterator[Link]:
     most = max(map(sum, graph.carried.values()), default=0.0)
     known, room = set(), len(graph.carried) <= min(_WRITTEN, len(graph.links))
     for (one, other), (there, back) in graph.carried.items():

@@ -13,25 +13,157 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedsim.analysis import COLOURS, Comparison
-from fedsim.analysis.comparing.pairwise import FEWEST
+from fedsim.analysis.compare.pairwise import FEWEST
 from fedsim.extras import VERSION
+from fedsim.record.scenarios import differing, flat, shown
 from fedsim.record.writing import write_whole
-from fedsim.report import (
-    audit,
-    convergence,
-    energy,
-    fleet,
-    network,
-    overview,
-    participation,
-    scenario,
-    sureness,
-    timeline,
-)
-from fedsim.report.drawing import ink, line_icon
-from fedsim.report.parts import Figure, Table, options, style
+from fedsim.report import convergence, energy, fleet, network, overview, timeline
+from fedsim.report.charts import line_icon
+from fedsim.report.parts import Cell, Figure, Table, number, options, style, words
 from fedsim.report.study import Run, Study
-from fedsim.visible import visible
+from fedsim.report.svg import ink
+from fedsim.text import visible
+
+# The scenario: as the first variant had it, and where the others differ.
+
+
+def differences(study: Study) -> Table | None:
+    """Return the values in which variants differ from the one they are compared with, if any."""
+    rows = [
+        words(study.labels[variant], key, shown(held), shown(seen))
+        for variant, run in study.variants.items()
+        for key, held, seen in differing(study.first.scenario, run.scenario)
+    ]
+    if not rows:
+        return None
+    first = study.labels[study.first.variant]
+    heads = ("variant", "key", f"in {first}", "in the variant")
+    return Table(f"Where the variants differ from {first}", heads, rows)
+
+
+def parameters(study: Study) -> Table:
+    """Return the parameters of the methods, as they were worked out for the problem."""
+    rows = [
+        words(study.labels[variant], name, _figure(value))
+        for variant, run in study.variants.items()
+        for name, value in flat(run.summary.get("parameters", {}))
+        if name
+    ]
+    return Table("Parameters, worked out", ("variant", "parameter", "value"), rows)
+
+
+def concerns(study: Study) -> Table | None:
+    """Return what the theory of the methods does not cover; None where there is nothing."""
+    rows = [
+        words(study.labels[variant], concern)
+        for variant, run in study.variants.items()
+        for concern in run.summary.get("concerns", ())
+    ]
+    return Table("Beyond theory", ("variant", "what does not hold"), rows) if rows else None
+
+
+def _figure(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else shown(value)
+
+
+# The audit: what the ledger checked, the books of each run, and what it was made with.
+
+CHECKS = (
+    "Bits sent are bits delivered, lost or in flight, counted by the network and in the log.",
+    "The joules of every client in its log are those that its radio and processor metered.",
+    "What the fleet drew at rest is what the log says of it.",
+    (
+        "What every battery gave is what its client spent; what is left is what was there, and "
+        "what was charged, less what was drained."
+    ),
+    "Time never runs back.",
+)
+"""What the ledger compares at the end of every run, bits exactly and joules to 1e-9."""
+
+_BITS = ["payload_bits", "header_bits", "transport_bits"]
+
+
+def books(run: Run) -> dict[str, float]:
+    """Return the sums of a run's log: bits by what became of them, joules in all."""
+    rows = run.events(["event", "detail", "joules", *_BITS])
+    bits = rows[_BITS].sum(axis=1)
+    sums = bits.groupby(rows["event"], observed=False).sum()
+    flying = (rows["event"] == "send") & (rows["detail"] == "in flight")
+    return {
+        "sent": float(sums["send"] + sums["retransmit"]),
+        "received": float(sums["receive"]),
+        "lost": float(sums["lost"] + sums["retransmit"]),
+        "in flight": float(bits[flying].sum()),
+        "joules": float(rows["joules"].sum()),
+    }
+
+
+def book_table(study: Study) -> Table:
+    """Return the books of every run, and whether the ledger found them right."""
+    rows = []
+    for run in study.runs:
+        own = books(run)
+        failed = run.summary["status"] == "audit"
+        bits = [number(own[name], "bit") for name in ("sent", "received", "lost", "in flight")]
+        rows.append(
+            [
+                *words(study.labels[run.variant], run.seed),
+                Cell("failed" if failed else "passed"),
+                *bits,
+                number(own["joules"], "J"),
+                number(float(run.rows(study.clients)["joules"].sum()), "J"),
+            ]
+        )
+    heads = ("variant", "seed", "audit", "sent", "received", "lost", "in flight")
+    return Table(
+        "The books of every run, added up again from its log: bits as sent, received by every "
+        "listener, lost and in flight; joules of the log, and of the client table",
+        (*heads, "joules, log", "joules, clients"),
+        rows,
+    )
+
+
+def run_table(study: Study) -> Table:
+    """Return how every run ended, and the hash of its log."""
+    rows = []
+    for run in study.runs:
+        own, events = run.summary, run.manifest.get("events", {})
+        rows.append(
+            [
+                *words(study.labels[run.variant], run.seed, own["status"], own["reason"]),
+                number(own["rounds"]),
+                number(own["t"], "s"),
+                number(events.get("rows") or 0),
+                _folded(events.get("sha256")),
+            ]
+        )
+    heads = ("variant", "seed", "status", "why it ended", "rounds", "time", "rows", "log, SHA-256")
+    return Table("How every run ended", heads, rows)
+
+
+def _folded(digest: str | None) -> Cell:
+    """Return the cell of a hash, of which the beginning tells one from another."""
+    return Cell(digest, folded=f"{digest[:8]}\N{HORIZONTAL ELLIPSIS}") if digest else Cell("-")
+
+
+def version_table(study: Study) -> Table:
+    """Return what the runs were made with; several versions where the runs differ."""
+    facts: dict[str, list[str]] = {}
+    for run in study.runs:
+        made = run.manifest
+        own = {
+            "schema of the log": made.get("schema_version"),
+            "Python": made.get("python"),
+            "machine": made.get("machine"),
+            **made.get("versions", {}),
+        }
+        for name, value in own.items():
+            seen = facts.setdefault(name, [])
+            if str(value) not in seen:
+                seen.append(str(value))
+    rows = [words(name, ", ".join(values)) for name, values in facts.items()]
+    return Table("What the runs were made with", ("what", "version"), rows)
+
 
 Content = dict[str, Any]
 
@@ -92,7 +224,7 @@ def _seen(value: object) -> object:
 
 def _content(own: Study) -> Content:
     """Return all that the template shows."""
-    clients = participation.counted(own)
+    clients = fleet.counted(own)
     runs = timeline.chosen(own)
     plots = {
         **_convergence(own),
@@ -101,8 +233,8 @@ def _content(own: Study) -> Content:
         "timeline": dict(_timelines(own, runs)),
     }
     fleets = fleet.fleets(own)
-    for number, (_, run) in enumerate(fleets):
-        plots[f"fleet-{number}"] = {"": network.drawing(own, run)}
+    for index, (_, run) in enumerate(fleets):
+        plots[f"fleet-{index}"] = {"": network.drawing(own, run)}
     measures = convergence.measures(own)
     return {
         "tabs": TABS,
@@ -110,21 +242,23 @@ def _content(own: Study) -> Content:
         "ink": ink,
         "seeds": sorted({run.seed for run in own.runs}),
         "fedsim": VERSION,
-        "fleets": [{"variants": names, "table": fleet.table(own, run)} for names, run in fleets],
+        "fleets": [
+            {"variants": names, "table": fleet.fleet_table(own, run)} for names, run in fleets
+        ],
         "measures": options((name, convergence.named(name)) for name in measures),
         "costs": convergence.axes(own),
         "legend": _legend(own),
         "variants": options(enumerate(own.labels.values())),
         "batteries": options(
-            (number, label)
-            for number, label in enumerate(own.labels.values())
-            if str(number) in plots["batteries"]
+            (index, label)
+            for index, label in enumerate(own.labels.values())
+            if str(index) in plots["batteries"]
         ),
         "runs": options(
             (n, f"{own.labels[run.variant]}, seed {run.seed}") for n, run in enumerate(runs)
         ),
         "rounds": options((name, name) for name in timeline.ROUNDS),
-        "checks": audit.CHECKS,
+        "checks": CHECKS,
         "tables": _tables(own, clients),
         "plots": {name: _merged(figures) for name, figures in plots.items()},
         "answers": list(overview.answers(own)),
@@ -146,8 +280,8 @@ def _convergence(own: Study) -> dict[str, dict[str, Figure]]:
     costs = convergence.axes(own)
     names = [f"{place}-{cost}" for place in ("overview", "convergence") for cost in costs]
     plots: dict[str, dict[str, Figure]] = {name: {} for name in names}
-    for number, measure in enumerate(convergence.measures(own)):
-        if not number:
+    for index, measure in enumerate(convergence.measures(own)):
+        if not index:
             for cost, figure in convergence.figures(own, measure, _SMALL).items():
                 plots[f"overview-{cost}"][""] = figure
         for cost, figure in convergence.figures(own, measure, _LARGE).items():
@@ -158,38 +292,36 @@ def _convergence(own: Study) -> dict[str, dict[str, Figure]]:
 def _by_variant(own: Study, clients: pd.DataFrame) -> dict[str, dict[str, Figure]]:
     """Return the figures that a reader chooses a variant of."""
     plots: dict[str, dict[str, Figure]] = {"batteries": {}}
-    for number, variant in enumerate(own.variants):
+    for index, variant in enumerate(own.variants):
         found = {
             "kinds": energy.kinds(own, variant),
             "clients": energy.clients(own, variant),
-            "participation": participation.figure(own, clients, variant),
+            "participation": fleet.figure(own, clients, variant),
         }
         for name, figure in found.items():
-            plots.setdefault(name, {})[str(number)] = figure
-    for number, run in enumerate(islice(own.variants.values(), _BATTERIES)):
+            plots.setdefault(name, {})[str(index)] = figure
+    for index, run in enumerate(islice(own.variants.values(), _BATTERIES)):
         charge = energy.batteries(own, run)
         if charge is not None:
-            plots["batteries"][str(number)] = charge
+            plots["batteries"][str(index)] = charge
     return plots
 
 
 def _timelines(own: Study, runs: Sequence[Run]) -> Iterator[tuple[str, Figure]]:
     most = timeline.lanes_each(len(runs))
-    for number, run in enumerate(runs):
+    for index, run in enumerate(runs):
         for name, figure in timeline.figures(own, run, most).items():
-            yield f"{number}/{name}", figure
+            yield f"{index}/{name}", figure
 
 
 def _tables(own: Study, clients: pd.DataFrame) -> dict[str, list[Table]]:
     return {
-        "overview": [*overview.tables(own), *sureness.tables(own)],
-        "scenario": _present(
-            [scenario.differences(own), scenario.parameters(own), scenario.concerns(own)]
-        ),
+        "overview": [*overview.tables(own), *overview.robustness_tables(own)],
+        "scenario": _present([differences(own), parameters(own), concerns(own)]),
         "energy": [energy.table(own)],
         "batteries": _present([energy.battery_table(own)]),
-        "participation": _present([participation.table(own, clients), participation.given_up(own)]),
-        "audit": [audit.book_table(own), audit.run_table(own), audit.version_table(own)],
+        "participation": _present([fleet.participation_table(own, clients), fleet.given_up(own)]),
+        "audit": [book_table(own), run_table(own), version_table(own)],
     }
 
 
@@ -200,8 +332,8 @@ def _present(tables: list[Table | None]) -> list[Table]:
 def _legend(own: Study) -> list[Content]:
     drawn = convergence.drawn_first(own)
     return [
-        {"icon": line_icon(*style(number)), "name": own.labels[variant], "drawn": variant in drawn}
-        for number, variant in enumerate(own.labels)
+        {"icon": line_icon(*style(index)), "name": own.labels[variant], "drawn": variant in drawn}
+        for index, variant in enumerate(own.labels)
     ]
 
 

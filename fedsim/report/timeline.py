@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 
 from fedsim.analysis import PART_COLOURS, quantity, spans
-from fedsim.report.drawing import Moments, Spans, bar_icon, linear, symbol_icon
-from fedsim.report.drawing import lanes as draw_lanes
+from fedsim.report.charts import Moments, Spans, bar_icon, symbol_icon
+from fedsim.report.charts import lanes as draw_lanes
 from fedsim.report.parts import Figure, Key, spread
 from fedsim.report.study import Run, Study
+from fedsim.report.svg import linear
 
 ROUNDS = ("first", "slowest", "median", "last")
 """The rounds of a run that can be looked at."""

@@ -1,36 +1,40 @@
 """reprice(folder, overrides, out) -> Result."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import isnan
 from pathlib import Path
 from shutil import rmtree
+from typing import Any
+
+from rich.table import Table
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.analysis.comparing.belonging import parted
-from fedsim.blocks.renamed import renamed
+from fedsim.analysis import labels_of, quantity
+from fedsim.analysis.compare.runs import parted, runs_of
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import printable
+from fedsim.blocks.wording import printable, renamed
 from fedsim.errors import DataError, Fault, FedsimError, RepricingError
 from fedsim.record.folder import STUDY, RunFolder, read_json
 from fedsim.record.lock import held
 from fedsim.record.manifest import PRICED_FROM
-from fedsim.record.notes import RUNS, Note, Tell, untold
-from fedsim.record.read import missing
+from fedsim.record.read import missing, read_summaries
+from fedsim.record.scenarios import RUNS, Note, Tell, untold
+from fedsim.record.schema import GRAMS
 from fedsim.record.studies import Study, study_in
 from fedsim.record.variants import BASE
 from fedsim.record.writing import write_whole
 from fedsim.repricing.conditions import refusals
-from fedsim.repricing.original import Original
-from fedsim.repricing.proof import prove
-from fedsim.repricing.rebuilding import Repricing, rebuilt
-from fedsim.repricing.tape import read_tape
+from fedsim.repricing.replay import Repricing, prove, rebuilt
+from fedsim.repricing.tape import Original, read_tape
 from fedsim.results import Result
-from fedsim.running.execution import Watch, ending, execute, unwatched
-from fedsim.running.study import check_place
+from fedsim.running.folder import check_place
+from fedsim.running.run import Watch, ending, execute, unwatched
 from fedsim.scenario import Variant
 from fedsim.scenario.merging import OPTION
 from fedsim.signals import uninterrupted
+from fedsim.text import listing
 
 
 @renamed
@@ -216,3 +220,44 @@ def _priced(run: Repricing, out: Path, watch: Watch) -> Path:
         raise
     watch(ending(run, out))
     return path
+
+
+# The table of a repricing: what the runs took, and what they take now.
+
+_HEADS = ("variant", "seed", "rounds", "time", "time then", "energy", "energy then")
+_CARBON = ("CO2", "CO2 then")
+_UNKNOWN = "-"
+
+
+def price_table(place: Path, now: Sequence[Path]) -> Table:
+    """Return what the same runs take as they are priced now, and what they took: CO2 if known.
+
+    Args:
+        place: where the runs are.
+        now: those of the same runs, priced again.
+    """
+    before = read_summaries(runs_of(place)).to_dict("records")
+    after = read_summaries(now)
+    labels = labels_of(after)
+    pairs = list(zip(after.to_dict("records"), before, strict=True))
+    carbon = any(_grams(row) != _UNKNOWN for pair in pairs for row in pair)
+    rows = [
+        (
+            labels[row["variant"]],
+            str(row["seed"]),
+            quantity(row["rounds"]),
+            quantity(row["t"], "s"),
+            quantity(old["t"], "s"),
+            quantity(row["joules"], "J"),
+            quantity(old["joules"], "J"),
+            *([_grams(row), _grams(old)] if carbon else []),
+        )
+        for row, old in pairs
+    ]
+    return listing("Priced again", (*_HEADS, *_CARBON) if carbon else _HEADS, rows)
+
+
+def _grams(row: Mapping[Hashable, Any]) -> str:
+    """Return what a run has emitted, where somebody has counted it."""
+    grams = row.get(GRAMS)
+    return _UNKNOWN if grams is None or isnan(grams) else quantity(grams, "g")

@@ -1,6 +1,8 @@
 """What runs have left, as one object: tables, models, a figure, a comparison, a report."""
 
-from fedsim.results.opening import open  # noqa: A004 - as it is called: fedsim.open
-from fedsim.results.result import Result
+from fedsim.results.result import (
+    Result,
+    open,  # noqa: A004 - as it is called: fedsim.open
+)
 
 __all__ = ["Result", "open"]

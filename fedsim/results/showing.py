@@ -10,12 +10,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from fedsim import analysis, tables
+from fedsim import analysis
+from fedsim import text as tables
 from fedsim.analysis.style import as_png
 from fedsim.errors import DataError
-from fedsim.record.notes import Note, marked, once
 from fedsim.record.rounds import OWN
-from fedsim.visible import visible
+from fedsim.record.scenarios import Note, marked, once
+from fedsim.text import visible
 
 _MOST_ROWS, _MOST_DRAWN = 40, 12  # variants of a table that nobody asked for, and of its figure
 

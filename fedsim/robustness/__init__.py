@@ -7,8 +7,7 @@ or the run again, in the places that `places` has; `verdicts` and `deciding` say
 `study` does it for a folder, and `drawing` draws worlds for any other question.
 """
 
-from fedsim.robustness.api import robust
-from fedsim.robustness.drawing import draw_worlds
+from fedsim.robustness.api import draw_worlds, robust
 from fedsim.robustness.study import Robustness
 
 __all__ = ["Robustness", "draw_worlds", "robust"]

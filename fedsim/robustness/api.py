@@ -4,30 +4,29 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from fedsim.analysis.comparing.doubts import run_hashes
-from fedsim.analysis.comparing.gathering import Runs, gather
-from fedsim.analysis.comparing.pairs import with_bits
-from fedsim.analysis.comparing.targets import Target
+from fedsim.analysis.compare.costs import Target, with_bits
+from fedsim.analysis.compare.runs import Runs, gather
+from fedsim.analysis.compare.verdicts import run_hashes
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
 from fedsim.record.ends import is_whole
-from fedsim.repricing.original import Original
+from fedsim.repricing.tape import Original
 from fedsim.robustness.constants import Constant
 from fedsim.robustness.design import Design, Worlds
 from fedsim.robustness.finding import Doubts, constants_of
 from fedsim.robustness.levels import interval
-from fedsim.robustness.places import Pricing
-from fedsim.robustness.pricing import Costs, Run, hindrance
+from fedsim.robustness.pricing import Costs, Pricing, Run, Store, hindrance, overridden
 from fedsim.robustness.saltelli import FEWEST
-from fedsim.robustness.stored import Store
 from fedsim.robustness.study import Robustness
 from fedsim.robustness.turning import flips
 from fedsim.robustness.verdicts import Table
 from fedsim.running.cluster import check_choice
+from fedsim.scenario import load
 
 WORLDS = 2048
 """So many worlds are drawn at the least, where nothing else is asked: the 90 % interval of a
@@ -258,3 +257,43 @@ def _half_width(design: Design) -> str:
     low, high = interval(0.5, design.drawn)
     text = f"{design.words}: as far as these go, a 90 % interval of a probability reaches"
     return f"{text} {100 * (high - low) / 2:.2g} % to either side at the most"
+
+
+# Drawing: worlds of a scenario's doubt, for whatever else is to be asked in them.
+
+
+def draw_worlds(
+    source: str | Path | Mapping[str, Any],
+    count: int,
+    *,
+    overrides: Sequence[str] = (),
+    seed: int = 1,
+    doubts: Doubts | None = None,
+    blocks: Sequence[type[Spec]] = (),
+) -> list[list[str]]:
+    """Return worlds of a scenario's doubt, each as overrides that `run` and `reprice` take.
+
+    `robust` asks who takes less of what. Anything else, such as who dies first, is asked by
+    running a scenario in worlds: a claim that holds in k of n of them is as sure as that says.
+
+    Args:
+        source: the scenario, as `run` takes it.
+        count: of independent worlds, from 1.
+        overrides: of the scenario.
+        seed: of the drawing.
+        doubts: intervals in place of the presets', "lte.tail_time" -> "1 s..15 s".
+        blocks: classes of one's own that the scenario names.
+
+    Raises:
+        ScenarioError: the scenario is wrong.
+        DataError: there is no constant in doubt, or an interval that cannot be.
+    """
+    if count < 1:
+        raise DataError("count", f"got {count} worlds; give 1 or more")
+    plan = load(source, overrides=overrides, blocks=blocks)
+    scenario = plan.variants[0].scenario
+    constants = constants_of([scenario], doubts or {}, priced=False)
+    if not constants:
+        raise DataError("doubt", "the fleet of this scenario stands on no constant in doubt")
+    design = Design.of(constants, count, seed, runs=count)
+    return [overridden(scenario, design.one(number)) for number in range(count)]

@@ -8,7 +8,7 @@ from typing import get_args
 from pydantic import ValidationError
 
 from fedsim.blocks.presets import Doubt, Presettable
-from fedsim.blocks.quantity import Quantity
+from fedsim.blocks.quantities import Quantity
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
 from fedsim.robustness.constants import Constant, Key

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from fedsim.blocks.presets import Source
 from fedsim.errors import DataError
-from fedsim.physics.networks.central import ServerLink
+from fedsim.physics.networks import ServerLink
 from fedsim.ports import Array
 from fedsim.robustness.constants import Constant, Key
 from fedsim.scenario import Scenario

@@ -1,23 +1,42 @@
 """Pricing: what a finished run takes to its target in each world of a design."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from io import BytesIO
+from math import floor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from fedsim.analysis.comparing.targets import Target
+from fedsim.analysis.compare.costs import Target
+from fedsim.blocks.presets import Presettable
 from fedsim.blocks.spec import Spec
+from fedsim.errors import RepricingError, RunWarning, TheoryWarning
 from fedsim.ports import Array
+from fedsim.record.folder import SCENARIO
+from fedsim.record.manifest import read_manifest
+from fedsim.record.writing import check_links, write_whole
+from fedsim.repricing import reprice
 from fedsim.repricing.conditions import refusals
-from fedsim.repricing.original import Original
-from fedsim.repricing.tape import read_tape
+from fedsim.repricing.tape import Original, read_tape
+from fedsim.results import Result
 from fedsim.robustness.constants import Key
-from fedsim.robustness.fleets import clients_of, counts_grams, overheads, unplayable
-from fedsim.robustness.loads import Loads
-from fedsim.robustness.timeline import prices
-from fedsim.scenario import Group, Variant
+from fedsim.robustness.design import Worlds
+from fedsim.robustness.finding import BLOCKS
+from fedsim.robustness.fleets import Loads, clients_of, counts_grams, overheads, unplayable
+from fedsim.robustness.recursion import prices
+from fedsim.running.api import run as make
+from fedsim.running.cluster import opened
+from fedsim.running.run import sources, unwatched
+from fedsim.running.workers import postponed, workers
+from fedsim.scenario import Group, Scenario, Variant
 from fedsim.wire import HEADER_BITS
 
 _MOST = 2_000_000
@@ -134,3 +153,242 @@ def priced_at(looks: Sequence[int], original: Original, world: World, worlds: in
         every = known.seconds, known.joules, known.grams
         parts.append(Costs(*(np.where(known.fits, each, np.nan) for each in every)))
     return Costs(*(np.concatenate(each, axis=1) for each in zip(*parts, strict=True)))
+
+
+# Playing: runs that are made again in a world, where no recursion prices them.
+
+
+def played(run: Run, worlds: Worlds, blocks: tuple[type[Spec], ...] = ()) -> Costs:
+    """Play a run again in its world: its log where that can be, and else the training itself.
+
+    Args:
+        run: see `Run`; it has a world.
+        worlds: of which it is one.
+        blocks: classes of one's own that the scenario names.
+
+    Returns:
+        Seconds, joules and grams, each of shape (); infinite where it does not reach the target
+        there. Grams are NaN where its log has none.
+
+    Raises:
+        ScenarioError: the scenario is wrong in that world.
+    """
+    overrides = overridden(run.original(blocks).scenario, worlds.one(run.world or 0))
+    with tempfile.TemporaryDirectory(prefix="fedsim-") as aside:
+        again = _again(run, overrides, Path(aside), blocks)
+        row: dict[Any, Any] = run.target.costs(again).to_dict("records")[0]
+    if again.summary["status"].iloc[0] == "done" and not row["reached"]:
+        row = {name: np.inf for name in Costs._fields if name in row}
+    return Costs(*(np.asarray(row.get(name, np.nan), np.float64) for name in Costs._fields))
+
+
+def _again(run: Run, overrides: list[str], aside: Path, blocks: tuple[type[Spec], ...]) -> Result:
+    base = Path.cwd()
+    try:
+        return reprice(run.folder, overrides, aside / "priced", base=base, blocks=blocks)
+    except RepricingError:
+        file = run.folder / SCENARIO
+    with catch_warnings():  # the run itself has told them; how it ends in a world is in its row
+        for category in (TheoryWarning, RunWarning):
+            simplefilter("ignore", category)
+        return make(file, out=aside / "made", overrides=overrides, blocks=blocks, check=False)
+
+
+def overridden(scenario: Scenario, world: Mapping[Key, float]) -> list[str]:
+    """Return the overrides that lay a world on a scenario.
+
+    Args:
+        scenario: of the run.
+        world: the value of each constant, SI.
+    """
+    found = []
+    for number, group in enumerate(scenario.fleet):
+        for name in BLOCKS:
+            block = getattr(group, name)
+            if isinstance(block, Presettable):
+                for key, value in world.items():
+                    if key[:2] == (name, block.kind):
+                        text = _written(block, key[2], value)
+                        found.append(f"fleet.{number}.{name}.{key[2]}={text}")
+    return found
+
+
+def _written(block: Presettable, field: str, value: float) -> str:
+    """Return a value as a scenario writes it."""
+    whole = floor(value) if field == "framing" else value  # as prices have it
+    changed = block.model_copy(update={field: float(whole)})
+    return str(changed.model_dump(mode="json")[field])
+
+
+# Stored: prices of runs, kept so that a study that was interrupted goes on where it was.
+#
+# A file has the SHA-256 of its name and content in front. The name follows from all that the prices
+# follow from, so that a file that is read as something else than what was written, or under another
+# name, is found: it is priced again, as if it were not there.
+
+FOLDER = "prices"
+ENDING = ".prices"
+_OLD = ".npy"  # of versions that had no seal
+_SEAL = hashlib.sha256().digest_size
+
+
+class Store:
+    """Where prices are kept: a file a run or world, named by all that they follow from.
+
+    Args:
+        out: the folder of the study's robustness; nowhere if None.
+
+    Attributes:
+        damaged: the names of the files that were there and could not be used.
+
+    Raises:
+        OutputError: a symbolic link stands in its place.
+    """
+
+    def __init__(self, out: Path | None) -> None:
+        self._folder = None if out is None else out / FOLDER
+        if out is not None:
+            check_links(out, out / FOLDER)
+        self._seen = set[str]()
+        self.damaged = set[str]()
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader has to know of what was kept."""
+        if not self.damaged:
+            return []
+        count = len(self.damaged)
+        files = "1 file was" if count == 1 else f"{count} files were"
+        return [f"{files} damaged in {self._folder}: what they held was priced again"]
+
+    def _path(self, run: Run, worlds: Worlds) -> Path | None:
+        if self._folder is None:
+            return None
+        made = read_manifest(run.folder)
+        asked = f"{run.look} {run.target} {run.world} {Costs._fields}"
+        whole = hashlib.sha256(worlds.digest.encode())
+        whole.update(f"{made['events']} {made['code']} {_pricing_code()} {asked}".encode())
+        whole.update((run.folder / SCENARIO).read_bytes())
+        name = f"{whole.hexdigest()[:32]}{ENDING}"
+        self._seen.add(name)
+        return self._folder / name
+
+    def read(self, run: Run, worlds: Worlds) -> Costs | None:
+        """Return what a run takes in every world, if it is known for certain."""
+        path = self._path(run, worlds)
+        if path is None:
+            return None
+        try:
+            written = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError:  # a folder, a file that may not be read
+            written = b""
+        content = written[_SEAL:]
+        if written[:_SEAL] != _seal(path.name, content):
+            self.damaged.add(path.name)
+            return None
+        return Costs(*np.load(BytesIO(content), allow_pickle=False))
+
+    def kept(self, run: Run, worlds: Worlds, costs: Costs) -> Costs:
+        """Keep what a run takes, and return it.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        path = self._path(run, worlds)
+        if path is not None:
+            file = BytesIO()
+            np.save(file, np.array(costs), allow_pickle=False)
+            content = file.getvalue()
+            write_whole(path, _seal(path.name, content) + content)
+        return costs
+
+    def tidy(self) -> None:
+        """Drop prices of other worlds and other logs."""
+        for path in [] if self._folder is None else sorted(self._folder.glob("*")):
+            if path.suffix in {ENDING, _OLD} and path.name not in self._seen and path.is_file():
+                path.unlink(missing_ok=True)
+
+
+@cache
+def _pricing_code() -> str:
+    """Return a hash of what prices runs and all that it imports: other laws have other prices."""
+    return sources({__name__: Path(__file__).read_bytes()}).hash()
+
+
+def _seal(name: str, content: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + b"\n" + content).digest()
+
+
+# Places where runs are priced: in turn, in processes, or on the workers of a cluster.
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """How runs are priced, and where.
+
+    Attributes:
+        store: what is known already, and where more of it is kept as soon as it is known.
+        blocks: classes of one's own that scenarios name.
+        jobs: how many tasks go on at once.
+        executor: where they go on instead.
+        cluster: where they go on instead, see `fedsim.running.cluster.opened`.
+    """
+
+    store: Store
+    blocks: tuple[type[Spec], ...] = ()
+    jobs: int = 1
+    executor: Executor | None = None
+    cluster: str | None = None
+
+    def priced(self, runs: Sequence[Run], worlds: Worlds) -> list[Costs]:
+        """Price runs in all worlds: a task a run."""
+        task = partial(priced, world=worlds.world(), worlds=worlds.count, blocks=self.blocks)
+        return self._known(runs, worlds, task)
+
+    def played(self, runs: Sequence[Run], worlds: Worlds) -> list[Costs]:
+        """Play runs again in all worlds, or make them: a task a run and world."""
+        tasks = [replace(run, world=number) for run in runs for number in range(worlds.count)]
+        task = partial(played, worlds=worlds, blocks=self.blocks)
+        known = self._known(tasks, worlds, task)
+        by_run = np.array(known).reshape(len(runs), worlds.count, len(Costs._fields))
+        return [Costs(*own.T) for own in by_run]
+
+    def _known(
+        self, tasks: Sequence[Run], worlds: Worlds, price: Callable[[Run], Costs]
+    ) -> list[Costs]:
+        """Return what tasks come to; those of which it is not known yet are done."""
+        known = [self.store.read(task, worlds) for task in tasks]
+        missing = [task for task, costs in zip(tasks, known, strict=True) if costs is None]
+        fresh = iter(self._mapped(missing, worlds, price))
+        return [next(fresh) if costs is None else costs for costs in known]
+
+    def _mapped(
+        self, tasks: Sequence[Run], worlds: Worlds, price: Callable[[Run], Costs]
+    ) -> list[Costs]:
+        kept = self.store.kept
+        with self._pool(len(tasks)) as pool:
+            if pool is None:
+                return [kept(task, worlds, price(task)) for task in tasks]
+            with postponed():
+                futures = [pool.submit(price, task) for task in tasks]
+            try:
+                done = zip(tasks, futures, strict=True)
+                return [kept(task, worlds, each.result()) for task, each in done]
+            finally:  # where one has failed, those that have not begun are not waited for
+                for each in futures:
+                    each.cancel()
+
+    @contextmanager
+    def _pool(self, tasks: int) -> Iterator[Executor | None]:
+        if self.executor is not None:
+            yield self.executor
+        elif self.cluster is not None:
+            with opened(self.cluster) as engine:
+                yield engine.client.get_executor()
+        elif self.jobs > 1 and tasks > 1:
+            with workers(min(self.jobs, tasks), unwatched) as pool:
+                yield pool
+        else:
+            yield None

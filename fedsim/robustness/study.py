@@ -12,19 +12,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table as RichTable
 
-from fedsim.analysis.comparing.doubts import LESS, WORDS, seal_tables
-from fedsim.analysis.comparing.targets import Target
+from fedsim.analysis.compare.costs import Target
+from fedsim.analysis.compare.verdicts import LESS, WORDS, seal_tables
 from fedsim.analysis.figures import save
 from fedsim.ports import Array
 from fedsim.record.lock import held
 from fedsim.record.writing import write_whole
-from fedsim.robustness.deciding import deciding
 from fedsim.robustness.design import Design
-from fedsim.robustness.figures import robustness_figure
-from fedsim.robustness.tables import deciding_table, verdict_table
-from fedsim.robustness.verdicts import Table, fronts, verdicts
-from fedsim.tables import as_csv, as_html, as_text, quantity
-from fedsim.visible import visible
+from fedsim.robustness.show import deciding_table, robustness_figure, verdict_table
+from fedsim.robustness.verdicts import Table, deciding, fronts, verdicts
+from fedsim.text import as_csv, as_html, as_text, quantity, visible
 
 _FLIPS = 6  # that are told in sentences; all are in the files
 
@@ -41,7 +38,7 @@ class Robustness:
         design: the constants and the worlds.
         flips: the values at which verdicts turn round; see `fedsim.robustness.turning.flips`.
         remarks: what a reader has to know beside.
-        runs: that it is of, as `fedsim.analysis.comparing.doubts.run_hashes` has them.
+        runs: that it is of, as `fedsim.analysis.compare.verdicts.run_hashes` has them.
     """
 
     target: Target
@@ -73,7 +70,7 @@ class Robustness:
 
     @cached_property
     def deciding(self) -> pd.DataFrame:
-        """A row a variant, cost and constant; see `fedsim.robustness.deciding.deciding`."""
+        """A row a variant, cost and constant; see `fedsim.robustness.verdicts.deciding`."""
         return deciding(self.table, self.design, self._reference)
 
     @property

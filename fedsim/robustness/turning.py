@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from fedsim.ports import Array
-from fedsim.robustness.deciding import pairs
 from fedsim.robustness.design import STEPS, Design, Worlds
-from fedsim.robustness.verdicts import Table
+from fedsim.robustness.verdicts import Table, pairs
 
 _PARTS = 32
 _PASSES = 3

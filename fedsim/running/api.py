@@ -1,41 +1,165 @@
 """run(scenario) -> Result."""
 
+import atexit
+import os
+import re
+import sys
+import threading
+import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
+from importlib.util import find_spec
+from itertools import count
+from math import isnan
 from pathlib import Path
 from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any, get_args
 
-from fedsim.blocks.renamed import renamed
 from fedsim.blocks.spec import Spec
+from fedsim.blocks.wording import renamed
 from fedsim.building import Builder, Job
 from fedsim.errors import OccupiedError, TheoryWarning
 from fedsim.problems.references import noted
 from fedsim.protocol.carriage import Carry
 from fedsim.record.folder import RunFolder
 from fedsim.record.lock import held, shared
-from fedsim.record.notes import Note, Tell, untold
+from fedsim.record.scenarios import Note, Tell, untold
 from fedsim.record.studies import study_in
 from fedsim.record.writing import check_folder
 from fedsim.results import Result
 from fedsim.running import cluster as clusters
 from fedsim.running import places
 from fedsim.running.campaign import Campaign, Engine, Pool
-from fedsim.running.execution import Watch
-from fedsim.running.foreseen import foreseen, unresumable
+from fedsim.running.check import foreseen, unresumable
+from fedsim.running.folder import WHOLE, Shard, changes, check_place, study_of
 from fedsim.running.loading import end_if_loading
-from fedsim.running.notebook import notebook_bar
 from fedsim.running.outcomes import check_ends
-from fedsim.running.session import session_folder
-from fedsim.running.shard import WHOLE, Shard
-from fedsim.running.study import changes, check_place, study_of
-from fedsim.running.tasks import Order
+from fedsim.running.run import RunProgress, Watch, unwatched
+from fedsim.running.workers import Order
 from fedsim.scenario import Plan, Scenario, load
 from fedsim.signals import uninterrupted
+from fedsim.under_way import now
+
+# Folders for runs that nobody names one for: they stay until the session ends.
+
+
+def session_folder(name: str) -> Path:
+    """Return a new, empty folder, called as a study is; it is removed when Python ends."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "runs"
+    home = _home(os.getpid())
+    names = (plain if number == 1 else f"{plain}-{number}" for number in count(1))
+    folder = next(home / each for each in names if not (home / each).exists())
+    folder.mkdir()
+    return folder
+
+
+@cache
+def _home(process: int) -> Path:
+    """Return the folder of all of a process; one that was forked from it has another."""
+    folder = Path(mkdtemp(prefix="fedsim-"))
+    atexit.register(_remove, folder, process)
+    return folder
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:
+        rmtree(folder, ignore_errors=True)
+
+
+# How far a campaign is, as a bar in a notebook.
+#
+# It is tqdm's, which notebooks know: it draws a widget where ipywidgets are installed, and a line
+# of
+# text where they are not. Rich, which draws the table in a terminal, needs ipywidgets in a
+# notebook.
+
+_REDRAW = 0.1  # seconds of real time
+
+_LONG = 1.0  # seconds of real time without a word, after which it is shown what goes on
+
+_FORMAT = "{desc} {percentage:3.0f}% |{bar}| {elapsed}{postfix}"
+
+
+@contextmanager
+def notebook_bar(name: str, runs: int) -> Iterator[Watch]:
+    """Show a bar for all runs together, if this is a notebook; it goes when they have ended."""
+    if not in_notebook():
+        yield unwatched
+        return
+    with _bar()(total=runs, desc=name, bar_format=_FORMAT, leave=False) as bar:
+        kept = _Bar(bar)
+        with kept.looking():
+            yield kept
+
+
+def in_notebook() -> bool:
+    """Say whether this is a kernel of Jupyter, or of what speaks its language."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return "IPKernelApp" in getattr(shell, "config", ())
+
+
+def _bar() -> Any:  # noqa: ANN401 - a class of tqdm's, which has no types
+    """Return the class of bars that can be drawn here."""
+    if find_spec("ipywidgets") is None:
+        from tqdm import tqdm
+
+        return tqdm
+    from tqdm.notebook import tqdm_notebook
+
+    return tqdm_notebook
+
+
+class _Bar:
+    """Keeps a bar: a run counts by the share of its rounds until it ends, then as one."""
+
+    def __init__(self, bar: Any) -> None:  # noqa: ANN401 - of tqdm's, see above
+        self._bar = bar
+        self._shares: dict[tuple[str, int], float] = {}
+        self._drawn = 0.0
+        self._heard = time.monotonic()
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Show within the block what goes on, whenever nobody has said a word for long."""
+        over = threading.Event()
+        looker = threading.Thread(target=self._look_until, args=(over,), daemon=True)
+        looker.start()
+        try:
+            yield
+        finally:
+            over.set()
+            looker.join()
+
+    def _look_until(self, over: threading.Event) -> None:
+        while not over.wait(_LONG):
+            if time.monotonic() - self._heard >= _LONG and (words := now()):
+                self._bar.set_postfix_str(words)
+
+    def __call__(self, reached: RunProgress) -> None:
+        self._heard = time.monotonic()
+        if reached.doing:
+            self._bar.set_postfix_str(f"{_run(reached)}, {reached.doing}")
+            return
+        key = reached.variant, reached.seed
+        self._shares[key] = 1.0 if reached.ended else reached.round / max(reached.rounds, 1)
+        if reached.ended or self._heard - self._drawn >= _REDRAW:
+            self._drawn = self._heard
+            self._bar.set_postfix_str(_state(reached), refresh=False)
+            self._bar.update(sum(self._shares.values()) - self._bar.n)
+
+
+def _state(reached: RunProgress) -> str:
+    figure = "objective" if isnan(reached.gap) else "gap"
+    return f"{_run(reached)}, {figure} {getattr(reached, figure):.3g}"
+
+
+def _run(reached: RunProgress) -> str:
+    return f"{reached.variant}, seed {reached.seed}, round {reached.round}"
 
 
 @renamed

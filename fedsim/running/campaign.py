@@ -15,12 +15,24 @@ from typing import Protocol
 from fedsim.building import Builder
 from fedsim.errors import FedsimError, OutputError, RunError, Unfinished
 from fedsim.record.folder import SCENARIO, SUMMARY, note_failure
-from fedsim.record.notes import RUNS, Note, Tell, untold
-from fedsim.running.execution import RunProgress, Watch
+from fedsim.record.scenarios import RUNS, Note, Tell, untold
+from fedsim.running.folder import WHOLE, Shard
 from fedsim.running.places import Place, unpack
-from fedsim.running.shard import WHOLE, Shard
-from fedsim.running.tasks import Known, Order, Outcome, Run, make, make_some, names, sent, there_in
-from fedsim.running.workers import postponed, telling, workers
+from fedsim.running.run import RunProgress, Watch
+from fedsim.running.workers import (
+    Known,
+    Order,
+    Outcome,
+    Run,
+    make,
+    make_some,
+    names,
+    postponed,
+    sent,
+    telling,
+    there_in,
+    workers,
+)
 
 
 class Engine(Protocol):

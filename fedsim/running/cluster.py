@@ -14,15 +14,13 @@ from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from fedsim.computing.threads import VARIABLE, usable_threads
+from fedsim.computing.serial import VARIABLE, usable_threads
 from fedsim.errors import DataError, RunError
 from fedsim.extras import missing
-from fedsim.running.batches import Batches
-from fedsim.running.execution import RunProgress, Watch
 from fedsim.running.loading import UNGUARDED, marked
-from fedsim.running.sending import Sending
-from fedsim.running.tasks import Known, Order, Outcome
-from fedsim.running.workers import postponed
+from fedsim.running.run import RunProgress, Watch
+from fedsim.running.sending import Batches, Sending
+from fedsim.running.workers import Known, Order, Outcome, postponed
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster

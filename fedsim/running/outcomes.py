@@ -16,7 +16,7 @@ from fedsim.errors import (
     RunWarning,
 )
 from fedsim.record.ends import DONE, ROSE, Ending, is_whole, status_of
-from fedsim.record.notes import RISEN
+from fedsim.record.scenarios import RISEN
 from fedsim.results import Result
 
 _DIVERGED = status_of(Diverged)

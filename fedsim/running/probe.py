@@ -7,27 +7,87 @@ Nothing is written where runs are kept. What comes after the last of these round
 """
 
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 from pathlib import Path
+from time import perf_counter, process_time
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from fedsim.building import Job
-from fedsim.computing.one_thread import one_thread
+from fedsim.building import Builder, Job
+from fedsim.computing.serial import one_thread
 from fedsim.errors import RunError
 from fedsim.physics.batteries import Battery
 from fedsim.ports import Array
+from fedsim.protocol.stopping import Stop
 from fedsim.record.book import Book
 from fedsim.record.log import Rows
 from fedsim.record.rounds import Traffic
-from fedsim.running.pace import Pace
+from fedsim.scenario import Plan
 from fedsim.sim.setup import Setup
 from fedsim.sim.world import World
 from fedsim.streams import drawing
+
+# How long this machine takes for a round: the mean of the rounds after the first one.
+#
+# The first one is left out, in which kernels are compiled and files are read; and what is looked up
+# between two rounds, as the run itself does without it. A round takes no longer than the processor
+# was at work for it, on however many threads: what other programs take from it is not counted.
+
+_FEWEST = 2  # rounds that are timed in any case
+
+
+class Enough(RunError):
+    """Rounds have been timed for as long as was wanted."""
+
+
+class Pace:
+    """Keeps the time between the marks that ends of rounds are.
+
+    Args:
+        wanted: seconds for which rounds are timed; two at the least, if there are so many.
+    """
+
+    def __init__(self, wanted: float) -> None:
+        self._wanted = wanted
+        self._marks = 0
+        self._left = (0.0, 0.0)  # when the clocks of the wall and of the processor went on
+        self._first, self._later = 0.0, 0.0  # seconds of the first round, and of all others
+
+    @property
+    def seconds(self) -> float:
+        """Of a round; 0 where none has ended."""
+        rounds = self._marks - 1
+        return self._later / (rounds - 1) if rounds > 1 else self._first
+
+    @contextmanager
+    def round(self) -> Iterator[None]:
+        """Note the end of a round, or the start of the first; what is done within takes no time.
+
+        Raises:
+            Enough: rounds have been timed for as long as is wanted.
+        """
+        self._note()
+        yield
+        if self._marks > _FEWEST and self._first + self._later > self._wanted:
+            raise Enough("timed for as long as is wanted")
+        self._left = perf_counter(), process_time()
+
+    def _note(self) -> None:
+        wall, worked = perf_counter(), process_time()
+        taken = min(wall - self._left[0], worked - self._left[1])
+        if self._marks == 1:
+            self._first = taken
+        elif self._marks > 1:
+            self._later += taken
+        self._marks += 1
+
 
 ROUNDS = 2
 """How many rounds are looked at: in the first one radios are idle still, in the second not."""
@@ -69,7 +129,7 @@ class Opening:
             the start, if nothing charged it; infinite on mains and where a round draws nothing.
         shares: what share of each battery such a round takes, shape (M,); NaN on mains.
         drew: whether a random stream was drawn from.
-        pace: seconds that this machine takes for a round, see `fedsim.running.pace`.
+        pace: seconds that this machine takes for a round, see `fedsim.running.probe`.
     """
 
     rounds: tuple[RoundCost, ...]
@@ -174,3 +234,138 @@ def _usable(battery: Battery) -> float:
     """Return the share of a battery that its client has to spend once it is on."""
     begin = battery.restarts_at if battery.starts_empty else battery.charge
     return begin - battery.cutoff
+
+
+# How much a plan comes to: how many runs there are, and how long they take on this machine.
+
+_LONG = 2.0  # seconds that are not worth while to be spent a second time
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The runs of a plan, made one after the other.
+
+    Attributes:
+        name: the plan's.
+        variants: how many there are.
+        seeds: of each variant, in their order.
+        seconds: that this machine takes if nothing else keeps it busy, and every run has all its
+            rounds.
+        early: whether a rule may end a run before that.
+    """
+
+    name: str
+    variants: int
+    seeds: tuple[int, ...]
+    seconds: float
+    early: bool
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return sum(self.seeds)
+
+    def __str__(self) -> str:
+        alike = len({*self.seeds}) == 1
+        seeds = _count(self.seeds[0], "seed") if alike else "their seeds"
+        runs = f"{_count(self.variants, 'variant')} x {seeds} = {_count(self.runs, 'run')}"
+        unless = ", if no rule ends one before stop.rounds" if self.early else ""
+        return f"{self.name}: {runs}, {duration(self.seconds)}{unless}"
+
+
+def extent(
+    plan: Plan, jobs: Sequence[Job], openings: Mapping[str, Opening], built: float
+) -> Extent:
+    """Return how much a plan comes to.
+
+    Args:
+        plan: what is asked for.
+        jobs: its variants, each under its first seed.
+        openings: how their runs begin, by variant, with the time that their rounds take.
+        built: seconds that `jobs` took to be built.
+    """
+    seeds = tuple(len(variant.seeds) for variant in plan.variants)
+    again = _rebuilt(plan, jobs, built) if max(seeds) > 1 else 0.0
+    rounds = sum(
+        (openings[variant.name].pace * variant.scenario.stop.rounds) * count
+        for variant, count in zip(plan.variants, seeds, strict=True)
+    )
+    early = any(_may_end_early(variant.scenario.stop) for variant in plan.variants)
+    return Extent(plan.name, len(seeds), seeds, built + again * (max(seeds) - 1) + rounds, early)
+
+
+def _rebuilt(plan: Plan, jobs: Sequence[Job], built: float) -> float:
+    """Return how long all variants take to be built under one seed more, s.
+
+    The first time includes what is loaded once; so one is built again where that is cheap.
+    """
+    if built > _LONG:
+        return built
+    started = perf_counter()
+    variant = plan.variants[0]
+    Builder(plan).build(variant, variant.seeds[-1])
+    return min(built, (perf_counter() - started) * len({id(job.problem) for job in jobs}))
+
+
+def _may_end_early(stop: Stop) -> bool:
+    """Say whether a run may be over before its last round."""
+    others = (stop.time, stop.bits, stop.energy, stop.batteries)
+    return bool(stop.targets) or any(rule is not None for rule in others)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number > 1)}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration of real time as people say it.
+
+    >>> duration(0.2), duration(45), duration(700), duration(7200), duration(1e6)
+    ('a second', 'about 45 s', 'about 12 minutes', 'about 2 hours', 'about 12 days')
+    """
+    if seconds < 1:
+        return "a second"
+    if seconds < 2 * _MINUTE:
+        return f"about {seconds:.0f} s"
+    if seconds < 2 * _HOUR:
+        return f"about {seconds / _MINUTE:.0f} minutes"
+    if seconds < 2 * _DAY:
+        return f"about {seconds / _HOUR:.0f} hours"
+    return f"about {seconds / _DAY:.0f} days"
+
+
+# What a round costs a client of each group of the fleet.
+
+COSTS = ("bits_down", "bits_up", "receive_s", "compute_s", "send_s", "joules")
+"""The columns of costs that are told."""
+
+
+def members_of(job: Job, group: int) -> NDArray[np.intp]:
+    """Return the numbers of the clients of one group."""
+    return np.flatnonzero(np.array(job.members) == group)
+
+
+def group_costs(job: Job, began: Opening) -> pd.DataFrame:
+    """Return the means over the clients of each group of what each first round costs one.
+
+    A row a round and group, with the columns variant, round, group, clients, device, radio and
+    those of `COSTS`.
+    """
+    return pd.DataFrame(list(_rows(job, began)))
+
+
+def _rows(job: Job, began: Opening) -> Iterator[dict[str, object]]:
+    for number, cost in enumerate(began.rounds, 1):
+        for index, group in enumerate(job.groups):
+            mine = members_of(job, index)
+            yield {
+                "variant": job.variant.name,
+                "round": number,
+                "group": index,
+                "clients": len(mine),
+                "device": group.device.kind,
+                "radio": group.radio.kind,
+                **{name: cost.clients[name].iloc[mine].mean() for name in COSTS},
+            }

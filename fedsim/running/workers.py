@@ -5,16 +5,19 @@ so a worker that is killed takes no lock with it and leaves nothing by halves.
 """
 
 import os
+import pickle
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from functools import partial
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from multiprocessing import active_children, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from signal import (
     SIG_BLOCK,
     SIG_DFL,
@@ -25,12 +28,33 @@ from signal import (
     pthread_sigmask,
     signal,
 )
+from threading import Lock
+from time import perf_counter
+from typing import NamedTuple
+from uuid import uuid4
 
-from fedsim.computing.threads import VARIABLE, usable_threads
-from fedsim.errors import RunError
-from fedsim.record.locks import Handed
-from fedsim.running.execution import RunProgress, Watch, unwatched
+from fedsim.blocks.plugins import dumped
+from fedsim.building import Builder
+from fedsim.computing.serial import VARIABLE, usable_threads
+from fedsim.errors import BlockError, OutputError, RunError
+from fedsim.problems.references import given
+from fedsim.protocol.carriage import Carry
+from fedsim.record.folder import SUMMARY, RunFolder, read_json, tidy
+from fedsim.record.lock import Handed
 from fedsim.running.loading import Recording, marked
+from fedsim.running.places import Files, Place, packed, settle
+from fedsim.running.run import (
+    Finished,
+    RunProgress,
+    Watch,
+    beginning,
+    ended,
+    execute,
+    finished_in,
+    is_same,
+    unwatched,
+)
+from fedsim.scenario import Plan
 from fedsim.signals import ENDING, uninterrupted
 from fedsim.under_way import now
 
@@ -190,3 +214,200 @@ class Teller:
     def _send(self, progress: RunProgress) -> None:
         with self._one:
             self._say(progress)
+
+
+# What a worker does: it makes the runs that it is told to, and says what became of each.
+#
+# What it is sent holds all that it needs: the scenario with the blocks of a user's own, and what
+# is there already of a run, for the worker may not see that.
+
+
+class Run(NamedTuple):
+    """One run of a plan: the number of its variant, and its seed."""
+
+    number: int
+    seed: int
+
+
+class Known(NamedTuple):
+    """A run, and what tells of it where it has been made already."""
+
+    run: Run
+    there: Finished | None = None
+
+
+class Outcome(NamedTuple):
+    """What became of a run.
+
+    Attributes:
+        run: which one.
+        ended: how far it has come; None where it has failed.
+        error: why it has failed, if it has.
+        files: of the run, where who asked for it has to write them.
+        seconds: of real time that it took, building included; 0 where it was there already.
+    """
+
+    run: Run
+    ended: RunProgress | None = None
+    error: Exception | None = None
+    files: Files | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a worker has to know of a campaign.
+
+    Attributes:
+        plan: the variants and their seeds.
+        out: where the runs go.
+        fresh: whether what is there already is made anew.
+        carry: how messages go from node to node.
+        place: `out` for workers that are not sure to see it, who make runs aside; None for those
+            of this machine, who write there, so that what is being made can be read.
+        optima: that have been found already, for who would look for them again.
+        serial: tells it apart from every other order, so that a worker keeps nothing of an earlier
+            one that says the same: what Python has handed over may have changed since.
+    """
+
+    plan: Plan
+    out: Path
+    fresh: bool = False
+    carry: Carry = "values"
+    place: Place | None = None
+    optima: Mapping[str, bytes] = field(default_factory=dict)
+    serial: str = field(default_factory=lambda: uuid4().hex)
+
+    @contextmanager
+    def home(self) -> Iterator[Path]:
+        """Make a folder for runs to be made in: `out` itself, or one aside, which goes.
+
+        Raises:
+            OutputError: it cannot be made.
+        """
+        if self.place is None:
+            yield self.out
+            return
+        with self.place.aside() as home:
+            yield home
+
+    def folder(self, run: Run) -> Path:
+        """Return where a run goes."""
+        return RunFolder.place(self.out, self.plan.variants[run.number].name, run.seed)
+
+    def begun(self, run: Run) -> RunProgress:
+        """Return how far a run is before its first round."""
+        return beginning(self.plan.variants[run.number], run.seed)
+
+
+def sent(order: Order) -> bytes:
+    """Return what a worker is sent of a campaign.
+
+    Raises:
+        BlockError: a block is made of what another process cannot be sent.
+    """
+    try:
+        return dumped(order)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:  # as pickle tells it
+        text = (
+            f"a block of this scenario cannot be sent to another process ({error}): take jobs=1, or"
+            " put its class into a file of its own, a plugin"
+        )
+        raise BlockError(text) from error
+
+
+def make(order: Order, builder: Builder, home: Path, known: Known, watch: Watch) -> Outcome:
+    """Make a run unless it is there, and return what became of it; it does not fail.
+
+    Args:
+        order: the campaign.
+        builder: of its plan.
+        home: of the order, to make it in.
+        known: which run, and what tells of it where it is there.
+        watch: told of every round, and of the end of a run that is where it belongs.
+    """
+    started = perf_counter()
+    try:
+        outcome = _made(order, builder, home, known, watch)
+    except Exception as error:  # noqa: BLE001 - it may come from code of a user's: say of which run
+        return Outcome(known.run, error=error)
+    if outcome.ended is not None and outcome.files is None:  # else it has to be written first
+        watch(outcome.ended)
+    return outcome._replace(seconds=perf_counter() - started if outcome.seconds else 0.0)
+
+
+def _made(order: Order, builder: Builder, home: Path, known: Known, watch: Watch) -> Outcome:
+    run, there = known
+    job = builder.build(order.plan.variants[run.number], run.seed)
+    begun = order.begun(run)
+    if there is not None and is_same(job, there):
+        return Outcome(run, ended(begun, there.summary))
+    if not home.exists():
+        raise RunError("nobody waits for it any more: what was being made has been removed")
+    folder = execute(job, home, watch)
+    outcome = Outcome(run, ended(begun, read_json(folder / SUMMARY)), seconds=1)
+    if order.place is None:
+        return outcome
+    if not order.place.is_here:
+        return outcome._replace(files=packed(folder))
+    settle(folder, order.folder(run))
+    return outcome
+
+
+_ONE = Lock()
+"""A process makes one run at a time: it decides for all its threads how many compute."""
+
+
+def make_some(pickled: bytes, runs: Sequence[Known], watch: Watch) -> list[Outcome]:
+    """Make runs in this process, one after the other, and return what became of each."""
+    with _ONE:
+        order, builder = _opened(pickled)
+        try:
+            with order.home() as home:
+                return [_made_sendable(order, builder, home, known, watch) for known in runs]
+        except (OSError, OutputError) as error:  # of the folder that they are made in
+            text = f"it cannot be made: {error}"
+            return [Outcome(known.run, error=OutputError(text)) for known in runs]
+
+
+def _made_sendable(
+    order: Order, builder: Builder, home: Path, known: Known, watch: Watch
+) -> Outcome:
+    """Make a run; return what became of it, with an error that another process can read."""
+    if isinstance(watch, Teller):
+        watch.turn_to(order.begun(known.run))
+    outcome = make(order, builder, home, known, watch)
+    return outcome if outcome.error is None else _sendable(outcome)
+
+
+@lru_cache(maxsize=1)
+def _opened(pickled: bytes) -> tuple[Order, Builder]:
+    """Return the campaign that this process works for, and its builder."""
+    order: Order = pickle.loads(pickled)  # noqa: S301 - of our own making
+    given(order.optima)
+    return order, Builder(order.plan, order.carry)
+
+
+def _sendable(outcome: Outcome) -> Outcome:
+    """Return an outcome whose error can be sent to another process, and be read there."""
+    try:
+        pickle.loads(pickle.dumps(outcome.error))  # noqa: S301 - of our own making
+    except Exception:  # noqa: BLE001 - an error of a user's own; whatever its pickling raises
+        text = f"{type(outcome.error).__name__}: {outcome.error}"
+        return outcome._replace(error=RunError(text))
+    return outcome
+
+
+def there_in(order: Order, run: Run) -> Finished | None:
+    """Return what tells of a run that is in its folder, unless it is to be made in any case."""
+    if order.fresh:
+        return None
+    folder = order.folder(run)
+    if there := finished_in(folder):
+        tidy(folder)  # of what a disk did not let go
+    return there
+
+
+def names(order: Order, run: Run) -> str:
+    """Return what to call a run."""
+    return f"{order.plan.variants[run.number].name}, seed {run.seed}"

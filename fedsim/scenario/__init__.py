@@ -12,14 +12,14 @@ from fedsim.physics.availability import (
     IntervalAvailability,
     MarkovAvailability,
 )
-from fedsim.physics.batteries import Battery
-from fedsim.physics.carbon import GridCarbon, HourlyCarbon
-from fedsim.physics.charging import (
+from fedsim.physics.batteries import (
+    Battery,
     ConstantCharging,
     DailyCharging,
     FlashCharging,
     HarvestCharging,
 )
+from fedsim.physics.carbon import GridCarbon, HourlyCarbon
 from fedsim.physics.devices import Device, Phone
 from fedsim.physics.networks import (
     Edge,
@@ -30,8 +30,7 @@ from fedsim.physics.networks import (
     TreeNetwork,
 )
 from fedsim.physics.overlay import Complete, Listed, Random, Ring
-from fedsim.physics.packet_loss.gilbert_elliott import GilbertElliottLoss
-from fedsim.physics.packet_loss.independent import IndependentLoss
+from fedsim.physics.packet_loss import GilbertElliottLoss, IndependentLoss
 from fedsim.physics.radios import FirstOrderRadio, LoRaRadio, NarrowbandRadio, Radio, ShannonRadio
 from fedsim.physics.radios.traces import (
     CsvTrace,
@@ -43,7 +42,6 @@ from fedsim.physics.radios.traces import (
 )
 from fedsim.physics.slowdowns import LognormalSlowdown, ShiftedExponentialSlowdown
 from fedsim.problems.held_out import HeldOut
-from fedsim.protocol.observing import Observe
 from fedsim.protocol.participation import (
     AsynchronousParticipation,
     FullParticipation,
@@ -51,12 +49,11 @@ from fedsim.protocol.participation import (
     WeightedParticipation,
 )
 from fedsim.protocol.silence import BeaconSilence, DeadlineSilence
-from fedsim.protocol.stopping import Stop
-from fedsim.scenario.fleet import Group
+from fedsim.protocol.stopping import Observe, Stop
 from fedsim.scenario.plan import Plan, Variant, dump, load
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.schema import schema
-from fedsim.scenario.specs import Compression, Models, ProblemSpec, Wire
+from fedsim.scenario.specs import Compression, Group, Models, ProblemSpec, Wire
 
 __all__ = [
     "AlwaysAvailable",

@@ -7,7 +7,7 @@ from fedsim.blocks.wording import dotted, printable, shown
 from fedsim.errors import Fault, ScenarioError
 from fedsim.record.variants import BASE, is_reserved
 from fedsim.scenario.located import DEEPEST, Located, Origin, path_of
-from fedsim.scenario.reading import read_text
+from fedsim.scenario.yaml import read_text
 
 OPTION = "--set"
 """The option of the commands that gives an override."""

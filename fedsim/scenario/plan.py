@@ -13,22 +13,20 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from fedsim.blocks.catalogue import Catalogue
-from fedsim.blocks.renamed import renamed
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import shown
+from fedsim.blocks.wording import renamed, shown
 from fedsim.errors import DataError, Fault, ScenarioError
 from fedsim.limits import afford
 from fedsim.record.variants import BASE
 from fedsim.scenario.effects import without_effect
 from fedsim.scenario.examples import found
-from fedsim.scenario.families import families
 from fedsim.scenario.faults import faults_of
 from fedsim.scenario.located import Located, Origin, located
 from fedsim.scenario.merging import OPTION, overridden, own_name, variants
-from fedsim.scenario.reading import read_file
 from fedsim.scenario.registries import catalogue
 from fedsim.scenario.scenario import Scenario
-from fedsim.scenario.sweeps import swept
+from fedsim.scenario.sweeps import families, swept
+from fedsim.scenario.yaml import read_file
 
 Written = str | Path | Mapping[str, Any] | Scenario
 """A file, the name of an example, or the same in Python."""

@@ -5,12 +5,11 @@ from pathlib import Path
 
 from fedsim.algorithms import ALGORITHMS
 from fedsim.blocks.catalogue import AnyRegistry, Catalogue
-from fedsim.blocks.own import specs_in
-from fedsim.blocks.plugins import blocks_of
+from fedsim.blocks.plugins import blocks_of, specs_in
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
+from fedsim.physics.batteries import CHARGING
 from fedsim.physics.carbon import CARBON
-from fedsim.physics.charging import CHARGING
 from fedsim.physics.devices import DEVICE_KINDS
 from fedsim.physics.networks import NETWORKS
 from fedsim.physics.overlay import OVERLAYS

@@ -9,9 +9,9 @@ from fedsim.blocks.catalogue import described
 from fedsim.blocks.spec import Spec
 from fedsim.record.variants import BASE, RESERVED, RUN
 from fedsim.scenario.merging import METHOD, NAME, OF_THE_WHOLE
-from fedsim.scenario.observing import columns
 from fedsim.scenario.registries import catalogue
 from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.specs import columns
 
 Schema = dict[str, Any]
 

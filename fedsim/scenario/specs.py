@@ -1,38 +1,185 @@
 """The keys of a scenario: what the user writes, as frozen specs with every default in sight."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isinf
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, GetJsonSchemaHandler, ValidationInfo, field_validator, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
-from fedsim.blocks.choice import OneOf, failure
-from fedsim.blocks.fields import as_written
-from fedsim.blocks.given import Block, Given, Keys
-from fedsim.blocks.spec import Spec
+from fedsim.blocks.choice import OneOf, block_of, failure
+from fedsim.blocks.registry import kinds_of
+from fedsim.blocks.spec import Block, Given, Keys, Spec, as_written
+from fedsim.blocks.wording import nearest, printable, shown
+from fedsim.physics.availability import AnyAvailability
+from fedsim.physics.batteries import Battery, NoCharging, percent
+from fedsim.physics.carbon import AnyCarbon
+from fedsim.physics.devices import AnyDevice
 from fedsim.physics.networks import NETWORKS, Network
+from fedsim.physics.radios import AnyRadio
 from fedsim.problems import (
     LOSSES,
+    MEASURES,
     PENALTIES,
     SOURCES,
     SPLITS,
     STARTS,
+    HeldOut,
     Loss,
+    Measure,
     Penalty,
     ProgramLoss,
     Source,
     Split,
     Start,
 )
-from fedsim.protocol.observing import Observe
 from fedsim.protocol.participation import AnyParticipation
 from fedsim.protocol.silence import AnySilence
-from fedsim.protocol.stopping import Stop
-from fedsim.scenario.fleet import Group
+from fedsim.protocol.stopping import Observe, Stop
 from fedsim.scenario.merging import STAR
-from fedsim.scenario.observing import AnyMeasures, AnyTest
 from fedsim.wire import COMPRESSORS, Compressor, Feedback, ValueFormat
+
+# The fleet: groups of clients with one device and one radio.
+
+
+class Group(Spec):
+    """Clients that have the same device, radio, battery, availability and electricity."""
+
+    count: int = Field(default=1, ge=1, description="how many clients")
+    device: AnyDevice = as_written("ideal", "a preset, or a block that starts from one")
+    radio: AnyRadio = as_written("ideal", "a preset, or a block that starts from one")
+    battery: Given[Battery | None, Battery | Keys | None] = as_written(
+        None, "what they run on; {} for the device's own battery, null for none"
+    )
+    availability: AnyAvailability = as_written({"kind": "always"}, "when they are there")
+    carbon: AnyCarbon = as_written(
+        None, "what their electricity emits: a country, or a block; null for what nobody counts"
+    )
+
+    @property
+    def capacity(self) -> float:
+        """What a full battery holds, J; infinite for clients on mains."""
+        if self.battery is None:
+            return float("inf")
+        return self.battery.holds(self.device.battery)
+
+    @property
+    def loses(self) -> bool:
+        """Whether a message of these clients, or to them, may be lost for good."""
+        return self.radio.loss.mean > 0 and self.radio.most_tries is not None
+
+    @property
+    def missing(self) -> str:
+        """Why something sent to these clients may not arrive, and the key; empty where it does."""
+        if self.loses:
+            return "may be lost for good (radio.tries)"
+        if self.battery is not None:
+            return "may be broken off when its battery runs empty (battery)"
+        return "" if self.availability.always else "may be broken off when it leaves (availability)"
+
+    @model_validator(mode="after")
+    def _battery_fits(self) -> Self:
+        wrong = list(self._battery_faults(self.battery)) if self.battery else []
+        if wrong:
+            raise failure(*wrong)
+        return self
+
+    def _battery_faults(self, battery: Battery) -> Iterator[tuple[str, str, object]]:
+        kind = self.device.kind
+        if isinf(self.capacity):
+            text = f'missing: the device {kind} is on mains; say what it holds, such as "15 Wh"'
+            yield "battery.capacity", text, battery.capacity
+        if battery.starts_empty and isinstance(battery.charging, NoCharging):
+            text = (
+                f"the battery of {kind} starts at {percent(battery.charge)}, shuts down at"
+                f" {percent(battery.cutoff)} and is not charged: it would never start;"
+                " give a charge above the cut-off, or charging"
+            )
+            yield "battery.charge", text, battery.charge
+
+
+# What the observer looks at: measures, and rows to test on.
+
+
+@dataclass(frozen=True)
+class OneTest(OneOf):
+    """An annotation for pydantic: a source of test rows, or a share to hold out."""
+
+    def takes(self, value: object) -> bool:
+        """Say whether a value made in Python is taken as it is."""
+        return isinstance(value, HeldOut) or super().takes(value)
+
+    def validate(self, value: object, info: ValidationInfo) -> object:
+        """Return what a block describes: without a kind, a share of the training data."""
+        if not isinstance(value, Mapping) or "kind" in value:
+            return super().validate(value, info)
+        if "fraction" not in value:
+            text = (
+                f"got {shown(value)} without fraction or kind; give {{fraction: 0.2}}, the share"
+                " of the rows to hold out, or a source of its own, as for data"
+            )
+            raise failure(("", text, value))
+        return block_of(HeldOut, value, info)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Describe the alternatives, for editors."""
+        sources = super().__get_pydantic_json_schema__(schema, handler)["anyOf"]
+        share = HeldOut.__get_pydantic_json_schema__(HeldOut.__pydantic_core_schema__, handler)
+        return {"anyOf": [share, *sources]}
+
+
+AnyMeasures = Given[tuple[Annotated[Measure, OneOf(MEASURES)], ...], Sequence[Measure | Block]]
+"""A field that takes measures."""
+
+AnyTest = Given[
+    Annotated[HeldOut | Source, OneTest(SOURCES)] | None, HeldOut | Source | Block | None
+]
+"""A field that takes test data, or none."""
+
+
+def targets(
+    stop: Stop, measures: Sequence[Measure], reported: Iterable[str] = ()
+) -> Iterator[tuple[str, str, object]]:
+    """Yield where a run is to stop at what nobody measures, as key, message and value.
+
+    Args:
+        stop: the rules.
+        measures: of the scenario.
+        reported: the figures that the clients' own programs say of a model.
+    """
+    measured = {name for measure in measures for name in measure.columns} | set(reported)
+    known = columns()
+    for name, value in stop.figures.items():
+        if name in known and name not in measured:
+            text = f"nobody measures it; give measures: [{known[name]}]"
+        elif name not in measured:
+            rules = [*type(stop).model_fields, *dict.fromkeys([*known, *measured])]
+            hint = nearest(name, rules) or "."
+            text = f"unknown key '{printable(name)}'{hint} Accepted here: {', '.join(rules)}"
+        else:
+            continue
+        yield f"stop.{name}", text, value
+
+
+def columns() -> dict[str, str]:
+    """Return the columns that fedsim's own measures fill, each with the kind that fills it."""
+    return {name: kinds_of(each)[0] for each in MEASURES for name in each.columns}
+
+
+def repeated(measures: Sequence[Measure]) -> Iterator[tuple[str, str, object]]:
+    """Yield where two measures would fill the same columns, as key, message and value."""
+    first: dict[str, int] = {}
+    for number, measure in enumerate(measures):
+        if first.setdefault(measure.kind, number) != number:
+            text = (
+                f"measures.{first[measure.kind]} is {measure.kind} already, and a column has one"
+                " value a round; leave one of the two out"
+            )
+            yield f"measures.{number}", text, measure.kind
 
 
 class ProblemSpec(Spec):

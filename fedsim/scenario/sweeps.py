@@ -6,13 +6,15 @@ its own. A variant is swept as the scenario is, unless it says otherwise: `sweep
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import product
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.algorithms import ALGORITHMS, Algorithm
+from fedsim.blocks.catalogue import Catalogue
 from fedsim.blocks.wording import shown
 from fedsim.errors import Fault, ScenarioError
 from fedsim.ports import Array
@@ -188,3 +190,28 @@ def _free(name: str, taken: set[str]) -> str:
         number += 1
     taken.add(free.casefold())
     return free
+
+
+# What a method inherits from one of its family that it replaces in a variant.
+
+
+def families(known: Catalogue) -> Inherited:
+    """Return what says which parameters two methods share: all of one name, in one family.
+
+    Args:
+        known: what a scenario can name.
+    """
+
+    def inherited(before: str, after: str) -> Collection[str]:
+        one, other = known.find(ALGORITHMS, before), known.find(ALGORITHMS, after)
+        if one is None or other is None or not _related(one, other):
+            return ()
+        return one.model_fields.keys() & other.model_fields.keys()
+
+    return inherited
+
+
+def _related(one: type, other: type) -> bool:
+    """Say whether two methods are of one family: of one file, or with a base of their own."""
+    own, others = ({*each.__mro__} - {*Algorithm.__mro__} for each in (one, other))
+    return one.__module__ == other.__module__ or bool(own & others)

@@ -1,8 +1,8 @@
 """The fleet: the physical parts of all clients, wired to each other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast
+from typing import cast, overload
 
 import numpy as np
 
@@ -10,12 +10,12 @@ from fedsim.physics.batteries import Battery
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.stores import Store
 from fedsim.physics.topology import star
-from fedsim.ports import Array, ClientId
+from fedsim.ports import Array, ClientId, Oracle
 from fedsim.record.ledger import NO_STORES, Stores
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network import lv08
+from fedsim.sim.network import routing
 from fedsim.sim.network.bearers import Bearer, bearers, delay
 from fedsim.sim.network.cells import CellNetwork
 from fedsim.sim.network.lanes import Lane
@@ -30,9 +30,53 @@ from fedsim.sim.power.radio import Radio, RadioKind
 from fedsim.sim.power.rest import RestMeter
 from fedsim.sim.power.supply import Supply
 from fedsim.sim.presence import Presence
-from fedsim.sim.roster import Roster
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.worker import Equipment
+
+# The roster: the clients of a fleet, each made when it is first looked up.
+
+
+class Roster(Sequence[Member]):
+    """The members of a fleet, each made when it is first asked for.
+
+    Args:
+        kinds: for each client one like it: of the same device, radio and group, with a battery or
+            not, at rates that reach as much, always there or not. Its loss, and where its traces
+            start, may be another client's.
+        member: makes one client.
+
+    Attributes:
+        kinds: see above.
+    """
+
+    def __init__(self, kinds: Runs[Member], member: Callable[[ClientId], Member]) -> None:
+        self.kinds = kinds
+        self._member = member
+        self._made = OnDemand(member)
+
+    @classmethod
+    def of(cls, members: Sequence[Member]) -> "Roster":
+        """Return the roster of a fleet, whatever sequence it is."""
+        return members if isinstance(members, cls) else cls(Runs.of(members), members.__getitem__)
+
+    def oracle(self, client: ClientId) -> Oracle:
+        """Return a client's loss; of the client nothing else is made, or kept, for that."""
+        made = self._made.get(client)
+        return (self._member(client) if made is None else made).oracle
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    @overload
+    def __getitem__(self, index: int) -> Member: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Member]: ...
+    def __getitem__(self, index: int | slice) -> Member | Sequence[Member]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(f"there are {len(self)} clients, from 0, and no client {index}")
+        return self._made[index]
 
 
 class Fleet:
@@ -70,7 +114,7 @@ class Fleet:
         self._processors: list[Processor] = []
         self._owners: list[ClientId] = []  # of the processors
         self.radios = OnDemand(self._radio)
-        self._factor = lv08.BANDWIDTH_FACTOR if setup.sharing == "lv08" else 1.0
+        self._factor = routing.BANDWIDTH_FACTOR if setup.sharing == "lv08" else 1.0
         self._radio_kinds = kinds.map(
             lambda kind: RadioKind.of(kind.radio, kind.rates, self._factor)
         )

@@ -1,23 +1,238 @@
 """Peers: nodes that speak to their neighbours, each in a task of its own, and no server."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import cast
+from math import inf
+from typing import Any, NamedTuple, cast
+
+import numpy as np
 
 from fedsim.errors import RunError
-from fedsim.ports import Array, ClientId, Message, node_name
-from fedsim.protocol.packing import Packing
+from fedsim.ports import Array, ClientId, Message, Reply, Work, node_name
+from fedsim.protocol.carriage import Packing
+from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.peer import PeerEnd
+from fedsim.protocol.server import Verdict
 from fedsim.protocol.stopping import RunStopped
 from fedsim.record.ends import DONE, NO_CLIENTS, Ending
 from fedsim.record.rounds import Traffic
+from fedsim.record.schema import Event
+from fedsim.sim.engine.calendar import DEADLINE
+from fedsim.sim.engine.loop import Alarms, SimLoop
 from fedsim.sim.fleet import Fleet
-from fedsim.sim.main_task import ENDED, ending_of
-from fedsim.sim.node import SimNode
+from fedsim.sim.network.peers import PeerNetwork
 from fedsim.sim.observer import Observer
-from fedsim.sim.peer_rounds import PeerRounds
 from fedsim.sim.setup import PeerMethod, Setup
+from fedsim.sim.star import ENDED, ending_of
+from fedsim.sim.worker import Equipment, Worker
+
+# Rounds of many models: over when every node that is there has committed its own.
+
+CONSENSUS = "consensus"
+"""The column of how far the models of a round are apart."""
+
+
+class _Committed(NamedTuple):
+    """What a node has committed."""
+
+    model: Array
+    measures: dict[str, float]
+
+
+class PeerRounds:
+    """Waits for the models of a round, and hands their mean to the observer.
+
+    Nodes may be rounds apart, as far as the graph between them is wide; rounds are over in order.
+    """
+
+    def __init__(self, nodes: Iterable[ClientId], observer: Observer, traffic: Traffic) -> None:
+        self._there = set(nodes)
+        self._observer = observer
+        self._traffic = traffic
+        self._round = 1
+        self._open: dict[int, dict[ClientId, _Committed]] = {}
+
+    def commit(self, node: ClientId, number: int, model: Array, measures: dict[str, float]) -> None:
+        """Take the model of a node in a round."""
+        self._open.setdefault(number, {})[node] = _Committed(model.copy(), measures)
+        self._look()
+
+    def gone(self, node: ClientId) -> None:
+        """Wait no more for a node; what it has committed counts."""
+        self._there.discard(node)
+        self._look()
+
+    def _look(self) -> None:
+        """Close the rounds that are over."""
+        while (made := self._open.get(self._round)) and self._there <= made.keys():
+            del self._open[self._round]
+            self._round += 1
+            self._close([made[node] for node in sorted(made)])
+
+    def _close(self, made: list[_Committed]) -> None:
+        models = np.array([each.model for each in made])
+        mean = models.mean(axis=0)
+        names = dict.fromkeys(name for each in made for name in each.measures)
+        figures = {name: _mean_of(name, made) for name in names}
+        self._traffic.cohort += len(made)
+        self._observer.commit(mean, {CONSENSUS: distance(models, mean), **figures})
+
+
+def distance(models: Array, mean: Array) -> float:
+    """Return how far models, shape (M, d), are apart: the root mean square distance to the mean.
+
+    >>> distance(np.array([[0.0, 3.0], [0.0, -3.0]]), np.zeros(2))
+    3.0
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # of models that are not finite
+        return float(np.sqrt(((models - mean) ** 2).sum(axis=1).mean()))
+
+
+def _mean_of(name: str, made: list[_Committed]) -> float:
+    given = [each.measures[name] for each in made if name in each.measures]
+    return sum(given) / len(given)
+
+
+# A node of the virtual world that speaks to its neighbours: feeds its end of the protocol.
+
+Live = Callable[[Any], Coroutine[Any, Any, None]]
+"""`PeerAlgorithm.live`, a coroutine function of the node."""
+
+Commit = Callable[[ClientId, int, Array, dict[str, float]], None]
+"""Told of a node, the number of its round, its model and its figures."""
+
+
+class SimNode(Worker):
+    """Implements `fedsim.ports.Node`.
+
+    Args:
+        end: its end of the protocol.
+        network: the lanes between all nodes.
+        equipment: what it works with.
+        initial, weights: see below.
+        commit: takes its models.
+        rounds: as many as the run can have.
+
+    Attributes:
+        initial: the model that all start from, shape (d,).
+        weights: those of its neighbours.
+    """
+
+    def __init__(
+        self,
+        end: PeerEnd,
+        network: PeerNetwork,
+        equipment: Equipment,
+        *,
+        initial: Array,
+        weights: Mapping[ClientId, float],
+        commit: Commit,
+        rounds: float,
+    ) -> None:
+        super().__init__(end, equipment)
+        self.initial = initial
+        self.weights = weights
+        self._end: PeerEnd = end
+        self._network = network
+        self._commit = commit
+        self._rounds = rounds
+        self._over: asyncio.Future[None] | None = None  # of the exchange that is waited for
+
+    @property
+    def neighbours(self) -> Sequence[ClientId]:
+        """Those that are still there, in order."""
+        return self._end.neighbours
+
+    @property
+    def stuck(self) -> str:
+        """Whom it waits for, in words; empty where for nobody."""
+        return self._end.stuck
+
+    async def run(self, live: Live) -> None:
+        """Run its coroutine."""
+        self._loop = asyncio.get_running_loop()
+        self._waits = Alarms(cast("SimLoop", self._loop))
+        await live(self)
+
+    async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
+        """See `fedsim.ports.Node.exchange`."""
+        await self._another_round()
+        post = self._end.open(message)
+        if not isinstance(message, Message):
+            self._note_silence(message)
+        for envelope, neighbours in post:
+            envelope.word = self._log.word(envelope.message.label)
+            self._network.send(self.id, neighbours, envelope)
+        await self._finished()
+        return self._end.replies()
+
+    def commit(self, model: Array, **measures: float) -> None:
+        """See `fedsim.ports.Node.commit`."""
+        number = self._end.round
+        self._end.round += 1
+        self._commit(self.id, number, model, measures)
+
+    async def compute(self, work: Work, begun: Callable[[int], None] | None = None) -> Array:
+        """See `fedsim.ports.Client.compute`."""
+        await self._another_round()
+        return await super().compute(work, begun)
+
+    async def _another_round(self) -> None:
+        """Wait for ever where it has committed all rounds that there can be.
+
+        Who is ahead of the others, or on its own, would do what no round is the end of.
+        """
+        if self._end.round > self._rounds:
+            await self._loop.create_future()
+
+    async def _finished(self) -> None:
+        """Wait until the exchange is over."""
+        if self._end.over:
+            return
+        self._over = over = self._loop.create_future()
+        span, timer = self._end.deadline, None
+        if span < inf:
+            now = self._calendar.now
+            timer = self._calendar.at(now + span, self._overdue, priority=DEADLINE)
+        try:
+            await over
+        finally:
+            self._over = None
+        if timer is not None:
+            timer.cancel()
+
+    def _note_silence(self, said: Mapping[ClientId, Message]) -> None:
+        now, number = self._calendar.now, self._end.round
+        for one in self._end.neighbours:
+            if one not in said:
+                self._log.append(now, 0.0, Event.SILENT, self.id, one, number)
+
+    # -- what happens to it ------------------------------------------------------------
+
+    def receive(self, sender: ClientId, envelope: Envelope) -> None:
+        """Take a message that has arrived."""
+        verdict = self._end.heard(sender, envelope)
+        if verdict is Verdict.CLOSED:
+            self._wake()
+        elif verdict is Verdict.DROPPED:
+            now, word = self._calendar.now, self._log.word(verdict.value)
+            what = envelope.round, envelope.word
+            self._log.append(now, 0.0, Event.LATE, sender, self.id, *what, detail=word)
+
+    def lose(self, neighbour: ClientId) -> None:
+        """Take note that a neighbour is gone for good."""
+        if self._end.gone(neighbour):
+            self._wake()
+
+    def _overdue(self) -> None:
+        if self._end.overdue():
+            self._wake()
+
+    def _wake(self) -> None:
+        """Let the exchange end, which nothing can change any more."""
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
 
 
 class Peers:

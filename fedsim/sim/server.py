@@ -7,19 +7,18 @@ from math import inf
 import numpy as np
 
 from fedsim.ports import SERVER, Array, ClientId, Message, Reply
+from fedsim.protocol.carriage import Packing, addressed
 from fedsim.protocol.envelope import Envelope
-from fedsim.protocol.packing import Packing, addressed
 from fedsim.protocol.selection import Cohort
-from fedsim.protocol.server import Post, ServerEnd
+from fedsim.protocol.server import Post, ServerEnd, Verdict
 from fedsim.protocol.stopping import NoClientsLeft
-from fedsim.protocol.verdict import Verdict
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
-from fedsim.sim.clocked import Clocked
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 from fedsim.sim.network.transport import Network
 from fedsim.sim.presence import Presence
+from fedsim.sim.worker import Clocked
 
 _COUNTED = Verdict.COUNTED
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from fedsim.computing import Evaluator, OneByOne
 from fedsim.physics.availability import ALWAYS, PresenceLaw
-from fedsim.physics.batteries import Battery
+from fedsim.physics.batteries import NO_POWER, Battery
 from fedsim.physics.carbon import Intensity
-from fedsim.physics.charging import NO_POWER
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.overlay import Overlay
 from fedsim.physics.radios import RadioLaw, Rates
@@ -19,10 +18,9 @@ from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
 from fedsim.ports import Array, ClientId, Oracle, Packer
 from fedsim.protocol.carriage import VALUES, Carriage
-from fedsim.protocol.observing import Observe
 from fedsim.protocol.participation import FullParticipation, Participation
 from fedsim.protocol.silence import BeaconSilence, SilencePolicy
-from fedsim.protocol.stopping import Stop
+from fedsim.protocol.stopping import Observe, Stop
 from fedsim.sim.client import Handler
 from fedsim.sim.worker import TakeBack
 

@@ -9,18 +9,41 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedsim.computing import Evaluator
-from fedsim.computing.finite import finite
+from fedsim.computing.serial import finite
 from fedsim.errors import Diverged, Mistimed
 from fedsim.ports import Array, ClientId, Message, Oracle, Payload, Silence, Work
+from fedsim.protocol.carriage import Packing
 from fedsim.protocol.envelope import BEACON
-from fedsim.protocol.packing import Packing
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
-from fedsim.sim.clocked import Clocked
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply
+
+# Who reads the clock: that a method did is written down, for its course may depend on it.
+
+
+class Clocked:
+    """Has the `now` of the ports.
+
+    Args:
+        calendar: the simulated time.
+        looks: takes note of what the method looks at.
+    """
+
+    __slots__ = ("_calendar", "_looks")
+
+    def __init__(self, calendar: Calendar, looks: set[str]) -> None:
+        self._calendar = calendar
+        self._looks = looks
+
+    @property
+    def now(self) -> float:
+        """Simulated seconds since the start."""
+        self._looks.add("now")
+        return self._calendar.now
+
 
 _COMPUTE = int(Event.COMPUTE)
 

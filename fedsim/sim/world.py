@@ -13,12 +13,11 @@ from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import DEADLINE, Calendar
 from fedsim.sim.engine.loop import simulate
-from fedsim.sim.fleet import Fleet
+from fedsim.sim.fleet import Fleet, Roster
 from fedsim.sim.network.transport import Network
 from fedsim.sim.observer import Observer, OnRound, unheard
 from fedsim.sim.peers import Peers
-from fedsim.sim.power.carbon import emissions_of
-from fedsim.sim.roster import Roster
+from fedsim.sim.power.rest import emissions_of
 from fedsim.sim.setup import Setup
 from fedsim.sim.star import Star
 from fedsim.under_way import doing

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 from fedsim.errors import DataError
-from fedsim.problems.data.given import GivenRows, arrays, as_read
+from fedsim.problems.data.files import GivenRows, _labels_as_read, arrays
 
 _AT_ONCE = 1024
 
@@ -93,7 +93,7 @@ def as_array(value: Any) -> NDArray[Any]:  # noqa: ANN401 - a dataset yields any
         DataError: the tensor holds no rows of numbers: it is sparse, quantised or on `meta`.
     """
     if not isinstance(value, torch.Tensor):
-        return as_read(value, "rows")
+        return _labels_as_read(value, "rows")
     if value.layout is not torch.strided or value.is_quantized or value.is_meta:
         sort = "quantised" if value.is_quantized else "on meta" if value.is_meta else "sparse"
         raise DataError("data", f"tensors are dense, of numbers; got one that is {sort}")

@@ -13,7 +13,7 @@ from fedsim.blocks.identity import Identity, identity_of
 from fedsim.errors import DataError
 from fedsim.problems import Source
 from fedsim.problems.architectures import GivenModule, Handed
-from fedsim.problems.data.given import GivenRows, arrays
+from fedsim.problems.data.files import GivenRows, arrays
 from fedsim.scenario import ProblemSpec
 from fedsim.torch.datasets import as_array, dataset
 

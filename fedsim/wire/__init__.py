@@ -1,6 +1,5 @@
 """The wire: payloads, their encodings, and compressors. What is charged is what arrives."""
 
-from fedsim.wire.by_client import ByClient, Pending
 from fedsim.wire.codec import HEADER_BITS, decode, decode_message, encode, encode_message
 from fedsim.wire.compressors import (
     COMPRESSORS,
@@ -20,10 +19,12 @@ from fedsim.wire.compressors import (
 )
 from fedsim.wire.feedback import (
     PACKERS,
+    ByClient,
     Contractive,
     ErrorFeedback,
     ErrorFeedback21,
     Feedback,
+    Pending,
     Plain,
     refusal,
 )

@@ -19,9 +19,9 @@ import numpy as np
 
 from fedsim.errors import DecodeError
 from fedsim.ports import SERVER, Noted, Payload
+from fedsim.wire.bitstream import Reader
 from fedsim.wire.payloads import PAYLOADS, Empty, Encodable, Update
 from fedsim.wire.payloads.base import first_byte
-from fedsim.wire.reader import Reader
 
 VERSION = 2
 _HEADER = struct.Struct("<BHiIII")

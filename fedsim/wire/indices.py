@@ -21,8 +21,7 @@ from typing import Self
 import numpy as np
 
 from fedsim.errors import DecodeError
-from fedsim.wire.bitstream import Bits, Numbers, fixed, gamma, gamma_length, unary
-from fedsim.wire.reader import Reader
+from fedsim.wire.bitstream import Bits, Numbers, Reader, fixed, gamma, gamma_length, unary
 
 _LOG_PHI = log((1 + sqrt(5)) / 2)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import fedsim
 from fedsim.algorithms import Arrivals, CensoredHeavyBall, GradientDescent, HeavyBall, ProblemInfo
-from fedsim.algorithms import censored_theory as theory
+from fedsim.algorithms import censored as theory
 from fedsim.algorithms.censored import WorkerMemory
 from fedsim.building import Builder
 from fedsim.errors import TheoryWarning

@@ -16,7 +16,7 @@ from fedsim.algorithms import (
     LagWorker,
     LazyGradient,
     ProblemInfo,
-    censored_theory,
+    censored,
 )
 from fedsim.ports import Array
 from tests.algorithms.test_censored import WORKERS, run
@@ -73,8 +73,8 @@ def test_the_gain_is_the_largest_over_frequencies_and_curvatures(beta: float, sh
     z = np.exp(1j * np.linspace(1e-4, np.pi, 1500))[:, None]
     a = np.linspace(0, s, 400)[None, 1:]
     grid = (np.abs(z - 1) / np.abs(z**2 - (1 + beta - a) * z + beta)).max()
-    assert grid <= censored_theory.gain(s, beta) * (1 + 1e-9)
-    assert grid >= censored_theory.gain(s, beta) * 0.97
+    assert grid <= censored.gain(s, beta) * (1 + 1e-9)
+    assert grid >= censored.gain(s, beta) * 0.97
 
 
 @given(BETAS, SHARES, st.floats(0.1, 100), st.integers(1, 50), st.booleans())
@@ -83,8 +83,8 @@ def test_beyond_the_certain_step_censoring_is_a_concern(
 ) -> None:
     """Where sqrt(c) times the gain is 1, however the threshold is given."""
     root = share * (1 - beta)
-    bound = censored_theory.longest(L, beta, root**2)
-    assert root * censored_theory.gain(bound * L, beta) == pytest.approx(1, rel=1e-6)
+    bound = censored.longest(L, beta, root**2)
+    assert root * censored.gain(bound * L, beta) == pytest.approx(1, rel=1e-6)
     info = ProblemInfo(clients=clients, dimension=3, smoothness=lambda: L)
     for step in (0.999 * bound, 1.001 * bound):
         eps1 = (root / (step * clients)) ** 2 if absolute else None
@@ -113,7 +113,7 @@ def test_beyond_it_an_error_within_the_bound_drives_a_quadratic_away(
 ) -> None:
     """The worst error of one coordinate of curvature L is against its last step."""
     for factor in (0.98, 1.02):
-        s = factor * censored_theory.longest(1.0, beta, root**2)
+        s = factor * censored.longest(1.0, beta, root**2)
         x, last = 1.0, -1.0
         for _ in range(2000):
             d = x - last

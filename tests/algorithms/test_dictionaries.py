@@ -11,8 +11,7 @@ from scipy.sparse import csr_array
 
 from fedsim.algorithms import ProblemInfo
 from fedsim.algorithms.atoms import Frame, UnitVectors
-from fedsim.algorithms.dictionaries import Gaussian, Identity, Learnt
-from fedsim.algorithms.k_svd import coded, k_svd
+from fedsim.algorithms.dictionaries import Gaussian, Identity, Learnt, coded, k_svd
 from fedsim.building import Builder
 from fedsim.errors import ParameterError
 from fedsim.ports import Array

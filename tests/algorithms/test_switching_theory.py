@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fedsim
 from fedsim.algorithms import FedSGM, ProblemInfo
-from fedsim.algorithms.switching_theory import Theorem
+from fedsim.algorithms.switching import Theorem
 from fedsim.errors import ParameterError
 from fedsim.ports import Array
 from fedsim.wire import Contract

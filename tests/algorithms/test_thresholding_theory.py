@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fedsim.algorithms import DistributedIHT, FedHT, FedIterHT, ProblemInfo
 from fedsim.algorithms.local import GrowingBatch
-from fedsim.algorithms.thresholding_theory import expansion
+from fedsim.algorithms.thresholding import expansion
 from fedsim.problems.projections import hard_threshold
 from tests.tiers import examples
 

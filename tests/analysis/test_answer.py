@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedsim.analysis import Target, answer
-from fedsim.analysis.comparing.answer import MOST
+from fedsim.analysis.compare.answer import MOST
 
 GAP = Target("gap", 1e-3)
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from fedsim.analysis.comparing.dominance import Decisions, pareto
-from fedsim.analysis.comparing.pairs import COMPARED, paired, summarised, with_bits
-from fedsim.analysis.comparing.tables import summary_table
-from fedsim.analysis.comparing.trade_offs import cost_bars, pareto_scatter
+from fedsim.analysis.compare.comparison import summary_table
+from fedsim.analysis.compare.costs import COMPARED, paired, summarised, with_bits
+from fedsim.analysis.compare.dominance import Decisions, pareto
+from fedsim.analysis.compare.trade_offs import cost_bars, pareto_scatter
 from tests.tiers import examples
 
 COSTS = ("bits", "t", "joules")

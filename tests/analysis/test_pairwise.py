@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedsim.analysis.comparing.pairwise import (
+from fedsim.analysis.compare.pairwise import (
     FEWEST,
     INDISTINGUISHABLE,
     Pairwise,

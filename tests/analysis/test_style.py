@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.analysis.style import entitle, measured, name_variants, panels
-from fedsim.analysis.typesetting import Maths, drawn, typeset
+from fedsim.analysis.style import Maths, drawn, entitle, measured, name_variants, panels, typeset
 from tests.tiers import examples
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fedsim
 from fedsim.analysis import STATES, link_load, spans, time_in_states
-from fedsim.analysis.timelines.spans import IDLE
+from fedsim.analysis.timeline import IDLE
 from tests.analysis.lively import lively, log
 from tests.tiers import examples
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fedsim.analysis import Log, link_load, spans, write_trace
-from fedsim.analysis.timelines.trace_events import INSTANTS
+from fedsim.analysis.trace import INSTANTS
 from tests.analysis.traces import SECOND, Events, kept, names, of, traced
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedsim.analysis import Log, link_load
-from fedsim.analysis.timelines.tracks import nanoseconds, tracks
+from fedsim.analysis.trace import nanoseconds, tracks
 from tests.analysis.lively import log
 from tests.analysis.traces import SECOND, kept, of, traced
 

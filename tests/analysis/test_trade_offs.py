@@ -22,8 +22,8 @@ from fedsim.analysis import (
     pareto_scatter,
     summarised,
 )
-from fedsim.analysis.comparing.pairs import with_bits
-from fedsim.analysis.comparing.tables import paired_table, summary_table
+from fedsim.analysis.compare.comparison import paired_table, summary_table
+from fedsim.analysis.compare.costs import with_bits
 
 LABELS = {"chb": "censored", "gd": "plain", "dear": "dear", "some": "some", "none": "none"}
 AMOUNTS = {

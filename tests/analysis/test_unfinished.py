@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 import fedsim
 from fedsim.analysis import Comparison
-from fedsim.analysis.comparing.unfinished import unfinished
+from fedsim.analysis.compare.unfinished import unfinished
 from fedsim.cli import app
 from fedsim.errors import RepricingError
 from fedsim.record.studies import Study
-from fedsim.running.execution import RunProgress
+from fedsim.running.run import RunProgress
 from tests.runs import small
 
 STUDY = small(

@@ -23,6 +23,7 @@ from fedsim.blocks.quantities import (
     NoiseDensity,
     Period,
     Power,
+    Quantity,
     Rate,
     Seconds,
     Share,
@@ -32,7 +33,6 @@ from fedsim.blocks.quantities import (
     WattHours,
     Watts,
 )
-from fedsim.blocks.quantity import Quantity
 
 TYPES: dict[str, Any] = {
     "Rate": Rate,

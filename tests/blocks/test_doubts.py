@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from fedsim.blocks.doubts import faults_of_doubts
-from fedsim.blocks.presets import Doubt, Preset, Presettable, Source
+from fedsim.blocks.presets import Doubt, Preset, Presettable, Source, faults_of_doubts
 from fedsim.physics import sources
-from fedsim.physics.carbon import COUNTRIES, GridCarbon
+from fedsim.physics.carbon import GridCarbon
+from fedsim.physics.countries import COUNTRIES
 from fedsim.physics.devices import DEVICES, Device
 from fedsim.physics.radios import LORA, NB_IOT, RADIOS, LoRaRadio, NarrowbandRadio, Radio
 from fedsim.robustness.constants import Constant, Key

@@ -10,9 +10,8 @@ import pytest
 from fedsim.physics.availability import ALWAYS
 from fedsim.physics.devices import Device
 from fedsim.physics.packet_loss import NoLoss
-from fedsim.physics.packets import NONE
 from fedsim.physics.radios import Constant, LoRa, Rates, Shannon
-from fedsim.physics.radios.base import NO_DRAW
+from fedsim.physics.radios.base import NO_DRAW, NONE
 from fedsim.sim.setup import Member
 from tests.building.plans import group, job
 from tests.physics.losses import GilbertElliott, Independent

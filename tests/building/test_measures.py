@@ -16,7 +16,7 @@ from fedsim.problems import MEASURES, SOURCES, HeldOut, Measure
 from fedsim.problems.measures import GradientNorm, Support
 from fedsim.scenario import Scenario, dump, load, schema
 from fedsim.scenario.located import Origin
-from fedsim.scenario.reading import read_text
+from fedsim.scenario.yaml import read_text
 from tests.building.plans import found, job
 from tests.scenario.examples import faults, least
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from fedsim.building.files import Files
-from fedsim.building.findings import Findings
-from fedsim.building.network import topology
+from fedsim.building.inputs import Findings
+from fedsim.building.network import Files, topology
 from fedsim.physics.topology import Topology
 from tests.building.plans import found, job, plan
 from tests.tiers import examples

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from fedsim.physics.devices import DeviceLaw, Phone
-from fedsim.physics.devices.phone import AI_BENCHMARK
+from fedsim.physics.devices import AI_BENCHMARK, DeviceLaw, Phone
 from fedsim.streams import stream
 from tests.building.plans import group, job
 

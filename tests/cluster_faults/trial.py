@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import fedsim
 from fedsim.record.folder import SUMMARY
-from fedsim.running.execution import RunProgress
+from fedsim.running.run import RunProgress
 from tests.interrupting import Ended as Seen
 from tests.interrupting import alive, hearing
 from tests.runs import files

@@ -18,8 +18,8 @@ from fedsim.computing.batched import Batched
 from fedsim.computing.compiled import Program, compilable
 from fedsim.ports import Array, Work
 from fedsim.problems import Logistic, Loss, MultilayerPerceptron, Problem, Samples, Softmax, Squared
+from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.kernels import gradient, minibatch_change, minibatch_gradient, sgd_steps, value
-from fedsim.problems.local import LocalLoss
 from tests.problems.examples import LOSSES, named
 from tests.tiers import examples
 

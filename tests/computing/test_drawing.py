@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.computing.compiled import drawn
-from fedsim.computing.compiled.drawing import MOST
-from fedsim.problems.minibatches import drawn as reference
+from fedsim.computing.compiled.loops import MOST
+from fedsim.problems.samples import drawn as reference
 from tests.tiers import examples
 
 GENERATORS = np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64

@@ -9,7 +9,7 @@ import pytest
 from fedsim.computing.threaded import Threaded
 from fedsim.ports import Array
 from fedsim.problems import Logistic, Problem, Samples
-from fedsim.problems.local import LocalLoss
+from fedsim.problems.client_loss import LocalLoss
 
 CLIENTS = 4
 

@@ -30,8 +30,8 @@ LONGEST = 300.0
 """Seconds of real time after which a command hangs."""
 
 LOADED = (
-    *("fedsim.cli", "fedsim.cli.making", "fedsim.cli.watching", "fedsim.running.api"),
-    *("fedsim.running.status", "fedsim.analysis", "fedsim.results", "sklearn.datasets"),
+    *("fedsim.cli", "fedsim.cli.watching", "fedsim.cli.watching", "fedsim.running.api"),
+    *("fedsim.running.folder", "fedsim.analysis", "fedsim.results", "sklearn.datasets"),
 )
 """What commands load, and a fork has."""
 

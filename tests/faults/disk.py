@@ -36,7 +36,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from fedsim.record import holder
+from fedsim.record import lock
 from fedsim.running import workers
 from tests.faults.campaign import command
 from tests.faults.commands import Ended, begun, ended, given
@@ -248,7 +248,7 @@ def _clock(years: float) -> Iterator[None]:
         def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]
             return datetime.now(tz) + timedelta(days=365.25 * years)
 
-    with patch.object(holder, "datetime", Clock):
+    with patch.object(lock, "datetime", Clock):
         yield
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from fedsim.record.folder import SUMMARY
-from fedsim.record.holder import HOLDER
+from fedsim.record.lock import HOLDER
 from fedsim.record.writing import ASIDE
 from fedsim.running.places import MAKING
 from tests.faults.commands import Ended, given, gone

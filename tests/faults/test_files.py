@@ -13,7 +13,7 @@ import fedsim
 from fedsim.record.folder import SUMMARY, RunFolder
 from fedsim.record.parts import read_table
 from fedsim.record.writing import write_whole
-from fedsim.running.execution import RunProgress
+from fedsim.running.run import RunProgress
 from tests.faults.operations import Counter, Meet, Operation, met
 from tests.runs import files, small
 

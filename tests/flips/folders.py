@@ -7,8 +7,8 @@ from shutil import copytree, rmtree
 from typing import Any
 
 import fedsim
-from fedsim.record.locks import LOCK
-from fedsim.running.execution import RunProgress
+from fedsim.record.lock import LOCK
+from fedsim.running.run import RunProgress
 from tests.runs import files, small
 
 VARIANTS = {"gd": {"algorithm": {"kind": "gd", "step_size": "1/L"}}}

@@ -10,7 +10,7 @@ import fedsim
 from fedsim.errors import DataError
 from fedsim.record.folder import FAILED
 from fedsim.record.parts import read_table
-from fedsim.running.status import status
+from fedsim.running.folder import status
 from tests.guarded import FAULT, in_process
 
 from .campaign import SAME, Flips

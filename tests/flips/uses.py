@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 import fedsim
-from fedsim import report, tables
+from fedsim import report, text
 from fedsim.analysis import Comparison, so_far, write_traces
 from fedsim.errors import DataError
-from fedsim.record.notes import Note
-from fedsim.running.status import status
+from fedsim.record.scenarios import Note
+from fedsim.running.folder import status
 
 from .folders import OTHER_RADIO, Home, contents
 
@@ -83,9 +83,9 @@ def _compared(out: Path) -> Iterator[str]:
         comparison = Comparison.of([out])
     except DataError:
         if (table := so_far([out])) is not None:
-            yield tables.as_text(table)
+            yield text.as_text(table)
         raise
-    yield from map(tables.as_text, comparison.tables())
+    yield from map(text.as_text, comparison.tables())
     yield from comparison.notes
 
 

@@ -21,9 +21,9 @@ from flwr.supercore.task_identity import TaskIdentity
 
 import fedsim
 from fedsim.flower import app, method
-from fedsim.flower.evaluations import Said, said
-from fedsim.flower.grid import Nodes, Place, Places
+from fedsim.flower.calls import Said, said
 from fedsim.flower.program import client_of
+from fedsim.flower.server import Nodes, Place, Places
 from tests.flower.scenes import ZEROS, client_app, partition, run
 
 CLIENTS, ROUNDS = 6, 3

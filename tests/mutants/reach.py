@@ -114,7 +114,7 @@ def _measure(copy: Path, data: Path, seconds: Path, rooms: Sequence[str], tier: 
     measuring = coverage.Coverage(
         data_file=str(data),
         include=[f"{copy}/fedsim/*"],
-        omit=[f"{copy}/fedsim/{each}/*" for each in LEFT_OUT],
+        omit=[f"{copy}/fedsim/{each}" for each in LEFT_OUT],
         config_file=False,
     )
     measuring.start()

@@ -7,8 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 from pydantic import model_validator
 
-from fedsim.physics.batteries import Battery, Crossing
-from fedsim.physics.charging import NO_POWER, Charging, Reading
+from fedsim.physics.batteries import NO_POWER, Battery, Charging, Crossing, Reading
 from fedsim.physics.signals import Constant, Signal, Steps
 from fedsim.physics.stores import Store
 

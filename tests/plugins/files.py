@@ -117,7 +117,7 @@ CHARGING = '''\
 from typing import Literal
 
 from fedsim.blocks.quantities import Duration, Power
-from fedsim.physics.charging import Charging
+from fedsim.physics.batteries import Charging
 from fedsim.physics.signals import Steps
 
 

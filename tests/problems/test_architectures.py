@@ -17,9 +17,8 @@ from fedsim.problems.architectures import (
     ResidualNetwork,
     Transformer,
 )
-from fedsim.problems.modules.counting import operations_of
-from fedsim.problems.networks.attention import Attention
-from fedsim.problems.networks.residual import ResidualBlock
+from fedsim.problems.modules.layers import Attention, ResidualBlock
+from fedsim.problems.modules.module import operations_of
 
 WAYS = 3
 """Each product is done forwards, for the gradient of its weights, and for that of its input."""

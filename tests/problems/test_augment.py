@@ -11,7 +11,7 @@ from fedsim.ports import Array
 from fedsim.problems import LocalLoss, TorchLoss
 from fedsim.problems.architectures import Convolutional, DenseLayers
 from fedsim.problems.losses.augmentation import Augmentation, Crop
-from fedsim.problems.modules.augment import varied
+from fedsim.problems.modules.trainer import varied
 
 SHAPE = (2, 4, 5)
 IMAGE = np.arange(1, 41, dtype=np.uint8)

@@ -5,7 +5,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from fedsim.problems.cache import cache_folder
+from fedsim.problems.dealt import cache_folder
 from fedsim.record.writing import write_whole
 
 

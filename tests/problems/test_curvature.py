@@ -5,8 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from fedsim.problems import Logistic, Loss, LossOracle, MultilayerPerceptron, Softmax, Squared
-from fedsim.problems.curvature import strong_convexity, strong_convexity_operations
-from fedsim.problems.restricted import restricted
+from fedsim.problems.restricted import restricted, strong_convexity, strong_convexity_operations
 from tests.works import evaluated
 
 from .examples import CONVEX, LOSSES, local, named, samples

@@ -11,12 +11,11 @@ from scipy.sparse import csr_array
 
 from fedsim.errors import DataError
 from fedsim.problems import Problem
+from fedsim.problems.client_losses import KEPT, Made
 from fedsim.problems.dealt import Dealt, Transform, deal, finished
-from fedsim.problems.features import Features
 from fedsim.problems.losses import LeastSquares, Logistic, Loss, Rows, Squared
-from fedsim.problems.made import KEPT, Made
-from fedsim.problems.samples import Block, Samples
-from fedsim.problems.steepest import largest_smoothness
+from fedsim.problems.problem import largest_smoothness
+from fedsim.problems.samples import Block, Features, Samples
 
 
 def data(rows: int, features: int, seed: int = 1) -> Samples:

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems import LocalLoss, Loss, Samples, Squared
-from fedsim.problems.features import dense
+from fedsim.problems.samples import dense
 from tests.tiers import examples
 
 from .examples import CONSTRAINED, CONVEX, NETWORKS, differences, local, named

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from fedsim.ports import Array
-from fedsim.problems.features import (
+from fedsim.problems.samples import (
     Sparse,
     dense,
     entries,

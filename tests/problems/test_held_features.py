@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.building.problems import problem_of
+from fedsim.building.evaluation import problem_of
 from fedsim.ports import Array
 from fedsim.problems import Problem
 from fedsim.problems.dealt import Dealt

@@ -15,7 +15,7 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.data import Step, fit
 from fedsim.problems.data.preprocess import preprocess
-from fedsim.problems.features import Features
+from fedsim.problems.samples import Features
 
 STEPS: TypeAdapter[tuple[Step, ...]] = TypeAdapter(tuple[Step, ...])
 

@@ -15,9 +15,9 @@ from fedsim.problems import (
     Problem,
     Samples,
     Squared,
-    spectrum,
+    projections,
 )
-from fedsim.problems.spectrum import largest_eigenvalue
+from fedsim.problems.projections import largest_eigenvalue
 from tests.works import evaluated
 
 from .examples import LINEAR, LOSSES, differences, local, named, samples
@@ -152,7 +152,7 @@ def test_the_largest_eigenvalue_of_large_matrices_is_found_too(
 ) -> None:
     blocks = [rng.standard_normal((20, 50)), rng.standard_normal((40, 50))]
     expected = largest_eigenvalue([1.0, 0.5], blocks)
-    monkeypatch.setattr(spectrum, "_DENSE", 10)
+    monkeypatch.setattr(projections, "_DENSE", 10)
     assert largest_eigenvalue([1.0, 0.5], blocks) == pytest.approx(expected, rel=1e-10)
 
 

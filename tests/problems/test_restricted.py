@@ -19,8 +19,8 @@ from fedsim.problems import (
     Softmax,
     Squared,
 )
-from fedsim.problems.features import Sparse
 from fedsim.problems.restricted import Restriction, newton, newton_operations, restricted
+from fedsim.problems.samples import Sparse
 from tests.tiers import examples
 
 from .examples import CONSTRAINED, CONVEX, LOSSES, differences, local, named, samples

@@ -15,11 +15,11 @@ from fedsim.problems import (
     Samples,
     Softmax,
     Squared,
-    spectrum,
+    projections,
 )
-from fedsim.problems.features import Sparse, entries, scaled_rows
+from fedsim.problems.projections import largest_eigenvalue
 from fedsim.problems.restricted import restricted
-from fedsim.problems.spectrum import largest_eigenvalue
+from fedsim.problems.samples import Sparse, entries, scaled_rows
 
 from .examples import CONSTRAINED, CONVEX, LOSSES, named
 
@@ -111,7 +111,7 @@ def test_the_largest_eigenvalue_is_that_of_dense_blocks(
     blocks = [sparse(*shape, 0.2, seed) for seed in (1, 2, 3)]
     weights = [1.0, 0.0, 2.5]
     whole = sum(c * (A.T @ A).toarray() for c, A in zip(weights, blocks, strict=True))
-    monkeypatch.setattr(spectrum, "_DENSE", limit)
+    monkeypatch.setattr(projections, "_DENSE", limit)
     expected = np.linalg.eigvalsh(whole)[-1]
     assert largest_eigenvalue(weights, blocks) == pytest.approx(expected, rel=1e-10)
 

@@ -8,13 +8,11 @@ from hypothesis import strategies as st
 from fedsim.computing import OneByOne
 from fedsim.ports import Array
 from fedsim.problems import Logistic, Loss, Problem, Samples, Squared
-from fedsim.problems.client_losses import ClientLosses
+from fedsim.problems.client_loss import LocalLoss
+from fedsim.problems.client_losses import KEPT, SMALL, ClientLosses
 from fedsim.problems.dealt import deal
-from fedsim.problems.local import LocalLoss
 from fedsim.problems.losses import Rows, State
-from fedsim.problems.made import KEPT
 from fedsim.problems.samples import Precision
-from fedsim.problems.stacked import SMALL
 
 from .examples import CLASSIFIERS, LINEAR, MATRICES
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
-from fedsim.computing.one_by_one import OneByOne
+from fedsim.computing.serial import OneByOne
 from fedsim.computing.vmapped import MOST, Vmapped
 from fedsim.errors import DataError
 from fedsim.ports import Work

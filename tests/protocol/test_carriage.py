@@ -11,15 +11,13 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim.algorithms import Algorithm, StepSize
 from fedsim.algorithms.compressed import CompressedDescent, Gradient
+from fedsim.algorithms.local import Model
 from fedsim.algorithms.messages import registered
-from fedsim.algorithms.shared_messages import Model
 from fedsim.cli import app
 from fedsim.errors import DecodeError
 from fedsim.ports import SERVER, Array, Beacon, Client, Message, Payload, Server
-from fedsim.protocol.carriage import VALUES, Bytes, Values
-from fedsim.protocol.envelope import BEACON, Envelope
-from fedsim.protocol.errors import LocalProtocolError
-from fedsim.protocol.packing import Unpacking
+from fedsim.protocol.carriage import VALUES, Bytes, Unpacking, Values
+from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError
 from fedsim.record.manifest import EVENTS, read_manifest
 from fedsim.wire import HEADER_BITS, Dense, Empty, Sparse, Update, ValueFormat, encode_message
 from tests import methods

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedsim.protocol.participation import orders
-from fedsim.protocol.participation.orders import WHOLE, ascending, permutation
+from fedsim.protocol.participation import asynchronous
+from fedsim.protocol.participation.asynchronous import WHOLE, ascending, permutation
 
 FEW = 3
 
@@ -40,7 +40,7 @@ def test_whoever_is_looked_at_last_changes_no_later_draw() -> None:
 
 
 def test_every_order_is_as_likely(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orders, "WHOLE", 0)
+    monkeypatch.setattr(asynchronous, "WHOLE", 0)
     same, each = rng(), dict.fromkeys(permutations(range(4)), 0)
     for _ in range(2400):
         each[tuple(permutation(4, same))] += 1

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsim.ports import DENSE, Array, ClientId, Payload, Structure
-from fedsim.protocol.packing import Packing
+from fedsim.protocol.carriage import Packing
 from fedsim.wire import Dense, ErrorFeedback, Identity, ValueFormat
 
 ONES = np.ones(3)

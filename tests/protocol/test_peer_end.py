@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.ports import ClientId, Message
-from fedsim.protocol.envelope import BEACON, Envelope
-from fedsim.protocol.errors import LocalProtocolError, RemoteProtocolError
-from fedsim.protocol.packing import Packing
+from fedsim.protocol.carriage import Packing
+from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
 from fedsim.protocol.peer import PeerEnd
-from fedsim.protocol.verdict import Verdict
+from fedsim.protocol.server import Verdict
 from tests.sim.worlds import LOADS, asked
 from tests.tiers import examples
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedsim.ports import Array, Message, Packer, Payload
-from fedsim.protocol.packing import Packing, Unpacking
+from fedsim.protocol.carriage import Packing, Unpacking
 from fedsim.wire import TopK, ValueFormat
 from fedsim.wire.feedback import PACKERS, Feedback
 

@@ -13,14 +13,11 @@ from hypothesis import strategies as st
 
 from fedsim.conformance.link import AlwaysAvailable
 from fedsim.ports import ClientId
-from fedsim.protocol.envelope import BEACON, Envelope
-from fedsim.protocol.errors import LocalProtocolError, RemoteProtocolError
-from fedsim.protocol.exchange import Exchange
+from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.selection import Selection
-from fedsim.protocol.server import ServerEnd
+from fedsim.protocol.server import Exchange, ServerEnd, Verdict
 from fedsim.protocol.silence import SilencePolicy
-from fedsim.protocol.verdict import Verdict
 from tests.policies import participation_of, silence_of
 from tests.sim.worlds import answered, asked
 from tests.tiers import examples

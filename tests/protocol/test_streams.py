@@ -16,11 +16,9 @@ import fedsim
 from fedsim.building import Builder, Job
 from fedsim.conformance.link import LinkRecord, ProtocolClient, ProtocolServer
 from fedsim.ports import SERVER, ClientId
-from fedsim.protocol.carriage import Bytes
-from fedsim.protocol.packing import Unpacking
-from fedsim.protocol.server import Post
+from fedsim.protocol.carriage import Bytes, Unpacking
+from fedsim.protocol.server import Post, Verdict
 from fedsim.protocol.stopping import RunStopped
-from fedsim.protocol.verdict import Verdict
 from fedsim.scenario import load
 from fedsim.wire import HEADER_BITS
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedsim.record.clients import client_table
+from fedsim.record.book import client_table
 from fedsim.record.ledger import Ledger, Meters
 from fedsim.record.schema import ROW_DTYPE, Event
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fedsim.errors import AuditError
-from fedsim.record.clients import client_table
+from fedsim.record.book import client_table
 from fedsim.record.ledger import Ledger, Meters, Stores
 from fedsim.record.log import Rows
 from fedsim.record.schema import ROW_DTYPE, Event

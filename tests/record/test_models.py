@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedsim.record.models import ModelTable
+from fedsim.record.models import ModelTable, read_model, read_models, read_rounds
 from fedsim.record.parts import Parts
-from fedsim.record.read_models import read_model, read_models, read_rounds
 
 SHAPES = st.sampled_from([(1,), (6,), (2, 3), (3, 1), (1, 1)])
 FLOATS = st.floats(width=64) | st.sampled_from([-0.0, 0.0, np.nan, np.inf, 5e-324])

@@ -11,8 +11,8 @@ import pytest
 
 import fedsim
 from fedsim.errors import DataError
+from fedsim.record.folder import SMALL, check_run
 from fedsim.record.manifest import MANIFEST
-from fedsim.record.soundness import SMALL, check_run
 from tests.runs import small
 
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.report.drawing.svg import HIGH, WIDE
+from fedsim.report.svg import HIGH, WIDE
 
 RESOLUTION = 2e-4
 """Of an axis: nothing is further from its place, however coarse its coordinates are."""

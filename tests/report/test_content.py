@@ -22,11 +22,13 @@ from fedsim.analysis import (
     summarised,
 )
 from fedsim.record.read import read_all
-from fedsim.report import amounts, audit, convergence, energy, overview, participation, timeline
-from fedsim.report.amounts import each_or_spread
-from fedsim.report.drawing.svg import HIGH
-from fedsim.report.parts import Figure, spread
+from fedsim.report import convergence, energy, overview, timeline
+from fedsim.report import fleet as participation
+from fedsim.report import page as audit
+from fedsim.report import parts as amounts
+from fedsim.report.parts import Figure, each_or_spread, spread
 from fedsim.report.study import Study
+from fedsim.report.svg import HIGH
 from tests.report.drawings import RESOLUTION, Drawing
 from tests.report.pages import Page
 

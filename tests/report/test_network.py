@@ -6,9 +6,8 @@ import pytest
 
 import fedsim
 from fedsim.analysis import Comparison, quantity
-from fedsim.report.network import drawing
+from fedsim.report.network import SERVER, Ends, drawing, graph_of
 from fedsim.report.study import Run, Study
-from fedsim.report.topology import SERVER, Ends, graph_of
 from tests.report.drawings import Drawing
 from tests.runs import small
 

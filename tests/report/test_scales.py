@@ -5,8 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fedsim.report.drawing import Scale, linear, logarithmic
-from fedsim.report.drawing.svg import path
+from fedsim.report.svg import Scale, linear, logarithmic, path
 from tests.report.drawings import points
 
 MINUS, RAISED = "\N{MINUS SIGN}", str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")

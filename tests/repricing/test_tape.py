@@ -9,7 +9,7 @@ import pytest
 import fedsim
 from fedsim.errors import DataError
 from fedsim.repricing.tape import read_tape
-from fedsim.sim.main_task import ENDED
+from fedsim.sim.star import ENDED
 
 from .prices import FLEET, small
 

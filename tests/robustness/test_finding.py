@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.analysis.comparing.targets import Target
+from fedsim.analysis.compare.costs import Target
 from fedsim.errors import DataError
-from fedsim.repricing.original import Original
+from fedsim.repricing.tape import Original
 from fedsim.robustness import pricing
 from fedsim.robustness.constants import Constant, Key
 from fedsim.robustness.finding import constants_of

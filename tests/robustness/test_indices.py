@@ -8,10 +8,9 @@ import pytest
 
 from fedsim.ports import Array
 from fedsim.robustness.constants import Constant, Key
-from fedsim.robustness.deciding import deciding
 from fedsim.robustness.design import Design
 from fedsim.robustness.saltelli import FEWEST, Saltelli
-from fedsim.robustness.verdicts import Table
+from fedsim.robustness.verdicts import Table, deciding
 
 WEIGHTS = np.array([1.0, 2.0, 3.0, 0.5, 0.0, 0.0])
 SIZES = np.array([0.0, 1.0, 4.5, 9.0, 99.0])

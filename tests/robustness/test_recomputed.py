@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsim.analysis.comparing.pairwise import Pairwise
+from fedsim.analysis.compare.pairwise import Pairwise
 from fedsim.ports import Array
-from fedsim.robustness.deciding import by_weight, deciding
 from fedsim.robustness.design import Design
-from fedsim.robustness.verdicts import Table, fronts, verdicts
+from fedsim.robustness.verdicts import Table, by_weight, deciding, fronts, verdicts
 from tests.robustness.test_verdicts import constants
 
 NAMES = ["d", "b", "a", "c"]

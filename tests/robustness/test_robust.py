@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim.cli import app
 from fedsim.errors import DataError
-from fedsim.robustness import Robustness, draw_worlds, stored
+from fedsim.robustness import Robustness, draw_worlds, pricing
 from fedsim.robustness.general import scores
 from tests.methods import scenario
 from tests.runs import files
@@ -148,7 +148,7 @@ def test_prices_of_another_law_are_not_taken(
     before = {path.name for path in (tmp_path / "prices").iterdir()}
     fedsim.robust(folder, worlds=2, out=tmp_path)
     assert {path.name for path in (tmp_path / "prices").iterdir()} == before
-    monkeypatch.setattr(stored, "_pricing_code", lambda: "another law")
+    monkeypatch.setattr(pricing, "_pricing_code", lambda: "another law")
     fedsim.robust(folder, worlds=2, out=tmp_path)
     assert not before & {path.name for path in (tmp_path / "prices").iterdir()}
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.robustness.sharing import by_cap, ends, fair_rates
+from fedsim.robustness.recursion import by_cap, ends, fair_rates
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.fair import FairLink
 from tests.tiers import examples

@@ -9,12 +9,10 @@ import pytest
 import fedsim
 from fedsim.physics.radios.powers import powers_of
 from fedsim.ports import Array
-from fedsim.repricing.original import Original
-from fedsim.repricing.tape import read_tape
+from fedsim.repricing.tape import Original, read_tape
 from fedsim.robustness.constants import Key
-from fedsim.robustness.fleets import clients_of, unplayable
-from fedsim.robustness.loads import Load, Loads
-from fedsim.robustness.timeline import Prices, _Play, prices
+from fedsim.robustness.fleets import Load, Loads, clients_of, unplayable
+from fedsim.robustness.recursion import Prices, _Play, prices
 from fedsim.wire import HEADER_BITS
 from tests.repricing.prices import small
 from tests.tiers import some

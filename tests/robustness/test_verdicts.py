@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from fedsim.robustness.constants import Constant, Key
-from fedsim.robustness.deciding import deciding
 from fedsim.robustness.design import Design, Worlds
 from fedsim.robustness.levels import interval
 from fedsim.robustness.turning import flips
-from fedsim.robustness.verdicts import Table, fronts, verdicts
+from fedsim.robustness.verdicts import Table, deciding, fronts, verdicts
 
 WEIGHTS = np.array([1.0, 2.0, 3.0])
 """Of the three constants, each from 1 to e: the log ratio is WEIGHTS @ shares - LEVEL."""

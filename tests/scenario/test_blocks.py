@@ -8,8 +8,8 @@ import pytest
 from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
+from fedsim.physics.batteries import CHARGING
 from fedsim.physics.carbon import CARBON
-from fedsim.physics.charging import CHARGING
 from fedsim.physics.devices import Device
 from fedsim.physics.networks import NETWORKS
 from fedsim.physics.packet_loss import PACKET_LOSSES
@@ -24,7 +24,7 @@ from fedsim.scenario import (
     schema,
 )
 from fedsim.scenario.located import Origin
-from fedsim.scenario.reading import read_text
+from fedsim.scenario.yaml import read_text
 from fedsim.wire import COMPRESSORS
 from tests.scenario.blocks import CYCLES, GOOD, TOP, battery, group, wire
 from tests.scenario.examples import faults, least, made

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedsim.errors import Fault, ScenarioError
-from fedsim.scenario.reading import LARGEST, read_file
+from fedsim.scenario.yaml import LARGEST, read_file
 
 
 def file_fault(path: Path) -> Fault:

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from fedsim.errors import Fault, ScenarioError
 from fedsim.scenario.located import DEEPEST, Located, Origin, located
-from fedsim.scenario.reading import MOST, read_text
+from fedsim.scenario.yaml import MOST, read_text
 from tests.tiers import examples
 
 

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import ScenarioError
-from fedsim.physics.carbon import COUNTRIES
+from fedsim.physics.countries import COUNTRIES
 from fedsim.physics.devices import DEVICES
 from fedsim.physics.radios import LORA, NB_IOT, RADIOS
 from fedsim.scenario import Scenario, dump, load
 from fedsim.scenario.located import Origin
-from fedsim.scenario.reading import read_text
+from fedsim.scenario.yaml import read_text
 from tests.scenario.examples import LINES, least, made, written
 from tests.tiers import examples
 

@@ -27,7 +27,7 @@ from fedsim.scenario import (
     schema,
 )
 from fedsim.scenario.located import Origin
-from fedsim.scenario.reading import read_text
+from fedsim.scenario.yaml import read_text
 from fedsim.wire import COMPRESSORS
 from tests.scenario.examples import LINES, written
 from tests.scenario.test_methods import Nesterov

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedsim.physics.overlay import Overlay
 from fedsim.ports import Array, Message
-from fedsim.sim.node import SimNode
+from fedsim.sim.peers import SimNode
 from fedsim.sim.setup import Member, Setup
 
 from .worlds import asked, setup

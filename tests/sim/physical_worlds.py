@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from fedsim.physics.availability import ALWAYS
-from fedsim.physics.packets import NONE, Framing
 from fedsim.physics.radios import LoRa, Shannon, Stage
+from fedsim.physics.radios.base import NONE, Framing
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Discipline, star, tree
 from fedsim.ports import SILENCE, Message, Silence

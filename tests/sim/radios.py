@@ -5,11 +5,9 @@ from math import inf
 from typing import Any, Literal
 
 from fedsim.physics.availability import ALWAYS, PresenceLaw
-from fedsim.physics.batteries import Battery
-from fedsim.physics.charging import NO_POWER
+from fedsim.physics.batteries import NO_POWER, Battery
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.packet_loss import NoLoss
-from fedsim.physics.packets import NONE, Framing
 from fedsim.physics.radios import (
     Connection,
     Constant,
@@ -20,6 +18,7 @@ from fedsim.physics.radios import (
     States,
     Traced,
 )
+from fedsim.physics.radios.base import NONE, Framing
 from fedsim.physics.signals import Signal
 from fedsim.ports import Oracle
 from fedsim.sim.setup import Member

@@ -14,8 +14,8 @@ from fedsim.physics.signals import Constant, Steps
 from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
-from fedsim.sim.main_task import ENDED
 from fedsim.sim.server import SimServer
+from fedsim.sim.star import ENDED
 from fedsim.streams import stream
 from tests.physics.laws import Bernoulli, Markov
 from tests.sim.devices import device_of

@@ -5,8 +5,8 @@ from math import inf
 
 import pytest
 
-from fedsim.physics.packets import Framing
 from fedsim.physics.radios import LoRa
+from fedsim.physics.radios.base import Framing
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
 from fedsim.sim.client import SimClient

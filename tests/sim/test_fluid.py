@@ -8,8 +8,8 @@ import pytest
 
 from fedsim.physics.signals import Signal, Steps
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.network.flows import Flow, Link, Path
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.pipes import Flow, Link, Path
 from tests.sim.radios import law
 
 

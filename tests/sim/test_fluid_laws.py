@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from fedsim.physics.signals import Signal, Steps
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network import contention
+from fedsim.sim.network import sharing
+from fedsim.sim.network.flows import Flow
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.pipes import Flow
 from tests.tiers import examples
 
 from . import test_links_stops
@@ -133,7 +133,7 @@ def test_it_does_not_matter_when_it_is_looked_at_whether_a_pool_has_fallen_apart
     offers: list[Transfer], capacities: list[Rate]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contention, "YOUNG", 1)
+        patch.setattr(sharing, "YOUNG", 1)
         seen = Offered(offers, capacities, watched=False)
         seen.env.run()
     _close(seen, run(offers, capacities))

@@ -11,7 +11,7 @@ from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Topology, routed, star
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.bearers import bearers, delay
-from fedsim.sim.network.lv08 import weight
+from fedsim.sim.network.routing import weight
 from tests.sim.radios import law
 
 MEGABIT, KILOBYTE = 1e6, 8e3

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from fedsim.ports import Array
-from fedsim.sim.network.filling import fill
+from fedsim.sim.network.sharing import fill
 from tests.tiers import examples
 
 from .filling import Transfer, fair_rates

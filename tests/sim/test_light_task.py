@@ -11,9 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedsim.errors import Deadlock
-from fedsim.sim.engine.alarms import alarm
 from fedsim.sim.engine.light_task import LightTask
-from fedsim.sim.engine.loop import SimLoop, simulate
+from fedsim.sim.engine.loop import SimLoop, alarm, simulate
 
 Until = Callable[[float], Awaitable[None]]
 Play = Callable[[list["Step"]], Coroutine[Any, Any, None]]

@@ -4,8 +4,8 @@ from math import inf
 
 import pytest
 
-from fedsim.physics.packets import Framing
 from fedsim.physics.radios import LoRa, Shannon
+from fedsim.physics.radios.base import Framing
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.building.findings import Findings
+from fedsim.building.builder import check_held, held
+from fedsim.building.inputs import Findings
 from fedsim.building.packing import packer
-from fedsim.building.sizes import check_held, held
 from fedsim.ports import SERVER, ClientId, Payload
 from fedsim.protocol import carriage
-from fedsim.protocol.packing import Unpacking
+from fedsim.protocol.carriage import Unpacking
 from fedsim.record.parts import read_table
 from fedsim.record.read import read_run
 from fedsim.scenario import Compression, load

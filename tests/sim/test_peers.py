@@ -14,7 +14,7 @@ from fedsim.errors import Deadlock, Diverged
 from fedsim.physics.packet_loss import IndependentLoss, NoLoss
 from fedsim.physics.topology import routed, star
 from fedsim.protocol.stopping import Stop
-from fedsim.sim.node import SimNode
+from fedsim.sim.peers import SimNode
 from tests.policies import participation_of
 from tests.sim.devices import device_of
 from tests.sim.radios import RadioModel

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fedsim.conformance.energy import promises
 from fedsim.conformance.spans import Body
 from fedsim.ports import Array
-from fedsim.sim.network import lv08
+from fedsim.sim.network import routing
 from fedsim.sim.setup import Member, Setup
 from tests.sim.radios import RadioModel, connected, on_air
 from tests.tiers import examples
@@ -122,7 +122,7 @@ def body(made: Setup, client: int) -> Body:
     """Return what the audit knows of a client."""
     member, alone = made.fleet[client], made.topology is None and made.sharing == "fluid"
     empty = member.battery is not None and member.battery.charge <= member.battery.cutoff
-    factor = lv08.BANDWIDTH_FACTOR if made.sharing == "lv08" else 1.0
+    factor = routing.BANDWIDTH_FACTOR if made.sharing == "lv08" else 1.0
     parts = f"client-{client}", member.device, member.radio
     return Body(*parts, empty, alone, alone, factor, slowed=made.cells)
 

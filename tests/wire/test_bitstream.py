@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from fedsim.errors import DecodeError
 from fedsim.wire.bitstream import (
+    Reader,
     fixed,
     gamma,
     gamma_length,
@@ -15,7 +16,6 @@ from fedsim.wire.bitstream import (
     varint,
     varint_size,
 )
-from fedsim.wire.reader import Reader
 
 small = st.lists(st.integers(0, 70), max_size=40).map(lambda some: np.array(some, dtype=np.intp))
 positive = st.lists(

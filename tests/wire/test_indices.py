@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import DecodeError
-from fedsim.wire.bitstream import packed
+from fedsim.wire.bitstream import Reader, packed
 from fedsim.wire.indices import IndexCode, IndexSet, entropy, read, rice_parameter
-from fedsim.wire.reader import Reader
 from tests.wire.strategies import dimensions, masks
 
 ISSUED = {0.001: 11.5, 0.01: 8.1, 0.1: 4.8, 0.3: 3.0}

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from fedsim.physics.radios.nb_iot import NB_IOT
-from fedsim.physics.radios.presets import LORA, RADIOS
+from fedsim.physics.radios.presets import LORA, NB_IOT, RADIOS
 
 from .dice import Block, Dice
 

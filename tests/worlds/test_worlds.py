@@ -12,7 +12,7 @@ from fedsim.blocks.presets import Presettable
 from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
-from fedsim.physics.charging import CHARGING
+from fedsim.physics.batteries import CHARGING
 from fedsim.physics.devices import Device, Phone
 from fedsim.physics.overlay import OVERLAYS
 from fedsim.physics.packet_loss import PACKET_LOSSES

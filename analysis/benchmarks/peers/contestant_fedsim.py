@@ -14,7 +14,7 @@ from turns import Turn, take_turns
 import fedsim
 from fedsim.building import Builder
 from fedsim.record.folder import read_json
-from fedsim.running.execution import RunProgress, execute
+from fedsim.running.run import RunProgress, execute
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Compiled kernels: imported only where a scenario asks for them, for they need Numba."""
 
 from fedsim.computing.compiled.compiler import COMPILER
-from fedsim.computing.compiled.drawing import drawn
+from fedsim.computing.compiled.loops import drawn
 from fedsim.computing.compiled.pages import DONE, PIECES, Page
 from fedsim.computing.compiled.program import Program, compilable
 

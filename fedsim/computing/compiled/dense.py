@@ -6,10 +6,9 @@ Arguments are what `loops` says.
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.computing.compiled.blocks import backward, forward
 from fedsim.computing.compiled.compiler import matrix_at, part
 from fedsim.computing.compiled.heads import slopes, value
-from fedsim.computing.compiled.items import Data, Whole, copy
+from fedsim.computing.compiled.rows import Data, Whole, backward, copy, forward
 from fedsim.ports import Array
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.computing.compiled.heads import code
-from fedsim.computing.compiled.items import Data, Form
 from fedsim.computing.compiled.loops import evaluate, values
 from fedsim.computing.compiled.pages import DONE, Page, Piece, Whole
+from fedsim.computing.compiled.rows import Data, Form
 from fedsim.ports import Array, Work
 from fedsim.problems import (
     Logistic,
@@ -21,8 +21,8 @@ from fedsim.problems import (
     TraceRegression,
     kernels,
 )
-from fedsim.problems.local import LocalLoss
-from fedsim.problems.minibatches import Minibatches
+from fedsim.problems.client_loss import LocalLoss
+from fedsim.problems.samples import Minibatches
 
 _KNOWN = (Squared, TraceRegression, Logistic, Softmax, MultilayerPerceptron)
 

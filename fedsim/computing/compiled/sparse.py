@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedsim.computing.compiled.compiler import part, vector_at
 from fedsim.computing.compiled.heads import slopes, value
-from fedsim.computing.compiled.items import Data, Whole, copy
+from fedsim.computing.compiled.rows import Data, Whole, copy
 from fedsim.ports import Array
 
 Rows: TypeAlias = tuple[Array, NDArray[np.integer], NDArray[np.integer]]

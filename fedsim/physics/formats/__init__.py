@@ -2,5 +2,6 @@
 
 Rates over time become `Steps` in bit/s; times at which clients are there become `Cycle` by user.
 Every fault names the file, the line or the user, what was seen and what is accepted. No file of
-others is part of fedsim: `fedsim.physics.formats.public` says where each is, under which licence.
+others is part of fedsim: `fedsim.physics.formats.published` says where each is, and under which
+licence.
 """

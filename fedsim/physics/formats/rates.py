@@ -10,7 +10,7 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.files import read_bytes
-from fedsim.physics.formats.json_files import Tree, read_json
+from fedsim.physics.formats.pickles import Tree, read_json
 from fedsim.physics.formats.tables import read_columns
 from fedsim.physics.signals import Steps
 from fedsim.ports import Array

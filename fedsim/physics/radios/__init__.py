@@ -3,20 +3,25 @@
 from typing import Annotated
 
 from fedsim.blocks.choice import OneOf
-from fedsim.blocks.given import Block, Given
 from fedsim.blocks.presets import Preset, names_of
 from fedsim.blocks.registry import Registry
-from fedsim.physics.radios.base import Connection, Draw, Listening, PacketRadio, RadioLaw
-from fedsim.physics.radios.first_order import FirstOrderRadio
-from fedsim.physics.radios.linear import Radio
+from fedsim.blocks.spec import Block, Given
+from fedsim.physics.radios.base import (
+    Connection,
+    Draw,
+    Listening,
+    PacketRadio,
+    RadioLaw,
+    Stage,
+    States,
+)
+from fedsim.physics.radios.linear import FirstOrderRadio, Radio
 from fedsim.physics.radios.lora import LoRa, LoRaRadio
 from fedsim.physics.radios.narrowband import NarrowbandRadio
-from fedsim.physics.radios.nb_iot import NB_IOT
 from fedsim.physics.radios.powers import Powers, powers_of
-from fedsim.physics.radios.presets import LORA, RADIOS
+from fedsim.physics.radios.presets import LORA, NB_IOT, RADIOS
 from fedsim.physics.radios.rates import Carrier, Constant, RateLaw, Rates, Terms, Traced
 from fedsim.physics.radios.shannon import Shannon, ShannonRadio
-from fedsim.physics.radios.states import Stage, States
 
 RADIO_KINDS: Registry[RadioLaw] = Registry(
     "radio",

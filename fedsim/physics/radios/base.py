@@ -2,21 +2,161 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import ceil, inf
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
-from fedsim.blocks.fields import as_written
-from fedsim.blocks.listed import KindFirst
 from fedsim.blocks.quantities import UNLIMITED, Bytes, Fraction, JoulesPerBit, Seconds, Watts
-from fedsim.blocks.spec import Spec
+from fedsim.blocks.spec import KindFirst, Spec, as_written
 from fedsim.physics.packet_loss import AnyPacketLoss
-from fedsim.physics.packets import NONE, Framing, framing
 from fedsim.physics.radios.rates import Rates
-from fedsim.physics.radios.states import Stage, States
 from fedsim.physics.radios.traces import Trace
 from fedsim.physics.signals import Signal
+
+# What a radio does between two messages: the stages that it goes through, and how it wakes.
+#
+# After its last bit a radio goes through its stages in order, each for its time, and stays in the
+# last one. LTE has a tail and then idles; NB-IoT listens, listens now and then (connected DRX), is
+# paged now and then (idle, with eDRX), and sleeps (PSM). All of them are one thing here: a mean
+# power, for some time, out of which a radio wakes in `wake_time`, and in which it hears what is
+# sent
+# to it every `cycle`.
+#
+# Powers are beyond what the radio draws at rest, that is in its last stage, whose own power is 0.
+# What listens now and then draws its mean power: the log has a row a stage, not one a paging
+# occasion. A message up wakes the radio at once; one down waits in the network for the next
+# occasion, and only then wakes it.
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage of a radio that transfers nothing.
+
+    Attributes:
+        power: on average, beyond that at rest, W.
+        time: how long it lasts, s; infinite for the last one.
+        cycle: the radio can be reached at the multiples of it since the stage began, s; 0 for
+            always.
+        wake_time: from waking until bits can flow, s.
+        wake_power: meanwhile, beyond that at rest, W.
+        name: what the log calls it; empty where there is but one.
+    """
+
+    power: float = 0.0
+    time: float = inf
+    cycle: float = 0.0
+    wake_time: float = 0.0
+    wake_power: float = 0.0
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """The stages of a radio, from its last bit on.
+
+    >>> States((Stage(1.0, 10.0), Stage(cycle=4.0))).heard(1, 100.0, 105.0)
+    108.0
+
+    Attributes:
+        stages: in their order, two or more. The first one hears always; the last one is the
+            rest: it has no power of its own, and no end.
+    """
+
+    stages: tuple[Stage, ...] = (Stage(time=0.0), Stage())
+
+    @property
+    def stateful(self) -> bool:
+        """Whether there is anything but a radio that is always ready."""
+        rest = self.stages[-1]
+        passing = any(stage.time > 0 for stage in self.stages[:-1])
+        return passing or rest.wake_time > 0 or rest.cycle > 0
+
+    def above(self, power: float) -> "States":
+        """Return the same stages, their powers beyond one that a radio draws at rest, W.
+
+        No stage draws less than that.
+        """
+        if not power:
+            return self
+        *stages, rest = self.stages
+        least = [replace(each, power=max(each.power - power, 0.0)) for each in stages]
+        woken = [
+            replace(each, wake_power=max(each.wake_power - power, 0.0)) for each in (*least, rest)
+        ]
+        return States(tuple(woken))
+
+    @property
+    def longest_wait(self) -> float:
+        """What a message down waits at most until it is heard, or somewhat more, s."""
+        return sum(stage.cycle for stage in self.stages)
+
+    def heard(self, number: int, since: float, now: float) -> float:
+        """Return when a message down is heard, if nothing else wakes the radio, s.
+
+        Args:
+            number: of the stage that it is in.
+            since: when that began, s.
+            now: when the message is there, s.
+        """
+        while (stage := self.stages[number]).cycle > 0:
+            occasion = max(ceil((now - since) / stage.cycle), 1)
+            due = since + occasion * stage.cycle
+            if due <= since + stage.time:
+                return max(due, now)
+            since += stage.time
+            number += 1
+        return max(since, now)
+
+
+# Packets: how a message is cut up, and what that adds to it.
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """So many bytes of every packet are headers: "60 per 1500".
+
+    >>> Framing(60, 1500).packets(8 * 1441), Framing(60, 1500).bits(8 * 1441)
+    (2, 960)
+
+    Attributes:
+        overhead: bytes of each packet that are not the message's.
+        packet: the longest packet, bytes, with the overhead.
+
+    Raises:
+        ValueError: the overhead is negative, or leaves no room for a message.
+    """
+
+    overhead: int
+    packet: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.overhead < self.packet:
+            raise ValueError(
+                f"the overhead is at least 0 and below the packet; got {self.overhead} of "
+                f"{self.packet} bytes"
+            )
+
+    def packets(self, message: int) -> int:
+        """Return how many packets a message of so many bits is cut into; none for no bits."""
+        return -(-message // (8 * (self.packet - self.overhead)))
+
+    def bits(self, message: int) -> int:
+        """Return the bits that framing adds to a message of so many bits."""
+        return 8 * self.overhead * self.packets(message)
+
+
+@lru_cache
+def framing(overhead: int, packet: int) -> Framing:
+    """Return one framing for all who cut up messages alike; arguments as for `Framing`."""
+    return Framing(overhead, packet)
+
+
+NONE = Framing(0, 1500)
+"""Packets of an Ethernet's length that have no headers."""
 
 
 class Draw(Spec):

@@ -8,11 +8,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from fedsim.blocks.fields import as_written
 from fedsim.blocks.presets import Preset, Presettable
 from fedsim.blocks.quantities import Hertz, Seconds, Share, Watts
-from fedsim.physics.packets import Framing
-from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, Listening, RadioLaw
+from fedsim.blocks.spec import as_written
+from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, Framing, Listening, RadioLaw
 from fedsim.physics.radios.presets import LORA
 from fedsim.physics.radios.rates import RateLaw, Rates, Terms
 from fedsim.physics.signals import Signal

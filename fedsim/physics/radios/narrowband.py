@@ -26,13 +26,12 @@ from typing import ClassVar, Self
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
-from fedsim.blocks.fields import as_written
 from fedsim.blocks.presets import Preset, Presettable
 from fedsim.blocks.quantities import Hours, Rate, Seconds, Watts
-from fedsim.physics.radios.base import NO_DRAW, Draw, PacketRadio
-from fedsim.physics.radios.nb_iot import NB_IOT
+from fedsim.blocks.spec import as_written
+from fedsim.physics.radios.base import NO_DRAW, Draw, PacketRadio, Stage, States
+from fedsim.physics.radios.presets import NB_IOT
 from fedsim.physics.radios.rates import Constant, Rates
-from fedsim.physics.radios.states import Stage, States
 from fedsim.physics.signals import Signal
 
 

@@ -8,7 +8,6 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import (
     Decibels,
     Efficiency,
@@ -21,6 +20,7 @@ from fedsim.blocks.quantities import (
     Watts,
     WattsOrNone,
 )
+from fedsim.blocks.spec import as_written
 from fedsim.physics.radios.base import LATENCY, NO_DRAW, Draw, Listening, PacketRadio
 from fedsim.physics.radios.rates import RateLaw, Rates, Terms, over
 from fedsim.physics.signals import Signal

@@ -8,9 +8,8 @@ from typing import Annotated, Literal, Protocol, Self
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
-from fedsim.blocks.given import AnyPath, Block, Given
 from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Spec
+from fedsim.blocks.spec import AnyPath, Block, Given, Spec
 from fedsim.physics.formats.rates import (
     Direction,
     read_lumos,

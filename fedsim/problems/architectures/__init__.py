@@ -2,8 +2,7 @@
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.architectures.base import Architecture
-from fedsim.problems.architectures.dense import DenseLayers, LogisticModel
-from fedsim.problems.architectures.given import GivenModule, Handed
+from fedsim.problems.architectures.dense import DenseLayers, GivenModule, Handed, LogisticModel
 from fedsim.problems.architectures.images import (
     Convolutional,
     FemnistNetwork,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import PrivateAttr
 
 from fedsim.blocks.spec import Spec
-from fedsim.problems.features import Features
+from fedsim.problems.samples import Features
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -1,9 +1,14 @@
 """Networks of dense layers."""
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Callable
+from copy import copy, deepcopy
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
+from fedsim.blocks.held import Holding
+from fedsim.errors import DataError
 from fedsim.problems.architectures.base import Architecture
 
 if TYPE_CHECKING:
@@ -43,3 +48,126 @@ class DenseLayers(Architecture):
             layers += [nn.Linear(features, units), nn.ReLU()]
             features = units
         return nn.Sequential(*layers, nn.Linear(features, outputs))
+
+
+# A module of one's own, handed over in Python: see `fedsim.torch.problem`.
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+class Handed(NamedTuple):
+    """What is handed over.
+
+    Attributes:
+        make: returns the module; or the module itself, whose parameters are the ones to begin
+            with.
+        loss: of outputs and targets, each row's or their mean; None for that of the criterion.
+    """
+
+    make: "nn.Module | Callable[[], nn.Module]"
+    loss: "Callable[[Tensor, Tensor], Tensor] | None" = None
+
+    def module(self) -> "nn.Module":
+        """Return a module that nothing else holds.
+
+        Raises:
+            DataError: the factory fails, or makes something else.
+        """
+        from torch import nn  # noqa: PLC0415 - see `Architecture`
+
+        try:
+            made: object = deepcopy(self.make) if isinstance(self.make, nn.Module) else self.make()
+        except Exception as error:  # the code of a user's module may raise anything
+            text = "a class or function that makes the module is called without arguments; it fails"
+            if isinstance(self.make, nn.Module):
+                text = "the module cannot be copied"
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise DataError("loss.model", f"{text}: {said}") from error
+        if not isinstance(made, nn.Module):
+            text = f"the module is to be a torch.nn.Module; got {type(made).__name__}"
+            raise DataError("loss.model", text)
+        return made
+
+    def row_loss(self) -> "Callable[[Tensor, Tensor], Tensor] | None":
+        """Return the loss, asked for that of each row where its class has a `reduction`."""
+        if getattr(self.loss, "reduction", None) not in {"mean", "sum"}:
+            return self.loss
+        by_row = copy(self.loss)
+        by_row.reduction = "none"  # type: ignore[union-attr]  # a module of PyTorch's
+        return by_row
+
+
+class GivenModule(Holding, Architecture):
+    """A PyTorch module that was handed over in Python, by `fedsim.torch.problem`."""
+
+    source: ClassVar[str] = "the user's own"
+
+    kind: Literal["given"] = "given"
+    name: str = Field(description="what its class is called")
+    row: tuple[int, ...] | None = Field(
+        default=None, description="shape that a row's features are given to it in; flat if null"
+    )
+    integers: bool = Field(default=False, description="whether features are whole numbers")
+
+    @property
+    def whole_numbers(self) -> bool:
+        """Whether it takes whole numbers."""
+        return self.integers
+
+    def shape(self, features: int) -> tuple[int, ...]:
+        """Return the shape of a row; see `Architecture.shape`."""
+        if self.row is None:
+            return (features,)
+        if prod(self.row) != features:
+            text = f"{self.name} takes rows of shape {self.row}; the data has {features} features"
+            raise DataError("loss.model.row", text)
+        return self.row
+
+    def module(self, features: int, outputs: int) -> "nn.Module":  # noqa: ARG002 - it has its own
+        """Return a module of one's own; see `Architecture.module`."""
+        return self._handed.module()
+
+    def row_losses(self, outputs: "Tensor", targets: "Tensor", criterion: str) -> "Tensor":
+        """Return what the loss that was handed over says; see `Architecture.row_losses`."""
+        if self._handed.loss is None:
+            return super().row_losses(outputs, targets, criterion)
+        return self._said(outputs, targets, criterion, by_row=True)
+
+    def mean_loss(self, outputs: "Tensor", targets: "Tensor", criterion: str) -> "Tensor | None":
+        """Return the mean that the loss itself takes, where it takes one."""
+        if getattr(self._handed.loss, "reduction", None) != "mean":
+            return None
+        return self._said(outputs, targets, criterion, by_row=False)
+
+    def _said(
+        self, outputs: "Tensor", targets: "Tensor", criterion: str, *, by_row: bool
+    ) -> "Tensor":
+        """Return what the loss says, its own numbers (weights) of the outputs' type and device."""
+        from torch import nn  # noqa: PLC0415 - see `Architecture`
+
+        loss: Any = self._handed.row_loss() if by_row else self._handed.loss
+        if isinstance(loss, nn.Module):
+            key = "loss", by_row, outputs.dtype, outputs.device
+            if key not in self.kept:
+                self.kept[key] = deepcopy(loss).to(outputs.device, outputs.dtype)
+            loss = self.kept[key]
+        found: Tensor = loss(
+            outputs.reshape(targets.shape) if criterion == "squared" else outputs, targets
+        )
+        return found
+
+    def singled_out(self, outputs: int) -> list[int]:
+        """Return the classes that the loss that was handed over treats in a way of their own."""
+        loss, found = self._handed.loss, list[int]()
+        ignored, weight = getattr(loss, "ignore_index", None), getattr(loss, "weight", None)
+        if isinstance(ignored, int) and 0 <= ignored < outputs:
+            found.append(ignored)
+        if getattr(weight, "shape", None) == (outputs,):
+            found += [int(weight.argmin()), int(weight.argmax())]  # type: ignore[union-attr]
+        return found
+
+    @property
+    def _handed(self) -> Handed:
+        handed: Any = self.value("loss.model")
+        return Handed(*handed)

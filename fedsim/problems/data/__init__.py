@@ -2,12 +2,17 @@
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.data.base import Source
-from fedsim.problems.data.bundled import Bundled
 from fedsim.problems.data.catalogue import Catalogue, fetch, find
 from fedsim.problems.data.csv import Csv
 from fedsim.problems.data.entries import ENTRIES, Entry
 from fedsim.problems.data.fedscale import FedScale
-from fedsim.problems.data.generators import (
+from fedsim.problems.data.files import Bundled, GivenRows, Idx, NpzArchive, arrays
+from fedsim.problems.data.hugging_face import HuggingFace
+from fedsim.problems.data.images import ImageFolder
+from fedsim.problems.data.leaf import Leaf
+from fedsim.problems.data.libsvm import LibSVM
+from fedsim.problems.data.preprocess import Divide, First, Step, Transform, fit
+from fedsim.problems.data.synthetic import (
     GENERATORS,
     LowRank,
     PlantedSmoothness,
@@ -15,14 +20,6 @@ from fedsim.problems.data.generators import (
     SparseLinear,
     Tong,
 )
-from fedsim.problems.data.given import GivenRows, arrays
-from fedsim.problems.data.hugging_face import HuggingFace
-from fedsim.problems.data.idx import Idx
-from fedsim.problems.data.image_folder import ImageFolder
-from fedsim.problems.data.leaf import Leaf
-from fedsim.problems.data.libsvm import LibSVM
-from fedsim.problems.data.npz import NpzArchive
-from fedsim.problems.data.preprocess import Divide, First, Step, Transform, fit
 
 SOURCES: Registry[Source] = Registry(
     "source",

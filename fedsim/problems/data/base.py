@@ -8,12 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedsim.blocks.fields import as_written
-from fedsim.blocks.given import Given, Keys
-from fedsim.blocks.spec import Spec
+from fedsim.blocks.spec import Given, Keys, Spec, as_written
 from fedsim.problems.data.preprocess import Step, fit
-from fedsim.problems.features import wide
-from fedsim.problems.samples import Samples, check
+from fedsim.problems.samples import Samples, check, wide
 
 
 class Source(Spec):
@@ -42,7 +39,7 @@ class Source(Spec):
         """Read or draw the samples as they are.
 
         Features stay in the type of the file where a number takes up to four bytes, such as
-        bytes of pixels (see `fedsim.problems.features.as_read`); all others are float64.
+        bytes of pixels (see `fedsim.problems.samples.as_read`); all others are float64.
 
         Args:
             folder: what relative paths are relative to: the folder of the scenario file.

@@ -15,10 +15,10 @@ from pydantic import Field, model_validator
 
 from fedsim.errors import DataError
 from fedsim.files import arrays, decompressed, download, read_bytes
-from fedsim.problems.cache import cache_folder
-from fedsim.problems.data import idx, libsvm, npz
+from fedsim.problems.data import files, libsvm
 from fedsim.problems.data.base import Source
 from fedsim.problems.data.entries import ENTRIES, File, Part, Rows
+from fedsim.problems.dealt import cache_folder
 from fedsim.problems.samples import Samples
 
 _LONGEST = 200  # of a reason that a library gives
@@ -199,10 +199,10 @@ def _parsed(name: str, rows: Rows, contents: list[bytes], paths: tuple[Path, ...
         case "libsvm":
             return libsvm.parse(contents[0], paths[0], rows.shape[1])
         case "idx":
-            return idx.pair(contents[0], contents[1], (paths[0], paths[1]))
+            return files.pair(contents[0], contents[1], (paths[0], paths[1]))
         case "npz":
             found = arrays(BytesIO(contents[0]), paths[0], "data.path")
-            return npz.samples_of(found, paths[0])
+            return files.samples_of(found, paths[0])
 
 
 def _check(samples: Samples, rows: Rows, path: Path, name: str) -> None:

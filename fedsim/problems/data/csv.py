@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.given import AnyPath
+from fedsim.blocks.spec import AnyPath
 from fedsim.errors import DataError
 from fedsim.files import decompressed, read_bytes
 from fedsim.problems.data.base import Source

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedsim.blocks.given import AnyPath
+from fedsim.blocks.spec import AnyPath
 from fedsim.errors import DataError
 from fedsim.files import decompressed, read_arrays, read_bytes
 from fedsim.limits import afford
 from fedsim.ports import Array
-from fedsim.problems.data.pictures import PictureSource
-from fedsim.problems.features import as_read
-from fedsim.problems.samples import Samples
+from fedsim.problems.data.images import PictureSource
+from fedsim.problems.samples import Samples, as_read
 
 _COLUMNS = ("client_id", "sample_path", "label_id")
 

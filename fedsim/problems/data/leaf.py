@@ -10,13 +10,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from fedsim.blocks.given import AnyPath
+from fedsim.blocks.spec import AnyPath
 from fedsim.errors import DataError
 from fedsim.files import decompressed, read_bytes
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
-from fedsim.problems.features import as_read
-from fedsim.problems.samples import Samples
+from fedsim.problems.samples import Samples, as_read
 
 CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 """The 80 characters that LEAF encodes Shakespeare with, by their numbers from 0."""

@@ -11,14 +11,13 @@ import numpy as np
 from pydantic import Field
 from scipy.sparse import csr_array, csr_matrix
 
-from fedsim.blocks.given import AnyPath
+from fedsim.blocks.spec import AnyPath
 from fedsim.errors import DataError
 from fedsim.files import decompressed, read_bytes
 from fedsim.limits import afford, shown
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
-from fedsim.problems.features import Features
-from fedsim.problems.samples import Samples, canonical
+from fedsim.problems.samples import Features, Samples, canonical
 
 DENSE_LIMIT = 10**9
 """The largest array of features in bytes that is dense without being asked to."""

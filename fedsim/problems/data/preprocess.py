@@ -16,8 +16,7 @@ from scipy.sparse import csr_array, diags_array, hstack
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.features import Features, Sparse, scaled_rows, wide
-from fedsim.problems.samples import canonical
+from fedsim.problems.samples import Features, Sparse, canonical, scaled_rows, wide
 
 
 class First(Spec):

@@ -1,13 +1,12 @@
 """Losses: value, gradient, smoothness constant and work of a client's own objective."""
 
 from fedsim.blocks.registry import Registry
-from fedsim.problems.losses.base import Loss
+from fedsim.problems.losses.base import Loss, Rows, State
 from fedsim.problems.losses.linear import LinearLoss
 from fedsim.problems.losses.logistic import Logistic
 from fedsim.problems.losses.mlp import MultilayerPerceptron
 from fedsim.problems.losses.network import TorchLoss
 from fedsim.problems.losses.neyman_pearson import NeymanPearson
-from fedsim.problems.losses.rows import Rows, State
 from fedsim.problems.losses.softmax import Softmax
 from fedsim.problems.losses.squared import LeastSquares, Squared, TraceRegression
 

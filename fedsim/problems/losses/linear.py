@@ -1,23 +1,20 @@
 """Losses of linear models: a function of the products A w, summed over the rows."""
 
-# ruff: noqa: ARG002 - a kernel takes what any loss may need
-
 from abc import abstractmethod
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.features import (
-    Features,
-    gram,
-    laid_out,
-    transposed_product,
-)
-from fedsim.problems.losses.base import Loss, half_square
-from fedsim.problems.losses.rows import Rows, State
+from fedsim.problems.losses.base import Loss, Rows, State, half_square
+from fedsim.problems.samples import Features, gram, laid_out, product, transposed_product
+
+# ruff: noqa: ARG002 - a kernel takes what any loss may need
+
 
 LARGEST_HESSIAN = 5000
 """Up to this length of the model a Hessian is computed: 200 MB of numbers."""
@@ -111,3 +108,123 @@ def check_hessian(length: int) -> None:
             "loss",
             f"the model has {length} numbers; a Hessian is computed of {LARGEST_HESSIAN} at most",
         )
+
+
+# The function log(1 + exp(u)) row by row, and its derivative the sigmoid, to full accuracy.
+
+STEEP = 40.0
+"""Up to this u, exp(u) and a product of `_BLOCK` factors 1 + exp(u) stay below 1e278."""
+
+_BLOCK = 16
+"""So many factors 1 + exp(u) are multiplied before a logarithm is taken of them."""
+
+
+def forward(rows: Rows, w: Array) -> State:
+    """Compute p, q and h of u = A w, so that the sigmoid is p/q and log(1 + exp(u)) = h + log q.
+
+    Where every u is moderate p = exp(u), q = 1 + p and h = 0 (left empty). Otherwise
+    h = max(u, 0), p = exp(u - h) and q = p + exp(-h), of which nothing can overflow.
+    """
+    u = product(rows.X, w)
+    if rows.reach**2 * w.dot(w) <= STEEP**2 or u[u.argmax()] <= STEEP:
+        p = np.exp(u, out=u)
+        return p, p + 1.0, u[:0]
+    hinge = np.maximum(u, 0.0)
+    p = np.exp(u - hinge)
+    return p, p + np.exp(-hinge), hinge
+
+
+def total(state: State) -> float:
+    """Return the sum of log(1 + exp(u))."""
+    _, q, hinge = state
+    sum_of_logarithms = float(logarithms(q))
+    return sum_of_logarithms + float(hinge.sum()) if hinge.size else sum_of_logarithms
+
+
+def logarithms(q: Array) -> Array:
+    """Return the sum of log q over the last axis, by one logarithm for `_BLOCK` rows.
+
+    The factors lie in [1, 2], or below 1 + exp(STEEP), so no product overflows; each
+    is rounded once, as in log(1 + e).
+    """
+    products = np.multiply.reduceat(q, _starts(q.shape[-1]), axis=-1, dtype=np.float64)
+    own: Array = np.add.reduce(np.log(products), axis=-1)
+    return own
+
+
+def each(state: State) -> Array:
+    """Return log(1 + exp(u)) of each row, shape (n,)."""
+    _, q, hinge = state
+    own: Array = np.log(q)
+    return own + hinge if hinge.size else own
+
+
+def slopes(state: State) -> Array:
+    """Return the sigmoid of u, shape (n,)."""
+    p, q, _ = state
+    return p / q
+
+
+def curvatures(state: State) -> Array:
+    """Return sigmoid(u) sigmoid(-u), shape (n,)."""
+    p, q, hinge = state
+    other = np.exp(-hinge) if hinge.size else 1.0
+    return p * other / (q * q)
+
+
+def decided(X: Features, w: Array, classes: Array) -> Array:
+    """Return the second class where x.w > 0, the first elsewhere, shape (n,)."""
+    chosen: Array = classes[(product(X, w) > 0).astype(np.intp)]
+    return chosen
+
+
+@lru_cache(maxsize=64)
+def _starts(rows: int) -> NDArray[np.intp]:
+    """Return where each block of so many rows begins."""
+    return np.arange(0, rows, _BLOCK)
+
+
+# Labels of classes, and what is said of data that has others.
+
+
+def distinct_pair(labels: Array, key: str) -> Array:
+    """Return the two distinct labels, ascending.
+
+    Raises:
+        DataError: there are not two distinct labels; `key` is what asked for them.
+    """
+    distinct = np.unique(labels)
+    if len(distinct) != 2:
+        raise DataError(
+            key,
+            f"two distinct labels are needed; the data has {len(distinct)} ({listed(distinct)})",
+        )
+    return distinct
+
+
+def two_labels(labels: Array, low: float, high: float, key: str) -> Array:
+    """Return `low` for the smaller of two distinct labels, `high` for the larger; errors alike."""
+    return np.where(labels == distinct_pair(labels, key)[0], low, high)
+
+
+def whole_labels(labels: Array, key: str) -> Array:
+    """Return labels that are whole numbers, as those of classes are.
+
+    Raises:
+        DataError: one is not; `key` is what takes each for a class.
+    """
+    if not np.array_equal(labels, np.rint(labels)):
+        seen = labels[labels != np.rint(labels)][0]
+        raise DataError(
+            key,
+            f"a class a distinct label is made of whole numbers; the data has {seen:g} among its "
+            f"{len(np.unique(labels))} distinct labels; the loss squared takes any number",
+        )
+    return labels
+
+
+def listed(distinct: Array) -> str:
+    """Return distinct labels as an error names them: the first five."""
+    return ", ".join(f"{label:g}" for label in distinct[:5]) + (
+        ", ..." if len(distinct) > 5 else ""
+    )

@@ -8,11 +8,10 @@ from pydantic import Field
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.features import Features, longest_row, scaled_rows
-from fedsim.problems.losses import sigmoid
-from fedsim.problems.losses.labels import distinct_pair, listed, two_labels
-from fedsim.problems.losses.linear import LinearLoss
-from fedsim.problems.losses.rows import Rows, State
+from fedsim.problems.losses import linear
+from fedsim.problems.losses.base import Rows, State
+from fedsim.problems.losses.linear import LinearLoss, distinct_pair, listed, two_labels
+from fedsim.problems.samples import Features, longest_row, scaled_rows
 
 
 class Positive(Spec):
@@ -73,19 +72,19 @@ class Logistic(LinearLoss):
 
     def forward(self, rows: Rows, w: Array) -> State:
         """Compute what the sigmoid of A w and log(1 + exp(A w)) have in common."""
-        return sigmoid.forward(rows, w)
+        return linear.forward(rows, w)
 
     def total(self, state: State) -> float:
         """Return the sum of log(1 + exp(u))."""
-        return sigmoid.total(state)
+        return linear.total(state)
 
     def slopes(self, state: State) -> Array:
         """Return the sigmoid of u."""
-        return sigmoid.slopes(state)
+        return linear.slopes(state)
 
     def curvatures(self, state: State) -> Array:
         """Return sigmoid(u) sigmoid(-u)."""
-        return sigmoid.curvatures(state)
+        return linear.curvatures(state)
 
     def classes(self, labels: Array) -> Array:
         """Return the two labels of plus-minus, ascending, otherwise -1 and +1.
@@ -101,7 +100,7 @@ class Logistic(LinearLoss):
 
     def predict(self, X: Features, w: Array, classes: Array) -> Array:
         """Return the larger label where x.w > 0, the smaller elsewhere."""
-        return sigmoid.decided(X, w, classes)
+        return linear.decided(X, w, classes)
 
 
 def are_signs(labels: Array) -> bool:

@@ -7,11 +7,10 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.ports import Array
-from fedsim.problems.features import Features, product, transposed_product
-from fedsim.problems.losses.base import Loss, half_square
-from fedsim.problems.losses.labels import distinct_pair, two_labels, whole_labels
-from fedsim.problems.losses.rows import Rows, State
+from fedsim.problems.losses.base import Loss, Rows, State, half_square
+from fedsim.problems.losses.linear import distinct_pair, two_labels, whole_labels
 from fedsim.problems.losses.softmax import cross_entropy, indicators
+from fedsim.problems.samples import Features, product, transposed_product
 
 
 class Layers(NamedTuple):

@@ -10,20 +10,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.blocks.choice import OneOf
-from fedsim.blocks.fields import as_written
-from fedsim.blocks.given import Given, Keys
+from fedsim.blocks.spec import Given, Keys, as_written
 from fedsim.errors import DataError
 from fedsim.extras import missing
 from fedsim.ports import Array
 from fedsim.problems.architectures import ARCHITECTURES, Architecture
-from fedsim.problems.features import Features
 from fedsim.problems.losses.augmentation import Augmentation
-from fedsim.problems.losses.base import Loss
-from fedsim.problems.losses.labels import listed, whole_labels
-from fedsim.problems.losses.rows import Rows, State
+from fedsim.problems.losses.base import Loss, Rows, State
+from fedsim.problems.losses.linear import listed, whole_labels
 from fedsim.problems.losses.softmax import indicators
-from fedsim.problems.minibatches import Minibatches
-from fedsim.problems.samples import Precision
+from fedsim.problems.samples import Features, Minibatches, Precision
 
 if TYPE_CHECKING:
     from fedsim.problems.modules import Recipe, Terms, Trainer

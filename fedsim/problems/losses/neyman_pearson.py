@@ -7,11 +7,10 @@ from pydantic import Field
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.features import Features, longest_row, scaled_rows, transposed_product
-from fedsim.problems.losses import sigmoid
-from fedsim.problems.losses.labels import distinct_pair
-from fedsim.problems.losses.linear import LinearLoss
-from fedsim.problems.losses.rows import Rows, State
+from fedsim.problems.losses import linear
+from fedsim.problems.losses.base import Rows, State
+from fedsim.problems.losses.linear import LinearLoss, distinct_pair
+from fedsim.problems.samples import Features, longest_row, scaled_rows, transposed_product
 
 
 class NeymanPearson(LinearLoss):
@@ -69,19 +68,19 @@ class NeymanPearson(LinearLoss):
 
     def forward(self, rows: Rows, w: Array) -> State:
         """Compute what the sigmoid and log(1 + exp) have in common, and the weights in f."""
-        return *sigmoid.forward(rows, w), rows.t[:, 0]
+        return *linear.forward(rows, w), rows.t[:, 0]
 
     def total(self, state: State) -> float:
         """Return the weighted sum of log(1 + exp(u)) over class 0."""
-        return float(state[3].dot(sigmoid.each(state[:3])))
+        return float(state[3].dot(linear.each(state[:3])))
 
     def slopes(self, state: State) -> Array:
         """Return the weighted sigmoids, zero for class 1."""
-        return state[3] * sigmoid.slopes(state[:3])
+        return state[3] * linear.slopes(state[:3])
 
     def curvatures(self, state: State) -> Array:
         """Return the weighted sigmoid(u) sigmoid(-u), zero for class 1."""
-        return state[3] * sigmoid.curvatures(state[:3])
+        return state[3] * linear.curvatures(state[:3])
 
     def majorant(self, rows: Rows) -> tuple[float, Features]:
         """Return c = 1/(4 n_0) and the rows of class 0."""
@@ -91,11 +90,11 @@ class NeymanPearson(LinearLoss):
 
     def constraint(self, rows: Rows, w: Array) -> float:
         """Return g(w)."""
-        return rows.factor * float(rows.t[:, 1].dot(sigmoid.each(sigmoid.forward(rows, w))))
+        return rows.factor * float(rows.t[:, 1].dot(linear.each(linear.forward(rows, w))))
 
     def constraint_gradient(self, rows: Rows, w: Array) -> Array:
         """Return the gradient of g at `w`, shape (d,)."""
-        slopes = rows.t[:, 1] * sigmoid.slopes(sigmoid.forward(rows, w))
+        slopes = rows.t[:, 1] * linear.slopes(linear.forward(rows, w))
         gradient = transposed_product(rows.X, slopes)
         gradient *= rows.factor
         return gradient
@@ -113,7 +112,7 @@ class NeymanPearson(LinearLoss):
 
     def predict(self, X: Features, w: Array, classes: Array) -> Array:
         """Return the label of class 1 where x.w > 0, that of class 0 elsewhere."""
-        return sigmoid.decided(X, w, classes)
+        return linear.decided(X, w, classes)
 
     @property
     def _names(self) -> tuple[str, str]:

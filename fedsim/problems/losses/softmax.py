@@ -10,11 +10,9 @@ from pydantic import Field
 
 from fedsim.limits import afford
 from fedsim.ports import Array
-from fedsim.problems.features import Features, gram, product, transposed_product
-from fedsim.problems.losses.base import Loss, half_square
-from fedsim.problems.losses.labels import whole_labels
-from fedsim.problems.losses.linear import check_hessian
-from fedsim.problems.losses.rows import Rows, State
+from fedsim.problems.losses.base import Loss, Rows, State, half_square
+from fedsim.problems.losses.linear import check_hessian, whole_labels
+from fedsim.problems.samples import Features, gram, product, transposed_product
 
 
 class Softmax(Loss):

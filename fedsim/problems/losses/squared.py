@@ -10,9 +10,9 @@ from pydantic import Field
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.features import Features, product
+from fedsim.problems.losses.base import Rows, State
 from fedsim.problems.losses.linear import LinearLoss
-from fedsim.problems.losses.rows import Rows, State
+from fedsim.problems.samples import Features, product
 
 
 class LeastSquares(LinearLoss):

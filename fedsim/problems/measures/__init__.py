@@ -6,9 +6,8 @@ observe(w)      # {"support_precision": ..., "support_recall": ..., ...}
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.measures.base import Figures, Measure, Observer
-from fedsim.problems.measures.optimality import Constraint, GradientNorm
+from fedsim.problems.measures.optimality import Constraint, GradientNorm, Rank, Sparsity
 from fedsim.problems.measures.prediction import HeldOutAccuracy, HeldOutLoss, TrainingAccuracy
-from fedsim.problems.measures.structure import Rank, Sparsity
 from fedsim.problems.measures.truth import Distance, OperatorDistance, RelativeDistance, Support
 
 MEASURES: Registry[Measure] = Registry(

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.local import LocalLoss
+from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.measures.base import Figures, Measure, Observer
 from fedsim.problems.problem import Objective, Problem
 from fedsim.problems.samples import Samples

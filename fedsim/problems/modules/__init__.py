@@ -1,10 +1,15 @@
 """Networks as PyTorch computes them. This package loads PyTorch; nothing outside does at import."""
 
-from fedsim.problems.modules.augment import check_images
-from fedsim.problems.modules.flat import FlatModule, Layer, layers_of
-from fedsim.problems.modules.platform import platform
+from fedsim.problems.modules.module import FlatModule, Layer, layers_of, platform
 from fedsim.problems.modules.recipe import Recipe, recipe, start
-from fedsim.problems.modules.trainer import Numbers, Terms, Trainer, check_device, trainer
+from fedsim.problems.modules.trainer import (
+    Numbers,
+    Terms,
+    Trainer,
+    check_device,
+    check_images,
+    trainer,
+)
 
 __all__ = [
     "FlatModule",

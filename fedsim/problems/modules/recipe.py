@@ -3,6 +3,9 @@
 All is found by one trial on rows of zeros, so that what cannot be used is said before a run.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -12,12 +15,294 @@ import torch
 from torch import Tensor, nn
 
 from fedsim.blocks.held import Holding
+from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.architectures import Architecture
 from fedsim.problems.modules.additive import PROBED, check_loss
-from fedsim.problems.modules.counting import operations_of
-from fedsim.problems.modules.flat import Layer, layers_of, trained
-from fedsim.problems.modules.trial import TRIED, Trial, check_nature, copied, settle
+from fedsim.problems.modules.module import Layer, layers_of, operations_of, trained
+
+# The trial of a module: whether clients that share nothing but the flat model can train it.
+#
+# A module is somebody's code: it may raise anything, and keep whatever it likes between two calls.
+# What cannot be used is refused with the reason, and with what would do.
+
+TRIED = 2
+"""So many rows a trial takes: one alone would hide what mixes rows up."""
+
+_ROUNDED = 1e-3
+"""How far the outputs of a row may be apart by rounding in float32, relative to all."""
+
+_COMPILED = "OptimizedModule"
+"""What `torch.compile` returns; its class has no public name, and takes 2 s to load."""
+
+
+def check_nature(module: nn.Module) -> None:
+    """See to it that a module is one whose parameters can be put in the place of others.
+
+    Raises:
+        DataError: it is not.
+    """
+    for each in module.modules():
+        if isinstance(each, torch.jit.ScriptModule):
+            raise _unfit("is compiled by torch.jit, which keeps its parameters; give the module")
+        if type(each).__name__ == _COMPILED:
+            raise _unfit("is compiled (torch.compile); give the module that was compiled")
+    for name, value in (*module.named_parameters(), *module.named_buffers()):
+        if value.is_complex():
+            raise _unfit(f"has complex numbers in {name}; models are real: keep two parts")
+        if value.is_meta:
+            raise _unfit(
+                f"is on the device meta, where {name} holds no numbers; make it on the CPU"
+            )
+    if not sum(each.numel() for _, each in trained(module)):
+        text = f"the module {type(module).__name__} has no parameter that is trained"
+        raise DataError("loss.model", text)
+
+
+def copied(module: nn.Module) -> nn.Module:
+    """Return a module of one's own.
+
+    Raises:
+        DataError: it cannot be copied.
+    """
+    try:
+        return deepcopy(module)
+    except Exception as error:  # a module holds whatever its author likes
+        text = (
+            f"cannot be copied, and each thread takes a module of its own: {_first_line(error)} "
+            "(old torch.nn.utils.weight_norm: take torch.nn.utils.parametrizations.weight_norm)"
+        )
+        raise _unfit(text) from error
+
+
+def settle(module: nn.Module, rows: Tensor) -> None:
+    """Let a module find the shapes of its lazy parameters, on rows of zeros.
+
+    Raises:
+        DataError: it fails on them.
+    """
+    try:
+        module(rows)
+    except Exception as error:  # the code of a user's module may raise anything
+        raise _failing(error) from error
+
+
+class Trial:
+    """A copy of a module in float32 on the CPU, on which everything is tried.
+
+    Args:
+        module: as it was made.
+        rows: zeros, shape (TRIED, ...).
+        outputs: how many the module is to have.
+        row_losses: of outputs and so many rows, shape (b,) or ().
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        rows: Tensor,
+        outputs: int,
+        row_losses: Callable[[Tensor, int], Tensor],
+    ) -> None:
+        self._module = copied(module).to(device="cpu", dtype=torch.float32)
+        self._rows, self._outputs, self._row_losses = rows, outputs, row_losses
+        self._state = {name: each.clone() for name, each in self._module.state_dict().items()}
+        self._parameters = list(self._module.parameters())
+        self._layers = layers_of(self._module)
+
+    def loss(self) -> Tensor:
+        """Return the mean loss of the rows, shape ()."""
+        try:
+            found = self._module(self._rows)
+            return self._row_losses(checked(found, TRIED, self._outputs), TRIED).mean()
+        except DataError:
+            raise
+        except Exception as error:  # the code of a user's module may raise anything
+            raise _failing(error) from error
+
+    def check_outputs(self) -> None:
+        """See to it that the module computes, and returns outputs.
+
+        Raises:
+            DataError: it does not.
+        """
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            self._outputs_of(self._rows)
+
+    def some_outputs(self, count: int) -> Tensor:
+        """Return the outputs of rows that differ, shape (count, outputs) or (count,)."""
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            return self._outputs_of(self._drawn(count))
+
+    def mixes(self) -> bool:
+        """Return whether outputs of rows depend on the rows beside them, without noise."""
+        rows = self._drawn(2 * TRIED)
+        with self._in_use():
+            parts = torch.cat([self._outputs_of(half) for half in (rows[:TRIED], rows[TRIED:])])
+            return _differ(parts, self._outputs_of(rows))
+
+    def trains_otherwise(self) -> bool:
+        """Return whether outputs are others in training than in use, as by dropout."""
+        rows = self._drawn(2 * TRIED)
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(1)
+            training = self._outputs_of(rows)
+        with self._in_use():
+            return _differ(training, self._outputs_of(rows))
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        self._module.eval()
+        try:
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                yield
+        finally:
+            self._module.train()
+
+    def _drawn(self, count: int) -> Tensor:
+        """Return rows that differ: numbers from 0 to 1, or zeros and ones where those are taken."""
+        shape, generator = (count, *self._rows.shape[1:]), torch.Generator().manual_seed(0)
+        if self._rows.is_floating_point():
+            return torch.rand(shape, generator=generator)
+        tokens = torch.randint(0, 2, shape, generator=generator)
+        try:
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                self._module(tokens)
+        except Exception:  # noqa: BLE001 - the code of a user's module; it may know no token but 0
+            return torch.zeros(shape, dtype=torch.int64)
+        return tokens
+
+    def _outputs_of(self, rows: Tensor) -> Tensor:
+        try:
+            found = self._module(rows)
+        except Exception as error:  # the code of a user's module may raise anything
+            raise _failing(error) from error
+        return checked(found, len(rows), self._outputs)
+
+    def draws(self) -> bool:
+        """Say whether random numbers are drawn for a loss.
+
+        Raises:
+            DataError: the module cannot be used.
+        """
+        with torch.random.fork_rng(devices=[]):
+            stream = torch.random.get_rng_state()
+            first = self.loss().detach()
+            drawn = not torch.equal(stream, torch.random.get_rng_state())
+            torch.random.set_rng_state(stream)
+            again = self.loss().detach()
+        self._check_unchanged()
+        if not torch.equal(first.nan_to_num(), again.nan_to_num()):
+            raise _unfit(
+                "gives another loss for the same rows and random numbers: it remembers what it "
+                "has computed, or draws from another stream than PyTorch's"
+            )
+        return drawn
+
+    def check_other_rows(self) -> None:
+        """See to it that rows leave nothing behind either that are not zeros: a mean might."""
+        if not self._rows.is_floating_point():
+            return
+        with torch.random.fork_rng(devices=[]):
+            self._rows += torch.linspace(0, 0.9, self._rows.numel()).view(self._rows.shape)
+            self.loss()
+            self._rows.zero_()
+        self._check_unchanged()
+
+    def check_one_row(self) -> None:
+        """See to it that one row by itself keeps its place, if the module takes one."""
+        self._module.eval()
+        try:
+            with torch.no_grad():
+                found = self._module(self._rows[:1])
+        except Exception:  # noqa: BLE001 - as some normalisations, which say so where it happens
+            return
+        finally:
+            self._module.train()
+        checked(found, 1, self._outputs)
+
+    def check_reached(self) -> None:
+        """See to it that there is a gradient."""
+        if not self.loss().requires_grad:
+            text = "the loss does not depend on any trained parameter of the module"
+            raise DataError("loss.model", text)
+        self._module.zero_grad()
+
+    def takes_channels_last(self) -> bool:
+        """Say whether images may lie so; a module that takes `view`s of them may not allow it."""
+        rows, self._rows = self._rows, self._rows.to(memory_format=torch.channels_last)
+        try:
+            with torch.random.fork_rng(devices=[]):
+                torch.autograd.backward(self.loss())
+        except (DataError, RuntimeError):
+            return False
+        finally:
+            self._rows = rows
+        return True
+
+    def _check_unchanged(self) -> None:
+        """See to it that forward passes have changed neither what is kept nor its names."""
+        before, after = self._state, self._module.state_dict()
+        if before.keys() != after.keys():
+            other = sorted(before.keys() ^ after.keys())
+            text = f"the module's state has other keys after a forward pass: {', '.join(other[:5])}"
+            raise DataError("loss.model", f"{text}; make all parameters when it is made")
+        changed = [name for name in before if not torch.equal(before[name], after[name])]
+        if changed:
+            parameters = dict(self._module.named_parameters())
+            what = "parameter" if changed[0] in parameters else "buffer"
+            raise DataError(
+                "loss.model",
+                f"a forward pass changes the {what} {changed[0]} of the module, as batch "
+                "normalisation does with its running statistics and spectral normalisation with "
+                "its vectors: clients share parameters only, and methods alone change them; take "
+                "group norm, or track_running_stats=False",
+            )
+        now = list(self._module.parameters())
+        same = all(one is other for one, other in zip(self._parameters, now, strict=True))
+        if not same or self._layers != layers_of(self._module):
+            raise _unfit("makes or freezes parameters in its forward pass; do so when it is made")
+
+
+def checked(found: Any, rows: int, outputs: int) -> Tensor:  # noqa: ANN401 - a module returns anything
+    """Return what a module has returned of rows, which is to be outputs, shape (rows, outputs).
+
+    Raises:
+        DataError: it is something else.
+    """
+    shape = tuple(found.shape) if isinstance(found, Tensor) else None
+    allowed = {(rows, outputs)} | ({(rows,)} if outputs == 1 else set())
+    if isinstance(found, Tensor) and shape in allowed:
+        return found
+    seen = f"the shape {shape}" if shape is not None else _sort(found)
+    count = f"{rows} row{'s' * (rows > 1)}"
+    text = f"the module is to return outputs of shape (rows, {outputs}); of {count}: got {seen}"
+    raise DataError("loss.model", text)
+
+
+def _sort(found: object) -> str:
+    """Return what sort of thing a module has returned, and how to make outputs of it."""
+    name = f"{'an' if type(found).__name__[:1] in 'aeiou' else 'a'} {type(found).__name__}"
+    several = isinstance(found, tuple | list | dict) or hasattr(found, "logits")
+    return f"{name}; wrap it in a module that returns the outputs alone" if several else name
+
+
+def _differ(one: Tensor, other: Tensor) -> bool:
+    return bool((one - other).abs().max() > _ROUNDED * other.abs().max())
+
+
+def _failing(error: Exception) -> DataError:
+    return _unfit(f"fails on {TRIED} rows of zeros: {_first_line(error)}")
+
+
+def _unfit(text: str) -> DataError:
+    return DataError("loss.model", f"the module {text}")
+
+
+def _first_line(error: Exception) -> str:
+    """Return what an error says, on one line; its class where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from torch.func import functional_call, grad, vmap
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.losses.rows import Rows
+from fedsim.problems.losses.base import Rows
 from fedsim.problems.modules.recipe import Recipe
 from fedsim.problems.modules.trainer import Numbers, Terms
 

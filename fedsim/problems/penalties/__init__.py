@@ -2,9 +2,7 @@
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.penalties.base import Penalty, Shape
-from fedsim.problems.penalties.group import GroupL2
-from fedsim.problems.penalties.nuclear import Nuclear
-from fedsim.problems.penalties.regulariser import Regulariser
+from fedsim.problems.penalties.norms import GroupL2, Nuclear, Regulariser
 from fedsim.problems.penalties.separable import L1, L2, ElasticNet, NoPenalty
 
 PENALTIES: Registry[Penalty] = Registry(

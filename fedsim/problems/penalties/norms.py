@@ -1,12 +1,22 @@
 """What penalties have in common that are multiples of a norm: a ball, and a prox in it."""
 
 from abc import abstractmethod
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy.linalg import svd
 
-from fedsim.ports import Array
-from fedsim.problems.penalties.base import Weighted
+from fedsim.blocks.wording import joined
+from fedsim.errors import DataError
+from fedsim.ports import SPARSE, Array, Structure
+from fedsim.problems.losses.base import matrix_losses
+from fedsim.problems.penalties.base import Penalty, Shape, Weighted
 from fedsim.problems.penalties.bounded import Bounded, bounded
+from fedsim.problems.projections import l1_ball, nuclear_ball, on_singular_values, soft_threshold
 
 
 class Norm(Weighted):
@@ -46,3 +56,240 @@ class Norm(Weighted):
             centre,
         )
         return Bounded(found.point, found.evaluations + 2)
+
+
+# The group penalty: Euclidean norms of groups of entries, which become zero together.
+
+
+class GroupL2(Norm):
+    """h = weight sum_g c_g |w_g|_2 with c_g = sqrt(|g|), |g| the entries of group g.
+
+    The groups are the rows of a matrix model (a feature's weights for all classes), or
+    consecutive entries of the flat model, `size` of them; the last group has what is left.
+    """
+
+    source: ClassVar[str] = "Yuan, Lin, J. R. Stat. Soc. B 2006"
+    ball: ClassVar[str] = "group-ball"
+
+    kind: Literal["group-l2"] = "group-l2"
+    size: int | None = Field(
+        default=None,
+        ge=1,
+        description="entries of a group, consecutive in the flat model; a row of the matrix "
+        "when not given",
+    )
+
+    def check(self, shape: Shape) -> None:
+        """See to it that there are groups.
+
+        Raises:
+            DataError: the model is no matrix, and no size is given.
+        """
+        if self.size is None and len(shape) != 2:
+            raise DataError(
+                "penalty.size",
+                f"the loss's model is a vector of {prod(shape)} entries, which has no rows to "
+                "be groups; give the number of entries of a group",
+            )
+
+    def norm(self, W: Array) -> float:
+        """Return sum_g sqrt(|g|) |W_g|_2."""
+        lengths = self._lengths(W)
+        return float(np.sqrt(lengths) @ _norms(W, lengths))
+
+    def prox(self, W: Array, step: float) -> Array:
+        """Return W with each group's norm lowered by step x weight x sqrt(|g|), or zero."""
+        lengths = self._lengths(W)
+        norms = _norms(W, lengths)
+        kept = np.maximum(norms - step * self.weight * np.sqrt(lengths), 0.0)
+        return _with_norms(W, lengths, norms, kept)
+
+    def project(self, W: Array, radius: float) -> Array:
+        """Return the nearest point of {sum_g sqrt(|g|) |W_g|_2 <= radius}."""
+        lengths = self._lengths(W)
+        norms = _norms(W, lengths)
+        return _with_norms(W, lengths, norms, l1_ball(norms, radius, np.sqrt(lengths)))
+
+    def residual(self, W: Array, G: Array) -> float:
+        """Return the distance of -G from the subdifferential at W, group by group."""
+        lengths = self._lengths(W)
+        norms, weights = _norms(W, lengths), self.weight * np.sqrt(lengths)
+        slopes = np.divide(weights, norms, out=np.zeros_like(norms), where=norms > 0)
+        distances = _norms(G + W * np.repeat(slopes, lengths).reshape(W.shape), lengths)
+        excess = np.maximum(distances - weights, 0.0)
+        return float(np.linalg.norm(np.where(norms > 0, distances, excess)))
+
+    def structure(self, shape: Shape) -> Structure:  # noqa: ARG002
+        """Return that many groups are zero."""
+        return SPARSE
+
+    def operations(self, shape: Shape) -> float:
+        """Return 3 an entry: squares and their sums, and a multiplication."""
+        return 3.0 * prod(shape)
+
+    def _lengths(self, W: Array) -> NDArray[np.intp]:
+        """Return the numbers of entries of the groups."""
+        size = self.size or W.shape[-1]
+        lengths = np.full(-(-W.size // size), size)
+        lengths[-1] = W.size - size * (len(lengths) - 1)
+        return lengths
+
+
+def _norms(W: Array, lengths: NDArray[np.intp]) -> Array:
+    starts = np.cumsum(lengths) - lengths
+    return np.asarray(np.sqrt(np.add.reduceat(np.square(W).ravel(), starts)))
+
+
+def _with_norms(W: Array, lengths: NDArray[np.intp], norms: Array, new: Array) -> Array:
+    """Return W with its groups' norms changed; a group of zeros stays."""
+    factors = np.divide(new, norms, out=np.zeros_like(norms), where=norms != 0)
+    return np.asarray(W * np.repeat(factors, lengths).reshape(W.shape))
+
+
+# The nuclear norm: the sum of singular values, for models that are matrices of low rank.
+
+
+class Nuclear(Norm):
+    """h = weight |W|_*, the sum of the singular values of a matrix model."""
+
+    source: ClassVar[str] = "Fazel, 2002; prox: Cai, Candes, Shen, SIAM J. Optim. 2010"
+    ball: ClassVar[str] = "nuclear-ball"
+
+    kind: Literal["nuclear"] = "nuclear"
+
+    def check(self, shape: Shape) -> None:
+        """See to it that there are singular values.
+
+        Raises:
+            DataError: the model is no matrix.
+        """
+        if len(shape) != 2:
+            raise DataError(
+                "penalty",
+                f"the loss's model is a vector of {prod(shape)} entries; the penalty {self.kind} "
+                f"takes a matrix, as the losses {joined(matrix_losses(), 'and')} have",
+            )
+
+    def norm(self, W: Array) -> float:
+        """Return the sum of the singular values; NaN where an entry is not finite."""
+        if not np.isfinite(W).all():
+            return float("nan")
+        return float(svd(W, compute_uv=False).sum())
+
+    def prox(self, W: Array, step: float) -> Array:
+        """Return W with its singular values soft-thresholded at step x weight."""
+        return on_singular_values(W, lambda s: soft_threshold(s, step * self.weight))
+
+    def project(self, W: Array, radius: float) -> Array:
+        """Return the nearest point of the nuclear ball."""
+        return nuclear_ball(W, radius)
+
+    def residual(self, W: Array, G: Array) -> float:
+        """Return the distance of -G from weight {U V^T + Z: U^T Z = 0, Z V = 0, |Z|_2 <= 1}.
+
+        U and V are the singular vectors of W of singular values that are not zero, which
+        those at the level of rounding are.
+        """
+        if not (np.isfinite(W).all() and np.isfinite(G).all()):
+            return float("nan")
+        U, s, Vt = svd(W, full_matrices=False)
+        kept = s > max(W.shape) * np.finfo(np.float64).eps * s[0]
+        U, Vt = U[:, kept], Vt[kept]
+        left = G - U @ (U.T @ G)
+        outside = left - (left @ Vt.T) @ Vt
+        inside = G - outside + self.weight * (U @ Vt)
+        excess = np.maximum(svd(outside, compute_uv=False) - self.weight, 0.0)
+        return float(np.hypot(np.linalg.norm(inside), np.linalg.norm(excess)))
+
+    def structure(self, shape: Shape) -> Structure:
+        """Return that its rank is low."""
+        return Structure("low-rank", shape[0])
+
+    def operations(self, shape: Shape) -> float:
+        """Return 16 m n k + 8 k^3 with k = min(m, n).
+
+        14 m n k + 8 k^3 is the thin singular value decomposition (Golub, Van Loan, Matrix
+        Computations, 2013, section 8.6), 2 m n k the product that joins it again.
+        """
+        m, n = shape
+        k = min(m, n)
+        return 16.0 * m * n * k + 8.0 * k**3
+
+
+# A penalty on flat models.
+
+
+@dataclass(frozen=True, slots=True)
+class Regulariser:
+    """A penalty h on models as vectors of shape (d,).
+
+    Attributes:
+        penalty: h.
+        shape: how the loss reads the model, (d,) or (m, n) row by row.
+
+    Raises:
+        DataError: models of this shape cannot be penalised so.
+    """
+
+    penalty: Penalty
+    shape: Shape
+
+    def __post_init__(self) -> None:
+        self.penalty.check(self.shape)
+
+    def weighted(self, weight: float) -> "Regulariser":
+        """Return the same with another weight of the penalty."""
+        return Regulariser(self.penalty.weighted(weight), self.shape)
+
+    def value(self, w: Array) -> float:
+        """Return h(w)."""
+        return self.penalty.value(w.reshape(self.shape))
+
+    def prox(self, w: Array, step: float) -> Array:
+        """Return argmin_v step h(v) + |v - w|^2/2, shape (d,), as an array of its own."""
+        return self.penalty.prox(w.reshape(self.shape), step).ravel()
+
+    def residual(self, w: Array, gradient: Array) -> float:
+        """Return the distance of -gradient from the subdifferential of h at `w`.
+
+        With the gradient of a smooth f it is the norm of the least subgradient of f + h.
+        """
+        return self.penalty.residual(w.reshape(self.shape), gradient.reshape(self.shape))
+
+    def norm(self, w: Array) -> float:
+        """Return the norm that h is a multiple of.
+
+        Raises:
+            DataError: h is no multiple of a norm.
+        """
+        return self.penalty.norm(w.reshape(self.shape))
+
+    def project(self, w: Array, radius: float) -> Array:
+        """Return the nearest point whose norm is at most `radius`, shape (d,).
+
+        Raises:
+            DataError: h is no multiple of a norm.
+            ValueError: the radius is not positive.
+        """
+        return self.penalty.project(w.reshape(self.shape), radius).ravel()
+
+    def prox_in_ball(self, w: Array, step: float, centre: Array, radius: float) -> Bounded:
+        """Return argmin_v step h(v) + |v - w|^2/2 under |v - centre| <= radius, shape (d,).
+
+        Raises:
+            DataError: h is no multiple of a norm.
+            ValueError: the radius is not positive.
+        """
+        W, C = w.reshape(self.shape), centre.reshape(self.shape)
+        found = self.penalty.prox_in_ball(W, step, C, radius)
+        return Bounded(found.point.ravel(), found.evaluations)
+
+    @property
+    def structure(self) -> Structure:
+        """What is known of a prox."""
+        return self.penalty.structure(self.shape)
+
+    @property
+    def operations(self) -> float:
+        """The floating-point operations of one prox."""
+        return self.penalty.operations(self.shape)

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.problems.features import Features, gram
-from fedsim.problems.local import LocalLoss
+from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.losses import LinearLoss
 from fedsim.problems.penalties import L1, L2, ElasticNet, NoPenalty
 from fedsim.problems.problem import Objective, Problem
 from fedsim.problems.projections import Indices
+from fedsim.problems.samples import Features, gram
 
 Mask = NDArray[np.bool_]
 

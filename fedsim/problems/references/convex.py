@@ -1,18 +1,185 @@
 """Reference optima: f* far below any tolerance, how it was got, and what certifies it."""
 
 import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
 from scipy.linalg import svd
 
+from fedsim.errors import OutputError
 from fedsim.ports import Array
-from fedsim.problems.features import dense
+from fedsim.problems.dealt import cache_folder
 from fedsim.problems.losses import LeastSquares, LinearLoss
 from fedsim.problems.problem import Objective, Problem
-from fedsim.problems.references.composite import Composite, affordable, approach, convex
+from fedsim.problems.references.composite import (
+    Composite,
+    affordable,
+    approach,
+    convex,
+    gradient_step,
+)
 from fedsim.problems.references.newton import NEWTON_LIMIT, polish, solvable
-from fedsim.problems.references.optima import Reference, Task, certified
-from fedsim.problems.references.proximal import accelerated, proximal_residual
+from fedsim.problems.samples import dense
+from fedsim.record.writing import write_whole
+
+# Minimisers of f + h with a penalty h that has a prox, by accelerated proximal gradients.
+
+_CHECK = 10
+"""The residual is looked at once in so many steps, since it costs another gradient."""
+
+
+def proximal_residual(problem: Problem, objective: Objective, w: Array) -> float:
+    """Return the norm of the least subgradient of the objective, penalty included, at `w`."""
+    return problem.regulariser.residual(w, problem.gradient(w, objective))
+
+
+def accelerated(problem: Problem, objective: Objective) -> Array:
+    """Return the point of least residual that FISTA reaches from zero, shape (d,).
+
+    Steps are 1/L, with the smoothness constant of the whole objective; the momentum starts
+    anew where it points uphill. It ends at the level of rounding, or where the residual has
+    not fallen in a tenth of the steps taken.
+
+    Source: Beck, Teboulle, SIAM J. Imaging Sci. 2009; restarts by the gradient scheme of
+    O'Donoghue, Candes, Found. Comput. Math. 2015.
+    """
+    step = gradient_step(problem.smoothness(objective))
+    prox = problem.regulariser.prox
+    v = y = best = np.zeros(problem.dimension)
+    enough = least = proximal_residual(problem, objective, v)
+    enough *= 1e-15
+    t, found = 1.0, 0
+    for k in range(1, affordable(problem) + 1):
+        new = prox(y - step * problem.gradient(y, objective), step)
+        if float((y - new) @ (new - v)) > 0:
+            t = 1.0
+        t, last = (1 + math.sqrt(1 + 4 * t * t)) / 2, t
+        y, v = new + (last - 1) / t * (new - v), new
+        if k % _CHECK:
+            continue
+        residual = proximal_residual(problem, objective, v)
+        if residual < least:
+            best, least, found = v, residual, k
+        if least <= enough or k - found > 200 + k // 10:
+            break
+    return best
+
+
+# What a reference optimum is, and how it is kept in the user's cache, or sent to others.
+
+CERTIFIED = 1e-8
+"""The residual at an optimum, at most, as a share of the residual at zero."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reference:
+    """The least value of an objective.
+
+    Attributes:
+        value: f*, as `Problem.value` computes it at `model`, so that gaps are consistent.
+        model: where it is attained, shape (d,).
+        method: how it was got; it begins with "best value known" where no optimum could
+            be certified.
+        residual: the norm of the least subgradient at `model`; of what of it can vanish,
+            where there is a constraint.
+    """
+
+    value: float
+    model: Array
+    method: str
+    residual: float
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An optimum to be found, unless the cache has it.
+
+    Attributes:
+        name: the file that it is kept in; two tasks with one name are the same.
+        dimension: d.
+        value: the objective.
+        residual: how far a point is from the conditions of optimality.
+        solve: returns the point, shape (d,), and how it was got.
+    """
+
+    name: str
+    dimension: int
+    value: Callable[[Array], float]
+    residual: Callable[[Array], float]
+    solve: Callable[[], tuple[Array, str]]
+
+    def result(self) -> Reference:
+        """Return the optimum, from the user's cache when it is there."""
+        path = cache_folder() / "optima" / f"{self.name}.json"
+        stored = self._load(path)
+        if stored is None:
+            model, method = self.solve()
+            stored = _Stored(model=tuple(model.tolist()), method=method, value=self.value(model))
+            _store(path, stored)
+        for found in _noting:
+            found[self.name] = stored.model_dump_json().encode()
+        model = np.array(stored.model)
+        return Reference(self.value(model), model, stored.method, self.residual(model))
+
+    def _load(self, path: Path) -> "_Stored | None":
+        """Return what the cache has, unless it is damaged or not of this problem."""
+        try:
+            stored = _Stored.model_validate_json(_given.get(self.name) or path.read_bytes())
+        except (OSError, ValidationError):
+            return None
+        if len(stored.model) != self.dimension:
+            return None
+        value = self.value(np.array(stored.model))
+        return stored if math.isclose(value, stored.value, rel_tol=1e-9, abs_tol=1e-12) else None
+
+
+class _Stored(BaseModel):
+    """What the cache keeps of an optimum; the value tells whether it still holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    model: tuple[float, ...]
+    method: str
+    value: float
+
+
+_given: dict[str, bytes] = {}
+"""What another process has found for this one, as it is kept in files, by their names."""
+
+_noting: list[dict[str, bytes]] = []
+
+
+@contextmanager
+def noted() -> Iterator[dict[str, bytes]]:
+    """Note which optima are looked up or found within the block, for who is `given` them."""
+    found: dict[str, bytes] = {}
+    _noting.append(found)
+    try:
+        yield found
+    finally:
+        _noting.remove(found)
+
+
+def given(optima: Mapping[str, bytes]) -> None:
+    """Take what another process has noted, in place of what it gave before."""
+    _given.clear()
+    _given.update(optima)
+
+
+def certified(method: str, residual: float, at_zero: float) -> str:
+    """Return how an optimum was got, and first that it is none for certain where so."""
+    return method if residual <= CERTIFIED * at_zero else f"best value known, by {method}"
+
+
+def _store(path: Path, stored: _Stored) -> None:
+    try:
+        write_whole(path, stored.model_dump_json().encode())
+    except OutputError:
+        return  # A cache is a convenience: a folder that cannot be written must not end a run.
 
 
 def optimum(problem: Problem, objective: Objective) -> Reference | None:

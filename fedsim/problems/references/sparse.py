@@ -12,8 +12,8 @@ from fedsim.ports import Array
 from fedsim.problems.problem import Objective, Problem
 from fedsim.problems.projections import hard_threshold, hard_threshold_columns
 from fedsim.problems.references.composite import Composite, Mask, gradient_step
+from fedsim.problems.references.convex import Reference, Task
 from fedsim.problems.references.newton import polish
-from fedsim.problems.references.optima import Reference, Task
 
 _STEPS = 300
 """Steps of iterative hard thresholding, at most."""

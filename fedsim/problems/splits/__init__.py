@@ -2,11 +2,8 @@
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.splits.base import Indices, Split
-from fedsim.problems.splits.equal import IID, Contiguous
-from fedsim.problems.splits.groups import Groups
-from fedsim.problems.splits.kinds import ByLabel, Clusters
-from fedsim.problems.splits.papers import LabelMix, Shards
-from fedsim.problems.splits.uneven import Dirichlet, LogNormal
+from fedsim.problems.splits.by_label import ByLabel, Clusters, LabelMix, Shards
+from fedsim.problems.splits.by_size import IID, Contiguous, Dirichlet, Groups, LogNormal
 
 SPLITS: Registry[Split] = Registry(
     "split",

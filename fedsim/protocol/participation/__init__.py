@@ -7,9 +7,8 @@ many samples each client has.
 from typing import Annotated
 
 from fedsim.blocks.choice import OneOf
-from fedsim.blocks.given import Block, Given
 from fedsim.blocks.registry import Registry
-from fedsim.blocks.spec import Spec
+from fedsim.blocks.spec import Block, Given, Spec
 from fedsim.protocol.participation.asynchronous import AsynchronousParticipation
 from fedsim.protocol.participation.rounds import FIRST, Early, FullParticipation, Rounds
 from fedsim.protocol.participation.sampling import (

@@ -10,9 +10,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
-from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import DurationOrNone, Fraction, ShareOrNone
-from fedsim.blocks.spec import Spec
+from fedsim.blocks.spec import Spec, as_written
 from fedsim.ports import Array
 
 LEAST_CHARGE = "clients whose battery holds less are skipped"

@@ -11,10 +11,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import failure
-from fedsim.blocks.fields import as_written
 from fedsim.blocks.quantities import ShareOrNone
+from fedsim.blocks.spec import as_written
 from fedsim.ports import Array
-from fedsim.protocol.participation.orders import ascending, permutation
+from fedsim.protocol.participation.asynchronous import ascending, permutation
 from fedsim.protocol.participation.rounds import FIRST, Early, Rounds, at_least
 
 

@@ -13,8 +13,7 @@ from collections.abc import Coroutine, Generator
 from contextvars import Context
 from typing import Any, Protocol
 
-from fedsim.sim.engine.alarms import alarm
-from fedsim.sim.engine.loop import SimLoop
+from fedsim.sim.engine.loop import SimLoop, alarm
 
 
 class Owner(Protocol):

@@ -9,12 +9,11 @@ from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network import lv08
+from fedsim.sim.network import routing
 from fedsim.sim.network.fair import FairLink
+from fedsim.sim.network.flows import Changed, Link, Path
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.pipes import Link, Path
-from fedsim.sim.network.planning import LinkPlan, Way, ways
-from fedsim.sim.network.shared import Changed
+from fedsim.sim.network.routing import LinkPlan, Way, ways
 from fedsim.sim.network.timed import OpenBearer, TracedBearer, Transfer, WatchedBearer
 from fedsim.sim.on_demand import Runs
 
@@ -68,7 +67,7 @@ def delay(latency: float, sharing: Sharing = "fluid") -> float:
         latency: of route and radio together, one way, s.
         sharing: the model of the network.
     """
-    return lv08.LATENCY_FACTOR * latency if sharing == "lv08" else latency
+    return routing.LATENCY_FACTOR * latency if sharing == "lv08" else latency
 
 
 class FairBearer:
@@ -151,8 +150,8 @@ def bearers(
     both = ways(topology, Runs.of(up), Runs.of(down), seen)
     if model == "lv08":
         lanes = [way._replace(client=n) for each in both for n, way in enumerate(each)]
-        paths = lv08.paths(fluid, topology, lanes, radio_latency)
-        factor = lv08.BANDWIDTH_FACTOR
+        paths = routing.paths(fluid, topology, lanes, radio_latency)
+        factor = routing.BANDWIDTH_FACTOR
         made: list[Bearer] = [
             FluidBearer(fluid, path, _told(lane, changed), lane.rate.scaled(factor).signal, factor)
             for path, lane in zip(paths, lanes, strict=True)

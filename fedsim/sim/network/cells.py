@@ -5,15 +5,14 @@ from collections.abc import Callable, Sequence
 from math import inf, nan
 from operator import itemgetter
 
-from fedsim.physics.packets import Framing
+from fedsim.physics.radios.base import Framing
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.envelope import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.lanes import Lane
-from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, LOST
+from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, LOST, Lane
 from fedsim.sim.network.timed import Transfer
 from fedsim.sim.network.transport import MakeLane, Network
 from fedsim.sim.on_demand import Runs

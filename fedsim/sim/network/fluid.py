@@ -8,15 +8,14 @@ from fedsim.physics.radios import RateLaw
 from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Discipline
 from fedsim.sim.engine.calendar import SETTLE, Calendar
-from fedsim.sim.network.contention import ContendedFlows
-from fedsim.sim.network.pipes import Flow, Link, Path, Pipe, Slots, Turns
-from fedsim.sim.network.shared import Changed, Finished
+from fedsim.sim.network.flows import Changed, Finished, Flow, Link, Path, Pipe, Slots, Turns
+from fedsim.sim.network.sharing import ContendedFlows
 
 
 class Fluid:
     """Flows over links, and nothing else: no latency, no lanes.
 
-    Rates are weighted max-min fair (`fedsim.sim.network.filling`) at every moment. They can
+    Rates are weighted max-min fair (`fedsim.sim.network.sharing`) at every moment. They can
     change when a flow starts or ends, or a capacity or a limit changes; what changes within
     one instant is settled once, at the end of the instant. Only flows are looked at that
     such a change can reach: those that share contended links with it, directly or through

@@ -19,11 +19,9 @@ from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.bearers import Bearer, FluidBearer, OwnLaw, RateChanged
+from fedsim.sim.network.flows import Changed, Link
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.lanes import Lane
-from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, LOST, Manifest
-from fedsim.sim.network.pipes import Link
-from fedsim.sim.network.shared import Changed
+from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, LOST, Lane, Manifest
 from fedsim.sim.network.transport import MakeLane, Network, Undelivered
 
 Arrived = Callable[[ClientId, Envelope], None]

@@ -6,8 +6,8 @@ from typing import Any, Protocol, TypeVar
 
 from fedsim.physics.signals import Signal
 from fedsim.sim.engine.calendar import Calendar, Timer
+from fedsim.sim.network.flows import Changed
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.shared import Changed
 
 T = TypeVar("T")
 

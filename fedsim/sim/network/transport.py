@@ -15,8 +15,7 @@ from fedsim.protocol.envelope import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.lanes import Lane, Receive
-from fedsim.sim.network.manifest import ABORTED, IN_FLIGHT, Manifest
+from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, Lane, Manifest, Receive
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.on_demand import OnDemand
 from fedsim.sim.power.radio import Radio

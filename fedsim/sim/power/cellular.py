@@ -15,7 +15,7 @@ class CellularRadio(Radio):
 
     Huang et al., MobiSys 2012: it is idle, is promoted, and is connected; while it is connected
     and no bits flow it draws tail power, and after `tail_time` of that it is idle. There may be
-    more stages than that tail, see `fedsim.physics.radios.states`. A message under way holds the
+    more stages than that tail, see `fedsim.physics.radios.base`. A message under way holds the
     first one; one that waits until the radio hears of it does not.
     """
 

@@ -25,14 +25,11 @@ and a scale are a float32 whatever the scenario's value format is. The low half 
 first byte is no format, but the number of the vector that it changes.
 """
 
-from fedsim.wire.payloads.base import Encodable
+from fedsim.wire.payloads.base import MOST_UPDATED, Encodable, Octets, Update
+from fedsim.wire.payloads.composite import Parts
 from fedsim.wire.payloads.dense import Dense, Empty, LowRank, Scalar
-from fedsim.wire.payloads.octets import Octets
-from fedsim.wire.payloads.parts import Parts
-from fedsim.wire.payloads.powers import Powers, SparsePowers
-from fedsim.wire.payloads.quantized import LARGEST_STEPS, Quantized, Sign
+from fedsim.wire.payloads.quantized import LARGEST_STEPS, Powers, Quantized, Sign, SparsePowers
 from fedsim.wire.payloads.sparse import SeededSparse, Sparse, draw_indices
-from fedsim.wire.payloads.update import MOST_UPDATED, Update
 
 PAYLOADS: tuple[type[Encodable], ...] = (
     Dense,

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from fedsim.errors import DecodeError
 from fedsim.ports import Array
-from fedsim.wire.bitstream import varint, varint_size
+from fedsim.wire.bitstream import Reader, varint, varint_size
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads.base import ANY_FORMAT, frozen
-from fedsim.wire.reader import Reader
 
 _LARGEST_RANK = 64
 """The most dimensions of an array, as NumPy has it."""

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from fedsim.errors import DecodeError
 from fedsim.ports import Array
-from fedsim.wire.bitstream import Numbers, packed, varint, varint_size, whole_bytes
+from fedsim.wire.bitstream import Numbers, Reader, packed, varint, varint_size, whole_bytes
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.indices import IndexSet, absent, most_bits, read
 from fedsim.wire.payloads.base import ANY_FORMAT, frozen
-from fedsim.wire.reader import Reader
 
 _SEED = Struct("<Q")
 

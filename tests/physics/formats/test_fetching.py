@@ -16,9 +16,8 @@ from typer.testing import CliRunner
 
 from fedsim.cli import app
 from fedsim.errors import DataError
-from fedsim.physics.formats import public
-from fedsim.physics.formats.downloads import PublicFile, obtained
-from fedsim.physics.formats.public import TRACE_SETS, fetch_traces
+from fedsim.physics.formats import published
+from fedsim.physics.formats.published import TRACE_SETS, PublicFile, fetch_traces, obtained
 
 CONTENT = b"0 1\n1 2\n" * 1000
 
@@ -158,7 +157,7 @@ def test_the_command_fetches_into_the_cache_and_lists_what_there_is(
 ) -> None:
     monkeypatch.setenv("FEDSIM_CACHE", str(tmp_path))
     mine = replace(TRACE_SETS["flash"], files=(file(address),))
-    monkeypatch.setitem(public.TRACE_SETS, "flash", mine)
+    monkeypatch.setitem(published.TRACE_SETS, "flash", mine)
     done = CliRunner().invoke(app, ["fetch", "flash"])
     assert (done.exit_code, "".join(done.stdout.split())) == (
         0,

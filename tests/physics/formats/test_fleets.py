@@ -8,9 +8,8 @@ import pytest
 
 import fedsim
 from fedsim.errors import DataError
-from fedsim.physics.formats.flash import read_charging
-from fedsim.physics.formats.fleets import fedscale_fleet, lorawan_fleet
-from fedsim.physics.formats.lorawan import read_log
+from fedsim.physics.formats.availability import read_charging
+from fedsim.physics.formats.fleets import fedscale_fleet, lorawan_fleet, read_log
 from tests.physics.formats.test_presence import FLASH, stored
 
 HEAD = "time,device_address,gateway,crc_status,spreading_factor,rssi,snr,mtype,fcnt"

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 import fedsim
 from fedsim.errors import DataError
-from fedsim.physics.formats.cycles import Cycle, Users
-from fedsim.physics.formats.fedscale import Capacity, read_capacities, read_presence
-from fedsim.physics.formats.flash import read_states
+from fedsim.physics.formats.availability import Cycle, Users, read_states
+from fedsim.physics.formats.fleets import Capacity, read_capacities, read_presence
 
 RNG = np.random.default_rng(0)
 

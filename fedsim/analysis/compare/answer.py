@@ -1,0 +1,89 @@
+"""The answer of a comparison in one sentence: which variant is cheapest, and how sure that is."""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from fedsim.analysis.compare.costs import Target, with_bits
+from fedsim.analysis.compare.dominance import Decisions
+from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE, SAME
+from fedsim.text import quantity
+
+LEADING = {"joules": "energy", "t": "time", "bits": "bits", "round": "rounds"}
+"""The cost that the sentence is about is the first of these that is not zero in all runs."""
+
+_UNITS = {"joules": "J", "t": "s", "bits": "bit"}
+
+MOST = 500
+"""Variants beyond which every two of them are not compared for one sentence."""
+
+
+def answer(
+    costs: pd.DataFrame,
+    target: Target,
+    labels: Mapping[str, str],
+    decisions: Decisions | None = None,
+) -> str:
+    """Return which variant reached a target for the least, by how much, and how sure that is.
+
+    Args:
+        costs: a row a run, as `Target.costs` returns it.
+        target: what was to be reached.
+        labels: what to call each variant; others are left out.
+        decisions: of all variants in these costs, where they are known.
+
+    Returns:
+        A sentence without its full stop; empty where there is nothing to say.
+    """
+    own = with_bits(costs).astype({"variant": object})
+    own = own[own["variant"].isin(list(labels))]
+    if own.empty or own["variant"].nunique() > MOST:
+        return ""
+    arrived = own[own["reached"]]
+    if arrived.empty:
+        return f"no run reached {target.goal}" if target.measure else ""
+    cost = next((name for name in LEADING if arrived[name].max() > 0), "round")
+    decided = decisions or Decisions.of(own, [cost])
+    ranked = decided.ranked(cost)
+    names = [_name(own, each, labels) for each in ranked]
+    if len(ranked) == 1:
+        said = _alone(arrived, names[0], target)
+        return f"only {said}" if len(labels) > 1 and target.measure else said
+    pair = decided.pair(ranked[0], ranked[1], cost)
+    what = LEADING[cost]
+    if pair.order < 0:
+        sure = "one seed" if pair.seeds == 1 else pair.evidence
+        word = "fewer" if what in {"bits", "rounds"} else "less"
+        less = f"{100 * (1 - pair.ratio):.2g} % {word}" if 0 < pair.ratio < 1 else word
+        return f"{_does(names[0], target, what)} {less} {what} than {names[1]} ({sure})"
+    both = f"{names[0]} and {names[1]}"
+    goal = f" to {target.goal}" if target.measure else ""
+    if not pair.cheaper and not pair.costlier:
+        return f"{both} take {SAME} {what}{goal} ({pair.verdict.removeprefix(SAME).strip(' ()')})"
+    return f"{both} are {INDISTINGUISHABLE} in {what}{goal} ({pair.evidence})"
+
+
+def _does(name: str, target: Target, what: str) -> str:
+    if not target.measure:
+        return f"over the whole run, {name} takes"
+    return f"{name} reaches {target.goal} {'in' if what in {'time', 'rounds'} else 'with'}"
+
+
+def _name(own: pd.DataFrame, name: str, labels: Mapping[str, str]) -> str:
+    """Return the label of a variant, with how many of its runs got there where not all did."""
+    reached = own.loc[own["variant"] == name, "reached"]
+    every = "" if reached.all() else f" (reached in {reached.sum()} of {len(reached)} seeds)"
+    return f"{labels[name]}{every}"
+
+
+def _alone(arrived: pd.DataFrame, name: str, target: Target) -> str:
+    """Say what the only variant that got there has cost, on average over its seeds."""
+    means = arrived[["round", "bits", "t", "joules"]].mean()
+    spent: Sequence[str] = [
+        f"{means['round']:.4g} rounds",
+        *(quantity(float(means[cost]), _UNITS[cost]) for cost in ("bits", "t", "joules")),
+    ]
+    amounts = f"{', '.join(spent[:-1])} and {spent[-1]}"
+    if not target.measure:
+        return f"{name} took {amounts}"
+    return f"{name} reaches {target.goal} in {amounts}"

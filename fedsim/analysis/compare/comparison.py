@@ -1,0 +1,353 @@
+"""A comparison of variants: what each has cost to reach its targets, and how sure that is."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape as html_escape
+from math import isfinite, isnan
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.markup import escape
+from rich.table import Table
+
+from fedsim.analysis.compare.answer import answer
+from fedsim.analysis.compare.costs import COMPARED, Target, paired, summarised, with_bits
+from fedsim.analysis.compare.dominance import Decisions
+from fedsim.analysis.compare.pairwise import FEWEST, INDISTINGUISHABLE
+from fedsim.analysis.compare.runs import Runs, gather
+from fedsim.analysis.compare.trade_offs import TRADED, cost_bars, pareto_scatter
+from fedsim.analysis.compare.verdicts import caveats, failures
+from fedsim.analysis.costs import with_grams
+from fedsim.analysis.figures import save
+from fedsim.analysis.progress import progress
+from fedsim.analysis.tables import HEADS, UNITS
+from fedsim.blocks.wording import nearest
+from fedsim.errors import DataError
+from fedsim.record.lock import held
+from fedsim.record.schema import GRAMS
+from fedsim.record.writing import write_whole
+from fedsim.text import as_csv, as_html, as_text, plain, quantity, visible
+
+# Tables of a comparison, as rich draws them in a terminal.
+
+_SHOWN = ("round", "transmissions", "bits_up", "bits_down", "t", "joules")
+_PAIRED = ("round", "transmissions", "bits", "t", "joules")
+_LEAST, _LESS = 1e-4, "<1e-4"  # nobody believes a smaller probability
+_WIDE = 10  # percent, of which tenths matter no more
+
+
+def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
+    """Return a table of `summarised`, a row a variant: means, and below them their intervals.
+
+    Args:
+        table: with columns `pareto` and `tie` beside.
+        labels: variant -> what the table calls it; the others are left out.
+        title: above the table.
+    """
+    drawn = plain(title)
+    marks = {
+        "pareto": "* Pareto-optimal in bits, time and energy",
+        "tie": f"tie: {INDISTINGUISHABLE} from a Pareto-optimal variant",
+    }
+    drawn.caption = "; ".join(text for mark, text in marks.items() if table[mark].any()) or None
+    drawn.add_column("variant")
+    drawn.add_column("reached", justify="right")
+    shown = with_grams(_SHOWN, table)
+    for cost in shown:
+        drawn.add_column(HEADS.get(cost, cost), justify="right")
+    drawn.add_column("")
+    for row in table.set_index("variant").loc[list(labels)].reset_index().to_dict("records"):
+        cells = [escape(labels[row["variant"]]), f"{row['reached']} of {row['runs']}"]
+        if row["reached"]:
+            cells += [_mean(row, cost) for cost in shown]
+        else:
+            cells += ["", "never reached", *[""] * (len(shown) - 2)]
+        drawn.add_row(*cells, "*" if row["pareto"] else "tie" if row["tie"] else "")
+    return drawn
+
+
+def paired_table(pairs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
+    """Return a table of `paired`, a row a variant and cost.
+
+    Args:
+        pairs: as `paired` gives it.
+        labels: variant -> what the table calls it; the others are left out.
+        title: above the table.
+    """
+    drawn = plain(title, keys=3)
+    drawn.caption = (
+        "ratio: geometric mean over seeds (median where a run did not reach the target); p: paired"
+        f" t test of its logarithm (sign test below {FEWEST} seeds, or where a run did not reach"
+        " the target), corrected for all pairs of variants (Holm)"
+    )
+    drawn.add_column("variant")
+    for head in ("seeds", "cost", "difference", "ratio", "low", "high", "p", "verdict"):
+        drawn.add_column(head, justify="left" if head in {"cost", "verdict"} else "right")
+    shown = pairs[pairs["cost"].isin([*_PAIRED, GRAMS]) & pairs["variant"].isin(list(labels))]
+    previous = None
+    for row in shown[(shown["seeds"] > 0) | (shown["cost"] == _PAIRED[0])].to_dict("records"):
+        variant, cost = row["variant"], row["cost"]
+        unit = UNITS.get(cost, "")
+        if previous not in {None, variant}:
+            drawn.add_section()
+        drawn.add_row(
+            "" if variant == previous else escape(labels[variant]),
+            str(row["seeds"]),
+            HEADS.get(cost, cost) if row["seeds"] else "",
+            quantity(row["difference"], unit),
+            *(_ratio(row[key]) for key in ("ratio", "low", "high")),
+            _p(row["p_holm"]),
+            row["verdict"],
+        )
+        previous = variant
+    return drawn
+
+
+def _mean(row: Mapping[Hashable, float], cost: str) -> str:
+    mean, low, high = row[cost], row[f"{cost}_low"], row[f"{cost}_high"]
+    text = quantity(mean, UNITS.get(cost, ""))
+    if not mean or isnan(high):
+        return text
+    down, up = (_share(bound, mean) for bound in (mean - low, high - mean))
+    around = f"\N{PLUS-MINUS SIGN}{up}%" if down == up else f"\N{MINUS SIGN}{down}%\n+{up}%"
+    return f"{text}\n[dim]{around}[/]"
+
+
+def _share(part: float, whole: float) -> str:
+    """Return a share in percent, as fine as the three digits of a mean are."""
+    share = 100 * part / whole
+    return f"{share:.0f}" if share >= _WIDE else f"{share:.1f}".removesuffix(".0")
+
+
+def _ratio(ratio: float) -> str:
+    if isfinite(ratio):
+        return f"{ratio:.3g}"
+    return "-" if isnan(ratio) else "inf"
+
+
+def _p(value: float) -> str:
+    if isnan(value):
+        return "-"
+    return _LESS if value < _LEAST else f"{value:.2g}"
+
+
+_MOST_ROWS, _MOST_DRAWN = 40, 12  # variants in a terminal, and those that a figure tells apart
+
+
+class Case(NamedTuple):
+    """What one target has cost.
+
+    Attributes:
+        target: what was to be reached.
+        costs: a row a run, as `cost_to_target` gives it.
+        table: a row a variant, as `summarised` gives it; and whether it is Pareto-optimal in
+            bits, seconds and joules (pareto), or statistically indistinguishable from a variant
+            that is (tie).
+        pairs: as `paired` gives it.
+        decisions: which variant is cheaper than which, in every cost.
+    """
+
+    target: Target
+    costs: pd.DataFrame
+    table: pd.DataFrame
+    pairs: pd.DataFrame
+    decisions: Decisions
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Costs of variants, for a terminal, a notebook, for files and for figures.
+
+    Attributes:
+        runs: what is compared.
+        against: the variant that the others are compared with seed by seed.
+        confidence: of intervals.
+        cases: one a target.
+    """
+
+    runs: Runs
+    against: str
+    confidence: float
+    cases: tuple[Case, ...]
+
+    @classmethod
+    def of(
+        cls,
+        places: Sequence[Path],
+        targets: Sequence[str] = (),
+        against: str | None = None,
+        confidence: float = 0.95,
+    ) -> "Comparison":
+        """Compare the runs in some folders.
+
+        Args:
+            places: as for `gather`.
+            targets: such as "gap=1e-5"; without any, the gap at which the runs were to stop,
+                the largest if they differ, and their whole cost where some had none.
+            against: a variant or its label; the first one where not given.
+            confidence: of intervals, between 0 and 1.
+
+        Raises:
+            DataError: the folders hold no run that can be compared, no run evaluates a target,
+                there is no such variant, or the confidence is none.
+        """
+        if not 0 < confidence < 1:
+            text = f"--confidence: got {confidence:g}; give a number between 0 and 1"
+            raise DataError("confidence", text)
+        runs = gather(places)
+        other = _variant(runs.labels, against)
+        wanted = [Target.read(text) for text in targets] or [Target.usual(runs.summary)]
+        cases = [_case(runs, target, other, confidence) for target in dict.fromkeys(wanted)]
+        return cls(runs, other, confidence, tuple(cases))
+
+    def __repr__(self) -> str:
+        return "\n\n".join([*map(as_text, self.tables()), *self.notes])
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        notes = (f"<p>{html_escape(visible(note))}</p>" for note in self.notes)
+        return "\n".join([*map(as_html, self.tables()), *notes])
+
+    @property
+    def answers(self) -> list[str]:
+        """For each target which variant took the least, by how much, and how sure that is."""
+        labels = self.runs.labels
+        said = (answer(case.costs, case.target, labels, case.decisions) for case in self.cases)
+        return [each for each in said if each]
+
+    @property
+    def endings(self) -> list[str]:
+        """How the runs ended that no stop rule has ended; they are among the notes, too."""
+        return list(failures(self.runs))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader has to know before believing the tables."""
+        notes = caveats(self.runs, {str(case.target): case.costs for case in self.cases})
+        count = len(self.runs.labels)
+        if count > _MOST_DRAWN:
+            shown = (
+                f"tables of costs show {min(count, _MOST_ROWS)}, figures and pairs {_MOST_DRAWN}"
+            )
+            order = "Pareto-optimal ones, then those of the fewest bits"
+            notes.append(f"of {count} variants, {shown}: {order}")
+        return notes
+
+    def tables(self) -> list[Table]:
+        """Return what a terminal shows: for each target a table of costs and one of pairs."""
+        sure = f"{100 * self.confidence:g} % intervals"
+        means = f"{sure} (of 2 or 3 runs: min and max)" if self._few else sure
+        sure, means = (self._marked(each) for each in (sure, means))
+        tables = []
+        for case in self.cases:
+            labels = self._chosen(case, _MOST_ROWS)
+            tables.append(summary_table(case.table, labels, f"{case.target.words}; {means}"))
+            if len(self.runs.labels) > 1:
+                other = self.runs.labels[self.against]
+                title = f"{case.target.words}: paired difference from {other}; {sure} of the ratio"
+                tables.append(paired_table(case.pairs, self._chosen(case, _MOST_DRAWN), title))
+        return tables
+
+    def _marked(self, title: str) -> str:
+        """Return a title; it says so where a campaign was cut off."""
+        mark = f"unfinished: {self.runs.extent}" if self.runs.extent else ""
+        return "; ".join(filter(None, (title, mark)))
+
+    @property
+    def _few(self) -> bool:
+        """Whether some interval of a mean is from the least run to the largest."""
+        return any(case.table["reached"].between(2, 3).any() for case in self.cases)
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """Return all tables: of runs, of variants and of pairs, with their target in front.
+
+        The column `unfinished` tells how far a campaign went that was cut off; else it is empty.
+        """
+        tables: dict[str, list[pd.DataFrame]] = {"runs": [], "costs": [], "pairs": []}
+        for case in self.cases:
+            frames = with_bits(case.costs), case.table, case.pairs
+            for name, frame in zip(tables, frames, strict=True):
+                own = frame.copy()
+                own.insert(0, "target", str(case.target))
+                own.insert(1, "unfinished", self.runs.extent)
+                tables[name].append(own)
+        return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+
+    def figures(self) -> dict[str, Figure]:
+        """Return the figures: convergence, costs with intervals, and what is traded for what."""
+        figures = {}
+        for case in self.cases:
+            labels, name = self._chosen(case, _MOST_DRAWN), f"{case.target}".replace("=", "-")
+            title = f"{self._marked(case.target.words)}\n{self.runs.setting}"
+            figures[f"convergence-{name}"] = self._convergence(case.target, labels, title)
+            figures[f"costs-{name}"] = cost_bars(case.table, labels, title)
+            figures[f"trade-offs-{name}"] = pareto_scatter(
+                case.table, labels, case.decisions, title
+            )
+        return figures
+
+    def write(self, folder: Path) -> None:
+        """Write the tables as CSV, the figures as PNG and SVG.
+
+        Raises:
+            OccupiedError: somebody else is writing into the folder.
+            OutputError: one of them cannot be written.
+        """
+        with held(folder):
+            for name, frame in self.frames().items():
+                write_whole(folder / f"{name}.csv", as_csv(frame))
+            for name, figure in self.figures().items():
+                for ending in ("png", "svg"):
+                    save(figure, folder / f"{name}.{ending}")
+
+    def _convergence(self, target: Target, labels: Mapping[str, str], title: str) -> Figure:
+        rounds, known = self.runs.rounds, bool(self.runs.rounds["gap"].notna().any())
+        several = len(self.runs.folders) > len(self.runs.labels)
+        measure = target.measure or ("gap" if known else "objective")
+        bands = "means over seeds, and bands from the least to the largest"
+        return progress(
+            rounds,
+            labels,
+            measure,
+            title=f"{title}\n{bands * several}",
+            log=measure == "gap",
+            target=target.value if target.measure else None,
+        )
+
+    def _chosen(self, case: Case, most: int) -> dict[str, str]:
+        """Return the labels of all variants, or of those that matter most where there are more."""
+        labels = dict(self.runs.labels)
+        if len(labels) <= most:
+            return labels
+        table = case.table.assign(other=case.table["variant"] != self.against)
+        order = ["other", "pareto", "bits"]
+        first = table.sort_values(order, ascending=[True, False, True], kind="stable")
+        chosen = set(first["variant"].head(most))
+        return {variant: label for variant, label in labels.items() if variant in chosen}
+
+
+def _case(runs: Runs, target: Target, against: str, confidence: float) -> Case:
+    costs = target.costs(runs)
+    table = summarised(costs, confidence)
+    own = with_bits(costs)
+    decisions = Decisions.of(own, with_grams(COMPARED, own), confidence)
+    front = decisions.front(TRADED)
+    for flag in ("pareto", "tie"):
+        table[flag] = table["variant"].isin(front.index[front[flag].astype(bool)])
+    pairs = paired(costs, against, confidence, decisions)
+    return Case(target, costs, table, pairs, decisions)
+
+
+def _variant(labels: Mapping[str, str], name: str | None) -> str:
+    """Return the variant that has a name or a label."""
+    if name is None:
+        return next(iter(labels))
+    for variant, label in labels.items():
+        if name in {variant, label}:
+            return variant
+    there = f"there are {', '.join(labels)}"
+    raise DataError(
+        "against", f"--against: there is no variant {name!r}{nearest(name, labels)}; {there}"
+    )

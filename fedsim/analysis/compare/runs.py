@@ -1,0 +1,351 @@
+"""Runs from any number of folders, under names that tell them apart."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from rich.markup import escape
+from rich.table import Table
+
+from fedsim.analysis.compare.unfinished import Unfinished, unfinished
+from fedsim.analysis.costs import figure, final_cost, measures_in, outcomes, with_grams
+from fedsim.analysis.tables import HEADS, UNITS
+from fedsim.errors import DataError, VersionError
+from fedsim.record.ends import is_whole
+from fedsim.record.folder import SCENARIO, SMALL, SUMMARY, check_run
+from fedsim.record.manifest import MADE_FROM, check_files, read_manifest
+from fedsim.record.parts import read_table
+from fedsim.record.read import joined, missing, run_folders
+from fedsim.record.scenarios import differing, parsed, read_text, setting_of, told
+from fedsim.record.studies import Study, read_study
+from fedsim.record.variants import labels
+from fedsim.text import plain, quantity
+
+# Which runs belong together: of the scenario that their folder is of, each variant from one.
+#
+# What a scenario was before it was edited leaves runs behind. These are named and left out, so
+# that nothing is averaged over seeds that were made from different things.
+
+
+class Made(NamedTuple):
+    """A run, and what it was made from.
+
+    Attributes:
+        path: its folder, in full.
+        scenario: the hash of what it has in common with the other seeds of its variant.
+        study: what the folder is of in which it was found; None where that does not say, or the
+            run was asked for by itself.
+    """
+
+    path: Path
+    scenario: object
+    study: Study | None
+
+    @property
+    def wanted(self) -> object:
+        """What the study says that its variant is made from; None where it has none such."""
+        return self.study.variants.get(self.path.parent.name) if self.study else self.scenario
+
+
+def apart(runs: Sequence[Made]) -> Mapping[Path, str]:
+    """Return the runs that do not belong with the others, and why: one sentence a variant."""
+    reasons = dict[Path, str]()
+    for folder, own in _by_variant(runs):
+        stale = [run for run in own if run.scenario != run.wanted]
+        fresh = [run for run in own if run not in stale]
+        reasons.update(dict.fromkeys((run.path for run in stale), _stale(folder, stale)))
+        if len({run.scenario for run in fresh}) > 1:
+            reasons.update(dict.fromkeys((run.path for run in fresh), _mixed(folder, fresh)))
+    return reasons
+
+
+def runs_of(place: Path) -> list[Path]:
+    """Return the runs in a folder that belong to the scenario that it is of; see `parted`."""
+    return parted(place)[0]
+
+
+def parted(place: Path) -> tuple[list[Path], Mapping[Path, str]]:
+    """Return the runs in a folder that belong to the scenario that it is of, and the others.
+
+    Those that do not belong to it are told with the reason, which is one for all of a variant.
+
+    Args:
+        place: as for `run_folders`.
+
+    Raises:
+        DataError: the seeds of a variant do not belong together, or a manifest is damaged, or, of
+            a run that does not belong to the scenario, another file.
+    """
+    study = read_study(place) if place.is_dir() else None
+    paths = run_folders(place)
+    every = [Made(path.resolve(), read_manifest(path).get(MADE_FROM), study) for path in paths]
+    reasons = apart(every)
+    for path in reasons:
+        if (path / SUMMARY).exists():  # else the run has not ended
+            check_files(path, SMALL)  # a manifest of another run is no earlier state
+    kept = [path for path, own in zip(paths, every, strict=True) if own.path not in reasons]
+    if reasons and not kept:
+        raise DataError("folder", "\n".join(dict.fromkeys(reasons.values())))
+    return kept, reasons
+
+
+def _by_variant(runs: Sequence[Made]) -> Iterator[tuple[Path, list[Made]]]:
+    groups = dict[Path, list[Made]]()
+    for run in runs:
+        groups.setdefault(run.path.parent, []).append(run)
+    yield from groups.items()
+
+
+def _stale(folder: Path, runs: Sequence[Made]) -> str:
+    """Say what is left of an earlier state of a scenario."""
+    if not runs or runs[0].study is None:
+        return ""
+    name = runs[0].study.name
+    if runs[0].wanted is None:
+        text = f"{folder} ({_seeds(runs)}) is left from before: the scenario {name} has no variant"
+        return f"{text} {folder.name} any more; compare that folder by itself, or delete it"
+    text = f"{folder} ({_seeds(runs)}) was made from an earlier state of the scenario {name}"
+    return f"{text}; run that again"
+
+
+def _mixed(folder: Path, runs: Sequence[Made]) -> str:
+    """Say of which seeds of a variant nothing can be averaged, and what they differ in."""
+    first, other = runs[0], next(run for run in runs if run.scenario != runs[0].scenario)
+    try:
+        one, two = (parsed(read_text(run.path), run.path) for run in (first, other))
+        values = told(differing(one, two), first.path.name, other.path.name)
+    except DataError:
+        values = ""
+    text = f"the seeds in {folder} were made from different scenarios{values}"
+    return f"{text}; run the scenario again, or compare seeds of one scenario"
+
+
+def _seeds(runs: Sequence[Made]) -> str:
+    numbers = ", ".join(run.path.name.removeprefix("seed-") for run in runs)
+    return f"seed {numbers}" if len(runs) == 1 else f"seeds {numbers}"
+
+
+_SHOWN = 20  # reasons in the error where nothing is left
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs that have ended.
+
+    Attributes:
+        folders: one a run.
+        rounds: their round tables, as `Result.rounds` has them.
+        summary: a row a run, as `Result.summary` has it.
+        labels: what tables and figures call each variant, in the order of the folders.
+        left_out: which runs and folders could not be compared, and why; a sentence each.
+        extent: how far a campaign went that was cut off, "4 of 6 runs"; empty where none was.
+    """
+
+    folders: tuple[Path, ...]
+    rounds: pd.DataFrame
+    summary: pd.DataFrame
+    labels: Mapping[str, str]
+    left_out: tuple[str, ...] = field(default=())
+    extent: str = ""
+
+    @cached_property
+    def setting(self) -> str:
+        """Data, fleet and seeds in a few words; of several folders, the settings of all."""
+        firsts = {path.parent.parent: path for path in reversed(self.folders)}
+        seeds = self.summary["seed"].unique().tolist()
+        scenarios = [parsed(read_text(path), path / SCENARIO) for path in firsts.values()]
+        return "\n".join(dict.fromkeys(setting_of(each, seeds) for each in reversed(scenarios)))
+
+
+class _Run(NamedTuple):
+    """What is read of one run."""
+
+    path: Path
+    summary: dict[str, Any]
+    rounds: pa.Table
+    made: Made
+
+    @property
+    def empty(self) -> bool:
+        """Whether it ended well, yet before its first round did."""
+        return is_whole(self.summary["status"]) and not len(self.rounds)
+
+
+def gather(places: Sequence[Path]) -> Runs:
+    """Read the runs in some folders, each of them once; leave out those that cannot be read.
+
+    Variants of one name from different OUTs are told apart by the names of these, as in
+    "lte/base" and "wifi/base".
+
+    Args:
+        places: OUT with all its runs, one variant's folder in it, or one run's folder.
+
+    Raises:
+        DataError: there is no such folder, or no run in them that can be compared.
+    """
+    runs, wrong, cut_off = _sound(places)
+    if not runs:
+        more = [f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
+        raise DataError("compare", "\n".join([*wrong[:_SHOWN], *more]))
+    folders = [run.path for run in runs]
+    variants = _variants(folders)
+    summary = pd.json_normalize([run.summary for run in runs]).assign(variant=variants)
+    rounds = joined(folders, [run.rounds for run in runs], variants)
+    extent = ", ".join(each.extent for each in cut_off)
+    return Runs(tuple(folders), rounds, summary, labels_of(summary), tuple(wrong), extent)
+
+
+def _sound(places: Sequence[Path]) -> tuple[list[_Run], list[str], list[Unfinished]]:
+    """Return the runs that can be compared, what is wrong with others, and which are to come."""
+    found, wrong = dict[Path, tuple[Path, Study | None]](), list[str]()
+    cut_off = list[Unfinished]()
+    for place in places:
+        own, study = _found(place), _study(place, wrong)
+        cut_off += unfinished(place, study)
+        for path in own:
+            asked = found.get(path.resolve(), (path, study))[1]  # by its own name, perhaps
+            found[path.resolve()] = path, study and asked
+        if not own:
+            wanted = "give a folder that `fedsim run` has written, or one in it"
+            wrong.append(f"there are no runs in {place}: {wanted}")
+    wrong += dict.fromkeys(each.told() for each in cut_off)
+    told = set[Path]().union(*(each.folders for each in cut_off))
+    runs, refused = list[_Run](), list[DataError]()
+    for path, study in (found[whole] for whole in found if whole not in told):
+        try:
+            runs.append(_read(path, study))
+        except DataError as error:
+            refused.append(error)
+    wrong += _sentences(refused)
+    reasons = apart([run.made for run in runs])
+    wrong += dict.fromkeys(reasons.values())
+    runs = [run for run in runs if run.made.path not in reasons]
+    some = [run for run in runs if not run.empty]
+    if not some:  # nobody to compare them with; what they were can be told all the same
+        return runs, wrong, cut_off
+    return some, [*wrong, *(_nothing(run) for run in runs if run.empty)], cut_off
+
+
+def _sentences(errors: Sequence[DataError]) -> Iterator[str]:
+    """Yield what is wrong with runs; of those of an earlier version of the schema, one sentence."""
+    old: dict[tuple[Path, str], list[VersionError]] = {}
+    for error in errors:
+        if isinstance(error, VersionError):
+            old.setdefault((error.folder.parent.parent, error.said()), []).append(error)
+        else:
+            yield str(error)
+    for (place, said), (first, *more) in old.items():
+        count = f"the {1 + len(more)} logs in {place}"
+        yield f"{count} {said.replace('is of', 'are of', 1)}; {first.helps}" if more else str(first)
+
+
+def _nothing(run: _Run) -> str:
+    text = f"the run in {run.path} is empty: it ended before its first round did"
+    return f"{text} ({run.summary['reason']}); let it run for longer"
+
+
+def _study(place: Path, wrong: list[str]) -> Study | None:
+    """Return the study that a folder of runs is of; what is wrong with it goes into the list."""
+    try:
+        return read_study(place)
+    except DataError as error:
+        wrong.append(f"{error}; what a scenario no longer has cannot be told from its runs")
+        return None
+
+
+def _read(path: Path, study: Study | None) -> _Run:
+    """Read one run.
+
+    Raises:
+        DataError: it cannot be compared.
+    """
+    summary, whole = check_run(path), path.resolve()
+    made = Made(whole, read_manifest(path).get(MADE_FROM), study)
+    return _Run(path, summary, read_table(path, "rounds"), made)
+
+
+def labels_of(summary: pd.DataFrame) -> dict[str, str]:
+    """Return what to call each variant of a summary, as `Result.summary` gives it."""
+    return labels(dict(zip(summary["variant"], summary["algorithm"], strict=True)))
+
+
+def _found(place: Path) -> list[Path]:
+    if not place.is_dir():
+        raise missing("compare", place)
+    return run_folders(place, empty=True)
+
+
+def _variants(folders: Sequence[Path]) -> list[str]:
+    """Return the name of each run's variant, with that of its OUT where there is another one."""
+    whole = [path.resolve() for path in folders]
+    outs = _distinguished({path.parent.parent for path in whole})
+    pairs = [(path.parent.name, path.parent.parent) for path in whole]
+    homes: dict[str, set[Path]] = {}
+    for variant, out in pairs:
+        homes.setdefault(variant, set()).add(out)
+    return [
+        variant if len(homes[variant]) == 1 else f"{outs[out]}/{variant}" for variant, out in pairs
+    ]
+
+
+def _distinguished(paths: Iterable[Path]) -> dict[Path, str]:
+    """Return as many of the last parts of each path as tell all of them apart."""
+    every, count, names = list(paths), 0, dict[Path, str]()
+    while len(set(names.values())) < len(every):
+        count += 1
+        names = {path: "/".join(path.parts[-count:]) for path in every}
+    return names
+
+
+# How far the runs are of a campaign in which none has ended: what each has come to, and spent.
+
+_COSTS = ("round", "transmissions", "bits_up", "bits_down", "t", "joules")
+
+
+def so_far(places: Sequence[Path]) -> Table | None:
+    """Return a table of runs that have begun, a row each; None where none has, or some have ended.
+
+    Args:
+        places: as for `fedsim.analysis.gather`.
+    """
+    folders = [path for place in places if place.is_dir() for path in run_folders(place)]
+    if any((path / SUMMARY).exists() for path in folders):
+        return None
+    read = dict(_read_tables(folders))
+    if not read:
+        return None
+    rounds = joined(list(read), list(read.values()), [path.parent.name for path in read])
+    shown = with_grams(_COSTS, rounds)
+    reached, names = outcomes(rounds), measures_in(rounds)
+    table = plain("; ".join(["so far", *_extents(places)]), keys=2)
+    table.add_column("variant")
+    for head in ("seed", *(HEADS.get(cost, cost) for cost in shown), *names):
+        table.add_column(head, justify="right")
+    rows = final_cost(rounds).merge(reached, how="left", on=["variant", "seed"])
+    for row in rows.to_dict("records"):
+        costs = (quantity(row[cost], UNITS.get(cost, "")) for cost in shown)
+        figures = (figure(float(row.get(name, np.nan))) for name in names)
+        table.add_row(escape(row["variant"]), str(row["seed"]), *costs, *figures)
+    return table
+
+
+def _read_tables(folders: Sequence[Path]) -> Iterator[tuple[Path, pa.Table]]:
+    """Yield the round tables of those runs that have any."""
+    for path in folders:
+        with suppress(FileNotFoundError, DataError):
+            rounds = read_table(path, "rounds")
+            if len(rounds):
+                yield path, rounds
+
+
+def _extents(places: Sequence[Path]) -> Iterator[str]:
+    for place in places:
+        with suppress(DataError):
+            for each in unfinished(place, read_study(place)):
+                yield f"unfinished: {each.extent} have ended"

@@ -1,0 +1,175 @@
+"""What compiled kernels are handed of the clients' losses, and what is done with a gradient.
+
+Arrays of clients are passed by their addresses, so that those of any number of clients go into
+one call and none is copied. Who makes these tuples keeps the arrays alive.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.computing.compiled.compiler import part
+from fedsim.ports import Array
+
+Whole = NDArray[np.int64]
+
+
+class Form(NamedTuple):
+    """What the losses of all clients have in common.
+
+    The model is a matrix (d, m), row by row, and a head behind it (see `heads`).
+
+    Attributes:
+        kind: of the loss, a number of `heads`.
+        d, m, c: features, columns of the model, targets a row.
+        size: of the model, with its head.
+        l1, l2: weights of the penalties.
+    """
+
+    kind: int
+    d: int
+    m: int
+    c: int
+    size: int
+    l1: float
+    l2: float
+
+
+class Data(NamedTuple):
+    """The samples of all clients.
+
+    Attributes:
+        x: addresses of the features: all numbers, or those that a sparse matrix stores.
+        places, ends: addresses of the column of each stored number, and of where rows begin; of
+            dense rows a matrix without entries.
+        t: addresses of the targets, (n, c).
+        rows: n of each client.
+        factor: what each sum over the rows is multiplied with.
+        like: of no length, and of the type of features and targets.
+        place: of no length, and of the type of places and ends.
+    """
+
+    x: Whole
+    places: Whole
+    ends: Whole
+    t: Whole
+    rows: Whole
+    factor: Array
+    like: Array
+    place: NDArray[np.integer]
+
+
+@part
+def rows_are_there(drawn: Whole, rows: int) -> bool:
+    """Say whether all numbers of rows are such; those below 0 count from the end.
+
+    They are read without a check afterwards.
+    """
+    there = True
+    for i in range(len(drawn)):
+        there &= -rows <= drawn[i] < rows
+    return there
+
+
+@part
+def copy(source: Array, target: Array) -> None:
+    """Set `target` to `source`, both flat: of slices this compiles many times faster."""
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@part
+def move(
+    V: Array,
+    start: Array,
+    G: Array,
+    scale: float,
+    l1: float,
+    l2: float,
+    eta: float,
+    pull: float,
+) -> None:
+    """Take a step of length eta along the gradient that G, less penalties and scale, says.
+
+    All are flat: `V`, which moves, `start`, which it may be pulled to, and `G`. Loops without
+    signs are vectorised, so there is one for the most common case.
+    """
+    if l1 == 0:
+        for k in range(len(V)):
+            V[k] -= eta * (G[k] * scale + l2 * V[k] + pull * (V[k] - start[k]))
+        return
+    for k in range(len(V)):
+        g = G[k] * scale + l2 * V[k] + l1 * np.sign(V[k])
+        V[k] -= eta * (g + pull * (V[k] - start[k]))
+
+
+@part
+def differentiate(V: Array, G: Array, scale: float, l1: float, l2: float) -> None:
+    """Set V to a subgradient at V, of what is summed over the rows; arguments as for `move`."""
+    if l1 == 0:
+        for k in range(len(V)):
+            V[k] = G[k] * scale + l2 * V[k]
+        return
+    for k in range(len(V)):
+        V[k] = G[k] * scale + l2 * V[k] + l1 * np.sign(V[k])
+
+
+# Products of four dense rows with the columns of a model, and back.
+#
+# A model of m columns lies transposed, (m, d), so that all loops run over contiguous numbers. Four
+# rows are taken at once, for then each number of the model is loaded once for all of them; two
+# columns, for then each of the rows is.
+
+
+@part
+def forward(x0: Array, x1: Array, x2: Array, x3: Array, W: Array, A: Array) -> None:
+    """Set A, shape (4, m), to the products of four rows (d,) with W, shape (m, d)."""
+    m, d = W.shape
+    for c in range(0, m - 1, 2):
+        v, w = W[c], W[c + 1]
+        zero = W.dtype.type(0)
+        a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = zero
+        for k in range(d):
+            a0 += x0[k] * v[k]
+            a1 += x1[k] * v[k]
+            a2 += x2[k] * v[k]
+            a3 += x3[k] * v[k]
+            b0 += x0[k] * w[k]
+            b1 += x1[k] * w[k]
+            b2 += x2[k] * w[k]
+            b3 += x3[k] * w[k]
+        A[0, c], A[1, c], A[2, c], A[3, c] = a0, a1, a2, a3
+        A[0, c + 1], A[1, c + 1], A[2, c + 1], A[3, c + 1] = b0, b1, b2, b3
+    if m % 2:
+        _forward_last(x0, x1, x2, x3, W[m - 1], A)
+
+
+@part
+def _forward_last(x0: Array, x1: Array, x2: Array, x3: Array, w: Array, A: Array) -> None:
+    c = A.shape[1] - 1
+    a0 = a1 = a2 = a3 = w.dtype.type(0)
+    for k in range(len(w)):
+        a0 += x0[k] * w[k]
+        a1 += x1[k] * w[k]
+        a2 += x2[k] * w[k]
+        a3 += x3[k] * w[k]
+    A[0, c], A[1, c], A[2, c], A[3, c] = a0, a1, a2, a3
+
+
+@part
+def backward(x0: Array, x1: Array, x2: Array, x3: Array, S: Array, G: Array) -> None:
+    """Add to G, shape (m, d), the sum of S[r, c] x_r over four rows (d,), S of shape (4, m)."""
+    m, d = G.shape
+    for c in range(0, m - 1, 2):
+        g, h = G[c], G[c + 1]
+        s0, s1, s2, s3 = S[0, c], S[1, c], S[2, c], S[3, c]
+        t0, t1, t2, t3 = S[0, c + 1], S[1, c + 1], S[2, c + 1], S[3, c + 1]
+        for k in range(d):
+            g[k] += s0 * x0[k] + s1 * x1[k] + s2 * x2[k] + s3 * x3[k]
+            h[k] += t0 * x0[k] + t1 * x1[k] + t2 * x2[k] + t3 * x3[k]
+    if m % 2:
+        g, c = G[m - 1], m - 1
+        s0, s1, s2, s3 = S[0, c], S[1, c], S[2, c], S[3, c]
+        for k in range(d):
+            g[k] += s0 * x0[k] + s1 * x1[k] + s2 * x2[k] + s3 * x3[k]

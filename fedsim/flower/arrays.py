@@ -1,0 +1,226 @@
+"""What Flower's messages carry, as what goes over a wire of fedsim's, and back.
+
+The model is the vector that is packed, rounded and compressed as any other. All else goes byte by
+byte: settings and figures in the encoding that Flower itself gives them, and arrays that are not
+of floating-point numbers as they lie in memory.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+from flwr.app import Array as FlowerArray
+from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from numpy.typing import NDArray
+
+from fedsim.flower import npy
+from fedsim.ports import Array
+from fedsim.wire.bitstream import Reader, varint
+
+# The arrays of a model as one vector: which they are, and how they lie in it.
+
+Arrays = Mapping[str, NDArray[Any]]
+"""The arrays of a model by their names, in order."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The names, types and shapes of a model's arrays, which server and clients agree on.
+
+    Those of floating-point numbers, one after the other, are the vector that methods and wires
+    know as the model. The others (counters of batches, say) go with it byte by byte.
+
+    Attributes:
+        names: of the arrays, in order.
+        dtypes, shapes: of each.
+    """
+
+    names: tuple[str, ...]
+    dtypes: tuple[np.dtype[Any], ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, arrays: Arrays) -> "Layout":
+        """Return the layout of some arrays."""
+        values = list(arrays.values())
+        return cls(tuple(arrays), tuple(v.dtype for v in values), tuple(v.shape for v in values))
+
+    @cached_property
+    def dimension(self) -> int:
+        """The length d of the vector."""
+        return sum(prod(self.shapes[place]) for place in self._floats)
+
+    @cached_property
+    def widest(self) -> np.dtype[Any]:
+        """The widest type of floating-point numbers among them."""
+        return max((self.dtypes[place] for place in self._floats), key=lambda kind: kind.itemsize)
+
+    @cached_property
+    def _floats(self) -> tuple[int, ...]:
+        """The places of the arrays whose numbers are in the vector."""
+        return tuple(n for n, dtype in enumerate(self.dtypes) if dtype.kind == "f")
+
+    @cached_property
+    def _others(self) -> tuple[int, ...]:
+        return tuple(n for n in range(len(self.names)) if n not in self._floats)
+
+    def flat(self, arrays: Arrays) -> Array:
+        """Return the vector, shape (d,)."""
+        values = list(arrays.values())
+        parts = [np.ravel(values[place]) for place in self._floats]
+        return np.concatenate(parts, dtype=np.float64) if parts else np.zeros(0)
+
+    def rest(self, arrays: Arrays) -> bytes:
+        """Return the bytes of what is not in the vector."""
+        values = list(arrays.values())
+        return b"".join(
+            np.ascontiguousarray(values[place], self.dtypes[place]).tobytes()
+            for place in self._others
+        )
+
+    def arrays(self, flat: Array, rest: bytes) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a vector, shape (d,), and of what is not in it."""
+        made: dict[int, NDArray[Any]] = {}
+        at = 0
+        for place in self._floats:
+            size = prod(self.shapes[place])
+            made[place] = flat[at : at + size].astype(self.dtypes[place])
+            at += size
+        at = 0
+        for place in self._others:
+            dtype, count = self.dtypes[place], prod(self.shapes[place])
+            made[place] = np.frombuffer(rest, dtype, count, at).copy()
+            at += dtype.itemsize * count
+        return {
+            name: made[place].reshape(self.shapes[place]) for place, name in enumerate(self.names)
+        }
+
+    def misfit(self, arrays: Arrays, *, exact: bool = True) -> str:
+        """Say how arrays differ from these; empty where they do not.
+
+        Args:
+            arrays: in order.
+            exact: whether their types have to be the same.
+        """
+        if len(arrays) != len(self.names):
+            return f"{len(arrays)} arrays, where the model has {len(self.names)}"
+        if tuple(arrays) != self.names:
+            seen = next(name for name, due in zip(arrays, self.names, strict=True) if name != due)
+            return f"an array '{seen}', where the model has {', '.join(self.names)}"
+        parts = zip(arrays.items(), self.shapes, self.dtypes, strict=True)
+        for (name, array), shape, dtype in parts:
+            if array.shape != shape:
+                return f"array '{name}' of shape {array.shape}, where the model has {shape}"
+            if exact and array.dtype != dtype:
+                return f"array '{name}' of {array.dtype}, where the model has {dtype}"
+        return ""
+
+
+_ARRAYS, _SETTINGS, _FIGURES = 0, 1, 2
+_NUMPY = "numpy.ndarray"
+
+Others = ConfigRecord | MetricRecord
+
+
+class Misfit(ValueError):
+    """Arrays are not those of the model."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a message says.
+
+    Attributes:
+        flat: the model's vector, shape (d,); None where it has no model.
+        rest: all else, in bytes.
+    """
+
+    flat: Array | None
+    rest: bytes
+
+
+def written(content: RecordDict, layout: Layout, *, exact: bool = True) -> Content:
+    """Return what a content of Flower's is on a wire.
+
+    Args:
+        content: at most one record of arrays, and any others.
+        layout: of the model.
+        exact: whether arrays have to be of the types of the model.
+
+    Raises:
+        Misfit: its arrays are not those of the model.
+    """
+    flat: Array | None = None
+    parts: list[bytes] = []
+    for name, record in content.items():
+        if isinstance(record, ArrayRecord):
+            if flat is not None:
+                raise Misfit(f"a second record of arrays, '{name}'; one, the model, can travel")
+            arrays = numpy_of(record)
+            if wrong := layout.misfit(arrays, exact=exact):
+                raise Misfit(wrong)
+            flat = layout.flat(arrays)
+            parts.append(_part(_ARRAYS, name, layout.rest(arrays)))
+        elif isinstance(record, ConfigRecord):
+            parts.append(_part(_SETTINGS, name, record.deflate()))
+        else:
+            parts.append(_part(_FIGURES, name, record.deflate()))
+    return Content(flat, b"".join(parts))
+
+
+def read(content: Content, layout: Layout, *, legacy: bool) -> RecordDict:
+    """Return the content of Flower's that `written` was given.
+
+    Args:
+        content: as it has arrived.
+        layout: of the model.
+        legacy: whether arrays are written as clients of the older interface read them.
+    """
+    records = RecordDict()
+    for kind, name, body in _parts(content.rest):
+        if kind == _SETTINGS:
+            records[name] = ConfigRecord.inflate(body)
+        elif kind == _FIGURES:
+            records[name] = MetricRecord.inflate(body)
+        else:
+            flat = np.zeros(layout.dimension) if content.flat is None else content.flat
+            records[name] = record_of(layout.arrays(flat, body), legacy=legacy)
+    return records
+
+
+def numpy_of(record: ArrayRecord) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a record by name."""
+    return {name: npy.read(array) for name, array in record.items() if array.data}
+
+
+def record_of(arrays: Arrays, *, legacy: bool) -> ArrayRecord:
+    """Return a record of arrays, as clients of either interface read them."""
+    if legacy:
+        made = {
+            name: FlowerArray(dtype="", shape=(), stype=_NUMPY, data=npy.written(array))
+            for name, array in arrays.items()
+        }
+    else:
+        made = {
+            name: FlowerArray(str(array.dtype), array.shape, _NUMPY, npy.written(array))
+            for name, array in arrays.items()
+        }
+    return ArrayRecord(made)
+
+
+def _part(kind: int, name: str, body: bytes) -> bytes:
+    """Write a record: its kind, its name and its body, each with its length."""
+    text = name.encode()
+    return bytes([kind]) + varint(len(text)) + text + varint(len(body)) + body
+
+
+def _parts(data: bytes) -> Iterator[tuple[int, str, bytes]]:
+    """Yield the records that `_part` has written."""
+    reader = Reader(data)
+    while reader.left:
+        kind = reader.byte()
+        name = bytes(reader.take(reader.varint())).decode()
+        yield kind, name, bytes(reader.take(reader.varint()))

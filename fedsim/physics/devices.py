@@ -1,0 +1,410 @@
+"""Devices: their blocks, which say how long work takes, and what it costs in joules."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from math import inf
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.presets import Preset, Presettable, Source, names_of
+from fedsim.blocks.quantities import (
+    MAINS,
+    HertzOrNone,
+    Speed,
+    SpeedOrNone,
+    Stored,
+    Watts,
+    WattsOrNone,
+)
+from fedsim.blocks.registry import Registry
+from fedsim.blocks.spec import Block, Given, KindFirst, as_written
+from fedsim.physics.figures import Figure, est, lit, meas, preset
+from fedsim.physics.slowdowns import AnySlowdown
+from fedsim.physics.sources import (
+    AUTOFL_2021,
+    CARROLL_2010,
+    CLOUTIER_2016,
+    ECODESIGN,
+    FLASH_2021,
+    JETSON,
+    JETSON_FORUM,
+    KAISER_2021,
+    MLPERF_TINY,
+    PRASHANTHI_2022,
+    SBC_REVIEWS,
+    STM32,
+    TOP500,
+    TRAN_2019,
+    YANG_2021,
+)
+
+# What every device is: a block of a scenario, and the law that a client's processor follows.
+
+
+class DeviceLaw(KindFirst):
+    """A client's processor. One of one's own is a subclass with its `kind` and the two laws.
+
+    It draws `idle` for all the time that it is on, and `working` while it is busy.
+    """
+
+    kind: str
+    idle: Watts = as_written("0 W", "power while it does not compute")
+    battery: Stored = as_written(MAINS, 'what a full battery holds; "mains" for none')
+    slowdown: AnySlowdown = as_written(
+        {"kind": "none"}, "a factor on the time of every task, drawn task by task"
+    )
+
+    @abstractmethod
+    def seconds(self, operations: float, samples: float) -> float:
+        """Return how long a task takes without its slowdown, s.
+
+        Args:
+            operations: floating-point operations of the task.
+            samples: how many samples it passes over.
+        """
+
+    @abstractmethod
+    def working(self) -> float:
+        """Return the power that it draws while it computes, W, its idle power included."""
+
+    @property
+    def constant(self) -> float | None:
+        """The speed by which the operations of every task are divided, flop/s; else None."""
+        return None
+
+    @property
+    def varies(self) -> bool:
+        """Whether each client has a device of its own; see `one`."""
+        return False
+
+    @property
+    def fastest(self) -> Self:
+        """The fastest of the devices that clients may have."""
+        return self
+
+    def one(self, rng: np.random.Generator) -> Self:  # noqa: ARG002 - all are alike
+        """Return the device of one client, drawn where they vary."""
+        return self
+
+    @model_validator(mode="after")
+    def _sound(self) -> Self:
+        wrong = list(self._faults())
+        if wrong:
+            raise failure(*wrong)
+        return self
+
+    def _faults(self) -> Iterator[tuple[str, str, object]]:
+        """Yield what is wrong with the block: key, message, value seen."""
+        working = self.working()
+        if not working >= self.idle:  # NaN is refused as well
+            text = (
+                f'got "{working:g} W", which is less than idle, "{self.idle:g} W": it is all'
+                " that the device draws while it computes; give active as much as idle or more"
+            )
+            yield "active" if "active" in type(self).model_fields else "", text, working
+
+
+# Phones whose speeds are drawn, a phone for each client.
+
+AI_BENCHMARK = (
+    (0.0, 0.068),
+    (0.05, 0.141),
+    (0.1, 0.177),
+    (0.25, 0.367),
+    (0.5, 1.0),
+    (0.75, 1.391),
+    (0.9, 2.205),
+    (0.95, 2.385),
+    (1.0, 2.784),
+)
+"""Shares of phones, and the speed that they do not exceed, as a multiple of the median.
+
+Scores of floating-point inference on the processor (CPU-F) of the 333 phones in the ranking of AI
+Benchmark of 2019: Ignatov et al., "AI Benchmark: All About Deep Learning on Smartphones in 2019",
+arXiv:1910.06663, as kept in github.com/PKU-Chengxu/FLASH, models/utils/device_util. Every model
+counts once, however many were sold. The median phone is as fast as a Redmi Note 8."""
+
+_SHARES, _FACTORS = np.array(AI_BENCHMARK).T
+
+
+class Phone(DeviceLaw):
+    """A phone whose speed is drawn: each client of the group has one of its own.
+
+    Its speed is the median's times a factor from AI Benchmark's ranking of phones (Ignatov et al.,
+    arXiv:1910.06663), linear in between its quantiles. The median, 1.8 Gflop/s, is about that of
+    the Redmi Note 8 as it trains in FLASH: Yang et al., WWW 2021. What a phone draws and holds is
+    the same for all. The draws depend on the seed alone, so that variants have the same phones.
+    """
+
+    kind: Literal["phone"] = Field(default="phone", description="a phone of its own each client")
+    draw: Literal["ai-benchmark"] = Field(
+        default="ai-benchmark", description="the distribution of the speeds"
+    )
+    speed: Speed = as_written("1.8 Gflop/s", "what training reaches on the median phone")
+    active: Watts = as_written("4.5 W", "power while it computes, idle or more")
+    idle: Watts = as_written("0.35 W", "power while it does not")
+    battery: Stored = as_written("15 Wh", 'what a full battery holds; "mains" for none')
+
+    @property
+    def varies(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def constant(self) -> float:
+        """Its speed; that of the median phone, before one is drawn."""
+        return self.speed
+
+    @property
+    def fastest(self) -> Self:
+        """The fastest phone of the ranking."""
+        return self._times(float(_FACTORS[-1]))
+
+    def one(self, rng: np.random.Generator) -> Self:
+        """Return a phone, drawn by inverting the distribution."""
+        return self._times(float(np.interp(rng.random(), _SHARES, _FACTORS)))
+
+    def seconds(self, operations: float, samples: float) -> float:  # noqa: ARG002 - by operations
+        """Return operations / speed."""
+        return operations / self.speed
+
+    def working(self) -> float:
+        """Return active."""
+        return self.active
+
+    def _times(self, factor: float) -> Self:
+        return self.model_copy(update={"speed": factor * self.speed})
+
+
+# The table of devices: speeds, powers and batteries, with intervals and where they are from.
+
+_TINY = "[meas] power: MLPerf Tiny v1.2, rate times energy of STM32L4R5 and STM32H7A3"
+_HPL = "[meas] High-Performance Linpack on the board, power at its supply"
+_JETSON = "[est] effective training speed of a board of its class, power of its modes"
+_PHONE = "[est] effective training speed and power of phones of its class"
+_LINPACK = "Linpack at its best: other clocks and training reach less, and hardly more"
+_CAP = "the cap of the largest power mode of the module: it draws less, and no more"
+_YANG = "[lit] Yang et al., Energy Efficient Federated Learning, IEEE Trans. Wireless Comm. 2021"
+_TRAN = "[lit] Tran et al., Federated Learning over Wireless Networks, INFOCOM 2019"
+
+
+def _battery(watt_hours: float) -> Figure:
+    """Return what a battery holds: a choice when it is new, of which ageing leaves less."""
+    low, high = round(0.75 * watt_hours, 3), round(1.1 * watt_hours, 3)
+    return lit(f"{watt_hours:g} Wh", low, high, ECODESIGN)
+
+
+def _cycles(basis: str, source: Source) -> Preset:
+    return preset(
+        basis,
+        kappa=lit(1e-28, 3e-29, 1e-27, source),
+        idle="0 W",
+        cycles_per_sample=lit(20_000.0, 10_000.0, 30_000.0, source),
+        frequency=lit("2 GHz", 1, 2, source, "the largest that the papers allow"),
+    )
+
+
+DEVICES: Mapping[str, Preset] = {
+    "ideal": preset(
+        "computes in no time, for nothing",
+        speed="unlimited",
+        active="0 W",
+        idle="0 W",
+        battery="mains",
+    ),
+    "cortex-m4": preset(
+        _TINY,
+        speed=lit("0.02 Gflop/s", 0.008, 0.05, MLPERF_TINY),
+        active=meas("0.042 W", 0.036, 0.048, MLPERF_TINY),
+        idle=est("2e-5 W", 5e-6, 1e-3, STM32),
+        battery=_battery(1.1),
+    ),
+    "cortex-m7": preset(
+        _TINY,
+        speed=lit("0.08 Gflop/s", 0.04, 0.2, MLPERF_TINY),
+        active=meas("0.125 W", 0.11, 0.15, MLPERF_TINY),
+        idle=est("5e-4 W", 1e-4, 5e-3, STM32),
+        battery=_battery(3.7),
+    ),
+    "pi-zero-2w": preset(
+        _HPL,
+        speed=est("5.1 Gflop/s", 2.5, 6.4, CLOUTIER_2016),
+        active=meas("2.1 W", 1.7, 2.5, KAISER_2021),
+        idle=meas("0.6 W", 0.55, 0.95, KAISER_2021),
+        battery=_battery(10),
+    ),
+    "pi-4": preset(
+        _HPL,
+        speed=meas("11.9 Gflop/s", 4.5, 13, TOP500, _LINPACK),
+        active=meas("7.2 W", 5.2, 8, TOP500),
+        idle=est("2.3 W", 1.6, 3, SBC_REVIEWS),
+        battery=_battery(18.5),
+    ),
+    "pi-5": preset(
+        _HPL,
+        speed=meas("30 Gflop/s", 23, 38, TOP500),
+        active=meas("11 W", 9, 14, TOP500),
+        idle=meas("3 W", 1.8, 4, SBC_REVIEWS),
+        battery=_battery(18.5),
+    ),
+    "jetson-nano": preset(
+        _JETSON,
+        speed=lit("80 Gflop/s", 30, 165, JETSON),
+        active=lit("10 W", 5, 10, JETSON, _CAP),
+        idle=est("1.5 W", 0.8, 3, PRASHANTHI_2022),
+        battery="mains",
+    ),
+    "jetson-tx2": preset(
+        _JETSON,
+        speed=lit("220 Gflop/s", 83, 465, JETSON),
+        active=lit("15 W", 7.5, 15, JETSON, _CAP),
+        idle=est("3 W", 1.5, 5, PRASHANTHI_2022),
+        battery="mains",
+    ),
+    "xavier-nx": preset(
+        _JETSON,
+        speed=lit("280 Gflop/s", 105, 590, JETSON),
+        active=lit("15 W", 10, 20, JETSON),
+        idle=est("4 W", 2, 6, PRASHANTHI_2022),
+        battery="mains",
+    ),
+    "orin-nano": preset(
+        _JETSON,
+        speed=lit("400 Gflop/s", 160, 900, JETSON),
+        active=lit("15 W", 7, 15, JETSON, _CAP),
+        idle=lit("4.5 W", 2.6, 6, JETSON_FORUM),
+        battery="mains",
+    ),
+    "phone-low": preset(
+        _PHONE,
+        speed=lit("4 Gflop/s", 0.6, 6, FLASH_2021),
+        active=lit("3.6 W", 1.5, 4.5, AUTOFL_2021),
+        idle=lit("0.3 W", 0.07, 0.6, CARROLL_2010),
+        battery=_battery(11),
+    ),
+    "phone-mid": preset(
+        _PHONE,
+        speed=lit("10 Gflop/s", 1.8, 15, FLASH_2021),
+        active=lit("4.5 W", 2, 5.6, AUTOFL_2021),
+        idle=lit("0.35 W", 0.07, 0.7, CARROLL_2010),
+        battery=_battery(15),
+    ),
+    "phone-high": preset(
+        _PHONE,
+        speed=lit("20 Gflop/s", 5.8, 40, FLASH_2021),
+        active=lit("5.5 W", 2.8, 7, AUTOFL_2021),
+        idle=lit("0.4 W", 0.07, 0.8, CARROLL_2010),
+        battery=_battery(18),
+    ),
+    "laptop-n100": preset(
+        _HPL,
+        speed=meas("60 Gflop/s", 37, 63, TOP500, _LINPACK),
+        active=meas("25 W", 16, 28.5, TOP500),
+        idle=est("6 W", 3.5, 10, TOP500),
+        battery=_battery(50),
+    ),
+    "yang-2021": _cycles(_YANG, YANG_2021),
+    "tran-2019": _cycles(f"{_TRAN}: kappa is 2e-28/2", TRAN_2019),
+}
+"""The presets; speed is what training reaches, not what the data sheet promises.
+
+The tags of a whole preset are of the weakest of its main figures; every figure has its own. Speeds
+are bounded: those of phones from below by the training times of FLASH; those of microcontrollers
+from above by inference with floats in MLPerf Tiny; those of Jetsons from above by the peak of the
+data sheet (cores x 2 x clock), of which they are a third. Capacities of batteries are choices, from
+which age and manufacture lead away.
+The model of kappa is at parameters within the ranges that its papers use: 1e4 to 3e4 cycles a
+sample, and up to 2 GHz.
+"""
+
+
+# Devices of a speed, and those that count cycles; most are presets.
+
+_LINEAR = ("speed", "active")
+_CYCLES = ("kappa", "cycles_per_sample", "frequency")
+
+
+class Device(Presettable, DeviceLaw):
+    """A client's processor: `operations / speed` seconds a task.
+
+    Its energy is idle power for all the time that it is on, and the difference of active
+    and idle power for the time that it is busy. In the model of the literature a task takes
+    `cycles / frequency` seconds and kappa * cycles * frequency^2 joules instead, with
+    cycles_per_sample cycles for every sample that it passes over: Yang et al., "Energy Efficient
+    Federated Learning Over Wireless Communication Networks", IEEE Trans. Wireless Comm. 2021;
+    Tran et al., INFOCOM 2019.
+    """
+
+    presets: ClassVar[Mapping[str, Preset]] = DEVICES
+
+    speed: SpeedOrNone = as_written(
+        None, "floating-point operations per second that training reaches"
+    )
+    active: WattsOrNone = as_written(None, "power while it computes, idle or more")
+    idle: Watts = Field(description="power while it does not")
+    kappa: float | None = Field(
+        default=None, gt=0, le=1, description="effective switched capacitance, W/Hz^3"
+    )
+    cycles_per_sample: float | None = Field(
+        default=None, gt=0, le=1e24, description="processor cycles for every sample of a task"
+    )
+    frequency: HertzOrNone = as_written(None, "processor cycles per second")
+
+    @property
+    def constant(self) -> float | None:
+        """Its speed, unless it counts cycles."""
+        return self.speed
+
+    def seconds(self, operations: float, samples: float) -> float:
+        """Return operations / speed, or cycles / frequency."""
+        if self.speed is not None:
+            return operations / self.speed
+        return (self.cycles_per_sample or 0.0) * samples / (self.frequency or inf)
+
+    def working(self) -> float:
+        """Return what it draws while it computes, W.
+
+        The paper's energy is that of the work, kappa * frequency^3 W while it lasts; what else is
+        drawn comes on top of it.
+        """
+        if self.active is not None:
+            return self.active
+        frequency = self.frequency or 0.0
+        return (self.kappa or 0.0) * frequency * frequency * frequency + self.idle
+
+    def _faults(self) -> Iterator[tuple[str, str, object]]:
+        """Yield what keeps the block from being of one of the two models, completely."""
+        by_cycles = any(getattr(self, name) is not None for name in _CYCLES)
+        wrong = list(self._left_over() if by_cycles else ())
+        wrong += [
+            (name, self._missing(name), None)
+            for name in (_CYCLES if by_cycles else _LINEAR)
+            if getattr(self, name) is None
+        ]
+        yield from wrong or super()._faults()
+
+    def _left_over(self) -> Iterator[tuple[str, str, object]]:
+        given = ", ".join(name for name in _CYCLES if getattr(self, name) is not None)
+        text = (
+            f"is not used beside {given}: time and power follow from cycles; leave one of the two"
+            " out, and start from custom, yang-2021 or tran-2019 for cycles"
+        )
+        for name in _LINEAR:
+            if getattr(self, name) is not None:
+                yield name, text, getattr(self, name)
+
+    @classmethod
+    def _missing(cls, name: str) -> str:
+        return f"missing, and has no default ({cls.model_fields[name].description})"
+
+
+DEVICE_KINDS: Registry[DeviceLaw] = Registry(
+    "device", (Device, Phone), DeviceLaw, title="device kinds", names=names_of
+)
+"""The classes that read a device's block."""
+
+AnyDevice = Given[Annotated[DeviceLaw, OneOf(DEVICE_KINDS)], DeviceLaw | Block]
+"""A field that takes one of them, or the name of a preset."""

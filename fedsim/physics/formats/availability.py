@@ -1,0 +1,324 @@
+r"""FLASH's state traces: what phones have told of themselves, and so when they are there.
+
+Yang et al., "Characterizing Impacts of Heterogeneity in Federated Learning upon Large-Scale
+Smartphone Data", WWW 2021, https://github.com/PKU-Chengxu/FLASH, data/state_traces.json: an object
+of {user: {"messages": "2020-02-01 10:20:30\tscreen_lock\n...", "guid": ..., "model": ...}}.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import inf
+from pathlib import Path
+from typing import ClassVar, Literal, TypeVar
+
+import numpy as np
+
+from fedsim.errors import DataError
+from fedsim.physics.formats.pickles import Tree, read_json
+from fedsim.physics.signals import Steps
+from fedsim.physics.traces import read_table
+
+# Who is there when, again and again: the pattern of a user whose trace starts again at its end.
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """There from begins[i] to ends[i] of every cycle.
+
+    Attributes:
+        begins, ends: rising within 0 and the period, s; none overlaps another.
+        period: of a cycle, s.
+        offset: where in the cycle the run begins, s.
+
+    Raises:
+        ValueError: intervals are reversed, overlap, or reach beyond the cycle.
+    """
+
+    begins: tuple[float, ...]
+    ends: tuple[float, ...]
+    period: float
+    offset: float = 0.0
+    always: ClassVar[bool] = False
+    chance: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        edges = [edge for pair in zip(self.begins, self.ends, strict=True) for edge in pair]
+        if not all(begin < end for begin, end in zip(self.begins, self.ends, strict=True)):
+            raise ValueError("every interval ends after it begins")
+        if edges != sorted(edges):
+            raise ValueError("intervals follow each other without an overlap")
+        if not (0 < self.period < inf and all(0 <= edge <= self.period for edge in edges)):
+            raise ValueError("intervals are within a cycle of more than 0 s, and finite")
+
+    @property
+    def share(self) -> float:
+        """The share of time in which it is there."""
+        return (sum(self.ends) - sum(self.begins)) / self.period
+
+    def _edges(self) -> list[float]:
+        """Return where it toggles within a cycle, rising, below the period."""
+        toggles: set[float] = set()
+        for edge in (*self.begins, *self.ends):  # what toggles twice does not toggle
+            toggles ^= {0.0 if edge == self.period else edge}
+        return sorted(toggles)
+
+    def _there(self, place: float) -> bool:
+        pairs = zip(self.begins, self.ends, strict=True)
+        return any(begin <= place < end for begin, end in pairs)
+
+    def timeline(self, rng: np.random.Generator) -> tuple[bool, Iterator[float]]:  # noqa: ARG002
+        """Return whether it is there at time 0, and the times at which that toggles."""
+        offset = self.offset % self.period
+        return self._there(offset), self._toggles(self._edges(), offset)
+
+    def _toggles(self, edges: Sequence[float], offset: float) -> Iterator[float]:
+        cycle = 0
+        while edges:
+            for edge in edges:
+                time = cycle * self.period + (edge - offset)
+                if time > 0:
+                    yield time
+            cycle += 1
+
+    def signal(self, value: float) -> Steps:
+        """Return what is so much while it is there, and nothing else."""
+        times = sorted({0.0, *self._edges()})
+        values = [value if self._there(time) else 0.0 for time in times]
+        return Steps(times, values, self.period).shifted(self.offset)
+
+
+class Users(Mapping[int, T]):
+    """What each client follows: the users of a file in their order, and again from the first.
+
+    Args:
+        users: at least one.
+    """
+
+    def __init__(self, users: Sequence[T]) -> None:
+        self.users = tuple(users)
+
+    def __getitem__(self, client: int) -> T:
+        return self.users[client % len(self.users)]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.users)))
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+
+Condition = Literal["idle", "charging", "wifi"]
+"""What a phone can be: locked, at a charger, in a wireless network."""
+
+_TIME = "%Y-%m-%d %H:%M:%S"
+_DAY = 86400.0
+
+_STATES: dict[str, tuple[Condition, bool]] = {
+    "screen_lock": ("idle", True),
+    "screen_unlock": ("idle", False),
+    "battery_charged_on": ("charging", True),
+    "battery_charged_off": ("charging", False),
+    "wifi": ("wifi", True),
+    **dict.fromkeys(("unknown", "2g", "3g", "4g", "5g"), ("wifi", False)),
+}
+_OTHERS = frozenset(
+    {"screen_on", "screen_off", "battery_low", "battery_okay", "phone_on", "phone_off"}
+)
+
+_Event = tuple[float, str]
+
+
+def read_states(path: Path, when: str) -> Users[Cycle]:
+    """Read when phones were in some states at once, such as idle, charging and in a wireless LAN.
+
+    A phone is idle while it is locked, as in FLASH; before its first message of a kind it is not
+    in that state. Its trace starts again at its last message. The run begins at midnight before
+    the first message of all. As in FLASH, a user is left out whose messages are malformed, last no
+    time, or never say all of the states at once.
+
+    Args:
+        path: the file; it may be packed as gzip, bzip2 or xz pack.
+        when: the states, separated by commas.
+
+    Returns:
+        The users in the order of the file, and again from the first.
+
+    Raises:
+        DataError: the file cannot be read or is not of that form, or no user is left; the text
+            says what was wrong with the first one.
+    """
+    members = read_json(path, "states").members()
+    faults: list[str] = []
+    traces = [found for each in members.values() if (found := _events(each, faults))]
+    midnight = min((events[0][0] // _DAY * _DAY for events in traces), default=0.0)
+    wanted = frozenset(when.split(","))
+    users = [_cycle(events, wanted, midnight) for events in traces]
+    kept = [user for user in users if user is not None]
+    if not kept:
+        first = faults[0] if faults else f"none is ever {' and '.join(sorted(wanted))} at once"
+        wants = "a line of messages is 2020-02-01 10:20:30, a tab, and a state"
+        raise DataError(
+            "states", f"{path} has no user whose messages can be used: {first}; {wants}"
+        )
+    return Users(kept)
+
+
+def read_charging(path: Path, user: int, power: float) -> Steps:
+    """Read when a phone was charged, as the power that it was offered.
+
+    Args:
+        path: as for `read_states`.
+        user: which of those that have ever told that they charge, from 0.
+        power: of the charger, W.
+
+    Raises:
+        DataError: see `read_states`; there are not so many users.
+    """
+    users = read_states(path, "charging")
+    if user >= len(users):
+        text = f"{path} has {len(users)} users that charge, and no user {user}; they are from 0"
+        raise DataError("states", text)
+    return users[user].signal(power)
+
+
+def _events(user: Tree, faults: list[str]) -> list[_Event]:
+    """Return the messages of a user by time; none where they are malformed, which is a fault."""
+    text = user["messages"].text()
+    lines = [line for line in text.split("\n") if line.strip()]
+    try:
+        events = sorted((_event(line) for line in lines), key=lambda each: each[0])
+    except ValueError:
+        wrong = next(line for line in lines if not _sound(line))
+        faults.append(f"at {user.place}: got {wrong.strip()[:60]!r}")
+        return []
+    if not events or events[-1][0] <= events[0][0]:
+        faults.append(f"at {user.place}: {len(events)} messages that last no time")
+        return []
+    return events
+
+
+def _event(line: str) -> _Event:
+    time, state = (part.strip() for part in line.strip().split("\t"))
+    state = state.lower()
+    if state not in _STATES and state not in _OTHERS and not _is_level(state):
+        raise ValueError
+    return datetime.strptime(time, _TIME).replace(tzinfo=UTC).timestamp(), state
+
+
+def _sound(line: str) -> bool:
+    try:
+        _event(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_level(state: str) -> bool:
+    """Say whether this is the battery's level, such as "73.0%"."""
+    if state.endswith("%"):
+        float(state[:-1])  # it is malformed where that fails
+        return True
+    return False
+
+
+def _cycle(events: list[_Event], wanted: frozenset[str], midnight: float) -> Cycle | None:
+    """Return when all states hold at once; None if never."""
+    start, end = events[0][0], events[-1][0]
+    toggles = [*_toggles(events, wanted), end]
+    spans = zip(toggles[::2], toggles[1::2], strict=False)  # from a coming to the next going
+    pairs = [(begin - start, stop - start) for begin, stop in spans if begin < stop]
+    if not pairs:
+        return None
+    period = end - start
+    return Cycle(
+        tuple(begin for begin, _ in pairs),
+        tuple(stop for _, stop in pairs),
+        period,
+        (midnight - start) % period,
+    )
+
+
+def _toggles(events: list[_Event], wanted: frozenset[str]) -> Iterator[float]:
+    """Yield the times at which all of the states come to hold, and cease to, in turn."""
+    holds: dict[str, bool] = {}
+    there = False
+    for time, state in events:
+        if state in _STATES:
+            name, on = _STATES[state]
+            holds[name] = on
+        now = all(holds.get(each, False) for each in wanted)
+        if now != there:
+            there = now
+            yield time
+
+
+# When clients are there, from a file: columns client, start, end.
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Online from begins[i] to ends[i], offline between and after.
+
+    Attributes:
+        begins, ends: rising, s; the last end may be infinite.
+
+    Raises:
+        ValueError: intervals are reversed, overlap, or begin before 0.
+    """
+
+    begins: tuple[float, ...]
+    ends: tuple[float, ...]
+    always: ClassVar[bool] = False
+    chance: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        edges = [edge for pair in zip(self.begins, self.ends, strict=True) for edge in pair]
+        if not all(begin < end for begin, end in zip(self.begins, self.ends, strict=True)):
+            raise ValueError("every interval ends after it begins")
+        if edges != sorted(edges) or (edges and edges[0] < 0):
+            raise ValueError("intervals follow each other from 0 on, without an overlap")
+
+    def timeline(self, rng: np.random.Generator) -> tuple[bool, Iterator[float]]:  # noqa: ARG002 - nothing is drawn
+        """Return the edges; where one interval ends as the next begins, nothing happens."""
+        edges = set(self.begins) ^ set(self.ends)
+        online = 0.0 in self.begins
+        return online, iter(sorted(edges - {0.0, inf}))
+
+
+NEVER = Intervals((), ())
+
+
+def read_intervals(path: Path) -> Mapping[int, Intervals]:
+    """Read when clients are online: CSV with columns client, start, end, in seconds.
+
+    Rows come in any order; clients without one are never online. A start or an end counts
+    from the beginning of the run; an end of "inf" is never.
+
+    Returns:
+        The intervals of each client that has some, by client number.
+
+    Raises:
+        DataError: the file cannot be read, a line is malformed, or intervals of one client
+            overlap; the text names the lines.
+    """
+    table = read_table(path, ("client", "start", "end"), "intervals")
+    client, start, end = table.columns
+    numbered = (client >= 0) & (client < 2**53) & (client == np.floor(client))
+    table.refuse(~numbered, "a client is a whole number of at least 0")
+    table.refuse(~((start >= 0) & (start < inf)), "a start is a number of seconds of at least 0")
+    table.refuse(~(end > start), "an interval ends after it starts")
+    order = np.lexsort((start, client))
+    same = client[order[1:]] == client[order[:-1]]
+    overlaps = same & (start[order[1:]] < end[order[:-1]])
+    if overlaps.any():
+        at = int(np.argmax(overlaps))
+        before, after = order[at : at + 2]
+        table.fail(after, f"it begins before the interval of line {table.numbers[before]} ends")
+    first = np.flatnonzero(np.diff(client[order], prepend=-1.0))
+    return {
+        int(client[rows[0]]): Intervals(tuple(start[rows].tolist()), tuple(end[rows].tolist()))
+        for rows in np.split(order, first[1:])
+    }

@@ -1,0 +1,311 @@
+"""Where the traces of others are, under which licence, and what of them can be fetched.
+
+Only what has a licence that allows it, and a checksum that is known, is fetched: the checksums are
+of the files in the repositories named, at the commits named. Of all else is said where it is and
+what to do by hand.
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from zipfile import BadZipFile, ZipFile
+
+from fedsim.blocks.wording import unknown
+from fedsim.errors import DataError
+from fedsim.files import download
+from fedsim.limits import afford
+
+# Files of others that a licence lets one fetch: each is checked before anybody sees it.
+#
+# A checksum is the SHA-256 of a file, or the name that git gives its content, which is the SHA-1 of
+# a header with its length and of what follows.
+
+_KEY = "fetch"
+_CHUNK = 2**20
+_LONGEST = 200  # characters of a reason that a library gives
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicFile:
+    """A file that is public.
+
+    Attributes:
+        name: of the file.
+        address: where it is.
+        known: "sha256:..." or "git:...".
+        size: bytes; 0 where that is not known.
+        unpacked: how the names end that are taken out of an archive; empty for no archive.
+    """
+
+    name: str
+    address: str
+    known: str
+    size: int = 0
+    unpacked: str = ""
+
+
+def obtained(file: PublicFile, folder: Path) -> Path:
+    """Return where a file is, once it has been downloaded, checked and perhaps unpacked.
+
+    What is there already, and is right, is not downloaded again. Nothing that is wrong is kept.
+
+    Args:
+        file: which.
+        folder: where it is kept.
+
+    Returns:
+        The file, or the folder of what was in it.
+
+    Raises:
+        DataError: it cannot be had, or is not what is known of it.
+    """
+    path = folder / file.name
+    if not (path.is_file() and _sum(path, file.known) == file.known):
+        _download(file, path)
+    return _unpacked(path, file.unpacked) if file.unpacked else path
+
+
+def _download(file: PublicFile, path: Path) -> None:
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.unlink(missing_ok=True)  # which could be a link
+        download(file.address, part, file.size)
+        seen = _sum(part, file.known)
+        if seen != file.known:
+            size = part.stat().st_size
+            text = f"what comes from {file.address} is not {file.name}, and was not kept"
+            expected = f"{file.known} of {file.size or 'unknown'} bytes"
+            raise DataError(_KEY, f"{text}: got {seen} of {size} bytes; {expected} is accepted")
+        part.replace(path)
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:_LONGEST]
+        text = f"cannot fetch {file.name} from {file.address}: {reason}. Without a network: get it"
+        raise DataError(_KEY, f"{text} from there by other means, and put it at {path}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _sum(path: Path, known: str) -> str:
+    """Return the checksum of a file, of the kind of the one that is known."""
+    kind = known.partition(":")[0]
+    if kind == "git":
+        total = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    else:
+        total = hashlib.new(kind)
+    with path.open("rb") as content:
+        while chunk := content.read(_CHUNK):
+            total.update(chunk)
+    return f"{kind}:{total.hexdigest()}"
+
+
+def _unpacked(path: Path, ending: str) -> Path:
+    """Return a folder of what is in an archive, of names that end so and are not hidden."""
+    folder = path.with_suffix("")
+    try:
+        with ZipFile(path) as archive:
+            wanted = [each for each in archive.infolist() if _is_wanted(each.filename, ending)]
+            afford(_KEY, f"{path}: what is in it", sum(each.file_size for each in wanted))
+            for each in wanted:
+                archive.extract(each, folder)  # which leaves no way out of the folder
+    except (BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise DataError(_KEY, f"cannot unpack {path}: {error}") from error
+    return folder
+
+
+def _is_wanted(name: str, ending: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return name.endswith(ending) and not any(part.startswith((".", "__")) for part in parts)
+
+
+_RAW = "https://raw.githubusercontent.com"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traces:
+    """A set of traces that somebody has published.
+
+    Attributes:
+        serves: what a scenario does with it.
+        licence: under which it is; "none said" where nobody says.
+        origin: who made it, and where that is published.
+        page: where it is.
+        files: what is fetched; none where it is to be got by hand.
+        hand: why it is not fetched, and what to do.
+    """
+
+    serves: str
+    licence: str
+    origin: str
+    page: str
+    files: tuple[PublicFile, ...] = ()
+    hand: str = ""
+
+    @property
+    def download(self) -> str:
+        """How much is downloaded, for people; "by hand" where nothing is."""
+        if not self.files:
+            return "by hand"
+        size = sum(file.size for file in self.files) * 1e-6
+        return f"{size:.1f} MB" if all(file.size for file in self.files) else "size unknown"
+
+
+def _mahimahi(name: str, size: int, known: str) -> PublicFile:
+    commit = "ae477d437615b972217498ba52be07db17a15618"
+    address = f"{_RAW}/ravinet/mahimahi/{commit}/traces/{name}"
+    return PublicFile(name=name, address=address, known=f"sha256:{known}", size=size)
+
+
+def _fedscale(name: str, known: str) -> PublicFile:
+    folder = "SymbioticLab/FedScale/7ec441c2afa99510535adebe155d89fa8bb2c637/benchmark/dataset/data"
+    return PublicFile(
+        name=name, address=f"{_RAW}/{folder}/device_info/{name}", known=f"git:{known}"
+    )
+
+
+TRACE_SETS: Mapping[str, Traces] = {
+    "mahimahi": Traces(
+        serves="up_trace, down_trace: {kind: mahimahi}",
+        licence="GPL-3.0",
+        origin="Winstein et al., Stochastic Forecasts Achieve High Throughput and Low Delay over "
+        "Cellular Networks, NSDI 2013; Netravali et al., USENIX ATC 2015",
+        page="https://github.com/ravinet/mahimahi",
+        files=(
+            _mahimahi(
+                "ATT-LTE-driving-2016.up",
+                113062,
+                "ebb3d53674b77be4ed920ad91c4513a496e04e30da839e2ca8a627cb7269071e",
+            ),
+            _mahimahi(
+                "ATT-LTE-driving-2016.down",
+                271440,
+                "24a40538340de991e0a6595aefc381b11a3da0446176e69b51750707a57b0344",
+            ),
+            _mahimahi(
+                "TMobile-UMTS-driving.up",
+                506697,
+                "f2dc7c8e57f4cf525fefaff2d68c18a9118fd1382ce9c240b1d324a2a60f8a65",
+            ),
+            _mahimahi(
+                "TMobile-UMTS-driving.down",
+                1081622,
+                "c97a74e7e6cf593d93b59f73db614bc6186bef510531636ad9961a3b9fc18024",
+            ),
+            _mahimahi(
+                "Verizon-LTE-short.up",
+                434258,
+                "f6cd9049f58d70f12545772a3482ded085b6d50f06a2f4ff4afcfb6fe7976dcc",
+            ),
+            _mahimahi(
+                "Verizon-LTE-short.down",
+                365580,
+                "c918436fbd6246af134c76585d9395881fdd27203c59a8902b9a7c675b8a8e3e",
+            ),
+        ),
+    ),
+    "ucc-5g": Traces(
+        serves="up_trace, down_trace: {kind: ucc-5g}",
+        licence="GPL-3.0",
+        origin="Raca et al., Beyond Throughput, The Next Generation, MMSys 2020",
+        page="https://github.com/uccmisl/5Gdataset",
+        files=(
+            PublicFile(
+                name="5G-production-dataset.zip",
+                address=f"{_RAW}/uccmisl/5Gdataset/306d92eba81cb4f1195d8b8eba625666a02a10ec/"
+                "5G-production-dataset.zip",
+                known="sha256:abc729d696b5e0ba34a9c6ed35a851f2868d2b5071be5efb8a49691c23bb1a9b",
+                size=2177094,
+                unpacked=".csv",
+            ),
+        ),
+    ),
+    "fedscale": Traces(
+        serves="availability: {kind: fedscale}; fedsim.physics.formats.fleets.fedscale_fleet",
+        licence="Apache-2.0",
+        origin="Lai et al., FedScale, ICML 2022",
+        page="https://github.com/SymbioticLab/FedScale",
+        files=(
+            _fedscale("client_behave_trace", "5bc3b516c0ee0a0de2c6267e39cd863717d5a63b"),
+            _fedscale("client_device_capacity", "0cb98be00fac42c6b961cae0dbc1a6c25be88828"),
+        ),
+    ),
+    "flash": Traces(
+        serves="availability: {kind: flash}; charging: {kind: flash}",
+        licence="BSD-2-Clause",
+        origin="Yang et al., Characterizing Impacts of Heterogeneity in Federated Learning upon "
+        "Large-Scale Smartphone Data, WWW 2021",
+        page="https://github.com/PKU-Chengxu/FLASH",
+        files=(
+            PublicFile(
+                name="state_traces.json",
+                address=f"{_RAW}/PKU-Chengxu/FLASH/55cbede0131877b583ed55333e980985a1925afd/"
+                "data/state_traces.json",
+                known="git:ef5c8286588932652d3562183d0c962260c54dc9",
+            ),
+        ),
+    ),
+    "lumos5g": Traces(
+        serves="down_trace: {kind: lumos5g}",
+        licence="CC BY 4.0",
+        origin="Narayanan et al., Lumos5G, IMC 2020, doi 10.1145/3419394.3423629",
+        page="https://lumos5g.umn.edu",
+        hand="no checksum of it is known; get Lumos5G-v1.0.csv, and name it in path",
+    ),
+    "pensieve": Traces(
+        serves="up_trace, down_trace: {kind: pensieve}",
+        licence="MIT (the program; of the traces none said)",
+        origin="Mao et al., Neural Adaptive Video Streaming with Pensieve, SIGCOMM 2017; FCC, "
+        "Measuring Broadband America",
+        page="https://github.com/hongzimao/pensieve",
+        hand="its traces are in a shared folder that traces/README.md names, without a checksum; "
+        "get train_sim_traces or test_sim_traces, and name a file of them in path",
+    ),
+    "sigcomm21": Traces(
+        serves="up_trace, down_trace: {kind: pensieve}",
+        licence="none said",
+        origin="Narayanan et al., A Variegated Look at 5G in the Wild, SIGCOMM 2021",
+        page="https://github.com/SIGCOMM21-5G/artifact",
+        hand="no licence allows it; look at Video-Streaming/Network-Traces there",
+    ),
+    "monroe": Traces(
+        serves="up_trace, down_trace: {kind: monroe}",
+        licence="none said",
+        origin="Midoglu et al., MONROE-Nettest, 2017, arXiv:1710.07805",
+        page="https://mosaic-simulamet.com/large-scale-speedtest-experimentation-in-mobile-"
+        "broadband-networks/",
+        hand="no licence or checksum of it is known; get a flows file, and name it in path",
+    ),
+    "loed": Traces(
+        serves="fedsim.physics.formats.fleets.lorawan_fleet",
+        licence="CC BY 4.0",
+        origin="Bhatia et al., LoED: The LoRaWAN at the Edge Dataset, DATA 2020",
+        page="https://doi.org/10.5281/zenodo.4121430",
+        hand="no checksum of it is known; get LoED_LoRaWAN_at_edge_dataset.zip, and unpack a day",
+    ),
+}
+"""What is known of traces, by name."""
+
+
+def fetch_traces(name: str, folder: Path) -> list[Path]:
+    """Download a set of traces into a folder, check it, and return where its files are.
+
+    Args:
+        name: of the set.
+        folder: a cache; the set has a folder of its own in it.
+
+    Returns:
+        A file, or the folder of what was unpacked, for each that is fetched.
+
+    Raises:
+        DataError: there is no such set, it is to be got by hand, it cannot be had, or it is not
+            what is known of it.
+    """
+    if name not in TRACE_SETS:
+        raise DataError("fetch", f"there are no such traces: {unknown(name, list(TRACE_SETS))}")
+    found = TRACE_SETS[name]
+    if not found.files:
+        text = f"{name} is not fetched: {found.hand}. It is at {found.page}; licence: "
+        raise DataError("fetch", text + found.licence)
+    return [obtained(file, folder / name) for file in found.files]

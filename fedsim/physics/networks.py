@@ -1,0 +1,286 @@
+"""Networks: what lies between the clients' radios and the server. The block is the law."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from fedsim.blocks.choice import OneOf, failure
+from fedsim.blocks.quantities import Rate, Seconds
+from fedsim.blocks.registry import Registry
+from fedsim.blocks.spec import Block, Given, Keys, KindFirst, Spec, as_written
+from fedsim.blocks.wording import shown
+from fedsim.errors import DataError
+from fedsim.physics.overlay import OVERLAYS, Neighbours, check_source
+from fedsim.physics.topology import Discipline, Topology, routed, star, tree
+
+# What every network is: a block of a scenario, and the law of its links.
+
+if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
+    import networkx as nx
+
+Model = Literal["fluid", "lv08"]
+"""How bits flow: max-min fair, or as in SimGrid's validated model LV08."""
+
+Broadcast = Literal["unicast", "cell"]
+"""How one message goes to many: a copy each, or one transmission that a cell hears."""
+
+DISCIPLINE = "how transfers share it: fair, fifo (one at a time) or slotted (fixed shares)"
+_MODEL = "how bits flow: fluid (max-min fair), or lv08 (SimGrid's model of TCP)"
+_BROADCAST = "a copy for each client, or one transmission that all clients of a group hear"
+_PEERS = "who speaks to whom, for a method of peers, which has no server"
+
+AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
+"""A field that takes a way to say who is whose neighbour."""
+
+ReadGraph = Callable[[Path], "nx.Graph[str]"]
+"""Reads a file of edges, each with the attributes that `fedsim.physics.topology.routed` knows."""
+
+
+class Need(NamedTuple):
+    """What a network takes of memory beside its clients.
+
+    Attributes:
+        key: of the block, which says how much.
+        what: it is, for messages.
+        bytes: at the least.
+    """
+
+    key: str
+    what: str
+    bytes: int
+
+
+class Network(KindFirst):
+    """What lies between clients and server. One of one's own has its `topology` and its `links`.
+
+    A client's own radio is no part of it.
+    """
+
+    topology: str
+    model: Model = Field(default="fluid", description=_MODEL)
+    broadcast: Broadcast = Field(default="unicast", description=_BROADCAST)
+    peers: AnyOverlay = as_written(None, _PEERS)
+
+    @abstractmethod
+    def links(self, clients: int, read: ReadGraph) -> Topology:
+        """Return the links and the routes of so many clients.
+
+        Args:
+            clients: how many.
+            read: reads a file of edges, of a path relative to the scenario.
+
+        Raises:
+            DataError: there are none.
+        """
+
+    @property
+    def written(self) -> str:
+        """The key that says what links there are, to which what is wrong with them belongs."""
+        return "topology"
+
+    @property
+    def disciplines(self) -> Mapping[str, Discipline]:
+        """How the links are shared that the block speaks of, by their keys."""
+        return {}
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What is made beside the links of a client."""
+        return ()
+
+
+# Networks around a server: a star, and a tree of gateways.
+
+# ruff: noqa: ARG002 - they follow no file
+
+
+GATEWAY = 500
+"""The bytes that a gateway takes at the least: two links and their names."""
+
+
+class ServerLink(Spec):
+    """The server's link, which all transfers of the moment share."""
+
+    uplink: Rate = as_written("unlimited", "clients to server: what it can receive of all")
+    downlink: Rate = as_written("unlimited", "server to clients: what it can send to all")
+    latency: Seconds = as_written("0 s", "one-way delay, added to the radio's")
+    discipline: Discipline = Field(default="fair", description=DISCIPLINE)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_by_way(cls, block: object) -> object:
+        """Refuse the names of the server's own point of view, which turned the ways round."""
+        if not isinstance(block, Mapping):
+            return block
+        if old := [key for key in ("up", "down") if key in block]:
+            raise failure(*[(key, _renamed(key, block), block[key]) for key in old])
+        return block
+
+
+def _renamed(key: str, block: Mapping[str, object]) -> str:
+    """Say what `up` and `down` of a server's link meant, and what to write now."""
+    new, way = {"up": ("downlink", "server to clients"), "down": ("uplink", "clients to server")}[
+        key
+    ]
+    return (
+        f"a server's link has no '{key}' any more, which meant {way}; write {new}:"
+        f" {shown(block[key])} for that (uplink is clients to server, downlink is server to"
+        " clients)"
+    )
+
+
+class Gateway(Spec):
+    """A gateway's link to the server."""
+
+    rate: Rate = as_written("unlimited", "rate of each direction")
+    latency: Seconds = as_written("0 s", "one-way delay, added to the radio's")
+    discipline: Discipline = Field(default="fair", description=DISCIPLINE)
+
+
+class StarNetwork(Network):
+    """Every client by its own radio straight to the server."""
+
+    topology: Literal["star"] = Field(default="star", description="star, tree or graph")
+    server: Given[ServerLink, ServerLink | Keys] = as_written({}, "the server's own link")
+
+    def links(self, clients: int, read: ReadGraph) -> Topology:
+        """Return the server's link, which all share."""
+        return star(clients, **dict(self.server))
+
+    @property
+    def disciplines(self) -> Mapping[str, Discipline]:
+        """That of the server's link."""
+        return {"server.discipline": self.server.discipline}
+
+
+class TreeNetwork(Network):
+    """Every client by its own radio to a gateway, the gateways to the server.
+
+    The clients are spread evenly, in order: the first ones at the first gateway.
+    """
+
+    topology: Literal["tree"] = Field(description="star, tree or graph")
+    gateways: int = Field(ge=1, description="how many gateways")
+    gateway: Gateway = as_written({}, "the link between each gateway and the server")
+    server: Given[ServerLink, ServerLink | Keys] = as_written({}, "the server's own link")
+
+    def links(self, clients: int, read: ReadGraph) -> Topology:
+        """Return the server's link and those of the gateways."""
+        each = self.gateway
+        return tree(
+            clients,
+            self.gateways,
+            rate=each.rate,
+            gateway_latency=each.latency,
+            gateway_discipline=each.discipline,
+            **dict(self.server),
+        )
+
+    @property
+    def disciplines(self) -> Mapping[str, Discipline]:
+        """That of the server's link, and that of the gateways'."""
+        return {
+            "server.discipline": self.server.discipline,
+            "gateway.discipline": self.gateway.discipline,
+        }
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """The gateways."""
+        return (Need("gateways", f"{self.gateways} gateways", GATEWAY * self.gateways),)
+
+
+# A network that is any graph, written down or in a file.
+
+if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
+    import networkx as nx
+
+
+class Edge(Spec):
+    """A link of a graph."""
+
+    source: str = Field(min_length=1, description='one end: "server", "client-0" or a router')
+    target: str = Field(min_length=1, description="the other end")
+    rate: Rate = as_written("unlimited", "rate of each direction, or of both where half duplex")
+    latency: Seconds = as_written("0 s", "one-way delay")
+    discipline: Discipline = Field(default="fair", description=DISCIPLINE)
+    duplex: Literal["full", "half"] = Field(
+        default="full", description="each direction for itself, or both on one link"
+    )
+
+    @model_validator(mode="after")
+    def _two_ends(self) -> Self:
+        if self.source == self.target:
+            text = f'got "{self.target}", which is the source as well; a link has two ends'
+            raise failure(("target", text, self.target))
+        return self
+
+
+def joined(edges: Iterable[tuple[str, Edge]], *, directed: bool) -> "nx.Graph[str]":
+    """Return the graph of some edges.
+
+    Args:
+        edges: each after where it was written, for messages.
+        directed: whether each is one direction only.
+
+    Raises:
+        DataError: under the key "edges", two of them join the same nodes.
+    """
+    import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
+
+    graph: nx.Graph[str] = nx.DiGraph() if directed else nx.Graph()
+    for where, edge in edges:
+        if graph.has_edge(edge.source, edge.target):
+            ends = f"{edge.source} and {edge.target}"
+            raise DataError("edges", f"{where}: {ends} are joined already; give one edge")
+        attributes = edge.model_dump(exclude={"source", "target"})
+        graph.add_edge(edge.source, edge.target, **attributes)
+    return graph
+
+
+class GraphNetwork(Network):
+    """Any graph: nodes "server", "client-0", "client-1", ... and routers of any name.
+
+    Messages take the way of least latency, whatever happens to the nodes on it. A client on the way
+    of others forwards their messages: its own radio receives and sends them, and its battery pays.
+    A message that comes to such a client while it is off or offline is lost.
+    """
+
+    topology: Literal["graph"] = Field(description="star, tree or graph")
+    path: Given[Path | None, Path | str | None] = as_written(
+        None, "a .graphml file, or a .csv list with the columns of an edge"
+    )
+    edges: tuple[Edge, ...] = as_written((), "the links, in place of a file")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        check_source(self.path, self.edges, ("path", "a graph is given by path or by edges"))
+        return self
+
+    def links(self, clients: int, read: ReadGraph) -> Topology:
+        """Return the edges, and the best ways over them."""
+        if self.path is None:
+            rows = [(f"edge {number}", edge) for number, edge in enumerate(self.edges)]
+            graph = joined(rows, directed=False)
+        else:
+            graph = read(self.path)
+        return routed(graph, clients, server=self.peers is None)
+
+    @property
+    def written(self) -> str:
+        """The file or the edges."""
+        return "edges" if self.path is None else "path"
+
+    @property
+    def disciplines(self) -> Mapping[str, Discipline]:
+        """Those of the edges that are written out."""
+        return {f"edges.{n}.discipline": edge.discipline for n, edge in enumerate(self.edges)}
+
+
+NETWORKS: Registry[Network] = Registry(
+    "network", (StarNetwork, TreeNetwork, GraphNetwork), Network, key="topology"
+)
+"""The topologies."""

@@ -1,0 +1,275 @@
+"""A client's own loss on its own samples."""
+
+from collections.abc import Callable
+from copy import copy
+from functools import cached_property, partial
+from typing import Protocol, Self, TypeVar, cast, runtime_checkable
+from weakref import ReferenceType, ref
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.ports import Array, Basis, alike
+from fedsim.problems.losses import Loss, Rows, State
+from fedsim.problems.projections import largest_eigenvalue
+from fedsim.problems.samples import Features, Minibatches, Precision, entries, wide
+
+# What two evaluations of one loss have in common, kept by who makes both.
+
+
+class Based(Protocol):
+    """A loss in a basis."""
+
+    basis: Basis
+
+
+Part = TypeVar("Part", bound=Based)
+
+
+class EvaluationCache:
+    """The last forward pass of one loss, and the last basis that it was restricted to.
+
+    An observer asks for the value where the next gradient is taken, and a solver for many
+    gradients in one basis. What is kept goes by content, so it does not matter which is asked
+    first, whether the arrays are one object, or what becomes of them later; no result depends
+    on what was asked before.
+    """
+
+    __slots__ = ("_forward", "_part")
+
+    def __init__(self) -> None:
+        self._forward: tuple[bytes | None, State] = (None, ())
+        self._part: ReferenceType[Based] | None = None
+
+    def forward(self, w: Array, compute: Callable[[Array], State]) -> State:
+        """Return the forward state at `w`, computed unless it was asked for last."""
+        key = w.tobytes()
+        last, state = self._forward
+        if key != last:
+            state = compute(w)
+            # One assignment, so that threads find either the old pair or the new one.
+            self._forward = (key, state)
+        return state
+
+    def part(self, basis: Basis, make: Callable[[], Part]) -> Part:
+        """Return the loss in a basis, made unless it was asked for last and is still in use.
+
+        It may be as large as the samples, so it lives only as long as somebody works with it.
+        """
+        known = None if self._part is None else self._part()
+        if known is None or not alike(known.basis, basis):
+            known = make()
+            self._part = ref(known)
+        return cast("Part", known)  # whoever asks makes one kind
+
+
+@runtime_checkable
+class SteppingLoss(Protocol):
+    """A loss that takes stochastic gradient steps by itself, in numbers of its own."""
+
+    def sgd_steps(
+        self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
+    ) -> Array:
+        """Return where steps on a client's rows lead from `w`, shape (d,); see `sgd_steps`."""
+        ...
+
+
+class LocalLoss:
+    """A loss joined with the samples of one client: f_m.
+
+    Models and what comes of them are float64, whatever the samples' precision is.
+
+    It is a function and remembers nothing: who evaluates it more than once at one model takes
+    one that is `remembering`.
+
+    Args:
+        loss: the mathematics.
+        X: the client's features, shape (n, d).
+        targets: what `loss.encode` made of its labels, shape (n,) or (n, outputs).
+        total: the number of rows of all clients; the client's own when not given.
+
+    Attributes:
+        loss: the mathematics.
+        arranged: the samples as the loss arranged them.
+        outputs: targets a row.
+        memory: that of who evaluates it; None where there is none.
+    """
+
+    memory: EvaluationCache | None = None
+    _held: Features | None = None
+
+    def __init__(self, loss: Loss, X: Features, targets: Array, total: int | None = None) -> None:
+        self.loss = loss
+        self.outputs = 1 if targets.ndim == 1 else int(targets.shape[1])
+        self.arranged = loss.arrange(X, targets, total or X.shape[0])
+
+    @classmethod
+    def of(cls, loss: Loss, X: Features, targets: Array, total: int) -> Self:
+        """Return a loss in float64 of features that may be held in another precision.
+
+        One that converts features itself takes them as they are held.
+        """
+        taken = X if loss.converts else wide(X)
+        made = cls(loss, taken, targets, total)
+        if made.arranged.X is taken:
+            made._held = X
+        return made
+
+    def rounded(self, precision: Precision) -> Self:
+        """Return the same loss with samples of a precision, and what is computed of them."""
+        if self.loss.converts:
+            return self
+        kind, same = np.dtype(precision), copy(self)
+        if kind != self.arranged.X.dtype:
+            held = self._held
+            X = self.arranged.X.astype(kind) if held is None or held.dtype != kind else held
+            t = self.arranged.t.astype(kind)
+            same.arranged = self.arranged._replace(X=X, t=t)
+        return same
+
+    def remembering(self) -> Self:
+        """Return the same loss with a memory of its own, for one who evaluates it."""
+        same = copy(self)
+        same.memory = EvaluationCache()
+        return same
+
+    @property
+    def rows(self) -> int:
+        """The number of samples, n_m."""
+        return int(self.arranged.X.shape[0])
+
+    @property
+    def features(self) -> int:
+        """The number of features of a sample."""
+        return int(self.arranged.X.shape[1])
+
+    @property
+    def dimension(self) -> int:
+        """The length of the model."""
+        return self.loss.dimension(self.features, self.outputs)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the loss is another one in training; see `Loss.noisy`."""
+        asked = type(self.loss).noisy is not Loss.noisy  # else no row need be looked at
+        return asked and self.loss.noisy(self.features, self.outputs)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape that the flat model is read in."""
+        return self.loss.shape(self.features, self.outputs)
+
+    @property
+    def layers(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the parts that the flat model is made of, in their order."""
+        return self.loss.layer_shapes(self.features, self.outputs)
+
+    def at(self, w: Array) -> Array:
+        """Return `w` in the precision of the samples, which all that is computed of both has."""
+        if self.loss.converts:
+            return w
+        return w.astype(self.arranged.X.dtype, copy=False)
+
+    def forward(self, w: Array) -> State:
+        """Return what value and derivatives have in common at `w`, of the samples' precision."""
+        if self.memory is None:
+            return self.loss.forward(self.arranged, w)
+        return self.memory.forward(w, partial(self.loss.forward, self.arranged))
+
+    def value(self, w: Array) -> float:
+        """Return f_m(w) for `w` of shape (d,)."""
+        v = self.at(w)
+        return self.loss.value(self.arranged, v, self.forward(v))
+
+    def gradient(self, w: Array) -> Array:
+        """Return a (sub)gradient of f_m at `w`, shape (d,), as an array of its own."""
+        v = self.at(w)
+        return _wide(self.loss.gradient(self.arranged, v, self.forward(v)))
+
+    def minibatch_gradient(self, w: Array, rows: NDArray[np.intp]) -> Array:
+        """Return the stochastic gradient of these rows at `w`, shape (d,).
+
+        Over all minibatches of one size, its mean is the full gradient.
+        """
+        return _wide(self.loss.minibatch_gradient(self.arranged, self.at(w), rows))
+
+    def sgd_steps(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
+        """Return where stochastic gradient steps lead from `w`, shape (d,); see `sgd_steps`."""
+        if isinstance(self.loss, SteppingLoss):
+            return self.loss.sgd_steps(self.arranged, w, eta, drawn, pull)
+        return sgd_steps(self, w, eta, drawn, pull)
+
+    def constraint(self, w: Array) -> float:
+        """Return g_m(w), of the constraint g(w) <= 0.
+
+        Raises:
+            DataError: the loss has no constraint.
+        """
+        return self.loss.constraint(self.arranged, self.at(w))
+
+    def constraint_gradient(self, w: Array) -> Array:
+        """Return the gradient of g_m at `w`, shape (d,); errors as for `constraint`."""
+        return _wide(self.loss.constraint_gradient(self.arranged, self.at(w)))
+
+    def hessian(self, w: Array) -> Array:
+        """Return the Hessian at `w` of the smooth part of f_m, shape (d, d).
+
+        Raises:
+            DataError: the loss does not provide one.
+        """
+        v = self.at(w)
+        return _wide(self.loss.hessian(self.arranged, v, self.forward(v)))
+
+    def initial(self, rng: np.random.Generator) -> Array:
+        """Return a model to start from, shape (d,)."""
+        return self.loss.initial(self.features, self.outputs, rng)
+
+    @property
+    def gradient_operations(self) -> float:
+        """The floating-point operations of one gradient on all rows; zeros not stored cost none."""
+        return self.loss.operations(self.rows, entries(self.arranged.X), self.outputs)
+
+    @cached_property
+    def majorant(self) -> tuple[float, Features]:
+        """The c and A of which c A^T A + l2 I bounds the Hessian of f_m everywhere.
+
+        Raises:
+            DataError: the loss has no such bound.
+        """
+        return self.loss.majorant(self.arranged)
+
+    @cached_property
+    def smoothness(self) -> float:
+        """The smoothness constant L_m of the smooth part of f_m.
+
+        Raises:
+            DataError: the loss has none, for not being convex.
+        """
+        c, A = self.majorant
+        return largest_eigenvalue([c], [A]) + self.loss.l2
+
+
+def sgd_steps(
+    loss: LocalLoss, w: Array, eta: float, drawn: Minibatches, pull: float | None
+) -> Array:
+    """Return where stochastic gradient steps lead from `w`, shape (d,).
+
+    Args:
+        loss: f_m.
+        w: where they start, shape (d,).
+        eta: their length.
+        drawn: the minibatch of each; None for all rows.
+        pull: mu, where the steps are those on f_m + mu/2 |. - w|^2.
+    """
+    v = w
+    every = np.arange(loss.rows) if loss.noisy else None
+    for some in drawn:
+        rows = every if some is None else some
+        g = loss.gradient(v) if rows is None else loss.minibatch_gradient(v, rows)
+        v = v - eta * (g if pull is None else g + pull * (v - w))
+    return v
+
+
+def _wide(result: Array) -> Array:
+    """Return what was computed in any precision as float64."""
+    return result.astype(np.float64, copy=False)

@@ -1,0 +1,317 @@
+"""NumPy archives: arrays `X` and `y`, and `client` where rows belong to clients."""
+
+from functools import partial
+from hashlib import sha256
+from importlib.util import find_spec
+from math import prod
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field
+
+from fedsim.blocks.held import Holding
+from fedsim.blocks.identity import Identity
+from fedsim.blocks.spec import AnyPath
+from fedsim.errors import DataError
+from fedsim.files import decompressed, read_arrays, read_bytes
+from fedsim.limits import afford
+from fedsim.problems.data.base import Source
+from fedsim.problems.samples import Samples, as_read, check
+
+# ruff: noqa: ARG002 - a file draws nothing
+
+
+class NpzArchive(Source):
+    """A NumPy archive with arrays X (n, d), y (n,) and, where present, client (n,)."""
+
+    source: ClassVar[str] = "NumPy's .npz format"
+    numbers_clients: ClassVar[bool | str] = "with an array client"
+
+    kind: Literal["npz"] = "npz"
+    path: AnyPath = Field(description="the file, relative to the scenario file's folder")
+
+    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Read the file."""
+        path = folder / self.path
+        return samples_of(read_arrays(path, "data.path"), path)
+
+
+def samples_of(found: dict[str, NDArray[np.generic]], path: Path) -> Samples:
+    """Return the samples in an archive.
+
+    Args:
+        found: its arrays, by their names.
+        path: its own name, for errors.
+
+    Raises:
+        DataError: an array is missing, or one is not of numbers.
+    """
+    missing = [name for name in ("X", "y") if name not in found]
+    if missing:
+        raise DataError(
+            "data.path",
+            f"{path} has no array {' and no array '.join(missing)}; it has "
+            f"{', '.join(found) or 'none'}; X (n, d) and y (n,) are needed",
+        )
+    client = found.get("client")
+    return Samples(
+        as_read(_numbers(found, "X", path)),
+        np.ascontiguousarray(_numbers(found, "y", path), dtype=np.float64),
+        None if client is None else _whole(client, path),
+    )
+
+
+def _numbers(found: dict[str, NDArray[np.generic]], name: str, path: Path) -> NDArray[np.generic]:
+    array = found[name]
+    if array.dtype.kind not in "biuf":
+        raise DataError(
+            "data.path", f"{path}: array {name} is of type {array.dtype}; numbers are needed"
+        )
+    return array
+
+
+def _whole(array: NDArray[np.generic], path: Path) -> NDArray[np.int64]:
+    if array.dtype.kind not in "iu":
+        raise DataError(
+            "data.path",
+            f"{path}: array client is of type {array.dtype}; whole numbers are needed",
+        )
+    return array.astype(np.int64)
+
+
+# The idx format of MNIST: a header of sizes, then the numbers of one array, big-endian.
+
+# ruff: noqa: ARG002 - a file draws nothing
+
+
+_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+"""The type of the numbers by the third byte of the file."""
+
+
+class Idx(Source):
+    """Images and labels in two files of the idx format, plain or compressed.
+
+    An image is flattened row by row; its pixels are as in the file, whole numbers from 0 to
+    255 in MNIST, so `preprocess: [{divide: 255}]` puts them into [0, 1].
+    """
+
+    source: ClassVar[str] = "LeCun, Cortes, Burges: the MNIST database"
+
+    kind: Literal["idx"] = "idx"
+    images: AnyPath = Field(description="the file of images, relative to the scenario's folder")
+    labels: AnyPath = Field(description="the file of labels, relative to the scenario's folder")
+
+    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Read both files."""
+        images, labels = folder / self.images, folder / self.labels
+        return pair(
+            decompressed(read_bytes(images, "data.images"), images, "data.images"),
+            decompressed(read_bytes(labels, "data.labels"), labels, "data.labels"),
+            (images, labels),
+        )
+
+
+def pair(images: bytes, labels: bytes, paths: tuple[Path, Path]) -> Samples:
+    """Return the samples of a file of images and a file of labels.
+
+    Args:
+        images: the content of the first file, not compressed.
+        labels: that of the second.
+        paths: the names of both, for errors.
+
+    Raises:
+        DataError: one of them is not in the idx format, or there are not as many labels as
+            images.
+    """
+    X = _array(images, paths[0], "data.images", "two or more, the first of them the samples")
+    y = _array(labels, paths[1], "data.labels", "one")
+    if len(X) != len(y):
+        raise DataError(
+            "data.labels", f"{paths[1]} has {len(y)} labels, but {paths[0]} {len(X)} images"
+        )
+    rows = as_read(X.reshape(len(X), -1)) if X.size else np.empty((0, 0))
+    return Samples(rows, np.ascontiguousarray(y, dtype=np.float64))
+
+
+def _array(content: bytes, path: Path, key: str, dimensions: str) -> NDArray[np.generic]:
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _TYPES:
+        raise DataError(
+            key,
+            f"{path} is not in the idx format: it begins with {content[:4]!r}; accepted are two "
+            "bytes 0, one for the type of the numbers (8 for bytes), and one for the dimensions",
+        )
+    count = content[3]
+    start = 4 + 4 * count
+    sizes = tuple(np.frombuffer(content[4:start], ">u4").tolist()) if len(content) >= start else ()
+    if (count == 1) != (dimensions == "one") or count == 0:
+        raise DataError(key, f"{path} is an array of {count} dimensions; needed are {dimensions}")
+    kind = np.dtype(_TYPES[content[2]])
+    wanted = start + prod(sizes) * kind.itemsize
+    if not sizes or len(content) != wanted:
+        raise DataError(
+            key,
+            f"{path} has {len(content)} bytes, but its header of sizes {sizes or '(cut off)'} "
+            f"means {wanted}",
+        )
+    afford(key, f"{path}: an array of sizes {sizes}", (kind.itemsize + 4) * prod(sizes))
+    if not prod(sizes):  # beside a 0 there may be sizes beyond any array
+        return np.empty((sizes[0], *[0] * (count - 1)), kind)
+    return np.frombuffer(content, kind, offset=start).reshape(sizes)
+
+
+# The data sets that come with scikit-learn: no file and no network is needed.
+
+# ruff: noqa: ARG002 - nothing is read or drawn
+
+
+class Bundled(Source):
+    """A small data set bundled with scikit-learn, labels as given there."""
+
+    source: ClassVar[str] = "scikit-learn's toy data sets; from the UCI repository, diabetes LARS"
+
+    kind: Literal["sklearn"] = "sklearn"
+    name: Literal["breast-cancer", "digits", "diabetes", "wine", "iris"] = Field(
+        description="breast-cancer 569 x 30 with labels 0 and 1, digits 1797 x 64 with 0..9, "
+        "diabetes 442 x 10 for regression, wine 178 x 13 with 0..2, iris 150 x 4 with 0..2"
+    )
+
+    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Load the set: from its file, where that has what scikit-learn would make of it."""
+        path = _folder() / _FILES.get(self.name, "")
+        if path.is_file():
+            rows = np.loadtxt(path, delimiter=",", skiprows=int(path.suffix == ".csv"))
+            return Samples(np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy())
+        # scikit-learn takes most of a second to import, and few commands need it.
+        from sklearn import datasets  # noqa: PLC0415
+
+        load = getattr(datasets, f"load_{self.name.replace('-', '_')}")
+        X, y = load(return_X_y=True)
+        return Samples(np.ascontiguousarray(X, dtype=np.float64), y.astype(np.float64))
+
+
+_FILES = {
+    "breast-cancer": "breast_cancer.csv",
+    "digits": "digits.csv.gz",
+    "iris": "iris.csv",
+    "wine": "wine_data.csv",
+}
+"""The sets that are given as they stand in a file, with a header unless it is packed."""
+
+
+def _folder() -> Path:
+    """Return where scikit-learn keeps its data."""
+    found = find_spec("sklearn")  # which does not import it
+    places = found.submodule_search_locations if found else None
+    return Path(places[0] if places else "", "datasets", "data")
+
+
+# Rows that were handed over in Python, as arrays.
+
+
+class GivenRows(Holding, Source):
+    """Rows that were handed over in Python: see `fedsim.arrays` and `fedsim.torch.dataset`."""
+
+    source: ClassVar[str] = "the user's own"
+    numbers_clients: ClassVar[bool | str] = "where they were handed over with them"
+
+    kind: Literal["given"] = "given"
+    rows: int = Field(ge=1, description="how many there are")
+    row: tuple[int, ...] = Field(description="shape of the features of one")
+    numbered: bool = Field(default=False, description="whether each has the number of its client")
+
+    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Return the rows; see `Source.read`."""
+        samples: Samples = self.value("data")
+        return samples
+
+
+def arrays(X: ArrayLike, y: ArrayLike, clients: ArrayLike | None = None) -> GivenRows:
+    """Return arrays as a block, for `problem.data` or `problem.test` of a scenario.
+
+    They are not copied where they are of float64 or float32 and lie row by row; change them no
+    more. A file keeps their digest only, so such a scenario is run from Python.
+
+    Args:
+        X: features, shape (n, ...); each row is read flat, and networks are given its shape.
+        y: labels, shape (n,).
+        clients: the number of the client that each row belongs to, shape (n,), for the split
+            `groups`.
+
+    Raises:
+        DataError: shapes disagree, there is nothing, or a number is not finite.
+    """
+    features, labels = _as_matrix(X), _labels_as_read(y, "labels")
+    if labels.dtype.kind not in "fiub":
+        text = "labels are numbers, such as those of classes 0, 1, ..."
+        raise DataError("data", f"{text}; got an array of {labels.dtype}")
+    if features.ndim < 2 or labels.ndim != 1:
+        text = "X takes the shape (rows, features, ...) and y (rows,)"
+        raise DataError("data", f"{text}; got {features.shape} and {labels.shape}")
+    if not features.size:
+        text = "at least one row and one feature are needed"
+        raise DataError("data", f"{text}; got features of the shape {features.shape}")
+    numbers = None if clients is None else _client_numbers(clients)
+    flat = features.reshape(len(features), -1)
+    samples = Samples(flat, labels.astype(np.float64, copy=False), numbers)
+    check(samples)
+    return GivenRows.holding(
+        _identity(samples),
+        samples,
+        partial(_identity, samples),
+        rows=samples.rows,
+        row=features.shape[1:],
+        numbered=numbers is not None,
+    )
+
+
+def _as_matrix(X: ArrayLike) -> NDArray[Any]:
+    """Return features as numbers that are computed with: real ones of 64 or 32 bits.
+
+    Raises:
+        DataError: they are none.
+    """
+    found = _labels_as_read(X, "features")
+    if found.dtype.kind not in "fiub":
+        raise DataError("data", f"features are numbers; got an array of {found.dtype}")
+    if found.dtype in (np.float64, np.float32):
+        return np.ascontiguousarray(found)
+    narrow = found.dtype.kind in "ub" or found.dtype.itemsize <= 2
+    return np.ascontiguousarray(found, dtype=np.float32 if narrow else np.float64)
+
+
+def _labels_as_read(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return values as an array.
+
+    Raises:
+        DataError: rows differ in length.
+    """
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            "data", f"{name} are an array of numbers; seen otherwise: {error}"
+        ) from None
+
+
+def _client_numbers(clients: ArrayLike) -> NDArray[np.int64]:
+    found = _labels_as_read(clients, "clients")
+    if found.dtype.kind not in "iu":
+        raise DataError("data", f"clients are whole numbers; got an array of {found.dtype}")
+    if found.size and found.min() < 0:
+        text = "clients are numbers from 0, one a row"
+        raise DataError(
+            "data", f"{text}; got {found.min()}, which is often a mark of a missing one"
+        )
+    return found.astype(np.int64)
+
+
+def _identity(samples: Samples) -> Identity:
+    digest = sha256()
+    for block in samples.blocks():
+        digest.update(block)
+    if samples.client is not None:
+        digest.update(f" clients {samples.client.dtype.str} ".encode())
+        digest.update(np.ascontiguousarray(samples.client).data)
+    return Identity(digest.hexdigest())

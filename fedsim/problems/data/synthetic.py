@@ -1,0 +1,433 @@
+"""What the generators have in common: a random stream and a block of rows for each client.
+
+What clients share is drawn from the generator's own stream, and what is a client's own from
+a stream spawned for it, so that another client leaves the rows of all others as they were.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf, prod
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fedsim.limits import afford
+from fedsim.ports import Array
+from fedsim.problems.data.base import Source
+from fedsim.problems.samples import Samples
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+Variance = Annotated[float, Field(ge=0)]
+
+Fill = Callable[[int, np.random.Generator, Array], Array]
+"""Fills the features (n, d) of a client, given its number from 0 and its stream; returns its
+labels, shape (n,)."""
+
+
+def check_size(clients: int, rows: int, features: int) -> None:
+    """Check that the rows of all clients fit into the limit of memory.
+
+    They are there twice: as they are drawn, and as they are dealt out.
+
+    Raises:
+        DataError: they do not.
+    """
+    what = f"{clients} clients with {rows} rows of {features} features"
+    afford("data", what, 16 * clients * (rows * (features + 2) + features + 100))
+
+
+def by_client(
+    streams: Sequence[np.random.Generator], rows: int, features: int, fill: Fill, truth: Array
+) -> Samples:
+    """Return the rows of all clients, one after the other; `client` numbers them.
+
+    Args:
+        streams: one a client.
+        rows: samples of each client, n.
+        features: features of each sample, d.
+        fill: what draws the rows of one client.
+        truth: the model that is planted, shape (d,).
+    """
+    clients = len(streams)
+    X, y = np.empty((clients, rows, features)), np.empty((clients, rows))
+    for m, stream in enumerate(streams):
+        y[m] = fill(m, stream, X[m])
+    numbers = np.repeat(np.arange(clients), rows)
+    return Samples(X.reshape(-1, features), y.reshape(-1), numbers, truth)
+
+
+def normal(rng: np.random.Generator, variance: float, size: int | tuple[int, ...]) -> Array:
+    """Draw from N(0, variance)."""
+    return np.asarray(rng.standard_normal(size) * np.sqrt(variance))
+
+
+# Matrices as features, and a model that is a matrix of low rank.
+
+# ruff: noqa: ARG001, ARG002 - no file is read, and the number of a client changes nothing
+
+
+class LowRank(Source):
+    """Matrices around a mean matrix of each client's own, and a model of low rank.
+
+    A sample is a matrix X = M_i + D flattened row by row, the entries of M_i (once a
+    client) and of D (for each sample) standard normal. The model W has ones in the first
+    `rank` places of its diagonal and zeros elsewhere. Labels are <X, W> + e,
+    e ~ N(0, noise).
+    """
+
+    source: ClassVar[str] = "Bao, Crawshaw, Luo, Liu, ICML 2022: synthetic low-rank regression"
+    numbers_clients: ClassVar[bool | str] = True
+
+    kind: Literal["low-rank"] = "low-rank"
+    clients: Count = Field(default=64, description="number of clients")
+    rows: Count = Field(default=128, description="samples of each client")
+    shape: tuple[Count, Count] = Field(
+        default=(32, 32), description="rows and columns of a sample and of the model"
+    )
+    rank: Count = Field(default=16, description="the rank of the model")
+    noise: Variance = Field(default=1.0, description="variance of the noise on the labels")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.rank > min(self.shape):
+            m, n = self.shape
+            raise ValueError(f"no {m} x {n} matrix has rank {self.rank}; give {min(m, n)} or less")
+        return self
+
+    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Draw the samples; `client` numbers their rows, and `truth` is W, flattened."""
+        check_size(self.clients, self.rows, prod(self.shape))
+        features = prod(self.shape)
+        W = np.zeros(self.shape)
+        np.fill_diagonal(W[: self.rank, : self.rank], 1.0)
+        truth = W.reshape(-1)
+
+        def fill(number: int, own: np.random.Generator, X: Array) -> Array:
+            mean = own.standard_normal(features)
+            own.standard_normal(out=X)
+            X += mean
+            return X @ truth + normal(own, self.noise, self.rows)
+
+        return by_client(rng.spawn(self.clients), self.rows, features, fill, truth)
+
+
+# Features whose mean and spread differ from client to client, and one sparse model.
+
+# ruff: noqa: ARG002 - no file is read
+
+
+class ShiftedMean(Source):
+    """Clients i = 1..M whose features are N(mu_i, i^-decay), and a sparse model for all.
+
+    mu_i ~ N(0, alpha) is one number a client, so alpha says how much clients differ; second
+    arguments are variances. The model x has `sparsity` entries other than 0, at places drawn
+    uniformly, their values from the unit sphere. Labels are A_i x + e, e ~ N(0, noise).
+    """
+
+    source: ClassVar[str] = "Jeong, Needell, Qin, FedGradMP: synthetic experiments"
+    numbers_clients: ClassVar[bool | str] = True
+
+    kind: Literal["shifted-mean"] = "shifted-mean"
+    clients: Count = Field(default=50, description="M, the number of clients")
+    rows: Count = Field(default=100, description="samples of each client")
+    features: Count = Field(default=1000, description="features of each sample")
+    sparsity: Count = Field(default=10, description="entries of the model other than 0")
+    alpha: Variance = Field(default=1.0, description="variance of the clients' means mu_i")
+    decay: float = Field(
+        default=1.1, ge=0, description="client i's entries have the variance i^-decay, i from 1"
+    )
+    noise: Variance = Field(default=0.0, description="variance of the noise on the labels")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.sparsity > self.features:
+            raise ValueError(f"a sparsity of {self.sparsity}, but only {self.features} features")
+        return self
+
+    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Draw the samples; `client` numbers their rows, and `truth` is x."""
+        check_size(self.clients, self.rows, self.features)
+        x = self._model(rng)
+
+        def fill(number: int, own: np.random.Generator, A: Array) -> Array:
+            mean = normal(own, self.alpha, 1)
+            own.standard_normal(out=A)
+            A *= (number + 1) ** (-self.decay / 2)
+            A += mean
+            return A @ x + normal(own, self.noise, self.rows)
+
+        return by_client(rng.spawn(self.clients), self.rows, self.features, fill, x)
+
+    def _model(self, rng: np.random.Generator) -> Array:
+        x = np.zeros(self.features)
+        values = rng.standard_normal(self.sparsity)
+        places = rng.choice(self.features, self.sparsity, replace=False)
+        x[places] = values / np.linalg.norm(values)
+        return x
+
+
+# Planted smoothness: random features scaled to smoothness constants of choice.
+
+# ruff: noqa: ARG002 - no file is read
+
+
+class PlantedSmoothness(Source):
+    """Gaussian features scaled so that each client's loss has a smoothness constant of choice.
+
+    Client m has rows x features standard normal entries X_m times a factor, so that
+    lambda_max(X_m^T X_m) is L_m for the squared loss, and 4 (L_m - l2) for the logistic
+    one, both with scale sum. Labels are -1 and +1 with equal probability.
+    """
+
+    source: ClassVar[str] = "Chen, Blum, Sadler, CHB, and Chen et al., LAG: synthetic experiments"
+    numbers_clients: ClassVar[bool | str] = True
+
+    kind: Literal["smoothness"] = "smoothness"
+    clients: int = Field(default=9, ge=1, description="M, the number of clients")
+    rows: int = Field(default=50, ge=1, description="samples of each client")
+    features: int = Field(default=50, ge=1, description="features of each sample")
+    constants: Positive | tuple[Positive, ...] | None = Field(
+        default=None, description="the L_m: one number for all, or a list of one a client"
+    )
+    growth: float | None = Field(
+        default=None, gt=0, description="instead of constants: L_m = (growth^(m-1))^2, m from 1"
+    )
+    form: Literal["squared", "logistic"] = Field(
+        default="squared", description="the loss (with scale sum) that the L_m are meant for"
+    )
+    l2: float = Field(
+        default=0.0, ge=0, description="the l2 weight of that loss, which is a part of L_m"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.constants is None) == (self.growth is None):
+            raise ValueError("give either constants (such as [1, 2, 4]) or growth (such as 1.3)")
+        if isinstance(self.constants, tuple) and len(self.constants) != self.clients:
+            raise ValueError(
+                f"{len(self.constants)} constants for {self.clients} clients; give one a client"
+            )
+        least, most = self._range()
+        if least <= self.l2:
+            raise ValueError(f"every L_m must be above l2 = {self.l2:g}; got {least:g}")
+        if most == inf:
+            text = f"with growth {self.growth:g} the L_m of {self.clients:,} clients are infinite"
+            raise ValueError(f"{text}; give fewer clients, or a growth nearer to 1")
+        return self
+
+    def _range(self) -> tuple[float, float]:
+        """Return the least and the largest L_m, without the others, of which there may be many."""
+        if self.growth is not None:
+            with np.errstate(over="ignore", under="ignore"):
+                last = float(np.float64(self.growth) ** (2.0 * (self.clients - 1)))
+            return min(1.0, last), max(1.0, last)
+        each = self.constants if isinstance(self.constants, tuple) else (self.constants or 0.0,)
+        return min(each), max(each)
+
+    def smoothness(self) -> Array:
+        """Return the L_m that are planted, shape (M,)."""
+        if self.growth is not None:
+            return np.float64(self.growth) ** (2.0 * np.arange(self.clients))
+        return np.full(self.clients, np.asarray(self.constants, dtype=np.float64))
+
+    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Draw the samples; `client` numbers their rows."""
+        check_size(self.clients, self.rows, self.features)
+        X = rng.standard_normal((self.clients, self.rows, self.features))
+        y = rng.choice([-1.0, 1.0], self.clients * self.rows)
+        wanted = self.smoothness() - self.l2
+        if self.form == "logistic":
+            wanted = 4.0 * wanted
+        X *= (np.sqrt(wanted) / np.linalg.norm(X, ord=2, axis=(1, 2)))[:, None, None]
+        client = np.repeat(np.arange(self.clients), self.rows)
+        return Samples(X.reshape(-1, self.features), y, client)
+
+
+# Correlated features around the clients' own means, and a model whose second half is zero.
+
+# ruff: noqa: ARG001, ARG002 - no file is read, and the number of a client changes nothing
+
+
+class SparseLinear(Source):
+    """Correlated features around a mean of each client's own, and ones in half of the model.
+
+    x = mu_i + delta with mu_i ~ N(0, I), drawn once a client, and delta ~ N(0, Sigma) with
+    Sigma_jk = correlation^|j-k|. The first `ones` entries of the model w are 1, all others
+    0. Labels are x.w + e, e ~ N(0, noise).
+    """
+
+    source: ClassVar[str] = "Bao, Crawshaw, Luo, Liu, ICML 2022: synthetic sparse regression"
+    numbers_clients: ClassVar[bool | str] = True
+
+    kind: Literal["sparse-linear"] = "sparse-linear"
+    clients: Count = Field(default=64, description="number of clients")
+    rows: Count = Field(default=128, description="samples of each client")
+    features: Count = Field(default=1024, description="features of each sample")
+    ones: Count = Field(default=512, description="entries of the model that are 1, the first ones")
+    correlation: float = Field(
+        default=0.5, gt=-1, lt=1, description="correlation of neighbouring features of a client"
+    )
+    noise: Variance = Field(default=1.0, description="variance of the noise on the labels")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.ones > self.features:
+            raise ValueError(f"{self.ones} entries that are 1, but only {self.features} features")
+        return self
+
+    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Draw the samples; `client` numbers their rows, and `truth` is w."""
+        check_size(self.clients, self.rows, self.features)
+        w = np.zeros(self.features)
+        w[: self.ones] = 1.0
+
+        def fill(number: int, own: np.random.Generator, X: Array) -> Array:
+            mean = own.standard_normal(self.features)
+            X[:] = autoregressive(own, X.shape, self.correlation)
+            X += mean
+            return X @ w + normal(own, self.noise, self.rows)
+
+        return by_client(rng.spawn(self.clients), self.rows, self.features, fill, w)
+
+
+def autoregressive(rng: np.random.Generator, shape: tuple[int, ...], correlation: float) -> Array:
+    """Draw rows from N(0, Sigma), Sigma_jk = correlation^|j-k|, in linear time.
+
+    Entry k is the correlation times entry k - 1 plus fresh noise that keeps the variance 1.
+    """
+    rows = rng.standard_normal(shape)
+    rows[:, 1:] *= np.sqrt(1.0 - correlation**2)
+    for k in range(1, shape[1]):
+        rows[:, k] += correlation * rows[:, k - 1]
+    return rows
+
+
+# Sparse regression and classification on clients that differ in model and in features.
+
+# ruff: noqa: ARG002 - no file is read
+
+
+Reading = Literal["deviations", "client-noise", "feature-centres", "row-means"]
+
+
+class Tong(Source):
+    """Clients that differ in their own sparse models (alpha) and in their features (beta).
+
+    Client i has a level u_i ~ N(0.1, alpha) and a model x_i whose first `informative`
+    entries are N(u_i, 1), the rest 0; a centre B_i ~ N(0, beta) and a mean vector v_i with
+    entries N(B_i, 1). Its samples are z ~ N(v_i, diag(j^-1.2)), j = 1..d, their scores
+    x_i.z + e with noise e ~ N(u_i, 1) on each. For regression a score is the label; for
+    classification the highest `positive_share` of a client's scores are labelled 1, the
+    others 0.
+
+    The paper leaves open how some of it is meant. Literally, second arguments are variances,
+    u_i and B_i numbers, v_i a vector drawn once a client, and e is drawn for every row.
+    `reading` names departures from that, which combine:
+
+    - deviations: alpha and beta are standard deviations, as in the code of FedProx, whose
+      synthetic data this follows;
+    - client-noise: e is drawn once a client, an offset that all of its scores share;
+    - feature-centres: there is a B_j for each feature, the same for all clients, in the
+      place of a B_i for each client;
+    - row-means: the mean vector is drawn anew for every row, so that no single direction
+      dominates a client's features.
+    """
+
+    source: ClassVar[str] = "Tong et al., Algorithms 2022, 15, 319: Simulations I and II"
+    numbers_clients: ClassVar[bool | str] = True
+
+    kind: Literal["tong"] = "tong"
+    task: Literal["regression", "classification"] = Field(
+        default="regression", description="regression: Simulation I; classification: II"
+    )
+    clients: Count = Field(default=100, description="number of clients")
+    rows: Count | None = Field(
+        default=None,
+        description="samples of each client; 100 for regression and 1000 for classification "
+        "when not given",
+    )
+    features: Count = Field(default=1000, description="features of each sample, d")
+    informative: Count = Field(
+        default=100, description="entries of the models other than 0, the first ones"
+    )
+    alpha: Variance = Field(default=1.0, description="variance of the clients' levels u_i")
+    beta: Variance = Field(default=1.0, description="variance of the clients' centres B_i")
+    positive_share: float = Field(
+        default=0.1, gt=0, lt=1, description="share of a client's rows that are labelled 1"
+    )
+    reading: tuple[Reading, ...] = Field(
+        default=(),
+        description="departures from the literal reading of the paper: deviations, "
+        "client-noise, feature-centres, row-means",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.informative > self.features:
+            raise ValueError(
+                f"{self.informative} informative features, but only {self.features} features"
+            )
+        if self.task == "classification" and self.samples < 2:
+            raise ValueError("classification takes 2 rows a client or more; got 1")
+        return self
+
+    @property
+    def samples(self) -> int:
+        """The number of rows of each client."""
+        return self.rows or (100 if self.task == "regression" else 1000)
+
+    def read(self, folder: Path, rng: np.random.Generator) -> Samples:
+        """Draw the samples; `client` numbers their rows.
+
+        The clients' models differ, and `truth` is their mean: its support is what they share.
+        """
+        check_size(self.clients, self.samples, self.features)
+        streams = rng.spawn(self.clients)
+        shared = self._spread(self.beta) * rng.standard_normal(self.features)
+        levels = np.array([0.1 + self._spread(self.alpha) * own.normal() for own in streams])
+        models = np.zeros((self.clients, self.features))
+        for model, level, own in zip(models, levels, streams, strict=True):
+            model[: self.informative] = own.normal(level, 1.0, self.informative)
+        fill = partial(self._fill, levels, models, shared)
+        return by_client(streams, self.samples, self.features, fill, models.mean(axis=0))
+
+    def _fill(
+        self,
+        levels: Array,
+        models: Array,
+        shared: Array,
+        number: int,
+        own: np.random.Generator,
+        Z: Array,
+    ) -> Array:
+        """Fill a client's features and return its labels."""
+        centre = np.full(self.features, self._spread(self.beta) * own.normal())
+        if "feature-centres" in self.reading:
+            centre = shared
+        own.standard_normal(out=Z)
+        Z *= np.arange(1.0, self.features + 1) ** -0.6
+        Z += own.normal(centre, 1.0, Z.shape if "row-means" in self.reading else self.features)
+        draws = 1 if "client-noise" in self.reading else len(Z)
+        scores = Z @ models[number] + own.normal(levels[number], 1.0, draws)
+        return scores if self.task == "regression" else self._labels(scores)
+
+    def _labels(self, scores: Array) -> Array:
+        """Return 1 for the highest scores, at least one and not all, and 0 for the others."""
+        rows = len(scores)
+        positive = min(max(round(self.positive_share * rows), 1), rows - 1)
+        labels = np.zeros(rows)
+        labels[np.argsort(scores, kind="stable")[rows - positive :]] = 1.0
+        return labels
+
+    def _spread(self, written: float) -> float:
+        """Return the standard deviation that alpha or beta stands for."""
+        return written if "deviations" in self.reading else float(np.sqrt(written))
+
+
+# Synthetic data, drawn from the scenario's own random stream.
+
+GENERATORS = (PlantedSmoothness, Tong, ShiftedMean, SparseLinear, LowRank)
+"""Every generator; all of them number the clients of their rows."""

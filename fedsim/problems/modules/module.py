@@ -1,0 +1,174 @@
+"""A PyTorch module whose trainable parameters are one vector, and their gradients another."""
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+
+class Layer(NamedTuple):
+    """Where a parameter lies in the flat model.
+
+    Attributes:
+        name: what the module calls it.
+        start: its first number.
+        stop: the one after its last.
+        shape: that it is read in.
+    """
+
+    name: str
+    start: int
+    stop: int
+    shape: tuple[int, ...]
+
+
+def trained(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """Return the parameters that are trained, each once, in the order of the flat model."""
+    return [(name, each) for name, each in module.named_parameters() if each.requires_grad]
+
+
+def layers_of(module: nn.Module) -> tuple[Layer, ...]:
+    """Return where each trained parameter lies in the flat model."""
+    layers, start = [], 0
+    for name, each in trained(module):
+        layers.append(Layer(name, start, start + each.numel(), tuple(each.shape)))
+        start += each.numel()
+    return tuple(layers)
+
+
+class FlatModule:
+    """A module in whose place two vectors are read and written.
+
+    Its parameters are views of the one, their gradients of the other: a step of gradient descent
+    on all of them is one operation, and no parameter is copied by itself.
+
+    Args:
+        module: is changed in place, and belongs to this one thread from now on.
+        dtype: of parameters and of what is computed, where it is a real number.
+        device: where.
+
+    Attributes:
+        module: the same module.
+        model: its trained parameters, shape (d,); write into it.
+        gradient: their gradients, shape (d,), to which `backward` adds.
+    """
+
+    def __init__(self, module: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
+        self.module = module.to(device=device, dtype=dtype)
+        layers = layers_of(self.module)
+        length = layers[-1].stop
+        self.model = torch.empty(length, dtype=dtype, device=device)
+        self.gradient = torch.zeros(length, dtype=dtype, device=device)
+        for (_, parameter), layer in zip(trained(self.module), layers, strict=True):
+            place = slice(layer.start, layer.stop)
+            self.model[place] = parameter.detach().reshape(-1)
+            parameter.data = self.model[place].view(layer.shape)
+            parameter.grad = self.gradient[place].view(layer.shape)
+
+    def add_gradient(self, value: Tensor) -> None:
+        """Add the gradient of a value, shape (), to `gradient`."""
+        torch.autograd.backward(value)
+
+
+# Counting the operations of a loss and its gradient.
+#
+# PyTorch's counter knows matrix products, convolutions and most kernels of attention. What it does
+# not know of the kernels that run on a CPU has a formula here, by the counter's own rules: a
+# product
+# and an addition are two operations, and what is done forwards is done twice as often backwards.
+
+Shape = torch.Size
+
+
+def operations_of(loss: Callable[[], Tensor]) -> float:
+    """Return the operations of a loss and its gradient, as `backward` finds it.
+
+    Elementwise operations, normalisations, pooling and look-ups are not counted.
+    """
+    with FlopCounterMode(display=False, custom_mapping=_FORMULAS) as counter:
+        torch.autograd.backward(loss())
+    return float(counter.get_total_flops())
+
+
+def _product(matrix: Shape, _vector: Shape, **_: Any) -> int:
+    """Return those of a matrix times a vector."""
+    return 2 * prod(matrix)
+
+
+def _added_product(_added: Shape, matrix: Shape, _vector: Shape, **_: Any) -> int:
+    return 2 * prod(matrix)
+
+
+def _inner(first: Shape, _second: Shape, **_: Any) -> int:
+    """Return those of an inner product."""
+    return 2 * prod(first)
+
+
+def _recurrent(rows: Shape, into: Shape, back: Shape, *_: Any, **__: Any) -> int:
+    """Return those of a layer of long short-term memory.
+
+    Args:
+        rows: shape of what goes in, (steps, b, inputs).
+        into: of the weights of what goes in, (4 units, inputs).
+        back: of the weights of what comes back, (4 units, units).
+    """
+    return 2 * rows[0] * rows[1] * (prod(into) + prod(back))
+
+
+def _recurrent_backward(rows: Shape, into: Shape, back: Shape, *_: Any, **__: Any) -> int:
+    return 2 * _recurrent(rows, into, back)
+
+
+def _attention(queries: Shape, keys: Shape, values: Shape, *_: Any, **__: Any) -> int:
+    """Return those of attention: scores, and what they weigh."""
+    return 2 * _scores(queries, keys) * (queries[-1] + values[-1])
+
+
+def _attention_backward(
+    _gradient: Shape, queries: Shape, keys: Shape, values: Shape, *_: Any, **__: Any
+) -> int:
+    """Return those of its gradients: scores anew, theirs, and those of queries, keys and values."""
+    return 2 * _scores(queries, keys) * (3 * queries[-1] + 2 * values[-1])
+
+
+def _scores(queries: Shape, keys: Shape) -> int:
+    """Return how many scores there are for queries (b, heads, t, width)."""
+    return prod(queries[:-1]) * keys[-2]
+
+
+def _known(formulas: dict[str, Callable[..., int]]) -> dict[Any, Callable[..., int]]:
+    """Return formulas by operations of PyTorch; one that a build has not is left out."""
+    every = torch.ops.aten
+    return {getattr(every, name): each for name, each in formulas.items() if hasattr(every, name)}
+
+
+_FORMULAS = _known(
+    {
+        "mv": _product,
+        "addmv": _added_product,
+        "dot": _inner,
+        "mkldnn_rnn_layer": _recurrent,
+        "mkldnn_rnn_layer_backward": _recurrent_backward,
+        "_scaled_dot_product_flash_attention_for_cpu": _attention,
+        "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
+    }
+)
+
+
+# What PyTorch computes with here.
+
+
+def platform(device: str) -> Mapping[str, str]:
+    """Return the version of PyTorch and what computes, which decide the last bits of results.
+
+    Args:
+        device: as the loss has it; there is such a one.
+    """
+    if device == "cpu":
+        name = f"cpu, {torch.backends.cpu.get_cpu_capability()}"
+    else:
+        name = f"{device}, {torch.cuda.get_device_name()}"
+    return {"torch": torch.__version__, "device": name}

@@ -1,0 +1,222 @@
+"""Splits into equal parts: by the order of the data, or after a shuffle."""
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedsim.blocks.registry import kinds_where
+from fedsim.blocks.wording import joined
+from fedsim.errors import DataError
+from fedsim.problems.data.base import Source
+from fedsim.problems.samples import Samples
+from fedsim.problems.splits.base import Indices, SizedSplit, Split, blocks, grouped
+
+# ruff: noqa: ARG002 - not every split draws
+
+
+class _EqualParts(SizedSplit):
+    """Blocks of equal length, of the rows in some order."""
+
+    remainder: Literal["drop", "spread"] = Field(
+        default="drop",
+        description="what becomes of the n mod M rows left over: dropped, so that all parts "
+        "are equal, or spread, one each over the first clients",
+    )
+
+    def sizes(self, rows: int, clients: int | None) -> NDArray[np.intp]:
+        """Return how many rows each client gets, shape (M,).
+
+        Raises:
+            DataError: the number of clients is not known, contradicts the fleet's, or is
+                larger than the number of rows.
+        """
+        count = self.count(rows, clients)
+        sizes = np.full(count, rows // count, dtype=np.intp)
+        if self.remainder == "spread":
+            sizes[: rows % count] += 1
+        return sizes
+
+
+class Contiguous(_EqualParts):
+    """Equal blocks of consecutive rows, in the order of the data."""
+
+    source: ClassVar[str] = "as in CHB and LAG"
+    sees_features: ClassVar[bool] = False
+
+    kind: Literal["contiguous"] = "contiguous"
+
+    def assign(
+        self, samples: Samples, clients: int | None, rng: np.random.Generator
+    ) -> tuple[Indices, ...]:
+        """Return consecutive blocks of rows."""
+        return blocks(np.arange(samples.rows), self.sizes(samples.rows, clients))
+
+
+class IID(_EqualParts):
+    """Equal blocks after a seeded shuffle, so that clients are alike."""
+
+    source: ClassVar[str] = "McMahan et al., AISTATS 2017, Section 3"
+    sees_features: ClassVar[bool] = False
+
+    kind: Literal["iid"] = "iid"
+    stratify: bool = Field(
+        default=False,
+        description="deal out each label evenly, so that of any label two clients differ by "
+        "at most one row",
+    )
+
+    def assign(
+        self, samples: Samples, clients: int | None, rng: np.random.Generator
+    ) -> tuple[Indices, ...]:
+        """Return blocks of shuffled rows."""
+        sizes, shuffled = self.sizes(samples.rows, clients), rng.permutation(samples.rows)
+        if not self.stratify:
+            return blocks(shuffled, sizes)
+        # Like cards in turn from a deck that is sorted by label, what is dropped put aside.
+        kept = shuffled[: sizes.sum()]
+        deck = kept[np.argsort(samples.y[kept], kind="stable")]
+        return tuple(deck[m :: len(sizes)] for m in range(len(sizes)))
+
+
+# The split that the data brings with it.
+
+# ruff: noqa: ARG002 - nothing is drawn
+
+
+class Groups(Split):
+    """Each client has the rows that carry its number, clients by rising number."""
+
+    source: ClassVar[str] = "Caldas et al., LEAF, 2018: data that is divided by nature"
+    sees_features: ClassVar[bool] = False
+
+    kind: Literal["groups"] = "groups"
+    least: int = Field(
+        default=1, ge=1, description="rows: clients of the data that have fewer are left out"
+    )
+
+    def assign(
+        self, samples: Samples, clients: int | None, rng: np.random.Generator
+    ) -> tuple[Indices, ...]:
+        """Return the rows of each number."""
+        if samples.client is None:
+            those = joined(kinds_where(Source, lambda source: source.numbers_clients), "or")
+            raise DataError(
+                "split",
+                f"groups takes data that numbers the client of each row: {those}; this data"
+                " does not",
+            )
+        _, inverse, sizes = np.unique(samples.client, return_inverse=True, return_counts=True)
+        large = sizes >= self.least
+        if not large.any():
+            text = f"got {self.least}, but the largest client of the data has {sizes.max()} rows"
+            raise DataError("split.least", text)
+        count = int(large.sum())
+        if clients is not None and clients != count:
+            which = f" with {self.least} rows or more" if self.least > 1 else ""
+            raise DataError(
+                "split", f"the data is of {count} clients{which}, but the fleet has {clients}"
+            )
+        owners = np.where(large, np.cumsum(large) - 1, -1)
+        return grouped(owners[inverse], count)
+
+
+# Splits into uneven parts: of each label, or of all rows.
+
+_LEAST = Field(
+    default=1,
+    ge=1,
+    description="rows that each client has: who is left with fewer takes them of who has most",
+)
+
+
+class Dirichlet(SizedSplit):
+    """The rows of each label are dealt out in proportions from a Dirichlet distribution.
+
+    For each label the M proportions are drawn anew; the smaller alpha, the fewer clients
+    have most of a label. Clients have unlike numbers of rows; see `label-mix` for equal ones. A
+    client that is left with too few rows takes them, one by one, of the client that has most.
+    """
+
+    source: ClassVar[str] = "Yurochkin et al., ICML 2019; Li et al., ICDE 2022"
+    sees_features: ClassVar[bool] = False
+
+    kind: Literal["dirichlet"] = "dirichlet"
+    alpha: float = Field(
+        default=0.5,
+        gt=0,
+        le=1e9,
+        description="concentration: near 0 a label is one client's, large it is evenly dealt",
+    )
+    least: int = _LEAST
+
+    def assign(
+        self, samples: Samples, clients: int | None, rng: np.random.Generator
+    ) -> tuple[Indices, ...]:
+        """Return each client's shares of all labels."""
+        count = self.count(samples.rows, clients, self.least)
+        _, kinds = np.unique(samples.y, return_inverse=True)
+        owners = np.empty(samples.rows, dtype=np.intp)
+        ends = np.cumsum(np.bincount(kinds))
+        for rows in np.split(np.argsort(kinds, kind="stable"), ends[:-1]):
+            shares = rng.dirichlet(np.full(count, self.alpha))
+            owners[rng.permutation(rows)] = np.repeat(np.arange(count), _whole(shares, len(rows)))
+        return _filled(grouped(owners, count), self.least)
+
+
+class LogNormal(SizedSplit):
+    """Alike clients of unlike sizes: shuffled rows in parts whose sizes are lognormal.
+
+    Of n rows each of M clients has the least number k, and of the n - k M others a share that is
+    proportional to exp(sigma z), z standard normal; all rows are dealt out.
+    """
+
+    source: ClassVar[str] = "Li et al., FedProx, MLSys 2020: lognormal sizes of synthetic data"
+    sees_features: ClassVar[bool] = False
+
+    kind: Literal["lognormal"] = "lognormal"
+    sigma: float = Field(
+        default=1.0, ge=0, le=20, description="standard deviation of the logarithm of sizes"
+    )
+    least: int = Field(default=1, ge=1, description="rows that each client has at least")
+
+    def assign(
+        self, samples: Samples, clients: int | None, rng: np.random.Generator
+    ) -> tuple[Indices, ...]:
+        """Return blocks of shuffled rows."""
+        count = self.count(samples.rows, clients, self.least)
+        weights = np.exp(self.sigma * rng.standard_normal(count))
+        others = samples.rows - count * self.least
+        sizes = self.least + _whole(weights / weights.sum(), others)
+        return blocks(rng.permutation(samples.rows), sizes)
+
+
+def _whole(shares: NDArray[np.float64], total: int) -> NDArray[np.intp]:
+    """Return whole numbers near `total` times the shares, which sum to 1; they sum to `total`.
+
+    They are the differences of the rounded cumulative sums, so that each is off by one
+    at most.
+    """
+    ends = np.rint(np.cumsum(shares) * total).astype(np.intp)
+    ends[-1] = total
+    return np.diff(ends, prepend=0)
+
+
+def _filled(parts: Sequence[Indices], least: int) -> tuple[Indices, ...]:
+    """Return the parts after each small one has got rows, each of what was then the largest."""
+    queue = [(-len(part), m) for m, part in enumerate(parts)]
+    heapify(queue)
+    given = [0] * len(parts)
+    got: dict[int, list[Indices]] = {}
+    for client in (m for m, part in enumerate(parts) if len(part) < least):
+        got[client] = [parts[client]]
+        for _ in range(least - len(parts[client])):
+            size, donor = heappop(queue)  # larger than the least, so none that is itself small
+            given[donor] += 1
+            got[client].append(parts[donor][-given[donor] :][:1])
+            heappush(queue, (size + 1, donor))
+    kept = [part[: len(part) - gone] for part, gone in zip(parts, given, strict=True)]
+    return tuple(np.concatenate(got[m]) if m in got else part for m, part in enumerate(kept))

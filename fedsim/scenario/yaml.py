@@ -1,0 +1,289 @@
+"""Reading YAML 1.2: text in, located data and faults out. Nothing in the text can run."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path as File
+from typing import Any, NamedTuple
+
+from rich.cells import cell_len
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.scanner import Scanner
+
+from fedsim.blocks.wording import dotted, printable
+from fedsim.errors import Fault, ScenarioError
+from fedsim.files import check_is_file
+from fedsim.scenario.examples import meant
+from fedsim.scenario.located import DEEPEST, Content, Located, Origin, Path, number, text
+
+# The scanner: ruamel.yaml's, by the letter of YAML 1.2 where it is of YAML 1.1.
+
+_SPACES = "\0 \t\r\n\x85\u2028\u2029"
+_ENDS = f"{_SPACES},[]{{}}"
+
+
+class Scanner12(Scanner):
+    """Takes the `?` of `{?x: 1}` for a part of the text, which the library writes so, too.
+
+    YAML 1.2.2, section 7.3.3: a plain scalar may begin with `?` where neither a space nor, in
+    flow style, an indicator follows. The library's own rule, that of YAML 1.1, drops it.
+    """
+
+    def check_key(self) -> bool:
+        """Say whether the `?` at hand begins a key."""
+        return self.reader.peek(1) in (_ENDS if self.flow_level else _SPACES)
+
+    def check_plain(self) -> bool:
+        """Say whether the character at hand begins a plain scalar."""
+        if self.flow_level and self.reader.peek() == "?":
+            return self.reader.peek(1) not in _ENDS
+        return bool(super().check_plain())
+
+
+# What is no YAML: why, at which line and column, and the line itself with a mark below.
+
+_REMEDIES = {
+    "mapping values are not allowed": "a line has one key; write a block within it in braces, such "
+    "as {kind: gd, step_size: 1/L}, and a text with a colon in quotes",
+    "'\\t' that cannot start any token": "indent with spaces, not with tabs",
+    "parsing a flow": "a brace or a bracket is not closed, or a comma is missing",
+    "could not find expected ':'": "a key is followed by a colon and a space",
+    "expected <block end>": "keys of one block begin in the same column",
+    "expected a single document": "a file is one scenario; leave out the line ---",
+    "quoted scalar": "the quotes are not closed",
+}
+"""What helps against what the library says, by words of it."""
+
+_BREAK = re.compile("\r\n|[\n\r]")
+"""What the library takes for the end of a line, and counts."""
+
+_WIDEST = 90  # columns of a line that are shown
+
+
+class _Place(NamedTuple):
+    """A place in a text, line and column from 0."""
+
+    line: int
+    column: int
+
+
+def syntax_fault(error: Exception, written: str, origin: Callable[[int], Origin]) -> Fault:
+    """Say why a text is no YAML, and show where.
+
+    Args:
+        error: of the library.
+        written: the text.
+        origin: says where a line of it, from 1, is from.
+    """
+    reason, place, began = _told(error, written)
+    lines = _BREAK.split(written)
+    at_end = not any(lines[place.line :])  # there it was noticed, and there is nothing to be shown
+    shown = began if at_end and began else place
+    text = f"not YAML 1.2: {reason}, at column {place.column + 1}"
+    if began and began.line != place.line:
+        text += f"; it began in line {began.line + 1}, column {began.column + 1}"
+    text += "".join(f"; {helps}" for words, helps in _REMEDIES.items() if words in reason)
+    return Fault(str(origin(place.line + 1)), "", text, _marked(lines, shown))
+
+
+def _told(error: Exception, written: str) -> tuple[str, _Place, _Place | None]:
+    """Return why, where it was noticed, and where began what is wrong if that is known."""
+    if isinstance(error, RecursionError):
+        return f"nested more than {DEEPEST} deep", _Place(0, 0), None
+    if isinstance(error, MarkedYAMLError):
+        mark, context = error.problem_mark or error.context_mark, error.context_mark
+        reason = " ".join(filter(None, (error.problem, error.context)))
+        place = _Place(mark.line, mark.column) if mark else _Place(0, 0)
+        began = _Place(context.line, context.column) if context else None
+        return " ".join(reason.split()), place, began
+    position = getattr(error, "position", None)
+    if isinstance(position, int):
+        before = written[:position]
+        column = position - (before.rfind("\n") + 1)
+        seen = written[position : position + 1]
+        reason = f"a character that YAML does not allow: {seen!r}"
+        return reason, _Place(before.count("\n"), column), None
+    return " ".join(str(error).split()), _Place(0, 0), None
+
+
+def _marked(lines: list[str], place: _Place) -> str:
+    """Return a line of a text, and below it a mark at a column; of a long line a part."""
+    line, column = lines[min(place.line, len(lines) - 1)], place.column
+    first = max(0, column - _WIDEST // 2) if len(line) > _WIDEST else 0
+    part = [printable(each.replace("\t", " ")) for each in line[first : first + _WIDEST]]
+    before = cell_len("".join(part[: column - first]))
+    head = f"    {place.line + 1} | "
+    return f"{head}{''.join(part)}\n{' ' * (len(head) + before)}^"
+
+
+LARGEST = 1_000_000
+"""The bytes of the largest file that is read."""
+
+MOST = 100_000
+"""The most pieces of data that a file may stand for, each alias counted in full."""
+
+_CORE = "tag:yaml.org,2002:"
+_TEXTS = ("str", "timestamp", "value", "merge")  # what only looks like a date is text here
+_TAGS: dict[type[Node], tuple[str, ...]] = {
+    MappingNode: ("map",),
+    SequenceNode: ("seq",),
+    ScalarNode: ("int", "float", "bool", "null", *_TEXTS),
+}
+
+
+def read_file(path: File) -> tuple[Located, list[Fault]]:
+    """Read a scenario file.
+
+    Returns:
+        The data, and the faults that leave it readable (keys written twice).
+
+    Raises:
+        ScenarioError: there is no such file, or it is no YAML that a scenario could be.
+    """
+    name = printable(str(path), longest=1000)
+    try:
+        check_is_file(path)
+        with path.open("rb") as stream:
+            content = stream.read(LARGEST + 1)
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        hint = meant(path) if isinstance(error, FileNotFoundError) else ""
+        raise ScenarioError([Fault(name, "", f"cannot be read: {reason}{hint}")]) from error
+    if len(content) > LARGEST:
+        raise ScenarioError([Fault(name, "", f"longer than {LARGEST} bytes: no scenario")])
+    try:
+        written = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        where = str(Origin(name, content[: error.start].count(b"\n") + 1))
+        seen = f"got the byte 0x{content[error.start]:02x}, which is not UTF-8; save it as UTF-8"
+        raise ScenarioError([Fault(where, "", seen)]) from error
+    return read_text(written, lambda line: Origin(name, line))
+
+
+def read_text(written: str, origin: Callable[[int], Origin]) -> tuple[Located, list[Fault]]:
+    """Read YAML; `origin` says where a line, from 1, is from.
+
+    Raises:
+        ScenarioError: it is no YAML that a scenario could be.
+    """
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Scanner = Scanner12
+    yaml.composer.warn_double_anchors = False
+    try:
+        root = yaml.compose(written)
+    except (YAMLError, RecursionError, ValueError, LookupError, AttributeError) as error:
+        raise ScenarioError([syntax_fault(error, written, origin)]) from error
+    if root is None:
+        return Located(origin(1), None), []
+    builder = _Builder(yaml.constructor, origin)
+    tree = builder.build(root, ())
+    if builder.refused:
+        raise ScenarioError([*builder.refused, *builder.repeated])
+    return tree, builder.repeated
+
+
+@dataclass
+class _Builder:
+    """Turns the nodes of a document into located data.
+
+    Attributes:
+        constructor: the library's, for scalars.
+        origin: says where a line was written.
+        refused: what cannot be data; the result is of no use where there is any.
+        repeated: keys written twice, of which the first counts.
+    """
+
+    constructor: Any
+    origin: Callable[[int], Origin]
+    refused: list[Fault] = field(default_factory=list)
+    repeated: list[Fault] = field(default_factory=list)
+    _open: list[Node] = field(default_factory=list)
+    _total: int = 0
+
+    def build(self, node: Node, path: Path, key: Node | None = None) -> Located:
+        """Return the data of a node, which stands at a path and under a key."""
+        origin = self._at(key or node)
+        self._total += 1
+        if self._total > MOST:
+            reason = f"stands for more than {MOST} values, aliases written out: no scenario"
+            raise ScenarioError([Fault(str(origin), dotted(path), reason)])
+        reason = self._reason_against(node)
+        if reason:
+            self._refuse(origin, path, reason)
+            return Located(origin, None)
+        self._open.append(node)
+        content = self._content(node, path)
+        self._open.pop()
+        return Located(origin, content)
+
+    def _reason_against(self, node: Node) -> str:
+        """Say why a node cannot be data; return nothing where it can."""
+        tag = str(node.tag)
+        if tag.removeprefix(_CORE) not in _TAGS[type(node)]:
+            return f"got the tag {printable(tag)}: a scenario holds data only, give a plain value"
+        if any(node is each for each in self._open):
+            return "an alias that contains itself"
+        if len(self._open) >= DEEPEST:
+            return f"nested more than {DEEPEST} deep"
+        return ""
+
+    def _content(self, node: Node, path: Path) -> Content:
+        match node:
+            case MappingNode():
+                return self._block(node, path)
+            case SequenceNode():
+                return [self.build(item, (*path, i)) for i, item in enumerate(node.value)]
+            case _:
+                return self._scalar(node, path)
+
+    def _block(self, node: MappingNode, path: Path) -> dict[str, Located]:
+        pieces: dict[str, Located] = {}
+        for key, value in node.value:
+            name = self._name(key, path)
+            if name in pieces:
+                message = f"written twice; the first is at {pieces[name].origin}"
+                place = dotted((*path, name))
+                self.repeated.append(Fault(str(self._at(key)), place, message))
+            elif name is not None:
+                pieces[name] = self.build(value, (*path, name), key)
+        return pieces
+
+    def _name(self, key: Node, path: Path) -> str | None:
+        """Return a key as text; None where it cannot be one."""
+        if not isinstance(key, ScalarNode):
+            self._refuse(self._at(key), path, "got a block or a list as a key; give a name")
+        elif str(key.tag) == f"{_CORE}merge":
+            reason = "merge keys (<<) are not in YAML 1.2; write the keys out, or use variants"
+            self._refuse(self._at(key), path, reason)
+        else:
+            return self._text(key, path)
+        return None
+
+    def _scalar(self, node: Node, path: Path) -> str | int | float | bool | None:
+        kind = str(node.tag).removeprefix(_CORE)
+        if kind == "null":
+            return None
+        if kind in _TEXTS:
+            return self._text(node, path)
+        try:
+            return number(getattr(self.constructor, f"construct_yaml_{kind}")(node))
+        except (ValueError, LookupError, ArithmeticError):  # "!!int five", or 5000 digits
+            self._refuse(self._at(node), path, f"got {printable(node.value)}, which is no {kind}")
+            return None
+
+    def _text(self, node: Node, path: Path) -> str:
+        try:
+            return text(str(node.value))
+        except ValueError as error:
+            self._refuse(self._at(node), path, str(error))
+            return ""
+
+    def _refuse(self, origin: Origin, path: Path, reason: str) -> None:
+        fault = Fault(str(origin), dotted(path), reason)
+        if fault not in self.refused[-1:]:
+            self.refused.append(fault)
+
+    def _at(self, node: Node) -> Origin:
+        return self.origin(node.start_mark.line + 1)

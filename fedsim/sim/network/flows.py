@@ -1,0 +1,340 @@
+"""What the fluid network is made of: links of three disciplines, paths and flows."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, Protocol
+
+from fedsim.physics.radios import RateLaw
+from fedsim.physics.signals import Signal
+from fedsim.sim.engine.calendar import Timer
+
+# Limits: what holds one transfer back, whatever the others do.
+
+
+class Limit(Protocol):
+    """What holds a transfer back, bit/s, where that varies."""
+
+    @property
+    def peak(self) -> float:
+        """The largest value."""
+        ...
+
+    def at(self, t: float) -> float:
+        """Return the value at `t`."""
+        ...
+
+    def next_change(self, t: float) -> float:
+        """Return the first time after `t` at which the value may differ."""
+        ...
+
+
+class Least:
+    """The least of a number and of some signals at every moment.
+
+    It can be looked at and waited for, but not integrated ahead: it may never let anything
+    pass, and nothing short of trying would tell.
+    """
+
+    __slots__ = ("_constant", "_signals", "peak")
+
+    def __init__(self, constant: float, signals: Sequence[Signal]) -> None:
+        self._constant = constant
+        self._signals = tuple(signals)
+        self.peak = min(constant, *[signal.peak for signal in self._signals])
+
+    def at(self, t: float) -> float:
+        """Return the value at `t`."""
+        return min(self._constant, *[signal.at(t) for signal in self._signals])
+
+    def next_change(self, t: float) -> float:
+        """Return the first time after `t` at which the value may differ."""
+        return min([signal.next_change(t) for signal in self._signals])
+
+
+def least(most: float, signals: Sequence[Signal]) -> tuple[Limit, Signal | None]:
+    """Return what holds back where a number and one signal or more do.
+
+    Second is the same where it is one signal and no more, which can be integrated ahead.
+    """
+    if len(signals) == 1 and signals[0].peak <= most:
+        return signals[0], signals[0]
+    return Least(most, signals), None
+
+
+# What the parts of the fluid network ask of one another, and whom they tell.
+
+Finished = Callable[[Any], None]
+"""Called with the token of the transfer that has passed."""
+
+Changed = Callable[[Any, float], None]
+"""Called with the token of a transfer, and the rate at which it flows from now on, bit/s."""
+
+
+class Keeper(Protocol):
+    """What keeps flows: `fedsim.sim.network.fluid.Fluid`."""
+
+    @property
+    def now(self) -> float:
+        """Simulated seconds since the start."""
+        ...
+
+    def stop(self, flow: Any) -> None:  # noqa: ANN401 - `fedsim.sim.network.pipes.Flow`
+        """Break a flow off."""
+        ...
+
+
+class Shared(Protocol):
+    """What shares links out among its flows: `fedsim.sim.network.pools.Pool`."""
+
+    def rate(self, slot: int) -> float:
+        """Return the rate of a flow."""
+        ...
+
+    def remaining(self, slot: int, now: float) -> float:
+        """Return the bits of a flow that have not passed by the time `now`."""
+        ...
+
+
+class Pipe:
+    """A link shared max-min fairly.
+
+    While the limits of its flows add up to no more than its capacity, it is open and holds
+    none of them up. Once they add up to more, it belongs to a pool.
+
+    Attributes:
+        signal: what its capacity follows, if it varies.
+        capacity: its capacity now.
+        most: the largest that its capacity can be.
+        flows: those on it, and at which hop of theirs they take it.
+        demand: the sum of what they could take of it.
+        pool: the pool that it belongs to, if any.
+        index: its number there.
+        timer: when its capacity changes next; set only while it is used.
+    """
+
+    __slots__ = ("capacity", "demand", "flows", "index", "most", "pool", "signal", "timer")
+
+    def __init__(self, law: RateLaw) -> None:
+        self.signal = law.signal
+        self.most = self.capacity = law.peak
+        self.flows: dict[Flow, int] = {}
+        self.demand = 0.0
+        self.pool: Shared | None = None
+        self.index = 0
+        self.timer: Timer | None = None
+
+    @property
+    def contended(self) -> bool:
+        """Whether its flows could take more than it has."""
+        return self.demand > self.capacity
+
+    def enter(self, flow: "Flow", hop: int) -> None:
+        """Take in a flow."""
+        self.flows[flow] = hop
+        self.demand += self._wanted(flow, hop)
+
+    def leave(self, flow: "Flow") -> None:
+        """Let a flow go."""
+        hop = self.flows.pop(flow)
+        # Nobody is left: start afresh, at full precision.
+        self.demand = self.demand - self._wanted(flow, hop) if self.flows else 0.0
+
+    def _wanted(self, flow: "Flow", hop: int) -> float:
+        """Return what a flow could take; above the capacity, how far above is no matter."""
+        return min(flow.path.usage[hop] * flow.peak, 2.0 * self.most + 1.0)
+
+
+class Turns:
+    """A link of one transfer at a time, in the order of arrival.
+
+    Attributes:
+        law: of its capacity.
+        queue: those on it, and those that wait.
+    """
+
+    __slots__ = ("law", "queue")
+
+    def __init__(self, law: RateLaw) -> None:
+        self.law = law
+        self.queue: OrderedDict[Flow, None] = OrderedDict()
+
+    @property
+    def first(self) -> "Flow | None":
+        """Whose turn it is."""
+        return next(iter(self.queue), None)
+
+
+class Slots:
+    """A link in equal shares, which are everybody's own whether they are used or not.
+
+    Attributes:
+        law: of one share.
+    """
+
+    __slots__ = ("law",)
+
+    def __init__(self, law: RateLaw) -> None:
+        self.law = law
+
+
+Link = Pipe | Turns | Slots
+
+
+class Path:
+    """A way over links.
+
+    Attributes:
+        pipes: the fair links that have a limit.
+        usage: how much of a flow's rate each of these takes.
+        turns: the links to wait for.
+        most: what else holds every flow back, bit/s: the least of what is constant.
+        signals: what varies of that.
+        weight: how fast a flow is, compared with others on a fair link.
+    """
+
+    __slots__ = ("most", "pipes", "signals", "turns", "usage", "weight")
+
+    def __init__(
+        self, links: Sequence[Link], usage: Sequence[float], weight: float, limit: float = inf
+    ) -> None:
+        used = list(zip(links, usage, strict=True))
+        fair = [(link, use) for link, use in used if isinstance(link, Pipe) and link.most < inf]
+        self.pipes = tuple([link for link, _ in fair])
+        self.usage = tuple([use for _, use in fair])
+        self.turns = tuple([link for link in links if isinstance(link, Turns)])
+        laws = [link.law for link in links if not isinstance(link, Pipe)]
+        self.most = min([limit, *[law.peak for law in laws]])
+        self.signals = tuple([law.signal for law in laws if law.signal is not None])
+        self.weight = weight
+
+
+class Flow:
+    """A transfer: it waits for its turns, then it flows, then it is over.
+
+    Attributes:
+        serial: orders flows by their arrival.
+        bits: the whole of it.
+        left: what had not passed at `since`; once it is over, what has not passed at all.
+        pace: on its own: how fast it has flowed since then.
+        told: the rate that was told of it, if anybody is told.
+        peak: what it can do at most, with the links that are not shared fairly.
+        limit: what it can do at most where that varies; None where it is always the peak.
+        signal: this limit where it is one signal and no more, which can be integrated ahead.
+        entered: whether all its turns have come.
+        over: whether it has ended or was broken off.
+        pool: the pool that it is in; it is on its own where there is none.
+        slot: its place in the pool.
+        timer: its end or, where its limit changes before, that change.
+        trace: what its rate follows all the way to its end, where nobody need be told.
+    """
+
+    __slots__ = (
+        "_fluid",
+        "bits",
+        "changed",
+        "entered",
+        "finished",
+        "left",
+        "limit",
+        "over",
+        "pace",
+        "path",
+        "peak",
+        "pool",
+        "serial",
+        "signal",
+        "since",
+        "slot",
+        "timer",
+        "token",
+        "told",
+        "trace",
+    )
+
+    def __init__(
+        self,
+        fluid: Keeper,
+        serial: int,
+        path: Path,
+        bits: float,
+        cap: float,
+        finished: Finished,
+        token: object,
+        changed: Changed | None,
+        signal: Signal | None,
+    ) -> None:
+        self._fluid = fluid
+        self.serial = serial
+        self.path = path
+        self.bits = self.left = bits
+        self.peak = min(path.most, cap)
+        self.limit: Limit | None = None
+        self.signal: Signal | None = None
+        if signal is not None or path.signals:
+            followed = (*(() if signal is None else (signal,)), *path.signals)
+            self.limit, self.signal = least(self.peak, followed)
+            self.peak = self.limit.peak
+        self.finished = finished
+        self.token = token
+        self.changed = changed
+        self.entered = self.over = False
+        self.pace = self.since = self.told = 0.0
+        self.pool: Shared | None = None
+        self.slot = 0
+        self.timer: Timer | None = None
+        self.trace: Signal | None = None
+
+    def bound(self, now: float) -> float:
+        """Return what it can do at most at the time `now`, bit/s."""
+        return self.peak if self.limit is None else self.limit.at(now)
+
+    @property
+    def instant(self) -> bool:
+        """Whether it takes no time."""
+        return not self.left or (self.peak == inf and not self.path.pipes)
+
+    @property
+    def first(self) -> bool:
+        """Whether all its turns have come."""
+        return all(turn.first is self for turn in self.path.turns)
+
+    @property
+    def negligible(self) -> float:
+        """So few bits that they are rounding, not something that can be held up."""
+        return 1e-12 * self.bits
+
+    @property
+    def rate(self) -> float:
+        """The rate, bit/s, as of the end of the last instant."""
+        if self.over:
+            return 0.0
+        if self.pool is not None:
+            return self.pool.rate(self.slot)
+        return self.pace if self.trace is None else self.trace.at(self._fluid.now)
+
+    def remaining(self, now: float) -> float:
+        """Return the bits that have not passed by the time `now`."""
+        if self.pool is not None:
+            return self.pool.remaining(self.slot, now)
+        if self.over:
+            return self.left
+        if self.trace is not None:
+            return self.left - self.trace.integral(self.since, now)
+        return self.left - self.pace * (now - self.since)
+
+    def passed(self, now: float) -> float:
+        """Return the bits that have passed by the time `now`, the present or a recent one."""
+        return self.bits - self.remaining(now)
+
+    def pause(self, now: float) -> None:
+        """Bring it up to date, neither on its own nor in a pool from now on."""
+        self.left, self.since = self.remaining(now), now
+        self.pace, self.trace = 0.0, None
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def stop(self) -> None:
+        """Break it off: no more bits pass from now on, and nobody is told that it is over."""
+        self._fluid.stop(self)

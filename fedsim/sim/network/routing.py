@@ -1,0 +1,202 @@
+"""Which links can hold which lanes up: what is left of a topology once the fleet is known."""
+
+from collections.abc import Sequence
+from functools import partial
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+
+from fedsim.physics.radios import RateLaw
+from fedsim.physics.topology import Discipline, Route, Topology
+from fedsim.ports import ClientId
+from fedsim.sim.network.flows import Link, Path, Pipe
+from fedsim.sim.network.fluid import Fluid
+from fedsim.sim.on_demand import Runs, joint
+
+
+class Way(NamedTuple):
+    """One direction of one client's radio, and its route.
+
+    Attributes:
+        client: whose; 0 where it stands for several.
+        up: whether it leads to the server.
+        rate: the radio's.
+        route: the way that its messages take.
+        watched: whether changes of its rates are to be told.
+    """
+
+    client: ClientId
+    up: bool
+    rate: RateLaw
+    route: Route
+    watched: bool
+
+
+def ways(
+    topology: Topology, up: Runs[RateLaw], down: Runs[RateLaw], watched: Runs[bool]
+) -> tuple[Runs[Way], Runs[Way]]:
+    """Return the uplinks and the downlinks by client; those that are alike as one of them."""
+    directions = (True, up, topology.up), (False, down, topology.down)
+    one, other = (
+        joint(joint(rates, Runs.of(routes)), watched).map(partial(_way, to_server))
+        for to_server, rates, routes in directions
+    )
+    return one, other
+
+
+def _way(up: bool, of: tuple[tuple[RateLaw, Route], bool]) -> Way:  # noqa: FBT001 - for partial
+    (rate, route), watched = of
+    return Way(0, up, rate, route, watched)
+
+
+class LinkPlan:
+    """What the links of a topology mean to the lanes of a fleet.
+
+    A lane carries one message at a time, so a link never has to carry more than the sum of
+    the fastest that its lanes can be.
+
+    Args:
+        topology: links and routes.
+        lanes: how many there are of which, the uplinks first.
+    """
+
+    def __init__(self, topology: Topology, lanes: Sequence[tuple[int, Way]]) -> None:
+        self._links = topology.links
+        self._wanted = [0.0] * len(topology.links)
+        self._users = [0] * len(topology.links)
+        for count, lane in lanes:
+            for link in lane.route.links:
+                self._wanted[link] = _added(self._wanted[link], lane.rate.peak, count)
+                self._users[link] += count
+        self._simple = [self._alike(link) for link in range(len(topology.links))]
+        for _, lane in lanes:
+            kept = self.links(lane)
+            plain = len(kept) == 1 and not lane.watched and lane.rate.signal is None
+            if not plain:
+                for link in kept:
+                    self._simple[link] = False
+
+    def links(self, lane: Way) -> tuple[int, ...]:
+        """Return those links of a lane that can hold it up."""
+        return tuple([link for link in lane.route.links if self._binds(link, lane.rate.peak)])
+
+    def users(self, link: int) -> int:
+        """Return how many lanes take a link."""
+        return self._users[link]
+
+    def discipline(self, link: int) -> Discipline:
+        """Return how a link is shared; with fewer than two lanes it is fair whatever it does."""
+        return "fair" if self._users[link] < 2 else self._links[link].discipline
+
+    def simple(self, lane: Way) -> bool:
+        """Return whether a lane shares one link with others, which do nothing else either."""
+        kept = self.links(lane)
+        return len(kept) == 1 and self._simple[kept[0]]
+
+    def _binds(self, link: int, fastest: float) -> bool:
+        """Return whether a link can ever hold up a lane that is as fast as this."""
+        capacity, discipline = self._links[link].capacity, self.discipline(link)
+        if discipline == "fifo" or capacity.signal is not None:
+            return True
+        if discipline == "slotted":
+            return capacity.peak / self._users[link] < fastest
+        return capacity.peak < self._wanted[link]
+
+    def _alike(self, link: int) -> bool:
+        """Return whether one link without a change in its capacity is shared fairly."""
+        constant = self._links[link].capacity.signal is None
+        return constant and self.discipline(link) == "fair"
+
+
+def _added(total: float, each: float, count: int) -> float:
+    """Return a total to which so many of the same are added, one after the other."""
+    terms = np.full(count + 1, each)
+    terms[0] = total
+    return float(np.add.accumulate(terms)[-1])
+
+
+# LV08, SimGrid's validated model of TCP transfers, as flows of a fluid network.
+#
+# Velho and Legrand, "Accuracy study and improvement of network simulation in the SimGrid
+# framework", SIMUTools 2009; the constants are those of SimGrid since 3.x (`network/model:LV08`).
+# As there, weight and window see the latencies and bandwidths of the platform as they are, and
+# the bandwidth factor applies to whatever rate a flow gets, be it held back by a link or by
+# its window. All amounts are in bits here and in bytes there.
+
+LATENCY_FACTOR = 13.01
+"""What slow start makes of the latency of route and radio."""
+
+BANDWIDTH_FACTOR = 0.97
+"""What headers leave of a bandwidth."""
+
+REVERSE_USAGE = 0.05
+"""What acknowledgements take of the way back, of the rate on the way there."""
+
+SEGMENT = 8 * 20537.0
+"""The S of the weight 1/(latency + sum S/bandwidth), bits."""
+
+WINDOW = 8 * 4194304.0
+"""The largest window of TCP, bits; a flow has one of it in every round trip at most."""
+
+
+def weight(latency: float, bandwidths: Sequence[float]) -> float:
+    """Return the weight of a flow: the inverse of its round-trip time under load.
+
+    Args:
+        latency: one way, s.
+        bandwidths: of all links on its way, bit/s.
+    """
+    penalty = latency + sum([SEGMENT / bandwidth for bandwidth in bandwidths])
+    return 1.0 / penalty if penalty else 1.0
+
+
+def most(latency: float) -> float:
+    """Return what the window lets through at a one-way latency in s, bit/s."""
+    return WINDOW / (2.0 * latency) if latency else inf
+
+
+def nominal(law: RateLaw) -> float:
+    """Return the bandwidth that a weight is computed with, bit/s: in the long run."""
+    return law.average or law.peak or inf
+
+
+def paths(
+    fluid: Fluid, topology: Topology, lanes: Sequence[Way], radio_latency: Sequence[float]
+) -> list[Path]:
+    """Return the path of every lane; the two directions of a client are each other's way back.
+
+    Args:
+        fluid: where they will flow.
+        topology: links and routes.
+        lanes: the uplinks by client, and then the downlinks.
+        radio_latency: by client, one way, s.
+    """
+    plan, clients = LinkPlan(topology, [(1, lane) for lane in lanes]), len(lanes) // 2
+    links = [
+        fluid.link(link.capacity.scaled(BANDWIDTH_FACTOR), plan.discipline(n), plan.users(n))
+        for n, link in enumerate(topology.links)
+    ]
+    radios = [fluid.link(lane.rate.scaled(BANDWIDTH_FACTOR)) for lane in lanes]
+    used = [
+        (radio, *[links[link] for link in lane.route.links])
+        for radio, lane in zip(radios, lanes, strict=True)
+    ]
+    result = list[Path]()
+    for number, lane in enumerate(lanes):
+        usage = round_trip(used[number], used[(number + clients) % len(lanes)])
+        latency = lane.route.latency + radio_latency[lane.client]
+        laws = [lane.rate, *[topology.links[link].capacity for link in lane.route.links]]
+        importance = weight(latency, [nominal(law) for law in laws])
+        limit = BANDWIDTH_FACTOR * most(latency)
+        result.append(fluid.path([*usage], [*usage.values()], importance, limit))
+    return result
+
+
+def round_trip(there: Sequence[Link], back: Sequence[Link]) -> dict[Link, float]:
+    """Return what a flow takes of each link, in proportion to its rate."""
+    usage = dict.fromkeys(there, 1.0)
+    for link in back:
+        if isinstance(link, Pipe):  # acknowledgements neither queue nor wait for a slot
+            usage[link] = usage.get(link, 0.0) + REVERSE_USAGE
+    return usage

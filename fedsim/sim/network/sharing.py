@@ -1,0 +1,397 @@
+"""Which flows are shared out together: pools grow together, fall apart, and wait for ends."""
+
+from collections.abc import Callable
+from math import inf, nan
+from operator import attrgetter
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.ports import Array
+from fedsim.sim.engine.calendar import Calendar, Timer
+from fedsim.sim.network.flows import Flow, Pipe
+
+# Weighted max-min fair rates of flows over any set of links, by progressive filling.
+
+Indices = NDArray[np.intp]
+
+
+def fill(paths: Indices, usage: Array, weights: Array, bounds: Array, capacities: Array) -> Array:
+    """Return the weighted max-min fair rates of n flows over L links, bit/s, shape (n,).
+
+    The rates are min(bound, weight * level), each flow's level as high as the links on its
+    way allow: none could rise but at the cost of one whose level is lower or equal. With
+    equal weights this is max-min fairness; with the weight 1/penalty it is what SimGrid's
+    solver computes (Casanova et al., "Versatile, scalable, and accurate simulation of
+    distributed applications and platforms", JPDC 2014).
+
+    All levels rise together (Bertsekas and Gallager, "Data Networks", 6.5.2), but the
+    network need not be filled in that order: the level that a link could give each of its
+    flows only ever grows as others reach their bounds or their bottlenecks. So a flow whose
+    bound is below what all of its links could give runs at its bound, and a link that is the
+    tightest one for all of its flows is saturated, whatever goes on elsewhere. One sweep
+    settles all of those, and there are as many sweeps as bottlenecks depend on one another.
+
+    Args:
+        paths: the link of each hop of each flow, shape (K, n); a path that is shorter than
+            the longest is filled up with an infinite link, of usage 0.
+        usage: how much of a flow's rate each hop takes of the link, shape (K, n).
+        weights: above 0, shape (n,).
+        bounds: the flows' own limits, bit/s; may be infinite where a link is finite.
+        capacities: bit/s, shape (L,).
+    """
+    rates, spare, links = np.empty(len(bounds)), capacities, len(capacities)
+    rest = np.arange(len(bounds))
+    while len(rest):
+        levels = _levels(paths, usage * weights, spare)
+        offered = levels[paths]
+        tightest = offered.min(axis=0)
+        fair = weights * tightest
+        at_bound = bounds <= fair
+        # A link waits for every flow that has a tighter one, or is at its bound only now.
+        waits = (offered > tightest) | at_bound
+        waiting = np.bincount(paths.ravel(), waits.ravel(), links) > 0
+        settled = at_bound | ~waiting[paths].all(axis=0)
+        rates[rest[settled]] = np.where(at_bound, bounds, fair)[settled]
+        if settled.all():
+            break
+        taken = usage[:, settled] * rates[rest[settled]]
+        spare = np.maximum(spare - _sums(paths[:, settled], taken, links), 0.0)
+        on = ~settled
+        rest, weights, bounds = rest[on], weights[on], bounds[on]
+        paths, usage = paths[:, on], usage[:, on]
+    return rates
+
+
+def _sums(paths: Indices, amounts: Array, links: int) -> Array:
+    """Add up, by link, amounts of shape (K, n)."""
+    sums = np.bincount(paths.ravel(), weights=amounts.ravel(), minlength=links)
+    return sums.astype(np.float64, copy=False)
+
+
+def _levels(paths: Indices, usage: Array, spare: Array) -> Array:
+    """Return the level at which each link would be full, shape (L,); inf where it is unused."""
+    demand = _sums(paths, usage, len(spare))
+    levels = np.full(len(spare), np.inf)
+    np.divide(spare, demand, out=levels, where=demand > 0.0)
+    return levels
+
+
+# Pools: flows that share contended links, directly or through others, and their rates.
+
+_LEFT, _RATE, _END, _WEIGHT, _BOUND, _TOLD, _WATCHED, _NEGLIGIBLE = range(8)
+
+_FEW = 8  # flows, links and hops that there is room for at first
+
+
+class Pool:
+    """Flows that are shared out together, one column of a table each.
+
+    Attributes:
+        flows: by their slot.
+        at: the time that the table stands for.
+        touched: whether its rates are due to be shared anew.
+        age: how often they were since the pool was made.
+        timer: the next end.
+    """
+
+    def __init__(self, now: float) -> None:
+        self.flows: list[Flow] = []
+        self.at = now
+        self.touched = False
+        self.age = 0
+        self.timer: Timer | None = None
+        self._watched = 0
+        self._table: Array = np.zeros((8, _FEW))
+        self._paths = np.zeros((1, _FEW), dtype=np.intp)
+        self._usage: Array = np.zeros((1, _FEW))
+        # The link of number 0 stands for none: for hops that no other flow contends for.
+        self._pipes: list[Pipe | None] = [None]
+        self._capacities: Array = np.full(_FEW, inf)
+        self._free: list[int] = []
+
+    @property
+    def pipes(self) -> list[Pipe]:
+        """The links."""
+        return [pipe for pipe in self._pipes if pipe is not None]
+
+    def adopt(self, pipe: Pipe) -> None:
+        """Take in a link; those of its flows that are in the pool are shared out over it."""
+        pipe.pool = self
+        if self._free:
+            pipe.index = self._free.pop()
+            self._pipes[pipe.index] = pipe
+        else:
+            pipe.index = len(self._pipes)
+            self._pipes.append(pipe)
+            if pipe.index == len(self._capacities):
+                self._capacities = np.append(self._capacities, np.full(pipe.index, inf))
+        self._capacities[pipe.index] = pipe.capacity
+        for flow, hop in pipe.flows.items():
+            if flow.pool is self:
+                self._paths[hop, flow.slot] = pipe.index
+                self._usage[hop, flow.slot] = flow.path.usage[hop]
+
+    def release(self, pipe: Pipe) -> None:
+        """Let a link go that has no flow any more."""
+        self._pipes[pipe.index] = None
+        self._capacities[pipe.index] = inf
+        self._free.append(pipe.index)
+        pipe.pool = None
+
+    def resize(self, pipe: Pipe) -> None:
+        """Take note of a link's present capacity."""
+        self._capacities[pipe.index] = pipe.capacity
+
+    def add(self, flow: Flow, bound: float) -> None:
+        """Take in a flow that is paused, and its present limit."""
+        slot, hops = len(self.flows), len(flow.path.pipes)
+        self._make_room(slot, hops)
+        self.flows.append(flow)
+        flow.pool, flow.slot = self, slot
+        watched = flow.changed is not None
+        self._watched += watched
+        self._table[:, slot] = (
+            flow.left,
+            0.0,
+            inf,
+            flow.path.weight,
+            bound,
+            flow.told,
+            watched,
+            flow.negligible,
+        )
+        self._paths[:, slot] = 0
+        self._usage[:, slot] = 0.0
+        for hop, pipe in enumerate(flow.path.pipes):
+            if pipe.pool is self:
+                self._paths[hop, slot] = pipe.index
+                self._usage[hop, slot] = flow.path.usage[hop]
+
+    def _make_room(self, slot: int, hops: int) -> None:
+        """Grow the tables, to twice their size or more."""
+        rows, size = self._paths.shape
+        if slot == size:
+            self._table = np.hstack((self._table, np.zeros_like(self._table)))
+            self._paths = np.hstack((self._paths, np.zeros_like(self._paths)))
+            self._usage = np.hstack((self._usage, np.zeros_like(self._usage)))
+        if hops > rows:
+            more = ((0, hops - rows), (0, 0))
+            self._paths, self._usage = np.pad(self._paths, more), np.pad(self._usage, more)
+
+    def remove(self, flow: Flow, now: float) -> None:
+        """Let a flow go, paused."""
+        slot, last = flow.slot, len(self.flows) - 1
+        flow.left, flow.since = self.remaining(slot, now), now
+        flow.told, flow.pool = self._table.item(_TOLD, slot), None
+        self._watched -= flow.changed is not None
+        moved = self.flows.pop()
+        if slot != last:
+            self.flows[slot], moved.slot = moved, slot
+            for table in (self._table, self._paths, self._usage):
+                table[:, slot] = table[:, last]
+
+    def remaining(self, slot: int, now: float) -> float:
+        """Return the bits of a flow that have not passed by the time `now`."""
+        left, rate = self._table.item(_LEFT, slot), self._table.item(_RATE, slot)
+        return max(left - rate * (now - self.at), 0.0)
+
+    def rate(self, slot: int) -> float:
+        """Return the rate of a flow as of the last sharing."""
+        return self._table.item(_RATE, slot)
+
+    def rebound(self, flow: Flow, bound: float) -> None:
+        """Take note of a flow's present limit; whoever watches is told of its rate again.
+
+        The rate may stay, and is another share of what the flow could reach alone.
+        """
+        self._table[_BOUND, flow.slot] = bound
+        self._table[_TOLD, flow.slot] = nan
+
+    def advance(self, now: float) -> None:
+        """Let the bits flow until now."""
+        if now > self.at:
+            left, rates = self._table[_LEFT], self._table[_RATE]
+            left -= rates * (now - self.at)
+            np.maximum(left, 0.0, out=left)
+        self.at = now
+
+    def share(self) -> list[tuple[Flow, float]]:
+        """Share anew from the present time on; return who is to be told which rate."""
+        self.age += 1
+        n = len(self.flows)
+        left, rates, ends, weights, bounds, told, watched, negligible = self._table[:, :n]
+        capacities = self._capacities[: len(self._pipes)]
+        rates[:] = fill(self._paths[:, :n], self._usage[:, :n], weights, bounds, capacities)
+        ends[:] = np.where(left > negligible, inf, 0.0)  # of those that are held up
+        np.divide(left, rates, out=ends, where=rates > 0.0)
+        ends += self.at
+        if not self._watched:
+            return []
+        news = np.flatnonzero((rates != told) & (watched > 0.0))
+        told[news] = rates[news]
+        return [(self.flows[slot], float(rates[slot])) for slot in news]
+
+    def next_end(self) -> float:
+        """Return when the next flow ends, by the rates of the last sharing."""
+        return float(self._table[_END, : len(self.flows)].min())
+
+    def ended(self, now: float) -> list[Flow]:
+        """Return those that have ended by now, by the rates of the last sharing."""
+        ends = self._table[_END, : len(self.flows)]
+        return [self.flows[slot] for slot in np.flatnonzero(ends <= now)]
+
+
+YOUNG = 64
+"""How often a pool is shared out before it is worth a look whether it has fallen apart."""
+
+
+class ContendedFlows:
+    """The flows on contended links.
+
+    All flows of a contended link are in one pool, and so are all contended links of a flow.
+    A link that ceases to be contended stays where it is: to share out too much together is
+    slow, not wrong. Whether a pool has fallen apart is looked at once in as many sharings as
+    it has flows, so that the look costs no more than the sharings do.
+    """
+
+    def __init__(
+        self,
+        calendar: Calendar,
+        wake: Callable[[], None],
+        run_alone: Callable[[Flow], None],
+        end: Callable[[list[Flow]], None],
+    ) -> None:
+        """Start without any.
+
+        Args:
+            calendar: the time.
+            wake: asks for `settle` at the end of the instant.
+            run_alone: takes a flow that has no contended link any more.
+            end: takes those that end now, in the order of their arrival.
+        """
+        self._calendar = calendar
+        self._wake = wake
+        self._run_alone = run_alone
+        self._end = end
+        self._touched: list[Pool] = []
+
+    def place(self, flow: Flow) -> bool:
+        """Put a flow into the pool of its contended links; return whether it has any."""
+        for pipe in flow.path.pipes:
+            if (pool := _pool(pipe)) is not None:
+                self._join(flow, pool)
+            elif pipe.contended:
+                self.contend(pipe)
+        return flow.pool is not None
+
+    def contend(self, pipe: Pipe) -> None:
+        """Put a link that has become contended into one pool with all of its flows."""
+        pool = Pool(self._calendar.now)
+        for flow in list(pipe.flows):
+            pool = self._join(flow, pool)
+        pool.adopt(pipe)
+
+    def resize(self, pipe: Pipe) -> None:
+        """Take note that the capacity of a link in a pool has changed."""
+        if (pool := _pool(pipe)) is not None:
+            pool.resize(pipe)
+            self._touch(pool)
+
+    def release(self, pipe: Pipe) -> None:
+        """Let a link go that has no flow any more, if it is in a pool."""
+        if (pool := _pool(pipe)) is not None:
+            pool.release(pipe)
+
+    def leave(self, flow: Flow) -> None:
+        """Let a flow in a pool go, up to date; its links are left by the caller, after this."""
+        if (pool := _pool(flow)) is not None:
+            pool.remove(flow, self._calendar.now)
+            self._touch(pool)
+
+    def settle(self) -> list[tuple[Flow, float]]:
+        """Share anew whatever has changed; return who is to be told which rate."""
+        news = list[tuple[Flow, float]]()
+        for pool in self._touched:  # it grows where one falls apart
+            pool.touched = False
+            if pool.timer is not None:
+                pool.timer.cancel()
+                pool.timer = None
+            if pool.flows and pool.age >= max(YOUNG, len(pool.flows)):
+                self._split(pool)
+            elif pool.flows:
+                news += self._share(pool)
+        self._touched = []
+        return news
+
+    def _share(self, pool: Pool) -> list[tuple[Flow, float]]:
+        pool.advance(self._calendar.now)
+        news = pool.share()
+        pool.timer = self._calendar.at(pool.next_end(), self._complete, pool)
+        return news
+
+    def _complete(self, pool: Pool) -> None:
+        """Let all go that end now."""
+        pool.timer = None
+        self._end(sorted(pool.ended(self._calendar.now), key=attrgetter("serial")))
+
+    def _touch(self, pool: Pool) -> None:
+        if not pool.touched:
+            pool.touched = True
+            self._touched.append(pool)
+            self._wake()
+
+    def _join(self, flow: Flow, pool: Pool) -> Pool:
+        """Bring a flow into a pool, with all that is in its own; return what they become."""
+        if (own := _pool(flow)) is None:
+            flow.pause(self._calendar.now)
+            pool.add(flow, flow.bound(self._calendar.now))
+            self._await_change(flow)
+        elif own is not pool:
+            pool = self._merge(own, pool)
+        self._touch(pool)
+        return pool
+
+    def _merge(self, one: Pool, other: Pool) -> Pool:
+        """Bring the flows and links of the smaller of two pools into the larger one."""
+        small, large = (one, other) if len(one.flows) < len(other.flows) else (other, one)
+        pipes, now = small.pipes, self._calendar.now
+        for flow in small.flows[::-1]:  # the last one goes without moving another
+            small.remove(flow, now)
+            large.add(flow, flow.bound(now))
+        for pipe in pipes:
+            small.release(pipe)
+            large.adopt(pipe)
+        self._touch(small)  # its timer is for nobody
+        return large
+
+    def _split(self, pool: Pool) -> None:
+        """Take a pool apart, and let its flows find together anew."""
+        flows, now = sorted(pool.flows, key=attrgetter("serial")), self._calendar.now
+        for pipe in pool.pipes:
+            pool.release(pipe)
+        for flow in flows:
+            pool.remove(flow, now)
+            flow.pause(now)
+        for flow in flows:
+            if not self.place(flow):
+                self._run_alone(flow)
+
+    def _await_change(self, flow: Flow) -> None:
+        """Wait until a flow's limit changes next, if it ever does."""
+        if flow.limit is not None:
+            when = flow.limit.next_change(self._calendar.now)
+            flow.timer = self._calendar.at(when, self._vary, flow)
+
+    def _vary(self, flow: Flow) -> None:
+        """Take note that a flow's limit changes now."""
+        if (pool := _pool(flow)) is not None:
+            pool.rebound(flow, flow.bound(self._calendar.now))
+            self._touch(pool)
+            self._await_change(flow)
+
+
+def _pool(part: Flow | Pipe) -> Pool | None:
+    """Return the pool of a flow or a link; none but pools say that they share it out."""
+    return cast("Pool | None", part.pool)

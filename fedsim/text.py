@@ -1,0 +1,262 @@
+"""Tables of texts, as rich draws them in a terminal, and as HTML for a notebook."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from html import escape as escaped
+from io import StringIO
+from math import isinf, isnan
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markup import escape
+from rich.table import Column, Table
+from rich.text import Text
+
+# A table that stays readable in a narrow terminal: no number and no name is broken in the middle.
+#
+# Where the columns do not go beside one another, prose is wrapped at its words first; then the
+# table
+# goes on below, in further blocks of columns that begin with the same keys, as pandas prints them.
+
+_PROSE = 20  # characters: what is longer and has blanks is read in lines
+_LONGEST = 32  # characters of a word; a longer one may be folded
+
+
+class Fitted(Table):
+    """A table of rich's that is laid out for the width it is printed in.
+
+    Attributes:
+        keys: how many columns, from the left, say what a row is of.
+    """
+
+    keys: int = 1
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw the title, as wide as the terminal, then block after block."""
+        if self.title:
+            yield console.render_str(str(self.title), style="table.title", highlight=False)
+        for block in self._blocks(console, options.max_width):
+            yield from Table.__rich_console__(block, console, options)
+        if self.caption:
+            yield console.render_str(str(self.caption), style="table.caption", highlight=False)
+
+    def _blocks(self, console: Console, width: int) -> Iterator["Fitted"]:
+        """Yield the table's columns as they go beside one another, each block with the keys."""
+        texts = [_texts(console, column) for column in self.columns]
+        floors = [_floor(*each) for each in texts]
+        whole = [max(map(_widest, (head, *cells))) for head, cells in texts]
+        for places in _divided(floors, self.keys, width):
+            block = copy(self)
+            block.title = block.caption = None
+            room = width - _between(len(places))
+            fitting = _fitting([whole[n] for n in places], [floors[n] for n in places], room)
+            block.columns = [
+                replace(self.columns[place], _index=number, width=size, no_wrap=False)
+                for number, (place, size) in enumerate(zip(places, fitting, strict=True))
+            ]
+            for column in block.columns:
+                column.overflow = "fold"
+            yield block
+
+
+def _texts(console: Console, column: Column) -> tuple[Text, list[Text]]:
+    """Return the head of a column and its cells, as they are drawn."""
+    head, *cells = (console.render_str(str(text)) for text in (column.header, *column.cells))
+    return head, cells
+
+
+def _floor(head: Text, cells: Sequence[Text]) -> int:
+    """Return how narrow a column may become: prose is wrapped, and so are heads."""
+    longest = max((_word(cell) if _is_prose(cell) else _widest(cell) for cell in cells), default=1)
+    prose = min(_PROSE, max(map(_widest, cells))) if any(map(_is_prose, cells)) else 1
+    return max(1, _word(head), prose, min(longest, _LONGEST))
+
+
+def _is_prose(text: Text) -> bool:
+    return _widest(text) > _PROSE and " " in text.plain
+
+
+def _widest(text: Text) -> int:
+    return max((line.cell_len for line in text.split("\n", allow_blank=True)), default=1)
+
+
+def _word(text: Text) -> int:
+    return max((Text(word).cell_len for word in text.plain.split()), default=1)
+
+
+def _between(columns: int) -> int:
+    """Return what a table takes beside its columns: its edges, and a blank and a line each."""
+    return 2 * columns + 1
+
+
+def _divided(floors: Sequence[int], keys: int, width: int) -> Iterator[list[int]]:
+    """Yield blocks of columns that go beside one another, as many as go."""
+    first = list(range(min(keys, len(floors))))
+    block = list(first)
+    for place in range(len(first), len(floors)):
+        tried = [*block, place]
+        full = sum(floors[n] for n in tried) + _between(len(tried)) > width
+        if full and len(block) > len(first):
+            yield block
+            tried = [*first, place]
+        block = tried
+    yield block
+
+
+def _fitting(whole: Sequence[int], floors: Sequence[int], room: int) -> list[int]:
+    """Return the widths of columns that go into a room, of which the widest give way first."""
+    widths = list(whole)
+    while sum(widths) > room:
+        wide = [n for n, width in enumerate(widths) if width > floors[n]]
+        wide = wide or [n for n, width in enumerate(widths) if width > 1]
+        if not wide:
+            break
+        widths[max(wide, key=widths.__getitem__)] -= 1
+    return widths
+
+
+# Text as it is: what would hide, reorder or restyle what is read, made visible.
+#
+# Names come from files and folders of anybody's. A character that shows nothing, or turns the
+# direction of what follows, is shown by its number instead; the terminal, the page and the
+# figures all go through here.
+
+_KEPT = "\n\u200c\u200d"
+"""Ends of lines, and the joiners that several scripts are written with."""
+
+
+def visible(text: str) -> str:
+    r"""Return a text in which every character can be seen.
+
+    >>> print(visible("a\u202eb\x1b[1m, \u00e9 \u4e2d"))
+    a\u202eb\x1b[1m, é 中
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if _is_seen(each) else _escaped(each) for each in text)
+
+
+def _is_seen(character: str) -> bool:
+    spaces = unicodedata.category(character) == "Zs"
+    return spaces or character in _KEPT or character.isprintable()
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+if TYPE_CHECKING:  # importing pandas takes half a second: whoever has a table has it
+    import pandas as pd
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|nan)")
+
+_PREFIXES = (*"qryzafpnµm", "", *"kMGTPEZYRQ")
+"""Of units, for each third power of ten, from -30 to 30."""
+
+
+_FORMULA = re.compile(r"[=+\-@\t\r]")
+
+
+def as_csv(frame: "pd.DataFrame") -> bytes:
+    """Return a table as comma-separated values, without its index.
+
+    A text that a spreadsheet would take for a formula (it begins with = + - or @, a tab or a
+    carriage return) has an apostrophe before it, which spreadsheets do not show. Numbers stay as
+    they are, negative ones among them.
+    """
+    named = frame.rename(columns=_inert)
+    for column in named.columns:
+        if named[column].dtype.kind not in "biufcmM":
+            named[column] = named[column].map(_inert)
+    return named.to_csv(index=False).encode()
+
+
+def _inert(cell: object) -> object:
+    """Return a cell that no spreadsheet computes.
+
+    >>> [_inert(cell) for cell in ("=1+1", "-", -1.5, "gd", "-2")]
+    ["'=1+1", '-', -1.5, 'gd', '-2']
+    """
+    if not isinstance(cell, str) or len(cell) == 1 or not _FORMULA.match(cell):
+        return cell
+    return cell if _NUMBER.fullmatch(cell) else f"'{cell}"
+
+
+def plain(title: str, keys: int = 1) -> Table:
+    """Return a table in the common style, without columns.
+
+    Args:
+        title: above it.
+        keys: how many columns, from the left, say what a row is of.
+    """
+    table = Fitted(title=escape(title), box=SIMPLE, padding=(0, 1, 0, 0))
+    table.keys = keys
+    return table
+
+
+def listing(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], keys: int = 1
+) -> Table:
+    """Return a plain table of texts; `keys` columns, from the left, say what a row is of."""
+    table = plain(title, keys)
+    for head in heads:
+        table.add_column(head)
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    return table
+
+
+def quantity(value: float, unit: str = "") -> str:
+    """Return a figure for reading: a count, or three digits of a quantity with an SI prefix.
+
+    >>> quantity(1062), quantity(2.5e6, "bit"), quantity(float("nan"), "s")
+    ('1,062', '2.5 Mbit', '-')
+    """
+    if isnan(value):
+        return "-"
+    if isinf(value):
+        text = f"{value:g} {unit}".rstrip()
+    elif unit:
+        digits, power = f"{value or 0.0:.2e}".split("e")
+        step = max(-10, min(int(power) // 3, 10))
+        scaled = float(f"{digits}e{int(power) - 3 * step}")
+        text = f"{scaled:g} {_PREFIXES[step + 10]}{unit}"
+    else:
+        text = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def as_text(table: Table, width: int = 100) -> str:
+    """Return a table as lines of text, at most `width` characters wide."""
+    stream = StringIO()
+    Console(file=stream, width=width, color_system=None, force_jupyter=False).print(table)
+    return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
+
+
+def as_html(table: Table) -> str:
+    """Return a table as HTML, for a notebook: texts alone, numbers to the right."""
+    sides = ["right" if column.justify == "right" else "left" for column in table.columns]
+    heads = _row("th", [str(column.header) for column in table.columns], sides)
+    columns = [list(map(str, column.cells)) for column in table.columns]
+    lines = [_row("td", cells, sides) for cells in zip(*columns, strict=True)]
+    above, below = (_line(text) for text in (table.title, table.caption))
+    body = "".join(f"{line}\n" for line in lines)
+    return f"{above}<table>\n<thead>{heads}</thead>\n<tbody>\n{body}</tbody>\n</table>\n{below}"
+
+
+def _row(tag: str, cells: Sequence[str], sides: Sequence[str]) -> str:
+    pairs = zip(cells, sides, strict=True)
+    parts = [f'<{tag} style="text-align: {side}">{_shown(cell)}</{tag}>' for cell, side in pairs]
+    return f"<tr>{''.join(parts)}</tr>"
+
+
+def _line(text: object) -> str:
+    return f"<p>{_shown(str(text))}</p>\n" if text else ""
+
+
+def _shown(markup: str) -> str:
+    return escaped(visible(Text.from_markup(markup).plain))

@@ -1,0 +1,100 @@
+"""The payload of a vector that is said in parts, one after the other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import ClassVar, Self
+
+import numpy as np
+
+from fedsim.errors import DecodeError
+from fedsim.ports import Array
+from fedsim.wire.bitstream import LARGEST_DIMENSION, Reader, varint, varint_size
+from fedsim.wire.formats import ValueFormat
+from fedsim.wire.payloads.base import Encodable, first_byte, frozen
+from fedsim.wire.payloads.dense import Dense, LowRank
+from fedsim.wire.payloads.quantized import Powers, Quantized, Sign, SparsePowers
+from fedsim.wire.payloads.sparse import SeededSparse, Sparse
+
+_KINDS: tuple[type[Encodable], ...] = (
+    Dense,
+    Sparse,
+    SeededSparse,
+    Quantized,
+    Sign,
+    Powers,
+    SparsePowers,
+    LowRank,
+)
+_READERS: Mapping[int, tuple[type[Encodable], ValueFormat]] = MappingProxyType(
+    {first_byte(each.kind, form): (each, form) for each in _KINDS for form in each.formats}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Vectors in a row, each by a payload of its own, as the layers of a network.
+
+    Attributes:
+        parts: the payloads, each of a vector.
+    """
+
+    kind: ClassVar[int] = 12
+    formats: ClassVar[tuple[ValueFormat, ...]] = (ValueFormat.FLOAT64,)
+    format: ClassVar[ValueFormat] = ValueFormat.FLOAT64
+    parts: tuple[Encodable, ...]
+
+    @property
+    def dimension(self) -> int:
+        """How many coordinates there are, d."""
+        return sum(map(_coordinates, self.parts))
+
+    @cached_property
+    def values(self) -> Array:
+        """The vectors as one, read-only, shape (d,)."""
+        return frozen(np.concatenate([np.zeros(0), *(part.values for part in self.parts)]))
+
+    @cached_property
+    def bits(self) -> int:
+        """The length of the encoding."""
+        return 8 * (1 + varint_size(len(self.parts))) + sum(part.bits for part in self.parts)
+
+    def body(self) -> bytes:
+        """Write how many there are, and each with its first byte."""
+        each = (bytes([first_byte(part.kind, part.format)]) + part.body() for part in self.parts)
+        return varint(len(self.parts)) + b"".join(each)
+
+    @classmethod
+    def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003
+        """Read the parts, of which all together may be as large as one vector alone."""
+        count = reader.varint()
+        reader.expect(8 * count)
+        parts, coordinates = [], 0
+        for _ in range(count):
+            part = _part(reader)
+            coordinates += _coordinates(part)
+            if coordinates > LARGEST_DIMENSION:
+                raise DecodeError(
+                    f"parts of {coordinates} coordinates; at most {LARGEST_DIMENSION}"
+                )
+            parts.append(part)
+        return cls(tuple(parts))
+
+
+def _part(reader: Reader) -> Encodable:
+    first = reader.byte()
+    if first not in _READERS:
+        raise DecodeError(f"no part starts with byte {first:#04x}")
+    kind, form = _READERS[first]
+    part = kind.read(reader, form)
+    if isinstance(part, Dense) and part.values.ndim != 1:
+        raise DecodeError(f"a part of shape {part.values.shape} is no vector")
+    return part
+
+
+def _coordinates(part: Encodable) -> int:
+    """Return how many coordinates a part has, without making them."""
+    if isinstance(part, Sparse | SeededSparse | SparsePowers | Quantized | LowRank):
+        return part.dimension
+    return part.values.size

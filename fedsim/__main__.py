@@ -29,7 +29,7 @@ def main() -> None:
         sys.stderr.write(f"{interrupted}\n")
         last.code = 128 + interrupted.number
         sys.exit(last.code)
-    except OSError as error:  # files are named by whoever writes them: this is what is printed
+    except OSError as error:  # the error of a file names it: this is about printing
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of it goes nowhere
         sys.stderr.write(f"cannot write standard output: {error.strerror}\n")
         sys.exit(1)

@@ -1,7 +1,7 @@
-"""What can go wrong, sorted by who has to act.
+"""Errors and warnings, by the party that has to act.
 
 `ScenarioError`, `DataError` and `BlockError`: the user's input; the commands end with code 2.
-`OccupiedError`: somebody else writes there; nothing has begun, so likewise.
+`OccupiedError`: another process writes there; nothing has begun, so likewise.
 `RunError` and below: the run itself; the commands end with code 1.
 `OutputError`: the disk; likewise, or code 2 where a file can never be written there.
 """
@@ -137,7 +137,7 @@ class ParameterError(DataError):
 
 
 class OccupiedError(FedsimError):
-    """Somebody else writes into the folder that was to be written into."""
+    """Another process writes into the output folder."""
 
 
 _REMEDIES = {
@@ -207,19 +207,19 @@ class Clash(RunError):
 
 
 class Misdrawn(RunError):
-    """A policy of one's own does not say in which order clients are drawn: one twice, or none."""
+    """A policy's client order is invalid: a client is repeated or missing."""
 
 
 class Mistimed(RunError):
-    """A device or a slowdown of one's own says that work never ends, or ends before it begins."""
+    """A user-defined device or slowdown returned a non-finite or negative duration."""
 
 
 class Failed(RunError):
-    """Code of a user's own has failed, that a client or a strategy runs; says who, when and why."""
+    """User-defined code of a client or strategy has failed; the text names it and the reason."""
 
 
 class Deadlock(RunError):
-    """Nothing is scheduled, yet somebody waits; the text names who waits where."""
+    """Nothing is scheduled, but some actor is blocked; the text names it and what it waits for."""
 
 
 class Unfinished(RunError):

@@ -1,4 +1,4 @@
-"""Everything that an author of a method or of another block imports, in one place.
+"""Public imports for authors of methods and of other blocks, in one place.
 
     from fedsim.extend import Algorithm, Client, Message, Payload, Server, StepSize
 

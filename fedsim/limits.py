@@ -1,4 +1,4 @@
-"""How much memory the data of a run may take: held against what it would take, before it is made.
+"""Memory budget of a run's data: checked against its size before it is allocated.
 
 A scenario can name a billion clients in a line, and a file of a kilobyte can unpack to a
 terabyte. Both are refused, unless they are meant: the environment variable FEDSIM_MEMORY raises

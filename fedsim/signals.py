@@ -1,4 +1,4 @@
-"""The signals that end a command, and how what is not to be cut off by them waits for its end."""
+"""Termination signals, and their deferral during cleanup."""
 
 import signal
 import threading
@@ -20,7 +20,7 @@ def heard() -> list[int]:
 def uninterrupted() -> Iterator[None]:
     """Let signals that end a command wait for the end of the block, which is to be short.
 
-    It is for what tidies up: an interrupt that cuts it off would leave behind what nobody removes.
+    It is for cleanup: an interrupt that cuts it off would leave files that are never removed.
     Signals are heard by the main thread alone, so in others there is nothing to wait.
     """
     noted: list[int] = []

@@ -119,7 +119,7 @@ def _fitting(whole: Sequence[int], floors: Sequence[int], room: int) -> list[int
     return widths
 
 
-# Text as it is: what would hide, reorder or restyle what is read, made visible.
+# Escaping of characters that would hide, reorder or restyle text.
 #
 # Names come from files and folders of anybody's. A character that shows nothing, or turns the
 # direction of what follows, is shown by its number instead; the terminal, the page and the
@@ -149,7 +149,7 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-if TYPE_CHECKING:  # importing pandas takes half a second: whoever has a table has it
+if TYPE_CHECKING:  # importing pandas takes half a second: callers with a table have it
     import pandas as pd
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|nan)")

@@ -1,7 +1,7 @@
-"""What this process is doing, for whoever shows it: said by who works, read at any moment.
+"""Process-wide activity status, set by workers and polled by progress displays.
 
-Nobody is called while work goes on: who shows it looks, on a thread of its own perhaps. So saying
-it costs a microsecond, however long the work takes.
+Displays poll it, from another thread perhaps; nothing is called while work goes on. So setting it
+costs a microsecond, however long the work takes.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,10 +13,10 @@ _stages: list[Callable[[], str]] = []
 
 @contextmanager
 def doing(what: str | Callable[[], str]) -> Iterator[None]:
-    """Say what is done within the block, which may lie within another one's.
+    """Set the current activity within the block, which may be nested.
 
     Args:
-        what: in a few words, or what returns them: it is called by who looks, on any thread.
+        what: a few words, or a function that returns them, called by displays from any thread.
 
     >>> with doing("the whole"):
     ...     with doing(lambda: "a part"):
@@ -33,7 +33,7 @@ def doing(what: str | Callable[[], str]) -> Iterator[None]:
 
 
 def now() -> str:
-    """Return what is done now, in a few words; empty where nobody says."""
+    """Return the current activity in a few words; empty if there is none."""
     for stage in reversed(tuple(_stages)):
         if words := stage():
             return words

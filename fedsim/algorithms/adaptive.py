@@ -27,7 +27,7 @@ REDDI = "Reddi et al.: Adaptive Federated Optimization, ICLR 2021, algorithm 2"
 
 
 class AdaptiveServer(LocalUpdates):
-    """A server whose step in each coordinate is scaled by what updates have been there."""
+    """A server whose step in each coordinate is scaled by past updates of that coordinate."""
 
     source: ClassVar[str] = REDDI
 

@@ -1,4 +1,4 @@
-"""Asynchronous servers: an update whenever somebody has arrived.
+"""Asynchronous servers, which update the model whenever replies arrive.
 
 Xie, Koyejo, Gupta, "Asynchronous Federated Optimization", 2019 (FedAsync, Algorithm 1); Nguyen,
 Malik, Zhan, Yousefpour, Rabbat, Malek, Huba, "Federated Learning with Buffered Asynchronous
@@ -6,10 +6,10 @@ Aggregation", AISTATS 2022 (FedBuff, Algorithm 1). Both need
 
     participation: {kind: asynchronous, buffer: K, concurrency: C},
 
-under which a round is what the server makes of K arrivals, and stands for the model after
-them. The staleness u of a reply is the number of steps that the server has made since the model
-that its client was sent, as in both papers; a round that was abandoned is no step. Its mean over
-a round is the column `staleness` of the round table, NaN where nobody arrived.
+under which a round consists of K arrivals, and stands for the model after them. The staleness u of
+a reply is the number of steps that the server has made since the model that its client was sent, as
+in both papers; a round that was abandoned is no step. Its mean over a round is the column
+`staleness` of the round table, NaN if no reply arrived.
 
 FedAsync mixes models, w <- (1 - a) w + a w_i with a = alpha s(u), one arrival after the other,
 and a client's local steps are those on f_i + rho/2 |. - w|^2, where w is what it was sent. Its

@@ -1,4 +1,4 @@
-"""The atoms of a dictionary, a matrix A of shape (n, D), and what a method asks of them.
+"""Atoms: the columns of a dictionary, a matrix A of shape (n, D), and its operations.
 
 A model is A x, with coefficients x of few entries other than zero. A model that is a matrix, such
 as that of softmax regression with its column a class, is A X: a dictionary makes each column, out
@@ -19,7 +19,7 @@ from fedsim.problems.samples import Sparse
 
 
 class Atoms(Protocol):
-    """What a method asks of a dictionary A, shape (n, D)."""
+    """The operations that a method needs of a dictionary A, shape (n, D)."""
 
     @property
     def count(self) -> int:
@@ -144,7 +144,7 @@ class Frame:
     def truncated(self, x: Array, count: int) -> Array:
         """Return the coefficients of least squares on the atoms of the largest ones.
 
-        What is not finite stays so, so that a run that diverges is seen to.
+        NaNs and infinities are passed on, so that divergence is detected.
         """
         if not np.isfinite(x).all():
             return x

@@ -1,4 +1,4 @@
-"""Averaging of local models: federated averaging, and what keeps it from drifting.
+"""Averaging of local models: federated averaging, and variants against client drift.
 
 McMahan, Moore, Ramage, Hampson, Aguera y Arcas, "Communication-Efficient Learning of Deep
 Networks from Decentralized Data", AISTATS 2017 (FedAvg, Algorithm 1); Li, Sahu, Zaheer,
@@ -13,9 +13,9 @@ takes tau_i stochastic gradient steps w_i <- w_i - eta g_i(w_i), and sends Delta
     FedProx  the same, its steps those on f_i + mu/2 |. - w|^2;
     FedNova  w <- w + (sum_i p_i tau_i) (sum_i p_i Delta_i/tau_i).
 
-Where only some reply, their p_i are scaled to add up to one. Update and model say the same,
-but what a compressor does to an update goes as the updates go. Round t stands for the model
-after aggregation. A late update is taken as any other: it is what its client has learnt.
+Where only some reply, their p_i are scaled to add up to one. Update and model carry the same
+information, but the error of a compressed update shrinks with the updates. Round t stands for the
+model after aggregation. A late update is treated as any other.
 """
 
 from collections.abc import Awaitable, Iterator
@@ -34,7 +34,7 @@ from fedsim.ports import Array, Client, Message, Payload, Server
 
 @dataclass(frozen=True, slots=True)
 class Update(Message):
-    """Client to server: how far its local steps have led it from the model it was sent."""
+    """Client to server: the difference of its model after local steps to the received one."""
 
     delta: Payload
 
@@ -57,7 +57,7 @@ def local_step_concern(eta: float, curvature: float, called: str) -> Iterator[Co
     Args:
         eta: the clients' step size.
         curvature: the largest of the functions that clients step on.
-        called: what that is, such as "L_max".
+        called: its name, such as "L_max".
     """
 
     def text(bound: float) -> str:
@@ -70,7 +70,7 @@ def local_step_concern(eta: float, curvature: float, called: str) -> Iterator[Co
 
 
 class LocalUpdates(LocalSteps):
-    """A method whose clients send what their local steps amount to."""
+    """A method whose clients send the result of their local steps."""
 
     asks: ClassVar[Literal["loss", "steps", "program"]] = "steps"
 
@@ -93,7 +93,7 @@ class LocalUpdates(LocalSteps):
         return super().samples_per_round(rows) if self.epochs is None else float(self.epochs * rows)
 
     def steps(self, client: Client) -> int:
-        """Return tau_i, how many steps the client takes in this round."""
+        """Return tau_i, the client's number of steps in this round."""
         if self.epochs is None:
             return self.local_steps
         rows = client.oracle.rows
@@ -105,11 +105,11 @@ class LocalUpdates(LocalSteps):
         return None
 
     def descended(self, client: Client, start: Array) -> Awaitable[Array]:
-        """Compute w_i, where the client's local steps lead from the model it was sent."""
+        """Compute w_i, the model that local steps reach from the received one."""
         return local_steps(client, start, self.eta, self.steps(client), self.batch, self.pull)
 
     async def handle(self, client: Client, message: Model) -> Message:
-        """Run a client: its local steps, and the update they make."""
+        """Run a client: take local steps, and return the update."""
         w = message.w.values
         return Update(client.pack(await self.descended(client, w) - w))
 
@@ -119,7 +119,7 @@ class LocalUpdates(LocalSteps):
 
 
 class FedAvg(LocalUpdates):
-    """Federated averaging (FedAvg): the mean of what the clients make of the model."""
+    """Federated averaging (FedAvg): the mean of the clients' models after local steps."""
 
     kind: Literal["fedavg"] = "fedavg"
     source: ClassVar[str] = (
@@ -135,7 +135,7 @@ class FedAvg(LocalUpdates):
             server.commit(w)
 
     async def _averaged(self, server: Server, w: Array) -> Array:
-        """Return the model after a round; its replies are gone before those of the next come."""
+        """Return the model after a round, releasing its replies before those of the next arrive."""
         replies = await server.exchange(Model(server.pack(w)))
         return w + mean(server, replies, "delta") if replies else w
 
@@ -162,7 +162,7 @@ class FedProx(FedAvg):
 
 
 class FedNova(LocalUpdates):
-    """FedNova: the mean of mean steps, so that who takes more steps does not count for more."""
+    """FedNova: the mean of mean steps, so that a client with more steps does not count for more."""
 
     kind: Literal["fednova"] = "fednova"
     asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
@@ -183,7 +183,7 @@ class FedNova(LocalUpdates):
             server.commit(w)
 
     async def handle(self, client: Client, message: Model) -> NormalisedUpdate:
-        """Run a client: its local steps, and what each of them amounts to."""
+        """Run a client: take local steps, and return the mean step."""
         w, tau = message.w.values, self.steps(client)
         delta = (await self.descended(client, w) - w) / tau
         return NormalisedUpdate(client.pack(delta, field="delta"), client.pack(np.array(tau)))

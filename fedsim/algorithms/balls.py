@@ -113,7 +113,7 @@ class InBalls(StronglyConvex):
     def told(
         self, server: Server, z: Array, centre: Array, rounds: int
     ) -> Dual | CountedDual | StagedDual:
-        """Return what clients are told: after the first phase, of its centre, too."""
+        """Return the message to clients: after the first phase it includes the centre."""
         if rounds < self._phases[0].end:
             return dual(server, z, rounds)
         count = server.pack(np.array(float(rounds)), field="rounds")
@@ -141,7 +141,7 @@ class InBalls(StronglyConvex):
     async def handle(
         self, client: Client[Array], message: Dual | CountedDual | StagedDual
     ) -> Gradients:
-        """Run a client: K gradients, at the server's w and where each of them leads."""
+        """Run a client: K gradients, from the server's w on."""
         if isinstance(message, StagedDual):
             rounds, centre = round(float(message.rounds.values)), message.centre.values
         else:
@@ -225,7 +225,7 @@ class MCFedDA(InBalls):
 
 
 def _ball_of(info: ProblemInfo) -> str:
-    """Say which ball the penalty has."""
+    """Return the kind of ball that the penalty has."""
     penalty = info.regulariser.penalty
     if penalty.ball:
         return f"the penalty is {penalty.kind}, and the ball is one of its norm"

@@ -1,4 +1,4 @@
-"""What every algorithm is: a frozen block of hyperparameters with two coroutines."""
+"""Base class of algorithms: a frozen block of hyperparameters with two coroutines."""
 
 import re
 from abc import abstractmethod
@@ -20,7 +20,7 @@ from fedsim.problems import NoPenalty, Problem, Reference, Regulariser, optimum
 from fedsim.problems.samples import Features
 from fedsim.wire import Contract
 
-# Step sizes: numbers, or multiples of what the smoothness of a problem allows.
+# Step sizes (learning rates): numbers, or multiples of 1/L or 1/L_max of the problem.
 
 _FACTOR = r"(?P<factor>([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
 _RELATIVE = re.compile(rf"^\s*{_FACTOR}\s*/\s*(?P<constant>L|L_max)\s*$")
@@ -65,11 +65,12 @@ def resolved(
 
     Args:
         step_size: as `StepSize` has validated it.
-        constants: what returns L and L_max, by these names; called only where it is asked for.
+        constants: functions returning L and L_max, by these names; called only if needed.
         key: of the step size within the `algorithm` block.
 
     Raises:
-        ParameterError: there is no such constant, it is zero, or so small that the step has no end.
+        ParameterError: the constant does not exist, it is zero, or so small that the step has no
+            end.
     """
     if not isinstance(step_size, str):
         return step_size
@@ -96,7 +97,7 @@ def _none() -> Array:
 
 @dataclass(frozen=True, slots=True)
 class ProblemInfo:
-    """What an algorithm may know of its problem before the first round.
+    """The properties of a problem that an algorithm may use before the first round.
 
     Attributes:
         clients, dimension: M, how many clients there are, and d, the length of the model.
@@ -107,19 +108,19 @@ class ProblemInfo:
         regulariser: the penalty h of the problem, zero where it has none.
         constrained: whether the loss comes with a constraint g(w) <= 0.
         features: returns the features of all clients, shape (n, features), dense or sparse.
-        rng: returns the stream of what is drawn once and known to all, by its purpose.
-        uplink, downlink: what the compressors promise, with feedback where there is some.
-        asked: how many of the clients are asked in a round; None for all of them.
+        rng: returns the stream of shared one-off draws, by purpose.
+        uplink, downlink: the compressors' properties, with feedback if configured.
+        asked: the number of clients sampled in a round; None for all of them.
         arrivals: how an asynchronous server takes replies; None where there are rounds.
         quadratic: whether every client's loss is a quadratic, which one Newton step minimises.
         hessian: whether every client's loss provides its Hessian.
-        loss: what the scenario calls it.
+        loss: its kind in the scenario.
         convex: whether every client's loss is known to be.
         strongly_convex: whether an l2 term makes every client's loss so.
-        kinked: whether the losses have an l1 term, which no Hessian knows of.
+        kinked: whether the losses have an l1 term, which no Hessian contains.
         folder: that of the scenario file, which paths are relative to.
         weights: the clients' shares of all samples, shape (M,); equal ones when not given.
-        programs: the problem, where clients have programs of their own; else None.
+        programs: the problem, if clients run their own programs; else None.
     """
 
     clients: int
@@ -160,7 +161,7 @@ class ProblemInfo:
 
 
 class Arrivals(NamedTuple):
-    """How an asynchronous server takes replies.
+    """The settings by which an asynchronous server takes replies.
 
     Attributes:
         buffer: K, how many make an update.
@@ -176,7 +177,7 @@ class Arrivals(NamedTuple):
     def age(self) -> int:
         """The largest age T of the reply that the server holds of a client, in updates.
 
-        It is that of clients that take turns, and less than that of any other order: C replies
+        It assumes clients that take turns, the order with the smallest age: C replies
         come between what a client is sent and its reply, M between two of its replies. T is 0
         where an update takes the replies of all, as in a round.
 
@@ -191,7 +192,7 @@ class Concern(NamedTuple):
 
     Attributes:
         key: of the parameter within the `algorithm` block.
-        text: names the value and the bound, and whose condition it is.
+        text: names the value, the bound and the source of the condition.
     """
 
     key: str
@@ -199,10 +200,10 @@ class Concern(NamedTuple):
 
 
 class AddingUp(NamedTuple):
-    """A method whose clients could also send what adds up.
+    """A method whose clients could send increments instead.
 
     Attributes:
-        keys: what to write in the `algorithm` block for that, such as "sends: differences".
+        keys: the setting in the `algorithm` block for that, such as "sends: differences".
         method: the method then.
     """
 
@@ -211,39 +212,39 @@ class AddingUp(NamedTuple):
 
 
 Memory = TypeVar("Memory", default=Any)
-"""What a client remembers between messages. `Algorithm` alone stands for a method of any memory."""
+"""The type of a client's state between messages. `Algorithm` alone stands for any type."""
 
 
 class Algorithm(Spec, Generic[Memory]):
     """A federated algorithm: its YAML block is its constructor.
 
-    The life of one: `configured` resolves what depends on the problem; the world calls
-    `memory` once per client, runs `serve` as the server, and answers each message that
-    reaches a client with `handle`. When a client cannot go on, its handler is cancelled where
-    it waits, so a handler changes what it remembers after its last wait.
+    The life of one: `configured` resolves what depends on the problem; the world calls `memory`
+    once per client, runs `serve` as the server, and answers each message that reaches a client with
+    `handle`. When a client fails, its handler is cancelled at an `await`, so a handler changes its
+    memory after its last `await`.
     """
 
     objective: ClassVar[Literal["sum", "mean"]]
     """Whether the method minimises the sum of the clients' losses, or their weighted mean."""
 
     source: ClassVar[str]
-    """The paper it is from, for people to read."""
+    """The paper it is from, human-readable."""
 
     measured_by: ClassVar[Literal["L", "L_max"]] = "L"
-    """The smoothness constant that its theory measures step sizes by."""
+    """The smoothness constant relative to which its theory measures step sizes."""
 
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.INCREMENT}
-    """What the vectors mean that clients pack, by the field they are packed for."""
+    """The meaning of vectors that clients pack, by the field they are packed for."""
 
     downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE}
-    """What those of the server mean."""
+    """The meaning of the server's vectors."""
 
     messages: ClassVar[tuple[type[Message], ...]] = ()
     """The classes of messages that the server and the clients send, which are numbered on the wire
     by their place here; where there are none, what `handle` is annotated with."""
 
     asks_all: ClassVar[bool] = True
-    """Whether the server tells every client of the cohort every time."""
+    """Whether the server sends to every client of the cohort every time."""
 
     proximal: ClassVar[bool] = False
     """Whether the method handles a penalty h beside the loss; it works without one, too."""
@@ -255,11 +256,12 @@ class Algorithm(Spec, Generic[Memory]):
     """Whether the uplink must be right in the mean: unbiased, exact, or increments made good."""
 
     unbiased_down: ClassVar[bool] = False
-    """The same of what arrives at the clients, and of what compresses the downlink."""
+    """The same condition on the downlink's compressor."""
 
     asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
-    """What is asked of clients: anything of their loss; gradient steps alone, in whose place a
-    program of a client's own may train as it likes; or what only such a program can answer."""
+    """The evaluations required of clients: any of their loss; gradient steps alone, which a
+  client's own program may replace by its training; or evaluations that only such a program
+  provides."""
 
     asynchronous: ClassVar[bool] = False
     """Whether the method needs an asynchronous server: one that reacts to arrivals."""
@@ -282,23 +284,23 @@ class Algorithm(Spec, Generic[Memory]):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: object) -> None:
-        """Refuse a class whose messages are not those that it speaks of."""
+        """Refuse a class whose messages differ from those that it declares."""
         super().__pydantic_init_subclass__(**kwargs)
         check(cls)
 
     @property
     def up(self) -> Mapping[str, Meaning]:
-        """What clients' vectors mean, as the method is configured; others than these add up."""
+        """The meaning of clients' vectors under this configuration; vectors not listed add up."""
         return self.uplink
 
     @property
     def down(self) -> Mapping[str, Meaning]:
-        """What the server's vectors mean; others than these are states."""
+        """The meaning of the server's vectors; vectors not listed are states."""
         return self.downlink
 
     @property
     def reads_sent(self) -> bool:
-        """Whether the server computes with the values of what it has packed, as they arrive."""
+        """Whether the server computes with the decoded values of its own messages."""
         return False
 
     def adding_up(self) -> AddingUp | None:
@@ -307,7 +309,7 @@ class Algorithm(Spec, Generic[Memory]):
 
     @property
     def late_replies_required(self) -> bool:
-        """Whether the server's state is wrong for ever once a reply is dropped for being late."""
+        """Whether the server's state stays wrong once a late reply is dropped."""
         return Meaning.DIFFERENCE in self.up.values()
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
@@ -352,17 +354,18 @@ class Algorithm(Spec, Generic[Memory]):
         return optimum(problem, self.objective)
 
     def memory(self, initial: Array) -> Memory:  # noqa: ARG002 - for subclasses
-        """Return what a client remembers at the start; `initial` is the model all start from."""
+        """Return a client's initial memory; `initial` is the initial model."""
         return None  # type: ignore[return-value]  # where there is nothing to remember
 
     def samples_per_round(self, rows: int) -> float:
-        """Return how many samples a client that has so many works on in a round, about."""
+        """Return the approximate number of samples per round for a client with `rows` samples."""
         return float(rows)
 
     def undelivered(self, client: Client[Memory], message: Any) -> None:  # noqa: ANN401 - its own
-        """Take note, at the client, that a message it has sent is known to be lost.
+        """Handle, at the client, the loss of a message that it has sent.
 
-        A method whose server adds up what it is sent takes back what it said; most need not know.
+        A method whose server accumulates increments takes the lost one back; most methods ignore
+        it.
         """
 
     @abstractmethod
@@ -374,15 +377,15 @@ class Algorithm(Spec, Generic[Memory]):
         """Answer one message that has reached a client, of a class that its server sends."""
 
 
-# What every algorithm among peers is: one coroutine that every node runs.
+# Base class of algorithms among peers: one coroutine that every node runs.
 
 
 class PeerAlgorithm(Algorithm):
-    """An algorithm without a server: every node runs `live`, and speaks to its neighbours.
+    """An algorithm without a server: every node runs `live`, and exchanges with its neighbours.
 
-    Its world is a network with `peers`. What its nodes pack is what `uplink` says; there is
-    nothing else that is sent. A node that cannot go on is gone for good: its coroutine is
-    cancelled where it waits, and its neighbours go on without it.
+    Its world is a network with `peers`. Its nodes' messages are packed by `uplink`; nothing else is
+    sent. A node that fails has left for good: its coroutine is cancelled at an `await`, and its
+    neighbours go on without it.
     """
 
     objective: ClassVar[Literal["sum", "mean"]] = "sum"

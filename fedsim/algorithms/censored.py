@@ -1,4 +1,4 @@
-"""Censored gradient methods: a worker whose news is small keeps quiet.
+"""Censored gradient methods: a worker with a small innovation does not transmit.
 
 Chen, Blum, Sadler, "Heavy Ball Momentum for Communication-Efficient Distributed Learning"
 (CHB), with its special cases HB, LAG and GD; those of the paper on LAG itself are in
@@ -32,7 +32,7 @@ from fedsim.algorithms.remedies import EXCESS, at_most, concern
 from fedsim.errors import ParameterError
 from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Reply, Server, Silence
 
-# Of which steps censored heavy ball is known to converge on a quadratic.
+# The steps for which censored heavy ball is known to converge on a quadratic.
 #
 # The method of `fedsim.algorithms.censored` with all M workers is
 # d^{k+1} = -alpha (g^k - e^k) + beta d^k, where d^k = theta^k - theta^{k-1}, g^k is the gradient of
@@ -53,13 +53,13 @@ from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Repl
 #     1/sqrt((1 - beta)^2 - s (1 - sqrt(beta))^2)    for s <= 4 sqrt(beta),
 #     2/(2 (1 + beta) - s)                           from there up to 2 (1 + beta).
 #
-# For c = 0 it says alpha < 2 (1 + beta)/L, as Polyak 1964; for beta = 0 alpha < 2 (1 - sqrt(c))/L.
+# For c = 0 it reads alpha < 2 (1 + beta)/L, as Polyak 1964; for beta = 0 alpha < 2 (1 - sqrt(c))/L.
 #
 # **On any smooth f** with kappa = beta + sqrt(c), V^k = f(theta^k) + kappa/(2 alpha) |d^k|^2 never
-# grows where alpha <= 2 (1 - kappa)/L, a shorter step, since
-# V^{k+1} - V^k <= -(1/alpha - L/2) |d^{k+1}|^2 + (kappa/alpha) |d^k| |d^{k+1}|
-# + kappa/(2 alpha) (|d^{k+1}|^2 - |d^k|^2). That is no warning's business: the paper's own runs are
-# longer, and converge.
+# grows where alpha <= 2 (1 - kappa)/L, a shorter step, since V^{k+1} - V^k <= -(1/alpha - L/2)
+# |d^{k+1}|^2 + (kappa/alpha) |d^k| |d^{k+1}| + kappa/(2 alpha) (|d^{k+1}|^2 - |d^k|^2). No warning
+# is
+# given on this ground: the paper's own runs are longer, and converge.
 #
 # **Under an asynchronous server** the gradient that it holds of worker m is of a model t_m <= T of
 # its steps old, so e^k has a second part: the sum over j < T of H_j d^{k-j}, H_j the Hessians of
@@ -69,8 +69,7 @@ from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Repl
 # is
 # what is censored. A worker that weighs its innovation against the whole distance between two
 # models
-# that it received, of s steps of the server, lets pass s times too much: alpha |e^k| <= s sqrt(c)
-# |d|
+# that it received, of s steps of the server, censors s times too much: alpha |e^k| <= s sqrt(c) |d|
 # then, and the errors of eight workers drive the model away where heavy ball converges. Weighed
 # against the mean step of that distance it stays within sqrt(c) |d|, where a worker's receptions
 # are
@@ -95,8 +94,8 @@ def area(alpha: float, clients: int, weight: str, remedy: str) -> float:
     Args:
         alpha: the step size.
         clients: M.
-        weight: what is divided, in words.
-        remedy: what helps beside another step size, in words.
+        weight: the name of the quotient's numerator.
+        remedy: another remedy than a different step size, in words.
 
     Raises:
         ParameterError: it is no float64, or its inverse is none.
@@ -198,7 +197,7 @@ def total(replies: Sequence[Reply]) -> Array | float:
 
 
 class WorkerMemory:
-    """What a worker remembers between rounds.
+    """A worker's state between rounds.
 
     Attributes:
         held: the server's copy of this worker's gradient, shape (d,); zero at the start.
@@ -242,7 +241,7 @@ class GradientDescent(Algorithm[WorkerMemory]):
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}
     sampled: ClassVar[bool] = False
     window: ClassVar[int] = 1
-    """How many steps of the model a worker remembers."""
+    """The number of steps of the model that a worker remembers."""
 
     step_size: StepSize = Field(description='alpha: a number, or a multiple of 1/L ("1/L")')
 
@@ -257,7 +256,7 @@ class GradientDescent(Algorithm[WorkerMemory]):
         return 0.0
 
     def censors(self, innovation: float, client: Client[WorkerMemory]) -> bool:  # noqa: ARG002 - for subclasses
-        """Say whether a worker keeps quiet.
+        """Return whether a worker is censored: whether it does not transmit.
 
         Args:
             innovation: |delta_m|^2.
@@ -269,7 +268,7 @@ class GradientDescent(Algorithm[WorkerMemory]):
         """Yield that the step size is beyond 2 (1 + beta)/L.
 
         It is where heavy ball stops to converge on a quadratic (Polyak 1964), and for beta = 0
-        gradient descent. The others are these two where nobody is censored.
+        gradient descent. The other methods equal these two where no worker is censored.
         """
         L, most = info.smoothness(), 2 * (1 + self.beta)
         if info.arrivals is not None and info.arrivals.age:
@@ -327,12 +326,12 @@ class GradientDescent(Algorithm[WorkerMemory]):
         return Innovation(delta)
 
     def undelivered(self, client: Client[WorkerMemory], message: Innovation) -> None:
-        """Take back an innovation that the server will not hold."""
+        """Take back an innovation that the server will not receive."""
         client.state.held = client.state.held - message.delta.values
 
 
 class HeavyBall(GradientDescent):
-    """Heavy ball (Polyak): gradient descent with momentum, nobody censored."""
+    """Heavy ball (Polyak): gradient descent with momentum, without censoring."""
 
     kind: Literal["hb"] = "hb"  # type: ignore[assignment]  # each class has a name of its own
 
@@ -389,7 +388,7 @@ class LazyGradient(GradientDescent):
         return longest(L, self.beta, c if bears else largest(self.beta))
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that heavy ball diverges, or that with censoring nobody knows that it does not."""
+        """Yield that heavy ball diverges, or that with censoring its convergence is not known."""
         scale = self.alpha * info.clients
         c = float(self.eps1 or 0.0) * scale * scale
         if not c:
@@ -426,11 +425,11 @@ class CensoredHeavyBall(LazyGradient, HeavyBall):
     kind: Literal["chb"] = "chb"  # type: ignore[assignment]
 
 
-# Censoring by charge: a client whose battery runs low keeps quiet more readily.
+# Censoring by charge: a client with a low battery transmits less.
 #
 # Ours, on the ground of censored heavy ball (`fedsim.algorithms.censored`): the threshold eps1
 # grows as the state of charge s falls, eps1 / s^p, so that the energy which is left goes into
-# the news that matters most. On mains, and with p = 0, it is CHB.
+# the most important innovations. On mains, and with p = 0, it is CHB.
 
 
 class ChargeAwareHeavyBall(CensoredHeavyBall):

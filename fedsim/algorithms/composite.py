@@ -51,13 +51,13 @@ class CountedDual(Message):
 
 @dataclass(frozen=True, slots=True)
 class Step(Message):
-    """Client to server: where its local steps lead from what it was told."""
+    """Client to server: the result of its local steps, relative to the received state."""
 
     step: Payload
 
 
 def dual(server: Server, z: Array, rounds: int) -> Dual | CountedDual:
-    """Return the message that tells clients of a dual state.
+    """Return the message that carries a dual state to the clients.
 
     Args:
         server: of which a round is open.
@@ -70,7 +70,7 @@ def dual(server: Server, z: Array, rounds: int) -> Dual | CountedDual:
 
 
 def counted(client: Client, message: Dual | CountedDual) -> int:
-    """Return how many rounds went into the dual state that a client is told."""
+    """Return the number of rounds in the dual state that a client receives."""
     if isinstance(message, CountedDual):
         return round(float(message.rounds.values))
     return client.round - 1
@@ -90,7 +90,7 @@ class Composite(LocalGradients[Memory]):
 
     @property
     def structure(self) -> Structure:
-        """What is known of models."""
+        """The known structure of models."""
         return self._regulariser.structure
 
     def configured(self, info: ProblemInfo) -> Self:
@@ -113,7 +113,7 @@ class ServerRate(LocalSteps, Composite):
 
     @property
     def stride(self) -> float:
-        """What a round weighs: eta_s eta_c K."""
+        """The weight of a round: eta_s eta_c K."""
         return self.server_rate * self.eta * self.local_steps
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
@@ -189,7 +189,7 @@ class FedDualAvg(ServerRate):
             server.commit(w)
 
     async def handle(self, client: Client, message: Dual | CountedDual) -> Step:
-        """Run a client: K steps in the dual, the model retrieved anew for each gradient."""
+        """Run a client: K steps in the dual, the model computed again for each gradient."""
         start = z = message.z.values
         weight = self.stride * counted(client, message)
         for k in range(self.local_steps):

@@ -61,7 +61,7 @@ class CompressedDescent(Algorithm):
         yield from long_step(alpha, (1 + 2 * omega / info.clients) * whole, text)
 
     async def serve(self, server: Server) -> None:
-        """Run the server; where only some reply, their sum stands for that of all."""
+        """Run the server; the sum of partial replies is scaled to estimate that of all."""
         alpha, clients = float(self.step_size), len(server.clients)
         w, step = server.initial, np.zeros_like(server.initial)
         while True:

@@ -1,4 +1,4 @@
-"""Control variates: local steps that are told where all clients together would go.
+"""Control variates: local steps corrected towards the direction of all clients together.
 
 Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, "SCAFFOLD: Stochastic Controlled Averaging for
 Federated Learning", ICML 2020 (Algorithm 1 with option II). The server keeps a model x and a
@@ -11,9 +11,9 @@ sends y - x and c_i+ - c_i, and keeps c_i+. Of the cohort S the server makes
 
     x <- x + eta_g sum_S p_i (y_i - x)/sum_S p_i,    c <- c + sum_S p_i (c_i+ - c_i).
 
-With equal shares p_i = 1/N this is the paper's step, c <- c + |S|/N mean_S(c_i+ - c_i). In
-general c stays sum_i p_i c_i, which is what the gradient of f = sum_i p_i f_i is made of. What
-is kept as c_i is what the server has heard of it: an error of compression is told next time.
+With equal shares p_i = 1/N this is the paper's step, c <- c + |S|/N mean_S(c_i+ - c_i). In general
+c stays sum_i p_i c_i, which is what the gradient of f = sum_i p_i f_i is made of. The kept c_i is
+the server's copy of it: a compression error is corrected by the next message.
 """
 
 from collections.abc import Iterator, Mapping
@@ -47,10 +47,10 @@ class ControlledUpdate(Message):
 
 @dataclass(slots=True)
 class Control:
-    """What a client remembers.
+    """A client's state between rounds.
 
     Attributes:
-        c: c_i as the server has been told of it, shape (d,).
+        c: c_i as the server has received it, shape (d,).
     """
 
     c: Array
@@ -103,5 +103,5 @@ class Scaffold(LocalSteps[Control]):
         return ControlledUpdate(client.pack(y - x, field="x"), change)
 
     def undelivered(self, client: Client[Control], message: ControlledUpdate) -> None:
-        """Take back a change of c_i that the server will not know of."""
+        """Take back a change of c_i that the server will not receive."""
         client.state.c = client.state.c - message.c.values

@@ -1,4 +1,4 @@
-"""DIANA: compressed differences to shifts that learn the clients' gradients.
+"""DIANA: compressed differences to shifts that converge to the clients' gradients.
 
 Mishchenko, Gorbunov, Takac, Richtarik, "Distributed Learning with Compressed Gradient
 Differences", 2019 (Algorithm 1), and Horvath, Kovalev, Mishchenko, Richtarik, Stich, "Stochastic
@@ -41,7 +41,7 @@ from fedsim.ports import Array, Client, Meaning, Message, Server
 
 @dataclass(slots=True)
 class Shift:
-    """What a client of DIANA remembers.
+    """A client's state in DIANA.
 
     Attributes:
         h: its h_i, which the server's h contains, shape (d,).

@@ -1,11 +1,11 @@
-"""Dictionaries: what a model is a sparse combination of.
+"""Dictionaries: the atoms of which a model is a sparse combination.
 
 A dictionary is a matrix A, shape (n, D), with an atom a column: a model is A x with
 coefficients x of few entries other than zero. Jeong, Needell, Qin, "Federated Gradient
 Matching Pursuit", IEEE Trans. Inf. Theory 2024, section on general dictionaries.
 
 All clients have it before the first round: the identity and what is drawn from a shared seed
-take no message, and what was learnt is taken to have been installed.
+take no message, and learnt atoms are assumed to be installed.
 """
 
 import warnings
@@ -42,9 +42,9 @@ def k_svd(
     Args:
         signals: one a column, shape (n, N).
         atoms: D.
-        sparsity: how many atoms a signal is made of at most.
-        iterations: passes over the atoms, signals coded anew before each.
-        rng: which signals to start from, and what stands in for those that lack.
+        sparsity: the largest number of atoms of a signal.
+        iterations: passes over the atoms, signals coded again before each.
+        rng: draws the initial signals, and substitutes for missing ones.
     """
     A = _start(signals, atoms, rng)
     for _ in range(iterations):
@@ -74,7 +74,7 @@ def coded(A: Array, signals: Array, sparsity: int) -> Array:
 
 
 def _start(signals: Array, atoms: int, rng: np.random.Generator) -> Array:
-    """Return distinct signals, scaled to length 1, and random directions where they lack."""
+    """Return distinct signals, scaled to length 1, padded with random directions."""
     A = rng.standard_normal((len(signals), atoms))
     usable = np.flatnonzero(np.linalg.norm(signals, axis=0))
     drawn = rng.permutation(usable)[:atoms]
@@ -83,7 +83,7 @@ def _start(signals: Array, atoms: int, rng: np.random.Generator) -> Array:
 
 
 def _update(A: Array, codes: Array, residuals: Array, atom: int) -> None:
-    """Change an atom and its coefficients so that the signals that use it are met better.
+    """Change an atom and its coefficients to approximate the signals that use it better.
 
     The residuals E of those signals without the atom are nearest to a g^T with a along E g and
     g = E^T a, which is the power method's step towards the leading singular vectors of E.
@@ -101,7 +101,7 @@ def _update(A: Array, codes: Array, residuals: Array, atom: int) -> None:
 
 
 class Dictionary(Spec):
-    """What a model is a sparse combination of."""
+    """The atoms of which a model is a sparse combination."""
 
     kind: str
 
@@ -110,7 +110,7 @@ class Dictionary(Spec):
         """Return the atoms for models of `info.dimension` entries.
 
         Raises:
-            ParameterError: there are none that suit it.
+            ParameterError: no atoms suit it.
         """
 
 

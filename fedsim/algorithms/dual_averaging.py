@@ -14,14 +14,13 @@ Fast-FedDA starts with w = w0, xs = w0, gs = 0. Round r = 1, 2, ... is
             g += grad F_i(v), v = P_A(g - (mu/2) x), x += v;
     server  gs = mean g, xs = mean x, w = P_A(gs - (mu/2) xs) with A = r K, xs += w.
 
-What is sent. Of gs and xs nobody needs more than z = gs - (mu/2) xs, and w is P_A of the z
+Messages. Of gs and xs only z = gs - (mu/2) xs is needed, and w is P_A of the z
 before w was added to xs: one vector comes down, and a client computes w itself, for one prox
 more. What goes up are the sums of the gradients and of the v of this round alone, as the server
 knows the rest: the same numbers, but they do not grow from round to round, the sum of the v is
-sparse where they are, and a late one is as good as a late gradient. It takes two vectors, as in
-the paper; `combined` sends what the server makes of them, (sum of gradients) - (mu/2) (sum of
-v). A is in a message's header as its round, except where a round went without replies, which
-does not count.
+sparse where they are, and a late one is as good as a late gradient. It takes two vectors, as in the
+paper; `combined` sends what the server makes of them, (sum of gradients) - (mu/2) (sum of v). A is
+in a message's header as its round, except after a round without replies, which does not count.
 
 Round r of the run stands for the server's new w, or for the mean of those so far with the weights
 by which A has grown: theorem 3.1 bounds a sum of values with these weights, and by Jensen's
@@ -59,7 +58,7 @@ class Combined(Message):
 
 
 class StronglyConvex(Composite[Array]):
-    """What the methods share: mu, gamma and the map P_A."""
+    """The parts that the methods share: mu, gamma and the map P_A."""
 
     source: ClassVar[str] = (
         "Bao, Crawshaw, Luo, Liu: Fast Composite Optimization and Statistical Recovery in"
@@ -93,7 +92,7 @@ class StronglyConvex(Composite[Array]):
         return average.or_else(w) if self.output == "average" else w
 
     def memory(self, initial: Array) -> Array:
-        """Return the model that all start from, w0."""
+        """Return the initial model of all, w0."""
         return initial
 
     def point(self, z: Array, weight: float, centre: Array, h: Regulariser) -> Array:
@@ -101,7 +100,7 @@ class StronglyConvex(Composite[Array]):
         return h.prox(*self.scaled(z, weight, centre))
 
     def scaled(self, z: Array, weight: float, centre: Array) -> tuple[Array, float]:
-        """Return what P_A(z) is the prox of, and in which step."""
+        """Return the argument of the prox that computes P_A(z), and its step."""
         curvature = weight * self.mu / 2 + self.gamma  # A b
         return (self.gamma * centre - z) / curvature, weight / curvature
 

@@ -1,4 +1,4 @@
-"""EF21: gradient descent on what clients have told of their gradients, bit by bit.
+"""EF21: gradient descent on the server's estimates of clients' gradients, sent incrementally.
 
 Richtarik, Sokolov, Fatkhullin, "EF21: A New, Simpler, Theoretically Better, and Practically
 Faster Error Feedback", NeurIPS 2021 (Algorithm 2). It minimises f = sum_i p_i f_i (the paper:
@@ -6,9 +6,9 @@ p_i = 1/n) with a contractive compressor C. Client i and the server both hold g_
 
     w <- w - gamma sum_i p_i g_i,    c_i = C(grad f_i(w) - g_i),    g_i <- g_i + c_i;
 
-only c_i is sent. At the start g_i is 0, so that the first message is C(grad f_i(w^0)), or it is
-the gradient, sent in full. The server keeps the sum alone. Clients that are not asked, or not
-heard, keep their g_i (Fatkhullin et al., "EF21 with Bells & Whistles", 2021, EF21-PP).
+only c_i is sent. At the start g_i is 0, so that the first message is C(grad f_i(w^0)), or it is the
+gradient, sent in full. The server keeps the sum alone. Clients that are not sampled, or whose reply
+is lost, keep their g_i (Fatkhullin et al., "EF21 with Bells & Whistles", 2021, EF21-PP).
 
 The sum of f_i in place of their mean is `gd` with a compressor (`fedsim.algorithms.censored`).
 An unbiased compressor is made contractive by the factor 1/(1 + omega). Round k stands for w^k,
@@ -31,25 +31,25 @@ from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 @dataclass(frozen=True, slots=True)
 class Difference(Message):
-    """Client to server: its gradient less what the server holds of it, compressed."""
+    """Client to server: its gradient less the server's estimate of it, compressed."""
 
     d: Payload
 
 
 @dataclass(frozen=True, slots=True)
 class FullDifference(Message):
-    """Client to server: the same in full, so that the server holds the gradient."""
+    """Client to server: the same in full, so that the server's estimate is exact."""
 
     d: Payload
 
 
 @dataclass(slots=True)
 class Held:
-    """What a client remembers.
+    """A client's state between rounds.
 
     Attributes:
         g: the server's copy of its gradient, shape (d,).
-        started: whether it has sent anything that was not lost.
+        started: whether any message of it was delivered.
     """
 
     g: Array
@@ -57,7 +57,7 @@ class Held:
 
 
 class EF21(Algorithm[Held]):
-    """EF21: clients send the compressed difference to what the server holds of their gradients."""
+    """EF21: clients send compressed differences to the server's estimates of their gradients."""
 
     kind: Literal["ef21"] = "ef21"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Difference, FullDifference)
@@ -77,7 +77,7 @@ class EF21(Algorithm[Held]):
     )
 
     def memory(self, initial: Array) -> Held:
-        """Return a client's memory: nothing told yet."""
+        """Return a client's memory: nothing sent yet."""
         return Held(np.zeros_like(initial))
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
@@ -114,7 +114,7 @@ class EF21(Algorithm[Held]):
         return FullDifference(d) if in_full else Difference(d)
 
     def undelivered(self, client: Client[Held], message: Difference | FullDifference) -> None:
-        """Take back what the server will not hold."""
+        """Take back a difference that the server will not receive."""
         held = client.state
         held.g = held.g - message.d.values
         if isinstance(message, FullDifference):

@@ -1,4 +1,4 @@
-"""FedExProx: the mean of proximal steps, gone beyond.
+"""FedExProx: extrapolation beyond the mean of proximal steps.
 
 Li, Acharya, Richtarik, "The Power of Extrapolation in Federated Learning", NeurIPS 2024
 (FedExProx, Algorithm 1). It minimises f = sum_i p_i f_i (the paper: p_i = 1/n) where one model
@@ -29,7 +29,7 @@ from fedsim.ports import Array, Reply, Server
 
 
 class FedExProx(FedProx):
-    """FedExProx: FedProx whose server goes further than the mean of the clients."""
+    """FedExProx: FedProx with a server that extrapolates beyond the clients' mean."""
 
     kind: Literal["fedexprox"] = "fedexprox"  # type: ignore[assignment]  # each has its own name
     source: ClassVar[str] = (

@@ -1,4 +1,4 @@
-"""Local steps with compressed updates, and with gradient tracking beside.
+"""Local steps with compressed updates, optionally with gradient tracking.
 
 Haddadpour, Kamani, Mokhtari, Mahdavi, "Federated Learning with Compression: Unified Analysis
 and Sharp Guarantees", AISTATS 2021 (FedCOM, Algorithm 1; FedCOMGATE, Algorithm 2). Both minimise
@@ -19,10 +19,10 @@ Qsparse-local-SGD (Basu, Data, Karakus, Diggavi, NeurIPS 2019, Algorithm 1), for
 C. FedCOMGATE does not take feedback: its Delta_i is K times the difference of the mean gradient to
 delta_i, an error is in the next one already, and twice is too much.
 
-FedCOMGATE broadcasts Delta beside w, and exactly: w may be compressed, but not Delta.
-A round in which somebody was missing, or late, moves w but no delta_i: otherwise they would add
-up to something. A client that has missed broadcasts learns from their turn, a number that
-changes whenever Delta does, whether the round that it last took part in counts for its delta_i.
+FedCOMGATE broadcasts Delta beside w, and exactly: w may be compressed, but not Delta. A round in
+which a client was missing, or late, moves w but no delta_i: otherwise their sum would not stay
+zero. A client that has missed broadcasts learns from their turn, a number that changes whenever
+Delta does, whether the round that it last took part in counts for its delta_i.
 
 Round t stands for the model after aggregation.
 """
@@ -46,7 +46,7 @@ SOURCE = "Haddadpour et al.: Federated Learning with Compression, AISTATS 2021"
 
 
 class FedCom(LocalSteps[Memory]):
-    """FedCOM: compressed sums of local gradients, and a step size of the server's own."""
+    """FedCOM: compressed sums of local gradients, with a server step size."""
 
     kind: Literal["fedcom"] = "fedcom"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Progress)
@@ -86,7 +86,7 @@ class FedCom(LocalSteps[Memory]):
         return await self.progress(client, message.w.values, 0.0)
 
     async def progress(self, client: Client, w: Array, delta: Array | float) -> Progress:
-        """Return what K steps from `w` amount to, against gradients less `delta`."""
+        """Return the compressed sum of K steps from `w`, against gradients less `delta`."""
         v = w
         for _ in range(self.local_steps):
             v = v - self.eta * (await client.compute(self.gradient(client, v)) - delta)
@@ -104,12 +104,12 @@ class Tracked(Message):
 
 @dataclass(slots=True)
 class Tracker:
-    """What a client remembers.
+    """A client's state between rounds.
 
     Attributes:
         delta: its delta_i, shape (d,).
-        own: the Delta_i that it has sent last, shape (d,).
-        turn: that of the last Delta it has heard of.
+        own: the Delta_i that it sent last, shape (d,).
+        turn: of the last Delta that it received.
     """
 
     delta: Array
@@ -117,14 +117,14 @@ class Tracker:
     turn: float = 0.0
 
     def after(self, message: Tracked, steps: int) -> Array:
-        """Return delta_i once `message` is heard: it moves if the last own Delta_i counted."""
+        """Return delta_i after receiving `message`: it moves if the last own Delta_i counted."""
         if float(message.turn.values) == self.turn:
             return self.delta
         return self.delta + (self.own - message.delta.values) / steps
 
 
 class FedComGate(FedCom[Tracker]):
-    """FedCOMGATE: FedCOM whose clients correct their steps by how they differ from the mean."""
+    """FedCOMGATE: FedCOM whose clients correct their steps by their difference from the mean."""
 
     kind: Literal["fedcomgate"] = "fedcomgate"  # type: ignore[assignment]  # each has its own name
     messages: ClassVar[tuple[type[Message], ...]] = (Tracked, Progress)
@@ -137,7 +137,7 @@ class FedComGate(FedCom[Tracker]):
         """Return a copy whose step size is a number.
 
         Raises:
-            ParameterError: there would be no round with all clients.
+            ParameterError: no round would include all clients.
         """
         if info.asked is not None:
             text = (

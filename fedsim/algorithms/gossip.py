@@ -1,4 +1,4 @@
-"""Stochastic gradient descent of peers, each of whom mixes its model with its neighbours'.
+"""Stochastic gradient descent of peers, each of which mixes its model with its neighbours'.
 
 Lian, Zhang, Zhang, Hsieh, Zhang, Liu, "Can Decentralized Algorithms Outperform Centralized
 Algorithms? A Case Study for Decentralized Parallel Stochastic Gradient Descent", NeurIPS 2017,
@@ -20,11 +20,11 @@ class DPSGD(PeerAlgorithm):
     """Decentralised parallel SGD: every node mixes its model with its neighbours', and steps.
 
     It minimises (1/M) sum_i f_i, and so their sum. With a constant step size it ends near the
-    optimum, and the models near one another, the nearer the shorter the step. Neighbours speak to
+    optimum, and the models near one another, the nearer the shorter the step. Neighbours send to
     each other: edges have no direction, and an arrow of a file without one back is refused. So W,
     of the weights of Metropolis and Hastings, is symmetric and doubly stochastic, and mixing keeps
     the mean of the models. In the place of a model that has not arrived, as its sender is gone or
-    late, a node takes its own: its row of W still adds up to 1. For a neighbour that is gone for
+    late, a node takes its own: its row of W still adds up to 1. For a neighbour that has left for
     good W stays symmetric among the others; where one of two has received the other's model and the
     other has not, the column does not add up to 1 in that round, and the mean moves.
     """

@@ -4,7 +4,7 @@ Chen, Giannakis, Sun, Yin, "LAG: Lazily Aggregated Gradient for Communication-Ef
 Distributed Learning", NeurIPS 2018 (LAG-WK, LAG-PS). The server's sum and its iteration are
 those of gradient descent in `fedsim.algorithms.censored`; a worker's innovation goes up when it
 exceeds (xi/(alpha^2 M^2)) sum_j |theta^{k+1-j} - theta^{k-j}|^2, j = 1..D. Under LAG-WK the worker
-looks at its gradient; under LAG-PS the server bounds it by L_m and asks only whom it must.
+evaluates its gradient; under LAG-PS the server bounds it by L_m and asks only the workers needed.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from fedsim.ports import Client, Server
 LAG = "Chen, Giannakis, Sun, Yin: LAG, NeurIPS 2018"
 
 DEPTH = 10
-"""D of LAG: how many steps of the model a trigger weighs, and the rounds it starts after."""
+"""D of LAG: the number of steps of the model in a trigger, and the rounds it starts after."""
 
 
 class LagWorker(GradientDescent):
@@ -57,7 +57,7 @@ class LagWorker(GradientDescent):
 
 
 class LagServer(LagWorker):
-    """LAG-PS: the server asks only those workers whose gradient may have changed enough."""
+    """LAG-PS: the server sends only to workers whose gradient may have changed enough."""
 
     kind: Literal["lag-ps"] = "lag-ps"  # type: ignore[assignment]
     asks_all: ClassVar[bool] = False
@@ -81,7 +81,7 @@ class LagServer(LagWorker):
         return super().configured(info)
 
     def censors(self, innovation: float, client: Client[WorkerMemory]) -> bool:  # noqa: ARG002
-        """A worker that is asked answers."""
+        """Return False: a worker that is asked replies."""
         return False
 
     async def serve(self, server: Server) -> None:
@@ -100,7 +100,7 @@ class LagServer(LagWorker):
             )
             to = [client for client in server.clients if worth[client]]
             replies = await server.exchange(Iterate(server.pack(theta)), to=to)
-            # Whose reply is lost, or late, counts as not asked.
+            # A worker with a lost or late reply counts as not asked.
             asked_at[[reply.client for reply in replies if reply.round == own.round]] = theta
             aggregate = aggregate + total(replies)
             server.commit(theta)

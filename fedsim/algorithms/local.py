@@ -1,4 +1,4 @@
-"""What methods with local steps have in common: batches, local gradients, and averages."""
+"""Base classes of methods with local steps: batches, local gradients, and averages."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ Batch = Field(
 
 
 def batch_size(batch: int | GrowingBatch | None, number: int) -> int | None:
-    """Return how many samples a stochastic gradient takes in a round, counted from 1.
+    """Return the number of samples of a stochastic gradient in a round, counted from 1.
 
     >>> [batch_size(GrowingBatch(start=4, ratio=0.5), number) for number in (1, 2, 3)]
     [4, 8, 16]
@@ -54,12 +54,12 @@ def batch_size(batch: int | GrowingBatch | None, number: int) -> int | None:
 
 
 def drawn(batch: int | GrowingBatch | None, rows: int) -> int:
-    """Return how many samples a stochastic gradient takes of so many; all, where that grows."""
+    """Return the number of samples of a stochastic gradient out of `rows`; all, if it grows."""
     return min(batch, rows) if isinstance(batch, int) else rows
 
 
 def stochastic_gradient(client: Client, w: Array, batch: int | GrowingBatch | None) -> Work:
-    """Describe a stochastic gradient of a client's loss at `w`; `batch_size` says of how many."""
+    """Describe a stochastic gradient of a client's loss at `w`, of `batch_size` samples."""
     return client.oracle.minibatch(w, batch_size(batch, client.round), client.rng)
 
 
@@ -71,17 +71,17 @@ def local_steps(
     batch: int | GrowingBatch | None,
     pull: float | None = None,
 ) -> Awaitable[Array]:
-    """Compute where a client's stochastic gradient steps lead from `w`, shape (d,).
+    """Compute the model that a client's stochastic gradient steps reach from `w`, shape (d,).
 
-    They are one piece of work that takes time and energy step by step. The minibatches are drawn
-    at once; if it is broken off, those of steps that never began are put back into the stream.
+    They are one piece of work that takes time and energy step by step. The minibatches are drawn at
+    once; if the work is cancelled, the draws of steps that never began are returned to the stream.
 
     Args:
-        client: who takes them.
-        w: where they start, shape (d,).
-        eta: their length.
-        steps: how many, at least one.
-        batch: `batch_size` says of how many samples.
+        client: that takes them.
+        w: the initial model, shape (d,).
+        eta: the step size.
+        steps: their number, at least one.
+        batch: see `batch_size`.
         pull: mu, where the steps are those on f_m + mu/2 |. - w|^2.
     """
     oracle, size = client.oracle, batch_size(batch, client.round)
@@ -93,7 +93,7 @@ def local_steps(
 async def _drawn_steps(
     client: Client, w: Array, eta: float, steps: int, size: int, pull: float | None
 ) -> Array:
-    """Do what `local_steps` does with minibatches of so many samples."""
+    """Run `local_steps` with minibatches of `size` samples."""
     oracle, rng = client.oracle, client.rng
     before, begun = rng.bit_generator.state, 0
 
@@ -104,7 +104,7 @@ async def _drawn_steps(
     drawn = oracle.draws(steps, size, rng)
     try:
         return await client.compute(oracle.sgd_steps(w, eta, drawn, pull), begin)
-    except BaseException:  # whatever broke it off goes on
+    except BaseException:  # cancellation continues
         rng.bit_generator.state = before
         oracle.draws(begun, size, rng)
         raise
@@ -128,7 +128,7 @@ class LocalGradients(Algorithm[Memory]):
 
 
 class LocalSteps(LocalGradients[Memory]):
-    """A method whose clients take K stochastic gradient steps of their own in every round."""
+    """A method whose clients take K local stochastic gradient steps in every round."""
 
     measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
 
@@ -144,12 +144,12 @@ class LocalSteps(LocalGradients[Memory]):
 
 
 def of_this_round(server: Server, replies: Sequence[Reply]) -> list[Reply]:
-    """Return the replies to what was sent in this round, without those that come late."""
+    """Return the replies to this round's messages, without late ones."""
     return [reply for reply in replies if reply.round == server.round]
 
 
 def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
-    """Return the mean of what a field says in replies, weighted with the clients' p_m.
+    """Return the mean of a message field over replies, weighted with the clients' p_m.
 
     Where only some reply, their weights are scaled to add up to one. The sum runs in the order
     of the replies, which is that of the clients.
@@ -168,10 +168,10 @@ def mean(server: Server, replies: Sequence[Reply], field: str) -> Array:
 
 
 def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:
-    """Return the sum of p_i times what a field says, over the replies in their order.
+    """Return the sum of p_i times a message field, over the replies in their order.
 
-    Unlike `mean`, it leaves the weights as they are where only some reply: what is summed are
-    changes of what all clients together amount to.
+    Unlike `mean`, it leaves the weights unscaled where only some reply: the summands are changes of
+    a sum over all clients.
     """
     total = np.zeros_like(server.initial)
     for reply in replies:
@@ -179,7 +179,7 @@ def shares(server: Server, replies: Sequence[Reply], field: str) -> Array:
     return total
 
 
-# What clients say of where their local steps have led: the model, or how far it is from the start.
+# What clients send after local steps: the model, or its difference from the received one.
 #
 # The server makes the same of both: the mean of w_m = w + (w_m - w) is w plus the mean of the
 # differences, w being the model that all have started from. A model replaces what was there, so
@@ -194,13 +194,13 @@ _Says = Callable[[Payload], Message]
 
 @dataclass(frozen=True, slots=True)
 class Change(Message):
-    """Client to server: where its local steps have led, less what it was sent."""
+    """Client to server: the result of its local steps, less the received model."""
 
     change: Payload
 
 
 class SendsModels(Algorithm):
-    """A method whose clients send what their local steps have led to, or how far that is.
+    """A method whose clients send the result of their local steps, or its change.
 
     Differences from earlier rounds are added up as well, unless the method needs rounds.
     """
@@ -215,7 +215,7 @@ class SendsModels(Algorithm):
 
     @property
     def up(self) -> Mapping[str, Meaning]:
-        """What clients' vectors mean: models replace what was there, differences add up."""
+        """The meaning of clients' vectors: models replace, differences add up."""
         return {"": Meaning.INCREMENT} if self.sends == "differences" else self.uplink
 
     def adding_up(self) -> AddingUp:
@@ -229,10 +229,10 @@ class SendsModels(Algorithm):
         """Return a client's message.
 
         Args:
-            client: who packs it.
-            ends: where its steps have led, shape (d,).
-            start: what it was sent, shape (d,).
-            kind: makes the message that says where they have led.
+            client: that packs it.
+            ends: the result of its steps, shape (d,).
+            start: the received vector, shape (d,).
+            kind: builds the message that carries the result.
             known: of `ends`, and of the difference.
         """
         if self.sends == "differences":
@@ -240,13 +240,13 @@ class SendsModels(Algorithm):
         return kind(client.pack(ends, known))
 
     def mean_of(self, server: Server, replies: Sequence[Reply], w: Array, field: str) -> Array:
-        """Return the mean of what clients have arrived at, shape (d,); `w` where nobody counts.
+        """Return the mean of the clients' results, shape (d,); `w` if no reply counts.
 
         Args:
             server: of which a round is open.
             replies: to this round, and late ones.
-            w: what the server goes on from.
-            field: of a message that says where local steps have led.
+            w: the server's current vector.
+            field: of a message that carries the result of local steps.
         """
         added = self.sends == "differences"
         counted = replies if added and not self.synchronous else of_this_round(server, replies)
@@ -255,11 +255,11 @@ class SendsModels(Algorithm):
         return w + mean(server, counted, "change") if added else mean(server, counted, field)
 
 
-# The weighted mean of models, which theorems are about where they are not about the last one.
+# The weighted mean of models, for theorems that are not about the last model.
 
 
 class Average:
-    """The weighted mean of models, as they come."""
+    """The weighted mean of models, accumulated one by one."""
 
     __slots__ = ("_mean", "_weight")
 
@@ -273,18 +273,18 @@ class Average:
             self._mean = self._mean + (weight / self._weight) * (w - self._mean)
 
     def or_else(self, w: Array) -> Array:
-        """Return the mean, or `w` where nothing has any weight."""
+        """Return the mean, or `w` if the total weight is 0."""
         return self._mean if self._weight else w
 
 
-# Messages that several families of methods send; what only one sends stands beside it.
+# Messages sent by several families of methods; a message of one family stands in its module.
 #
-# The log calls a message by the name of its class.
+# The log names a message by its class.
 
 
 @dataclass(frozen=True, slots=True)
 class Model(Message):
-    """The model w, shape (d,), as the server tells clients, and peers each other."""
+    """The model w, shape (d,), sent by the server to clients, or between peers."""
 
     w: Payload
 

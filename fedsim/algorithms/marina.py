@@ -7,11 +7,11 @@ the gradient of f_i at w, sent in full; otherwise, w' being the model before w,
 
     g_i <- g_i + Q(grad f_i(w) - grad f_i(w')).    In both cases    w <- w - gamma sum_i p_i g_i.
 
-The server throws the coin, and the class of its message says how it fell; round 1 is in full.
-What a client sends in full is the difference to the g_i that the server holds: as many bits,
-and the server needs to keep the sum alone. Who has missed a round sends the difference to the
-last gradient that it has accounted for, so that every g_i stays right. The theory is of clients
-that all take part, and so is this; of a sample it is `fedsim.algorithms.pp_marina`.
+The server draws the coin, and the class of its message carries the result; round 1 is in full. What
+a client sends in full is the difference to the g_i that the server holds: as many bits, and the
+server needs to keep the sum alone. A client that missed a round sends the difference to the last
+gradient that it has accounted for, so that every g_i stays right. The theory is of clients that all
+take part, and so is this; of a sample it is `fedsim.algorithms.pp_marina`.
 
 Round k stands for w^k, the model whose gradients it has gathered.
 """
@@ -32,7 +32,7 @@ from fedsim.algorithms.remedies import long_step
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Noted, Payload, Server
 
-# Full rounds by a coin: what the methods of MARINA's family have in common.
+# Full rounds by a coin: the base class of the methods of MARINA's family.
 #
 # The server throws a coin after every round. Where it falls on 1, with probability p, the next
 # round
@@ -42,7 +42,7 @@ from fedsim.ports import Array, Client, Meaning, Message, Noted, Payload, Server
 
 
 def odds(otherwise: str) -> float | None:
-    """Return the field of p, which is what `otherwise` says where it is not given."""
+    """Return the field of p; `otherwise` describes its default."""
     return Field(default=None, gt=0, le=1, description=f"p, of a round in full; {otherwise}")
 
 
@@ -54,7 +54,7 @@ class FullRounds(Algorithm[Memory]):
 
     @abstractmethod
     def usual(self, info: ProblemInfo) -> float:
-        """Return p where it is not given."""
+        """Return the default of p."""
 
     def configured(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size and p as numbers."""
@@ -69,19 +69,19 @@ class FullRounds(Algorithm[Memory]):
         return 1.0 if self.probability is None else self.probability
 
     def in_full(self, server: Server) -> bool:
-        """Throw the coin: whether the next round is in full."""
+        """Draw whether the next round is in full."""
         return bool(server.rng.random() < self.p)
 
 
 @dataclass(frozen=True, slots=True)
 class FullRound(Message):
-    """Server to client: the model, and that the gradient there is wanted in full."""
+    """Server to client: the model, with the request for the gradient in full."""
 
     w: Payload
 
 
 class Estimate:
-    """What a client of MARINA remembers.
+    """A client's state in MARINA.
 
     Attributes:
         g: the server's g_i, shape (d,); 0 at first.
@@ -94,13 +94,13 @@ class Estimate:
         self.g = self.gradient = np.zeros(d)
 
     def tell(self, d: Payload, gradient: Array) -> Noted[Array]:
-        """Take note of what is told; return it with what it has changed here."""
+        """Record what is sent; return it with the resulting changes of state."""
         change = gradient - self.gradient
         self.g, self.gradient = self.g + d.values, gradient
         return Noted(d, change)
 
     def take_back(self, told: Noted[Array]) -> None:
-        """Forget what the server was not told."""
+        """Restore the state before a message that the server did not receive."""
         self.g = self.g - told.values
         self.gradient = self.gradient - told.note
 
@@ -162,7 +162,7 @@ class Marina(FullRounds[Estimate]):
         return long_step(gamma, sqrt(shares @ squares) + sqrt(noise), text)
 
     def memory(self, initial: Array) -> Estimate:
-        """Return a client's memory: nothing told yet."""
+        """Return a client's memory: nothing sent yet."""
         return Estimate(initial.size)
 
     async def serve(self, server: Server) -> None:
@@ -190,7 +190,7 @@ class Marina(FullRounds[Estimate]):
         return Difference(estimate.tell(d, gradient))
 
     def undelivered(self, client: Client[Estimate], message: Difference | FullDifference) -> None:
-        """Take back what the server will not hold."""
+        """Take back a difference that the server will not receive."""
         told = message.d
         assert isinstance(told, Noted), "as it was sent"  # noqa: S101
         client.state.take_back(told)

@@ -1,4 +1,4 @@
-"""MARINA-P: every client holds a model of its own, and is told compressed steps of the server's.
+"""MARINA-P: every client has its own model, and receives compressed steps of the server's.
 
 Gruntkowska, Tyurin, Richtarik, "Improving the Worst-Case Bidirectional Communication Complexity
 for Nonconvex Distributed Optimization under Function Similarity", NeurIPS 2024. It minimises
@@ -10,7 +10,7 @@ independently for each client:
     w_i^{t+1} = w_i^t + Q_i(x^{t+1} - x^t) otherwise.
 
 So the server sends each client a message of its own, and now and then one for all. The first
-one says the model in full, and so does the one after a round that was abandoned. Round t stands
+one carries the model in full, and so does the one after a round that was abandoned. Round t stands
 for x^t.
 """
 
@@ -31,14 +31,14 @@ from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 @dataclass(frozen=True, slots=True)
 class Step(Message):
-    """Server to one client: what the model is now more than it was, compressed for it alone."""
+    """Server to one client: the change of the model, compressed for this client alone."""
 
     d: Payload
 
 
 @dataclass(slots=True)
 class Own:
-    """What a client remembers: its own model w_i, shape (d,)."""
+    """A client's state: its own model w_i, shape (d,)."""
 
     w: Array
 
@@ -104,7 +104,7 @@ class MarinaP(FullRounds[Own]):
         return long_step(gamma, info.smoothness() + noise, text)
 
     def memory(self, initial: Array) -> Own:
-        """Return a client's memory: the model that all start from."""
+        """Return a client's memory: the initial model of all."""
         return Own(initial)
 
     async def serve(self, server: Server) -> None:
@@ -133,5 +133,5 @@ class MarinaP(FullRounds[Own]):
 
 
 def _in_full(server: Server, x: Array) -> Model:
-    """Return the message that says the model."""
+    """Return the message that carries the model in full."""
     return Model(server.pack(x, field="full"))

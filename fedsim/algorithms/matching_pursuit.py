@@ -50,7 +50,7 @@ class Coefficients(Message):
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Message):
-    """Client to server: the coefficients it has arrived at, tau-sparse."""
+    """Client to server: the coefficients that it has reached, tau-sparse."""
 
     x: Payload
 
@@ -124,7 +124,7 @@ class FedGradMP(SendsModels, LocalGradients):
         return self.local_steps * self.solver.samples(rows)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that the accuracy of a client's solver cannot be told."""
+        """Yield that the accuracy of a client's solver is not known."""
         yield from self.solver.concerns(info)
 
     def nearest(self, x: Array) -> Array:
@@ -136,7 +136,7 @@ class FedGradMP(SendsModels, LocalGradients):
         return x * (self.ball / norm) if norm > self.ball else x
 
     async def serve(self, server: Server) -> None:
-        """Run the server; a round that nobody answers in time leaves the model as it is."""
+        """Run the server; a round without a reply in time leaves the model as it is."""
         x = self.nearest(self._atoms.coefficients(server.initial))
         while True:
             replies = await server.exchange(Coefficients(server.pack(x, SPARSE)))

@@ -8,7 +8,7 @@ from fedsim.ports import Beacon, Message
 
 
 class Speaker(Protocol):
-    """What is asked of a method here: `fedsim.algorithms.Algorithm` has it."""
+    """The part of a method that is used here; see `fedsim.algorithms.Algorithm`."""
 
     messages: ClassVar[tuple[type[Message], ...]]
 
@@ -24,7 +24,7 @@ def registered(method: type[Speaker]) -> tuple[type[Message], ...]:
     name, which is an order that both ends find.
 
     Raises:
-        TypeError: it has no `messages`, and its annotations do not tell.
+        TypeError: it has no `messages`, and its annotations name none.
     """
     if method.messages:
         return method.messages

@@ -8,12 +8,12 @@ clients send their gradients at w in full, and g is their mean; otherwise a samp
     g <- g + M/|S| sum_S p_i Q(grad f_i(w) - grad f_i(w')),
 
 w' being the model whose gradient g estimates. In both cases w <- w - gamma g. A client has not seen
-w' if it was not asked then, so it is sent both; the paper lets all clients hear every round. Its
+w' if it was not sampled then, so it is sent both; in the paper all clients receive every model. Its
 sample is drawn with replacement, and this one without, which adds no more noise.
 
-g is of one round and the next: what comes late is of neither, and is not counted; in a full round
-without everybody g is the mean over those heard. A round that nobody answers leaves w' and g as
-they are. M/|S| stands for all where clients are drawn uniformly.
+g is of one round and the next: a late reply is of neither, and is not counted; in a full round with
+    missing replies g is the mean over those received. A round without replies leaves w' and g as
+    they are. M/|S| stands for all where clients are drawn uniformly.
 
 Round k stands for w^k, the model whose gradients it has gathered.
 """
@@ -43,7 +43,7 @@ class Pair(Message):
 
 @dataclass(frozen=True, slots=True)
 class GradientDifference(Message):
-    """Client to server: how its gradient differs between the two, compressed."""
+    """Client to server: the difference of its gradients at the two models, compressed."""
 
     d: Payload
 
@@ -102,7 +102,7 @@ class PPMarina(FullRounds):
             full = self.in_full(server) or not begun
 
     async def _asked(self, server: Server, w: Array, before: Array, full: bool) -> list[Reply]:  # noqa: FBT001
-        """Return what all clients, or a sample of them, have answered."""
+        """Return the replies of all clients, or of a sample."""
         sent = server.pack(w, field="w")
         if full:
             return await server.exchange(FullRound(sent), to=server.clients)

@@ -1,4 +1,4 @@
-"""What a concern recommends: words that the key accepts, and that still the concern.
+"""Recommendations of concerns: accepted values, for which the concern does not arise.
 
 A recommendation stands in the text as "give `key: value`", to be copied into the block. Figures
 are rounded to the side on which the condition holds.
@@ -39,7 +39,7 @@ def _rounded(bound: float, rounding: str) -> str:
 
 
 def concern(key: str, text: str, value: str) -> Concern:
-    """Return a concern that ends with what to give instead."""
+    """Return a concern that ends with the recommended value."""
     return Concern(key, f"{text}; give `{key}: {value}`")
 
 
@@ -52,7 +52,7 @@ def long_step(
         step: the step size.
         curvature: the inverse of the longest step there should be; zero where any may be.
         text: returns the sentence, given that bound.
-        value: what to give where it is no number, such as "1/L".
+        value: the recommendation where it is no number, such as "1/L".
     """
     if step * curvature > 1 + EXCESS:
         bound = 1 / curvature

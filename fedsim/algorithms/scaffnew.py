@@ -1,4 +1,4 @@
-"""Scaffnew: local steps of a random number, with control variates that nobody sends.
+"""Scaffnew: a random number of local steps, with control variates that are never sent.
 
 Mishchenko, Malinovsky, Stich, Richtarik, "ProxSkip: Yes! Local Gradient Steps Provably Lead to
 Communication Acceleration! Finally!", ICML 2022 (Algorithm 2, which is ProxSkip for a consensus
@@ -7,17 +7,17 @@ of clients). It minimises f = sum_i p_i f_i (the paper: p_i = 1/n). In every ite
     y_i = x_i - gamma (g_i(x_i) - h_i),
 
 and a coin falls on 1 with probability p, for all at once. If it does, x_i = sum_j p_j y_j, and h_i
-becomes h_i + (p/gamma) (x_i - y_i); otherwise x_i = y_i, and nobody communicates.
+becomes h_i + (p/gamma) (x_i - y_i); otherwise x_i = y_i, without communication.
 
 A round is the iterations up to a 1: how many they are is geometric, and the server draws it and
-says it with the model. Of round k, x^k being the mean that it starts from, client i sends
-d_i = y_i - x^k. With D_i the sum of its d_i so far, what the paper adds to h_i telescopes:
+sends it with the model. Of round k, x^k being the mean that it starts from, client i sends d_i =
+y_i - x^k. With D_i the sum of its d_i so far, what the paper adds to h_i telescopes:
 
     x^{k+1} = x^k + sum_i p_i d_i,    h_i = (p/gamma) (x^k - x^0 - D_i).
 
-So a client keeps D_i alone, and sum_i p_i h_i = 0 because the server's model is x^0 plus
-sum_i p_i D_i, also where only some are heard, or late. What a compressor does to d_i is in both
-sums. The model stays put only where every h_i is the gradient of f_i, which is at the optimum.
+So a client keeps D_i alone, and sum_i p_i h_i = 0 because the server's model is x^0 plus sum_i p_i
+D_i, also where only some replies arrive, or late. What a compressor does to d_i is in both sums.
+The model stays put only where every h_i is the gradient of f_i, which is at the optimum.
 
 Round k stands for the mean that it ends with.
 """
@@ -45,10 +45,10 @@ class Start(Message):
 
 @dataclass(slots=True)
 class Moved:
-    """What a client remembers.
+    """A client's state between rounds.
 
     Attributes:
-        start: x^0, which all start from, shape (d,).
+        start: x^0, the initial model of all, shape (d,).
         total: D_i, all that it has sent, shape (d,).
     """
 
@@ -57,7 +57,7 @@ class Moved:
 
 
 class Scaffnew(Algorithm[Moved]):
-    """Scaffnew (ProxSkip): local steps of a random number, corrected by what was sent so far."""
+    """Scaffnew (ProxSkip): a random number of local steps, corrected by all updates sent so far."""
 
     kind: Literal["scaffnew"] = "scaffnew"
     messages: ClassVar[tuple[type[Message], ...]] = (Start, Update)
@@ -116,5 +116,5 @@ class Scaffnew(Algorithm[Moved]):
         return Update(delta)
 
     def undelivered(self, client: Client[Moved], message: Update) -> None:
-        """Take back what the server's model will not contain."""
+        """Take back an update that the server's model will not contain."""
         client.state.total = client.state.total - message.delta.values

@@ -54,10 +54,10 @@ class Ballot(Message):
 
 @dataclass(slots=True)
 class Voter:
-    """What a client remembers.
+    """A client's state between rounds.
 
     Attributes:
-        w: the model that it has last answered to, shape (d,).
+        w: the model of its last reply, shape (d,).
         m: the running mean of its gradients, shape (d,).
     """
 
@@ -66,7 +66,7 @@ class Voter:
 
 
 class SignSGD(Algorithm[Voter]):
-    """signSGD with majority vote: clients send signs, and are told the signs of the sum."""
+    """signSGD with majority vote: clients send signs, and receive the signs of the sum."""
 
     kind: Literal["signsgd"] = "signsgd"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Vote, Ballot)
@@ -111,8 +111,8 @@ class SignSGD(Algorithm[Voter]):
         while True:
             model = _InFull(server, w)
             message = Vote(server.pack(vote, SIGNS)) if in_step else model()
-            # Clients may have stepped by a vote of a round that was abandoned, so none is sent
-            # twice: the model is.
+            # Clients may have stepped by a vote of a round that was abandoned, so the model is sent
+            # rather than a vote twice.
             replies = of_this_round(server, await server.exchange(message, again=model))
             w = model.w
             server.commit(w)
@@ -139,7 +139,7 @@ class SignSGD(Algorithm[Voter]):
 
 
 class _InFull:
-    """Makes the message that says the model.
+    """Builds the message that carries the model.
 
     Args:
         server: packs it.

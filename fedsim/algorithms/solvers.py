@@ -1,10 +1,10 @@
-"""How a client minimises its loss over a few coefficients: exactly, or to an accuracy.
+"""Solvers of a client's loss over a few coefficients: exact, or to an accuracy.
 
 Jeong, Needell, Qin, "Federated Gradient Matching Pursuit", IEEE Trans. Inf. Theory 2024,
 algorithm 1 (exact argmin) and algorithm 2 (an argmin b that is off by delta, |b - b*| <= delta).
 Every evaluation is awaited for itself, so that it takes its time and energy.
 
-A gradient method knows how far off it is where its loss is mu-strongly convex: |b - b*| <= |g|/mu.
+A gradient method has an error bound if its loss is mu-strongly convex: |b - b*| <= |g|/mu.
 It ends where that is at most delta; mu is the least curvature of a quadratic on the coefficients,
 or what an l2 term gives. Where neither is known to be positive it makes all its steps.
 """
@@ -36,12 +36,12 @@ class Solver(Spec):
         """Return a copy that is ready to run.
 
         Args:
-            info: what is known of the problem.
+            info: the problem's properties.
             smoothness: returns a smoothness constant L that all clients' losses have as
                 functions of coefficients; "c/L" is relative to it.
 
         Raises:
-            ParameterError: the solver cannot do what it says on this problem.
+            ParameterError: the solver does not apply to this problem.
             DataError: there is no such L.
         """
         return self
@@ -51,7 +51,7 @@ class Solver(Spec):
         return float(rows)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
-        """Yield what of the solver's promise cannot be told on this problem."""
+        """Yield the parts of the solver's guarantee that cannot be verified on this problem."""
         yield from ()
 
     @abstractmethod
@@ -59,7 +59,7 @@ class Solver(Spec):
         """Return the coefficients, shape (k,), that minimise a loss, or nearly.
 
         Args:
-            client: who computes.
+            client: that computes.
             oracle: its loss as a function of coefficients.
             c: where to start from, shape (k,).
         """
@@ -154,7 +154,7 @@ class _Stepping(Solver):
 
 
 class _Certified(_Stepping):
-    """A solver that ends where a gradient says that it is within delta of the minimiser."""
+    """A solver that ends where a gradient certifies that it is within delta of the minimiser."""
 
     accuracy: float = Field(
         default=1e-8,
@@ -164,7 +164,7 @@ class _Certified(_Stepping):
     )
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that nothing says how far off it is."""
+        """Yield that no bound on its error is known."""
         if not (info.quadratic or info.strongly_convex):
             text = (
                 "no curvature of the loss is known, so that how far from the minimiser "
@@ -179,7 +179,7 @@ class _Certified(_Stepping):
 
 
 class GradientDescent(_Certified):
-    """Gradient descent, c <- c - gamma grad f(c), to the accuracy that is asked for."""
+    """Gradient descent, c <- c - gamma grad f(c), to the given accuracy."""
 
     kind: Literal["gradient-descent"] = "gradient-descent"
     steps: PositiveInt = Field(default=100, description="steps at most")

@@ -1,16 +1,15 @@
-"""FedSGM with one exchange a round: clients switch by the constraint that was known before.
+"""FedSGM with one exchange a round: clients switch by the constraint's last known value.
 
-The second exchange of a round of FedSGM (`fedsim.algorithms.switching`) tells its clients what
-g(w_t) is. Here they are told with w_t what the server knows of g by then, and answer with g_j(w_t)
-and their steps together:
+The second exchange of a round of FedSGM (`fedsim.algorithms.switching`) sends its clients g(w_t).
+Here they receive, with w_t, the server's present estimate of g, and answer with g_j(w_t) and their
+steps together:
 
-    the server knows g = sum_j p_j g_j, of each client the last g_j that it has been told, the
-    p_j of those it has heard of scaled to add up to one; s = s(g);
-    client j computes g_j(w_t), and E steps v <- v - eta ((1 - s) grad f_j(v) + s grad g_j(v));
-    w_{t+1} = w_t - eta mean_j C((w_t - v)/eta).
+    the server estimates g = sum_j p_j g_j by the last g_j received of each client, the p_j of
+    clients with one scaled to add up to one; s = s(g); client j computes g_j(w_t), and E steps v <-
+    v - eta ((1 - s) grad f_j(v) + s grad g_j(v)); w_{t+1} = w_t - eta mean_j C((w_t - v)/eta).
 
 So a round takes one latency, and no two clients need to be of one round: late steps count, and a
-server may be asynchronous. Whom nothing is known for yet, in round 1, answers with g_j alone. What
+server may be asynchronous. A client without an estimate, in round 1, answers with g_j alone. What
 is switched by is a round old, or as old as the slowest client: the constraint is met later, and
 passed by more. The theorem of the paper is of the fresh g; there is none of this.
 
@@ -86,7 +85,7 @@ class StaleFedSGM(FedSGM):
 
 
 def _mean(server: Server, known: dict[ClientId, float]) -> float:
-    """Return what is known of g; NaN where nothing is."""
+    """Return the estimate of g; NaN if there is none."""
     if not known:
         return nan
     weights = server.weights[sorted(known)]
@@ -94,7 +93,7 @@ def _mean(server: Server, known: dict[ClientId, float]) -> float:
 
 
 def _told(server: Server, w: Array, known: dict[ClientId, float]) -> Message:
-    """Return what clients are told: w_t, and g as soon as something is known of it."""
+    """Return the message to clients: w_t, and the estimate of g once there is one."""
     if not known:
         return Model(server.pack(w))
     return KnownConstraint(server.pack(w), server.pack(np.array(_mean(server, known))))

@@ -4,7 +4,7 @@ Upadhyay, Moon, Hashemi, "Switching Gradient Methods for Constrained Federated O
 2025 (FedSGM). It minimises f = sum_j p_j f_j subject to g = sum_j p_j g_j <= 0, up to a tolerance
 eps (the paper: p_j = 1/n). In round t
 
-    every client sends g_j(w_t), and is told g(w_t), a number each;
+    every client sends g_j(w_t), and receives g(w_t), a number each;
     s = 1{g > eps} (hard), or s = min(1, max(0, 1 + beta (g - eps))) (soft), beta = 2/eps;
     v <- v - eta ((1 - s) grad f_j(v) + s grad g_j(v)),  E times from v = w_t;
     every client sends C((w_t - v)/eta), and the server goes w_{t+1} = w_t - eta mean_j.
@@ -39,7 +39,7 @@ from fedsim.ports import Array, Client, Message, Payload, Reply, Server
 from fedsim.problems import Problem, Reference, constrained_optimum
 from fedsim.wire import COMPRESSORS
 
-# The step size and the tolerance of FedSGM's theorem, and what is beyond it.
+# The step size and the tolerance of FedSGM's theorem, and its limits.
 #
 # Upadhyay, Moon, Hashemi 2025 (`fedsim.algorithms.switching`), theorem 1: with D = |w_1 - w*|, G a
 # bound on all gradients, T rounds of E local steps, n clients and an unbiased compressor with
@@ -83,7 +83,7 @@ class Constants(NamedTuple):
 
 
 class Theorem(Spec):
-    """What the theorem asks of the problem, which nobody but its user can know."""
+    """Constants of the problem for the theorem, which only the user can supply."""
 
     diameter: float = Field(gt=0, description="D, how far the start is from the optimum")
     lipschitz: float = Field(gt=0, description="G, what no gradient is longer than")
@@ -117,7 +117,7 @@ def concerns(taken: Constants, allowed: Constants) -> Iterator[Concern]:
 
 
 def beyond(info: ProblemInfo) -> Iterator[Concern]:
-    """Yield what the theorem does not speak of."""
+    """Yield the settings that the theorem does not cover."""
     if info.uplink.kind not in ("exact", "unbiased"):
         text = f"the compressor on the uplink is {info.uplink.kind}, and not unbiased"
         yield Concern("kind", f"{text}: beyond the theory of fedsgm {WHERE}")
@@ -147,7 +147,7 @@ class MeanConstraint(Message):
 
 @dataclass(slots=True)
 class Heard:
-    """What a client remembers from the first exchange of a round to the second.
+    """A client's state between the two exchanges of a round.
 
     Attributes:
         w: w_t, shape (d,).
@@ -207,7 +207,7 @@ class FedSGM(Algorithm[Heard]):
         """Return a copy with the step size, the tolerance and beta as numbers.
 
         Raises:
-            ParameterError: theory is asked for, and the uplink's compressor is not unbiased.
+            ParameterError: theory is requested, and the uplink's compressor is not unbiased.
         """
         asked = {
             key: self._constants(info, key)
@@ -222,7 +222,7 @@ class FedSGM(Algorithm[Heard]):
         return super(FedSGM, ready).configured(info)
 
     def _constants(self, info: ProblemInfo, key: str) -> Constants:
-        """Return the theorem's constants; `key` is what asks for them."""
+        """Return the theorem's constants; `key` names the setting that requires them."""
         assert self.theory is not None, "validated"  # noqa: S101
         if info.uplink.kind not in ("exact", "unbiased"):
             unbiased = joined(COMPRESSORS.where(lambda each: each.unbiased()), "or")
@@ -269,7 +269,7 @@ class FedSGM(Algorithm[Heard]):
         return min(1.0, max(0.0, 1 + beta * (g - self.eps)))
 
     def memory(self, initial: Array) -> Heard:
-        """Return a client's memory: nothing heard yet."""
+        """Return a client's memory: nothing received yet."""
         return Heard(initial)
 
     async def serve(self, server: Server) -> None:
@@ -305,14 +305,14 @@ class FedSGM(Algorithm[Heard]):
         return Constraint(client.pack(g))
 
     async def _progress(self, client: Client, w: Array, s: float) -> Progress:
-        """Return what E steps from w_t amount to."""
+        """Return the compressed sum of E steps from w_t."""
         v = w
         for _ in range(self.local_steps):
             v = v - self.eta * await self._direction(client, v, s)
         return Progress(client.pack((w - v) / self.eta))
 
     async def _direction(self, client: Client, v: Array, s: float) -> Array:
-        """Return (1 - s) grad f_j(v) + s grad g_j(v); what has no weight is not computed."""
+        """Return (1 - s) grad f_j(v) + s grad g_j(v); terms of weight 0 are not computed."""
         direction = np.zeros_like(v)
         if s < 1:
             direction += (1 - s) * await client.compute(client.oracle.gradient(v))
@@ -322,5 +322,5 @@ class FedSGM(Algorithm[Heard]):
 
 
 def _fresh(server: Server, replies: Sequence[Reply], kind: type[Message]) -> list[Reply]:
-    """Return what answers this exchange: of this round, and of the kind that it asks for."""
+    """Return the replies to this exchange: of this round, and of the expected kind."""
     return [reply for reply in of_this_round(server, replies) if isinstance(reply.message, kind)]

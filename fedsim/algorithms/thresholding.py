@@ -36,12 +36,13 @@ from fedsim.ports import DENSE, SPARSE, Array, Client, Message, Server, Structur
 from fedsim.problems import Problem, Reference, sparse_optimum
 from fedsim.problems.projections import hard_threshold, hard_threshold_columns
 
-# Which steps and which sparsity the analysis of hard thresholding bears.
+# Steps and sparsity admissible in the analysis of hard thresholding.
 #
 # The theorems of Tong et al. 2022 (`fedsim.algorithms.thresholding`) bound a round by what local
 # steps bring the model nearer to the best one and what thresholding may move it away. What is
-# tested here is derived, and necessary for any such bound; their own conditions have restricted
-# constants that nobody knows of a problem. With w* of tau* entries other than zero,
+# tested
+# here is derived, and necessary for any such bound; their own conditions have restricted constants
+# that are not known for a given problem. With w* of tau* entries other than zero,
 #
 #     |H_tau(v) - w*|^2 <= nu |v - w*|^2,    nu = 1 + (r + sqrt((4 + r) r))/2,
 #     r = m/(tau - tau* + m),  m = min(tau*, d - tau)
@@ -85,7 +86,7 @@ def concerns(
         eta: gamma.
         steps: K.
         kept: tau.
-        thresholds: n, how many a model goes through in a round.
+        thresholds: n, the number of thresholds of a model in a round.
     """
 
     def text(bound: float) -> str:
@@ -124,7 +125,7 @@ class FedHT(SendsModels, LocalSteps):
     sampled: ClassVar[bool] = False
     source: ClassVar[str] = TONG
     known: ClassVar[Structure] = DENSE
-    """What a client knows of the model it sends."""
+    """The known structure of the model that a client sends."""
 
     sparsity: int = Field(
         ge=1, description="tau, entries of the model (of each column) that may differ from zero"
@@ -150,13 +151,13 @@ class FedHT(SendsModels, LocalSteps):
 
     @property
     def thresholds(self) -> int:
-        """How many thresholds a model goes through in a round: the server's."""
+        """The number of thresholds of a model in a round: the server's."""
         return 1
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield what `thresholding_theory` has against the step and the sparsity.
+        """Yield the objections of `thresholding_theory` to the step and the sparsity.
 
-        And that a constant batch leaves an error where the theorems let it vanish.
+        Also yield that a constant batch leaves an error where the theorems let it vanish.
         """
         if isinstance(self.batch, int):
             text = (
@@ -174,11 +175,11 @@ class FedHT(SendsModels, LocalSteps):
         return hard_threshold_columns(w.reshape(self._shape), self.sparsity).ravel()
 
     def kept(self, w: Array) -> Array:
-        """Return what a client keeps of its model after a local step: all of it."""
+        """Return the part of a client's model that is kept after a local step: all of it."""
         return w
 
     async def serve(self, server: Server) -> None:
-        """Run the server; a round that nobody answers in time leaves the model as it is."""
+        """Run the server; a round without a reply in time leaves the model as it is."""
         w = self.threshold(server.initial)
         while True:
             replies = await server.exchange(Model(server.pack(w, SPARSE)))
@@ -219,7 +220,7 @@ class DistributedIHT(FedHT):
 
 
 def check_sparsity(sparsity: int, most: int) -> None:
-    """See to it that a model has as many entries as are to be kept.
+    """Check that a model has as many entries as are to be kept.
 
     Raises:
         ParameterError: it has fewer.

@@ -1,4 +1,4 @@
-"""What it cost to get there: from round tables to a table of costs."""
+"""The costs of reaching a target: from round tables to a table of costs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import ge, le, lt
@@ -14,7 +14,7 @@ from fedsim.record.rounds import OWN
 from fedsim.record.schema import GRAMS
 from fedsim.text import plain
 
-# Carbon beside the other costs: a column that is there where somebody's electricity is known.
+# Carbon beside the other costs: a column present where the electricity's emissions are known.
 
 
 def with_grams(columns: Iterable[str], table: pd.DataFrame) -> list[str]:
@@ -140,7 +140,7 @@ def measures_in(rounds: pd.DataFrame) -> list[str]:
 
 
 def outcomes(rounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the last figures of each run that somebody looked at, a row a run.
+    """Return the last figures of each run that an observer evaluated, a row a run.
 
     Of a run without an objective they are those of its last round.
 

@@ -26,7 +26,7 @@ from fedsim.analysis.style import (
 from fedsim.record.writing import write_whole
 
 _POINTS = 2000
-"""More points than that are not told apart on paper."""
+"""More points than that cannot be distinguished on paper."""
 
 
 def convergence(

@@ -25,7 +25,7 @@ from fedsim.analysis.style import (
 COSTS = ("bits", "bits_up", "bits_down", "t", "joules")
 """What is added up round by round."""
 
-_FEW = 4  # bands that can lie upon each other and be told apart
+_FEW = 4  # bands that can overlap and remain distinguishable
 
 
 def over_seeds(rounds: pd.DataFrame, column: str, *, log: bool = False) -> pd.DataFrame:
@@ -37,11 +37,11 @@ def over_seeds(rounds: pd.DataFrame, column: str, *, log: bool = False) -> pd.Da
         log: whether the mean is that of logarithms; values that are not positive count as missing.
 
     Returns:
-        A row a variant and round that all of its seeds have and somebody looked at: variant, the
+        A row a variant and round that all of its seeds have and an observer evaluated: variant, the
         costs of `COSTS` so far (means), and mean, least and largest of the column.
     """
     totals = cumulative(rounds)
-    totals = totals[totals["objective"].notna() | totals[column].notna()]  # else nobody looked
+    totals = totals[totals["objective"].notna() | totals[column].notna()]  # else unobserved
     totals["bits"] = totals["bits_up"] + totals["bits_down"]
     totals["value"] = totals[column].where(totals[column] > 0) if log else totals[column]
     totals["averaged"] = np.log(totals["value"]) if log else totals["value"]

@@ -32,7 +32,7 @@ def run_parts(doc: str, parts: Iterable[str], run: Part) -> None:
         run: called as `run(part, out, overrides)`, where `out` is for run folders.
 
     Raises:
-        SystemExit: with 2 where something is wrong, which is told in words.
+        SystemExit: with 2 and a message if something is wrong.
     """
     known = list(parts)
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])

@@ -1,4 +1,4 @@
-"""How every figure looks: its palette, its size, its titles, its axes and its legend."""
+"""The style of all figures: palette, size, titles, axes and legend."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -87,7 +87,7 @@ def _power(found: "re.Match[str]") -> str:
 
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
-"""Okabe and Ito, Color Universal Design, 2008: told apart by colour-blind readers too."""
+"""Okabe and Ito, Color Universal Design, 2008: distinguishable for colour-blind readers, too."""
 
 DASHES = ("-", "--", "-.", ":")
 
@@ -115,7 +115,7 @@ AXES = {
 """What figures are drawn against: a cost, what its axis is called, its unit."""
 
 EVERY_AXIS = {**AXES, "grams": ("CO2", "g")}
-"""The same, and what only runs have where somebody's electricity is known."""
+"""The same, and the columns of runs with known emissions of electricity."""
 
 _WIDTHS = {1: 5.4, 2: 3.4, 3: 3.0}
 """Inches of a panel by how many stand side by side: two, on a page 800 pixels wide, have letters

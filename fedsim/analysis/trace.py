@@ -36,7 +36,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 """Which lanes of a client share a track as long as they do not overlap, and the track's name."""
 
 _FINE, _COARSE = 1, 1000  # ns; a viewer reads times as doubles in microseconds
-_LONG = 1e6  # s; what lasts longer is told to the microsecond
+_LONG = 1e6  # s; longer spans are given to the microsecond
 
 
 def nanoseconds(seconds: pd.Series, length: float) -> Nanoseconds:
@@ -61,7 +61,7 @@ class Track:
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def has_room(self, begins: Nanoseconds, ends: Nanoseconds, slack: int) -> bool:
-        """Say whether some spans overlap nothing here by more than rounding.
+        """Return whether some spans overlap nothing here by more than rounding.
 
         Args:
             begins: of spans that do not overlap each other, in order, ns.
@@ -189,7 +189,7 @@ def instants(
     own = events[events["event"].isin(INSTANTS)]
     nodes, peers = own["node"].astype(object), own["peer"].astype(object)
     own = own.assign(node=nodes.where(nodes != SERVER, peers))
-    own = own[own["node"].notna()]  # a broadcast that nobody heard is about none of them
+    own = own[own["node"].notna()]  # a broadcast without receivers concerns none of them
     times = nanoseconds(own["t"], length).tolist()
     columns = (own["event"], own["node"], own["round"], _texts(own["detail"]))
     for ts, event, node, number, detail in zip(times, *columns, strict=True):

@@ -93,7 +93,7 @@ def _chosen(folder: Path, whose: tuple[int | None, int | None]) -> Sequence[str]
 def _check_size(
     folder: Path, rounds: tuple[int | None, int | None], chosen: Sequence[str] | None
 ) -> None:
-    """See to it that a trace can be looked at.
+    """Check that a trace can be looked at.
 
     Raises:
         DataError: it would be of more than `MOST_ROWS` rows of the log.

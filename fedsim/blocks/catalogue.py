@@ -89,10 +89,10 @@ class Catalogue:
 
         Args:
             registry: of the kind.
-            failed: told of each installed one that cannot be used, which is left out then.
+            failed: called for each unusable installed block, which is then left out.
 
         Raises:
-            BlockError: an installed one cannot be used, and nobody is to be told.
+            BlockError: an installed one cannot be used, and `failed` is not given.
         """
         models = [*registry, *self.given(registry)]
         taken = {name for model in models for name in registry.names_of(model)}

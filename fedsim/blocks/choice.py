@@ -124,7 +124,7 @@ class OneOf:
             raise failure((self.key, str(error), kind)) from error
 
     def takes(self, value: object) -> bool:
-        """Say whether a value made in Python is taken as it is."""
+        """Return whether a value made in Python is taken as it is."""
         return self.registry.takes(value)
 
     def validate(self, value: object, info: ValidationInfo) -> object:

@@ -1,4 +1,4 @@
-"""What is handed over in Python, and cannot be written down: a block holds it, a file its digest.
+"""In-memory objects of a block, which a file cannot contain: it holds their digest.
 
 A block that holds something is written like any other, as the digest of what it holds, so that
 a later run can be compared with it. Read back in the process that was given the object, the block

@@ -1,8 +1,8 @@
 """Blocks of installed packages: entry points, each named by the kind of the block it leads to.
 
 A package adds a compressor by an entry point of the group `fedsim.compressors`, and so on. It is
-imported only when a scenario names that kind, or when all there are are listed. So a package that
-is broken keeps nobody from running a scenario that has no need of it.
+imported only when a scenario names that kind, or when all blocks are listed. So a broken package
+does not prevent a scenario from running that does not use it.
 """
 
 import sys
@@ -36,7 +36,7 @@ def extras(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
 
 
 def idle(points: Iterable[EntryPoint]) -> bool:
-    """Say whether a block is of an extra of fedsim's that is not in use.
+    """Return whether a block is of an extra of fedsim's that is not in use.
 
     To import it takes a second or more, and it may not be installed: a list does without it.
     """

@@ -143,7 +143,7 @@ def _named(block: object, known: Sequence[str]) -> object:
     return {"kind": block}
 
 
-# What is wrong with the doubts of a preset: intervals that cannot be, and sources of nothing.
+# Validation of presets' uncertainty: impossible intervals, and sources without a figure.
 
 
 def faults_of_doubts(

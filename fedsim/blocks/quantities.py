@@ -13,7 +13,7 @@ from fedsim.blocks.spec import IN_SI, Given
 from fedsim.blocks.units import ARITHMETIC, divides_bit, factor, noun
 from fedsim.blocks.wording import shown
 
-# How a quantity is read: text with a unit in the file, a float in SI units in the program.
+# Quantities: text with a unit in the file, a float in SI units in the program.
 
 _NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
 _TEXT = re.compile(rf"\s*([+-]?{_NUMBER})\s*(.*?)\s*")

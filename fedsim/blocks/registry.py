@@ -99,13 +99,13 @@ class Registry(Generic[Block_co]):
         return tuple(kind + said[kind] for kind, yes in answers.items() if yes)
 
     def takes(self, value: object) -> bool:
-        """Say whether something made in Python is one of its blocks."""
+        """Return whether something made in Python is one of its blocks."""
         return isinstance(value, self.built_in) or (
             self.base is not None and isinstance(value, self.base)
         )
 
     def admits(self, model: type) -> bool:
-        """Say whether a class is meant to be one of its blocks."""
+        """Return whether a class is meant to be one of its blocks."""
         return self.base is not None and issubclass(model, self.base)
 
 

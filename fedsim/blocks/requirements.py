@@ -1,4 +1,4 @@
-"""What a class has to have to be used as a block: what is missing, and what it is for.
+"""The requirements on a class used as a block: missing attributes, and their purpose.
 
 The base class of a kind says it: its abstract methods, and the class attributes that it declares
 without a value. Their docstrings tell what each is for.

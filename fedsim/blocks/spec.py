@@ -31,7 +31,7 @@ class LazySignature:
             raise AttributeError("__signature__")  # else `inspect` takes a block for a function
         fields = owner.model_fields
         bare = SimpleNamespace(__annotations__={name: fields[name].annotation for name in fields})
-        types = get_type_hints(bare)  # without what pydantic is told beside the type
+        types = get_type_hints(bare)  # without pydantic's metadata beside the type
         return Signature([_parameter(name, fields[name], types[name]) for name in fields])
 
 
@@ -95,9 +95,8 @@ class KindFirst(Spec):
 
 # Fields that are given in one form and read in another: "5 Mbit/s" is given, and 5e6 is read.
 #
-# Pydantic reads what is given; a type checker has to be told both forms, or it would take the
-# second
-# one alone. To it such a field is a descriptor, whose setter says what a constructor takes.
+# Pydantic parses the input; a type checker has to know both forms, or it would take the second one
+# alone. To it such a field is a descriptor, whose setter declares what a constructor accepts.
 
 Read_co = TypeVar("Read_co", covariant=True)
 Written_contra = TypeVar("Written_contra", contravariant=True)

@@ -120,7 +120,7 @@ def factor(unit: str, base: str) -> Decimal | None:
 
 
 def divides_bit(unit: str) -> bool:
-    """Say whether a unit is a fraction of a bit: "mbit/s", where "Mbit/s" was meant."""
+    """Return whether a unit is a fraction of a bit: "mbit/s", where "Mbit/s" was meant."""
     return _PART.search(str(_unit(unit))) is not None
 
 

@@ -1,4 +1,4 @@
-"""How a value, a name and a list of names are said in a message to people."""
+"""The wording of values, names and lists of names in messages."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -93,7 +93,7 @@ def dotted(path: Iterable[str | int]) -> str:
     return ".".join(printable(str(part)) for part in path)
 
 
-# What has become of the options by which classes of one's own were handed over once.
+# Errors for removed options by which user-defined classes used to be passed.
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -1,4 +1,4 @@
-"""The one place where specs become live objects."""
+"""Construction of executable runs from scenario blocks."""
 
 from fedsim.building.builder import Builder, missing_data
 from fedsim.building.job import Job

@@ -50,16 +50,16 @@ from fedsim.sim.engine.loop import collecting_rarely
 from fedsim.streams import drawing, stream
 from fedsim.under_way import doing
 
-# How the messages of a run are carried: as values, or as the bytes that they are on the air.
+# Select the message transport: in-memory values or encoded bytes.
 
 
 def carriage_of(scenario: Scenario, carry: Carry, findings: Findings) -> Carriage:
     """Return what carries the messages of a method; values where it cannot send bytes.
 
     Args:
-        scenario: with the method, whose messages are numbered, and what compresses them.
+        scenario: with the method, whose messages are numbered, and the compressors.
         carry: what is wanted.
-        findings: takes note of a method whose messages have no numbers, where they need some.
+        findings: collects a method without message numbers, if they are needed.
     """
     method, links = scenario.algorithm, (scenario.wire.up, scenario.wire.down)
     if carry == "values":
@@ -80,7 +80,7 @@ def observers(scenario: Scenario, problem: Problem, findings: Findings) -> tuple
 
     Args:
         scenario: what was written.
-        problem: whose models are looked at.
+        problem: the observed one.
         findings: takes the measures that the problem cannot serve.
     """
     bound: list[Observer] = [*problem.observers]
@@ -90,11 +90,11 @@ def observers(scenario: Scenario, problem: Problem, findings: Findings) -> tuple
     return tuple(bound)
 
 
-# Participation as a scenario says, with counts for its fleet.
+# Participation policies of a scenario, with counts for its fleet.
 
 
 def policy_of(scenario: Scenario, rows: NDArray[np.int64], findings: Findings) -> Participation:
-    """Return who is asked, and when a round closes.
+    """Return the participation policy: the clients asked, and when a round closes.
 
     Args:
         scenario: what was written.
@@ -120,7 +120,7 @@ def _try_order(policy: Participation, rows: NDArray[np.int64], findings: Finding
         findings.add("participation.kind", str(error))
 
 
-# How many clients, gateways and runs a scenario may stand for: what fits into memory.
+# Limits of the clients, gateways and runs of a scenario: what fits into memory.
 
 CLIENT = 2000
 """The bytes that a client takes at the least: its routes, its draws and its state."""
@@ -296,7 +296,7 @@ class Builder:
         return self._problem
 
     def _evaluated(self, problem: Problem, scenario: Scenario) -> Evaluation:
-        """Return the problem in the hands of who evaluates it."""
+        """Return the problem with its evaluator."""
         choice = scenario.evaluator, scenario.precision
         if choice != self._choice:
             self._evaluation = evaluation(problem, *choice)
@@ -347,7 +347,7 @@ def missing_data(plan: Plan) -> list[str]:
 class _Solved(NamedTuple):
     """A problem, the method configured for it, its optimum where known, and what theory says.
 
-    And who evaluates the clients' work.
+    And the evaluator of the clients' work.
     """
 
     problem: Problem

@@ -1,4 +1,4 @@
-"""Closing: whether every round will be over, whatever messages are lost for good."""
+"""Round closing: checks that every round ends, whatever messages are lost for good."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -111,12 +111,12 @@ def _lose(group: BuiltGroup, scenario: Scenario) -> bool:
 
 
 def _surely_closes(scenario: Scenario, policy: Participation) -> bool:
-    """Say whether a deadline closes every round, whoever is missing."""
+    """Return whether a deadline closes every round, regardless of missing reports."""
     return not policy.asynchronous and deadline(scenario)[1] < inf and policy.least(1) == 0
 
 
 def _may_close(scenario: Scenario, policy: Participation, asked: int) -> bool:
-    """Say whether a round can close although somebody never reports."""
+    """Return whether a round can close although a client never reports."""
     if policy.asynchronous:
         return False
     if deadline(scenario)[1] < inf:

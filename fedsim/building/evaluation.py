@@ -1,4 +1,4 @@
-"""Who evaluates the work of a run, and what its observers look at: chosen here alone."""
+"""Selection of the evaluator of a run's work, and the observers' view of the problem."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -53,7 +53,7 @@ class Evaluation(NamedTuple):
         return self.problem.asked(self.evaluator.draw)
 
     def value(self, w: Array, objective: Objective) -> float:
-        """Return the objective at `w`, shape (d,), penalty included; NaN where nobody knows it."""
+        """Return the objective at `w`, shape (d,), penalty included; NaN if it is unknown."""
         return self.problem.looked_at(w, objective, self.evaluator.values)
 
 
@@ -65,7 +65,7 @@ def evaluation(
     """Return a problem in the hands of the evaluator that a run of it takes.
 
     Args:
-        problem: whose work is evaluated, and whose models are looked at.
+        problem: evaluated, and observed by its models.
         evaluator: which one the scenario asks for.
         precision: of the samples and of what is computed with them.
 
@@ -122,7 +122,7 @@ def _compiled(made: ClientLosses) -> Evaluator:
     return Batched(losses, usable_threads())
 
 
-# The problem of a scenario: data dealt out, or clients that have programs of their own.
+# The problem of a scenario: partitioned data, or clients that have programs of their own.
 
 _DOUBLE = np.dtype(np.float64)
 
@@ -138,7 +138,7 @@ def problem_of(
 
     Args:
         spec: what was written.
-        clients: the size of the fleet; None where nobody has written one.
+        clients: the size of the fleet; None if not given.
         seed: of all that is random.
         folder: where relative paths start.
         precision: of the samples.

@@ -1,4 +1,4 @@
-"""Feasibility: what can never work out, found before anything runs."""
+"""Feasibility: configurations that can never work, detected before any run."""
 
 from collections.abc import Sequence
 from math import inf

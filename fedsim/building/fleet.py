@@ -1,4 +1,4 @@
-"""The fleet: from groups of clients to the models that each client is made of."""
+"""The fleet: from groups of clients to the component models of each client."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class BuiltGroup:
         rates: of its radio. All traces start at their beginning.
         source: what is offered to charge its battery, W, from its beginning.
         availability: for all clients, or by their numbers.
-        carbon: what their electricity emits; None where nobody counts that.
+        carbon: the intensity of their electricity; None if not tracked.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""Input files: hashes of the files that a scenario names, which its runs are known by.
+"""Input files: hashes of the files that a scenario names, which identify its runs.
 
 Two runs whose scenarios read alike differ where a file that they name has changed in between: a
 trace of rates, times of presence, a graph, atoms of a dictionary. The files of `problem` are not
@@ -30,7 +30,7 @@ class Inputs:
     def hashes(self, scenario: Scenario) -> dict[str, str]:
         """Return the SHA-256 of every file that a scenario names, by its path as written.
 
-        A path that leads nowhere is left out: whoever reads it raises the error.
+        A path that leads nowhere is left out: its reader raises the error.
         """
         named = sorted(set(_paths(scenario.model_dump(exclude=set(_NOT_HERE)))))
         return {path.as_posix(): self._hash(path) for path in named if self._exists(path)}
@@ -72,7 +72,7 @@ def _files(folder: Path) -> list[Path]:
     return sorted(each for each in folder.rglob("*") if each.is_file())
 
 
-# What is wrong with a variant, gathered while it is built: everything, not the first thing.
+# Findings: all faults of a variant, collected while it is built.
 
 
 class Findings:

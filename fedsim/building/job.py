@@ -35,7 +35,7 @@ from fedsim.sim.setup import Member, Numerics, Setup
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS
 
-# What can be executed: a job, or what takes the place of one.
+# Executable runs: a job, or a replay of a recorded one.
 
 
 class Ready(Protocol):
@@ -105,7 +105,7 @@ class Deployment(NamedTuple):
         members: the number of the group that each client belongs to.
         groups: what the clients of each group have in common.
         topology: the links between clients and server; None only where a graph is wrong.
-        overlay: who speaks to whom among peers; None where there is a server.
+        overlay: the neighbours of each peer; None if there is a server.
     """
 
     members: tuple[int, ...]
@@ -162,7 +162,7 @@ def _overlay(
     return None
 
 
-# Assembly: a world's `Setup` from what a scenario says of it and what happens in it.
+# Assembly: a world's `Setup` from a scenario and the components built for it.
 
 
 def assemble(
@@ -179,7 +179,7 @@ def assemble(
         scenario: what was written.
         seed: of all random streams.
         deployment: the fleet and the network that were built of it.
-        policy: who is asked, and when a round closes.
+        policy: the clients asked, and when a round closes.
         oracles: the clients' losses, in order.
         numerics: what is computed.
     """
@@ -235,10 +235,10 @@ class Job:
         reference: the optimum; None where none is known.
         groups: the groups of the fleet; one of ideal clients where none was written.
         deployment: the fleet and the network.
-        participation: who is asked.
+        participation: the clients asked.
         observers: what is evaluated every round beside the objective.
         concerns: the conditions of the method's theory that do not hold.
-        evaluation: who evaluates the clients' work, and the problem as observers take it.
+        evaluation: the evaluator of the clients' work, and the problem as observers take it.
         drawn: whether a random number was drawn for the problem or the method.
         carriage: how messages go from node to node, which no log tells.
         inputs: the hashes of the files that the scenario names beside its data, by path.

@@ -1,4 +1,4 @@
-"""Packing: what turns the vectors of a sender into what goes on the wire."""
+"""Packing: encoders of a sender's vectors for the wire."""
 
 from collections.abc import Mapping
 from functools import lru_cache

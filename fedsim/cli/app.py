@@ -69,7 +69,7 @@ def every(
     """Take what stands before the command."""
 
 
-# What several commands take: arguments and options.
+# Arguments and options shared by several commands.
 
 File = Annotated[
     Path,
@@ -126,7 +126,7 @@ HowCarried = Annotated[
 ]
 
 
-# The terminal: where commands write, and how errors and warnings are told there.
+# The terminal: output of commands, and the form of errors and warnings.
 
 _WIDTH = None if sys.stdout.isatty() else 100  # of tables; a terminal has a width of its own
 

@@ -1,4 +1,4 @@
-"""The command that checks blocks of one's own."""
+"""The command that checks user-defined blocks."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What there is to choose from, as tables for people."""
+"""The available blocks, as human-readable tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
@@ -49,10 +49,10 @@ def listings(
 
     Args:
         known: what a scenario can name.
-        failed: told of each installed block that cannot be used, which is left out then.
+        failed: called for each unusable installed block, which is then left out.
 
     Raises:
-        BlockError: an installed one cannot be used, and nobody is to be told.
+        BlockError: an installed one cannot be used, and `failed` is not given.
     """
     sourced = [each for each in REGISTRIES if _declares(each, "source")]
     for registry in sourced:
@@ -137,7 +137,7 @@ def _listing(registry: Registry[Spec], known: Catalogue, failed: Failed | None) 
 
 
 def _declares(registry: Registry[Spec], name: str) -> bool:
-    """Say whether every class of a registry has a class attribute."""
+    """Return whether every class of a registry has a class attribute."""
     return registry.base is not None and name in registry.base.__class_vars__
 
 

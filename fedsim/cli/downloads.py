@@ -1,4 +1,4 @@
-"""What is public: downloaded when it is asked for, or offered before anything runs."""
+"""Public files: downloaded on request, or offered before a run."""
 
 import sys
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def _fetched(plan: Plan) -> list[str]:
 
 
 def offer_downloads(plan: Plan) -> None:
-    """Offer to download what is missing, where somebody is there to answer."""
+    """Offer to download missing files, if the terminal is interactive."""
     for name in missing_data(plan):
         question = f"{name} is not on this machine. Download {ENTRIES[name].download}?"
         if sys.stdin.isatty() and typer.confirm(question, default=True):

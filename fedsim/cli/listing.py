@@ -73,7 +73,7 @@ def fetch_command(
 ) -> None:
     """Download a data set of the catalogue, or traces of others, into the user's cache.
 
-    Without NAME: what there is, how large, under which licence, by whom, and what it serves.
+    Without NAME: what there is, how large, under which licence, its authors and its use.
     """
     from fedsim.cli.downloads import fetched, public_table
 

@@ -1,4 +1,4 @@
-"""What a job consists of and how its run begins, as a table for people."""
+"""The contents of a job and the beginning of its run, as a human-readable table."""
 
 from collections.abc import Iterator
 from math import floor, inf
@@ -116,7 +116,7 @@ def _observer(job: Job) -> str:
 
 
 def _patience(job: Job) -> str:
-    """Say when a round is given up, and where nobody has written it, how that was found."""
+    """Describe the round timeout, and its derivation if it was not configured."""
     text = (
         "a round in which too few have reported is given up after"
         f" {quantity(job.participation.patience, 's')} (participation.give_up"
@@ -191,7 +191,7 @@ def _drained(job: Job, number: int, opening: Opening) -> str:
     return "mains" if np.isnan(shares).all() else f"{100 * float(shares.mean()):.2g} %"
 
 
-# Which client of a job has how many samples, as a table for people.
+# The number of samples of each client of a job, as a human-readable table.
 
 _FEW_CLIENTS = 8
 """Up to so many clients have a column each in the table of the split."""
@@ -213,7 +213,7 @@ def split_table(job: Job) -> Table:
         members = np.array(job.members)
         columns = {f"group {g}": np.flatnonzero(members == g) for g in range(len(job.groups))}
     lines = [("samples", *[_range(rows[mine]) for mine in columns.values()])]
-    own = isinstance(job.problem, ProgramProblem)  # whose labels nobody else knows
+    own = isinstance(job.problem, ProgramProblem)  # whose labels only the clients know
     for label, shares in () if own else _label_shares(job.problem.labels, rows):
         cells = [_range(np.rint(100 * shares[mine]), " %") for mine in columns.values()]
         lines.append((f"label {label:g}", *cells))
@@ -263,7 +263,7 @@ LEFT_OUT = (
     "whatever a device does beside the method."
 )
 
-_MANY = 6  # values of a variant that are told
+_MANY = 6  # values of a variant that are shown
 
 IN_FULL = 6
 """Of more variants only the first one is shown in full."""

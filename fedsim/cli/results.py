@@ -51,7 +51,7 @@ def compare(
             if (table := analysis.so_far(places)) is not None:
                 _out.print(table)  # nothing more can be said, where no run has ended
             raise
-        endings = comparison.endings  # above the tables: they do not show who is missing
+        endings = comparison.endings  # above the tables: they do not show the missing runs
         for text in endings:
             _err.print(escape(text), style="yellow")
         for text in comparison.answers:
@@ -169,7 +169,7 @@ def _ahead(found: "Status", count: int) -> str:
     return f"{time}{who}"
 
 
-# Commands to start from: the scenarios that come with fedsim, and a folder of one's own.
+# Commands to start from: the scenarios shipped with fedsim, and a new folder.
 
 _IGNORED = "/runs/\n"
 

@@ -106,10 +106,10 @@ class _Table:
         self._ended = 0
         self._drawn = 0.0
         self._heard = time.monotonic()
-        self._last: TaskID | None = None  # the line of who has spoken last, and goes on
+        self._last: TaskID | None = None  # the line of the run that reported last, and continues
 
     def look(self) -> None:
-        """Show what this process is at, where nobody has said a word for long."""
+        """Show the current activity of this process if nothing was reported for long."""
         words = now() if time.monotonic() - self._heard >= _LONG else ""
         if not words:
             return
@@ -152,7 +152,7 @@ class _Table:
 
 
 def _state(reached: RunProgress) -> str:
-    if isnan(reached.objective):  # nobody has looked
+    if isnan(reached.objective):  # not evaluated
         return f"round {reached.round}"
     if isnan(reached.gap):
         return f"round {reached.round}, objective {reached.objective:.6g}"

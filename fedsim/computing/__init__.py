@@ -1,4 +1,4 @@
-"""Computing: who evaluates numeric work, and when; `fedsim.building` chooses for a run."""
+"""Evaluators of numeric work; `fedsim.building` chooses one for a run."""
 
 from fedsim.computing.serial import Evaluator, OneByOne
 

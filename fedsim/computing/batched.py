@@ -1,10 +1,10 @@
 """The evaluator that compiles: pending work of many clients at once, beside the event loop.
 
-Work that is told of waits on pages. Threads take one piece after the other, without Python's
-global lock as long as there is any, so they go on while the event loop puts down more; who needs a
-result that is not there yet evaluates it, or something else while another thread does. A piece of
-work is evaluated by itself, the same way whatever lies beside it and whoever takes it, so results
-depend neither on that nor on the number of threads.
+Submitted work waits on pages. Threads take one piece after the other, without Python's global lock
+while any is left, so they continue while the event loop submits more; a caller that needs a missing
+result evaluates it, or something else while another thread does. A piece of work is evaluated by
+itself, the same way on any page and any thread, so results depend neither on that nor on the number
+of threads.
 """
 
 from collections import deque

@@ -65,10 +65,10 @@ def evaluated(work: Work, losses: Sequence[LocalLoss]) -> Array:
     return work.kernel(loss, *work.arguments)
 
 
-# Who evaluates numeric work, and when.
+# Evaluators of numeric work: submission, withdrawal and results.
 #
 # A client's work starts at one virtual time and its result is needed at a later one. An
-# evaluator is told of work when it starts and asked for the result when it ends, so it may
+# evaluator receives work when it starts and returns the result when it ends, so it may
 # evaluate in between, batched or elsewhere: work is a pure function of its arguments and of the
 # loss of the client that it names, which the evaluator has.
 
@@ -76,13 +76,13 @@ def evaluated(work: Work, losses: Sequence[LocalLoss]) -> Array:
 class Evaluator(Protocol):
     """Evaluates work between its virtual start and its virtual finish.
 
-    No result depends on what else it was told of, nor on when it is asked; but for the last bits
+    No result depends on other submitted work, nor on the time of the request; but for the last bits
     where `choice` is "vmap".
     """
 
     @property
     def losses(self) -> Sequence[LocalLoss]:
-        """The clients' losses in the order of the fleet, as who looks at models takes them.
+        """The clients' losses in fleet order, for use by the observer.
 
         They share with the work what both compute at one model.
         """
@@ -107,19 +107,19 @@ class Evaluator(Protocol):
         ...
 
     def withdraw(self, ticket: Any) -> None:  # noqa: ANN401
-        """Take note that nobody will ask for a result: the work was broken off."""
+        """Cancel work that was submitted: its result will not be requested."""
         ...
 
     def values(self, w: Array) -> Sequence[float]:
-        """Return f_m(w) of all clients, for who looks at a model, shape (d,)."""
+        """Return f_m(w) of all clients at a model, shape (d,), for use by the observer."""
         ...
 
 
-# Whether what was computed is finite.
+# The check of whether results are finite.
 
 
 def finite(result: object) -> bool:
-    """Say whether a vector that was computed is finite, quickly where its squares can be added up.
+    """Return whether a computed vector is finite, quickly where its squares can be added up.
 
     Numbers are not looked at: a value of a trial step may be infinite, and says that the step was
     too long. Nor is what no kernel of fedsim returns.
@@ -147,7 +147,7 @@ def _libraries(_count: int, _last: str) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-# How many threads a process may compute on.
+# The number of threads that a process may compute on.
 
 VARIABLE = "FEDSIM_THREADS"
 """The environment variable that says how many, where not all processors shall be used."""

@@ -21,14 +21,14 @@ from fedsim.problems.samples import Draw
 
 
 class Task:
-    """Work, who may evaluate it, and what will be its result.
+    """A unit of work with its claim flag and its future.
 
     Args:
         work: what is computed.
 
     Attributes:
         future: its result.
-        taken: whether somebody evaluates it, or nobody shall any more.
+        taken: whether a thread has claimed it, or it was withdrawn.
     """
 
     __slots__ = ("_work", "future", "taken")
@@ -42,14 +42,14 @@ class Task:
         """Evaluate it; what is raised is raised where the result is asked for."""
         try:
             result = evaluated(self._work, losses)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to who asks
+        except BaseException as error:  # noqa: BLE001 - any error is passed to the caller
             self.future.set_exception(error)
         else:
             self.future.set_result(result)
 
 
 class Threaded:
-    """Evaluates work on threads from when it is told of it, and on the one that asks.
+    """Evaluates work on threads from its submission on, and on the thread that needs it.
 
     Args:
         losses: of the clients in the order of the fleet, pure functions of what they are given.
@@ -103,7 +103,7 @@ class Threaded:
         return list(self._helpers.map(lambda loss: loss.value(w), self.losses))
 
     def _take(self, task: Task) -> bool:
-        """Say whether nobody has taken a task before."""
+        """Claim a task; return whether it was unclaimed."""
         with self._lock:
             free = not task.taken
             task.taken = True

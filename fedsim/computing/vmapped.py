@@ -30,7 +30,7 @@ class SimultaneousLoss(Protocol):
     """A loss that computes for several clients at once."""
 
     def check_together(self, features: int, outputs: int) -> None:
-        """See to it that it can.
+        """Check that it can.
 
         Raises:
             DataError: it cannot.
@@ -103,7 +103,7 @@ class Vmapped:
         """See `Evaluator.draw`."""
         return self._others.draw
 
-    def submit(self, work: Work) -> Any:  # noqa: ANN401 - a ticket of one's own, or of the others
+    def submit(self, work: Work) -> Any:  # noqa: ANN401 - its own type of ticket, or another's
         """See `Evaluator.submit`: what can be done for several clients at once waits."""
         drawn = _drawn(work)
         if drawn is None:

@@ -183,7 +183,7 @@ def check_algorithm(
     Args:
         scenario: a problem and an algorithm, as in YAML; for an asynchronous method also its
             participation. The split is over five clients, or as many as it likes to have.
-        blocks: classes of one's own that it names.
+        blocks: user-defined classes that it names.
         rounds: of every run.
 
     Returns:
@@ -200,7 +200,7 @@ def check_algorithm(
         plain = run(base, blocks=blocks, watch=unwatched, check=False)
     except ScenarioError:
         raise
-    except Exception as error:  # noqa: BLE001 - blocks are anybody's, and may raise anything
+    except Exception as error:  # noqa: BLE001 - blocks are user-defined, and may raise anything
         return pd.DataFrame([{"world": "no trouble", **_failed(error, method)}])
     rows = [{"world": "no trouble", **_row(plain, "")}]
     for world, trial in trials(scenario, _normal(plain)).items():
@@ -226,7 +226,7 @@ def _tried(
     except ScenarioError as error:
         text = "; ".join(f"{fault.key}: {fault.message}" for fault in error.faults)
         return {"outcome": "refused", "reason": text, "rounds": 0}
-    except Exception as error:  # noqa: BLE001 - blocks are anybody's, and may raise anything
+    except Exception as error:  # noqa: BLE001 - blocks are user-defined, and may raise anything
         return _failed(error, method)
 
 
@@ -267,7 +267,7 @@ def check_sending(scenario: Mapping[str, Any], blocks: Sequence[type[Spec]] = ()
 
     Args:
         scenario: a problem and an algorithm, as for `check_algorithm`.
-        blocks: classes of one's own that it names.
+        blocks: user-defined classes that it names.
 
     Returns:
         A row a check: check, outcome (kept or broken), and the reason.

@@ -172,7 +172,7 @@ def _gaps(known: Traces, covered: Sequence[Span], end: float) -> Iterator[str]:
 
 
 def _may_rest(known: Traces, begin: float, released: set[float]) -> bool:
-    """Say whether a radio may be at rest from a moment on."""
+    """Return whether a radio may be at rest from a moment on."""
     stages = known.body.radio.states.stages[:-1]
     if not any(stage.time > 0 for stage in stages):
         return True

@@ -1,4 +1,4 @@
-"""The checks of all blocks of one's own, each by the kind of block that it is."""
+"""The checks of all user-defined blocks, each by its kind."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -42,9 +42,9 @@ def check_blocks(
     """Yield what every block is called, and the table of its checks; None where it has none.
 
     Args:
-        blocks: classes of one's own.
-        plan: says with which parameters, and on which problem; where it does not name a block,
-            that is tried as it is by default, an algorithm on a small least-squares problem.
+        blocks: user-defined classes.
+        plan: the parameters and the problem; a block that it does not name is tried with its
+            defaults, an algorithm on a small least-squares problem.
 
     Raises:
         BlockError: a block has parameters without a default, and no plan names it.

@@ -1,4 +1,4 @@
-"""What a check of a block finds, as a table."""
+"""The findings of a block's check, as a table."""
 
 import sys
 from collections.abc import Iterator
@@ -50,19 +50,19 @@ def _checks(model: type, promises: Promises) -> Iterator[Check]:
             yield _first(model, promise, broken)
     except DataError:
         raise
-    except Exception as error:  # noqa: BLE001 - blocks are anybody's, and may raise anything
+    except Exception as error:  # noqa: BLE001 - blocks are user-defined, and may raise anything
         yield Check("it can be set up", raised(error, model))
 
 
 def _first(model: type, promise: str, broken: Iterator[str]) -> Check:
     try:
         return Check(promise, next(broken, ""))
-    except Exception as error:  # noqa: BLE001 - blocks are anybody's, and may raise anything
+    except Exception as error:  # noqa: BLE001 - blocks are user-defined, and may raise anything
         return Check(promise, raised(error, model))
 
 
 def raised(error: BaseException, model: type) -> str:
-    """Say what a block has raised, and at which line of its own, or else of whoever raised it."""
+    """Describe an error raised by a block, with the line in the block, or else where raised."""
     files = {getattr(sys.modules.get(each.__module__), "__file__", "") for each in model.__mro__}
     frames = extract_tb(error.__traceback__)
     last = next((each for each in reversed(frames) if each.filename in files), frames[-1])

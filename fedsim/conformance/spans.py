@@ -1,4 +1,4 @@
-"""What the log of a run tells of each client: its rows, and its messages with their spans.
+"""The log of a run by client: its rows, and its messages with their spans.
 
 A message stands in the row of its sender; what was sent again, in the row after that. Of a
 broadcast in a cell, and of what a peer receives, the receiver's row says when its bits flowed.
@@ -151,7 +151,7 @@ def _read_received(known: Traces, rows: Sequence[Row], at: int) -> None:
     row = rows[at]
     before = rows[at - 1]
     if before["node"] == "server" and before["peer"] == row["node"]:
-        return  # the server's row has told
+        return  # the server's row reports them
     broadcast = row["peer"] == "server"
     if broadcast and any(leg.end == row["t"] and not leg.up for leg in known.legs[-2:]):
         return  # the same, with rows in between

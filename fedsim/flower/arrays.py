@@ -1,4 +1,4 @@
-"""What Flower's messages carry, as what goes over a wire of fedsim's, and back.
+"""Conversion between the contents of Flower's messages and those of fedsim's.
 
 The model is the vector that is packed, rounded and compressed as any other. All else goes byte by
 byte: settings and figures in the encoding that Flower itself gives them, and arrays that are not

@@ -1,4 +1,4 @@
-"""What a scenario says of a Flower app: who its clients are, and what they cost."""
+"""The block of a Flower app in a scenario: its clients and their costs."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
@@ -14,14 +14,14 @@ from fedsim.physics.devices import AnyDevice
 from fedsim.problems.programs import ProgramLoss
 from fedsim.record.directions import higher_is_better
 
-# What it costs a client to train: declared, so that a log does not depend on who runs it.
+# The declared cost of a client's training, so that a log does not depend on the machine.
 
 
 class Cost(Spec):
     """What one `fit` (or `train`) of a client costs, by which the client's device takes its time.
 
-    Given in operations; or in the seconds that it takes on a device of a known speed, as somebody
-    has measured them (`fedsim.flower.seconds_of` does), from which the operations follow.
+    Given in operations; or in the seconds that it takes on a device of a known speed, as measured
+    by `fedsim.flower.seconds_of`, from which the operations follow.
     """
 
     operations: float | None = Field(

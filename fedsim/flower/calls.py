@@ -37,10 +37,10 @@ def called(what: str, seed: int, call: Callable[[], T], limit: float | None = No
     """Call code of a user's own.
 
     Args:
-        what: what is done, by whom and when: "train of client 3 in round 2".
+        what: the action, its client and its time: "train of client 3 in round 2".
         seed: of the global generators meanwhile.
-        call: does it.
-        limit: the seconds of real time that it may take; None for as long as it likes.
+        call: performs it.
+        limit: the seconds of real time that it may take; None for no limit.
 
     Raises:
         Failed: it raises anything, or takes longer.
@@ -70,7 +70,7 @@ def _said(error: BaseException) -> str:
 
 
 def _is_own(file: str) -> bool:
-    """Say whether a file is a user's: not of an installed package, and not fedsim's."""
+    """Return whether a file is a user's: not of an installed package, and not fedsim's."""
     here = Path(__file__).parents[1]
     path = Path(file)
     installed = not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
@@ -166,7 +166,7 @@ def _within_thread(limit: float, call: Callable[[], T]) -> T:
     return results[0]
 
 
-# What evaluations say of a model: the objective, and figures beside it.
+# Results of evaluations: the objective, and figures beside it.
 
 EXAMPLES = "num-examples"
 """The figure by which Flower weighs what clients say."""
@@ -176,8 +176,8 @@ class Looked(NamedTuple):
     """How good a model is.
 
     Attributes:
-        objective: NaN where nobody says it.
-        figures: what is said beside it.
+        objective: NaN where none is reported.
+        figures: reported beside it.
     """
 
     objective: float

@@ -83,9 +83,9 @@ def method(strategy: Any, *, name: str = "", **fields: Any) -> Flower:  # noqa: 
     """Return a strategy as a block: an algorithm of a scenario made in Python.
 
     Args:
-        strategy: of Flower's, or of one's own; every run has a copy of it as it is here.
+        strategy: of Flower's, or user-defined; every run has a copy of it as it is here.
         name: its kind; "flower-" and the name of its class where it is not given.
-        **fields: what `Flower` takes beside: sends, train_config, ...
+        **fields: further fields of `Flower`: sends, train_config, ...
     """
     called = type(strategy).__name__
     kind = name or f"flower-{called.lower()}"

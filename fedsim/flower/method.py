@@ -1,9 +1,9 @@
-"""A strategy of Flower's as the server's method: it says who trains how, and what comes of that.
+"""A Flower strategy as the server's method: it selects clients, their tasks and the aggregation.
 
-In a round the strategy chooses clients and says what each is sent (`configure_train`, or
-`configure_fit`); fedsim carries that, the clients train, and the strategy is handed what has
-arrived in time (`aggregate_train`, `aggregate_fit`). Where it chooses all of them and sends all the
-same, the scenario's participation draws who is asked. Round t stands for the model after it.
+In a round the strategy chooses clients and their messages (`configure_train`, or `configure_fit`);
+fedsim carries those, the clients train, and the strategy receives the replies that arrive in time
+(`aggregate_train`, `aggregate_fit`). Where it chooses all clients and sends all the same, the
+scenario's participation samples the cohort. Round t stands for the model after it.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from fedsim.ports import Array, Client, ClientId, Message, Payload, Reply, Serve
 from fedsim.problems import Problem, Reference
 from fedsim.wire import Octets
 
-# What a server of Flower's and its clients say: a model, and Flower's records beside it.
+# Messages between a server of Flower's and its clients: a model, with Flower's records.
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +151,11 @@ class Flower(SendsModels):
         return made
 
     def know(self, problem: FlowerProblem, *, all_asked: bool) -> None:
-        """Take note of the problem, and whether nobody but the strategy chooses clients."""
+        """Store the problem, and whether the strategy alone chooses clients."""
         self._problem, self._all_asked = problem, all_asked
 
     def reference(self, problem: Problem) -> Reference | None:  # noqa: ARG002 - there is none
-        """Return None: nobody knows the least objective."""
+        """Return None: the least objective is unknown."""
         return None
 
     def made(self) -> older.Strategy | newer.Strategy:
@@ -211,7 +211,7 @@ class Flower(SendsModels):
         host.told(task, server.round, heard, missing)
 
     def _sent(self, server: Server, task: Task, asked: Contents) -> dict[ClientId, Message]:
-        """Return the message for each client: one and the same where they are told the same."""
+        """Return the message for each client: a shared one where the contents are equal."""
         kind = Train if task == "train" else Evaluate
         contents: dict[int, Content] = {}
         for record in asked.values():

@@ -30,7 +30,7 @@ from fedsim.problems.samples import Draw
 from fedsim.record.rounds import OWN
 from fedsim.streams import stream
 
-# What a Flower app begins with: the app itself, and the model that all start from.
+# The start of a Flower app: the app itself, and the initial model.
 
 
 def client_app_of(app: AppBlock) -> tuple[ClientApp, bool]:
@@ -147,7 +147,7 @@ class FlowerProblem(ProgramProblem):
         objective: Objective,  # noqa: ARG002 - clients say one thing
         values: Callable[[Array], Sequence[float]],  # noqa: ARG002 - likewise
     ) -> float:
-        """Return the objective at `w`, shape (d,); NaN where nobody says it."""
+        """Return the objective at `w`, shape (d,); NaN where none is reported."""
         return self._look(w).objective
 
     @property
@@ -206,8 +206,8 @@ def problem_of(app: AppBlock, clients: int | None, seed: int) -> FlowerProblem:
     """Return what the clients of an app minimise.
 
     Raises:
-        DataError: their number is not said, or twice; there is no app, or no model; or somebody
-            who is asked how good that model is fails.
+        DataError: their number is not given, or twice; there is no app, or no model; or the
+            evaluation of that model fails.
     """
     count = _count(app, clients)
     rows = list(app.samples) if isinstance(app.samples, tuple) else [app.samples] * count
@@ -252,7 +252,7 @@ def _fingerprint(app: AppBlock, start: Arrays) -> str:
 
 
 def _check_figures(problem: FlowerProblem) -> None:
-    """Look at the model to begin with, which shows whether anybody can."""
+    """Evaluate the initial model, which shows whether any client can."""
     try:
         names = (
             problem.observers[0](problem.initial(np.random.default_rng(0)))

@@ -128,7 +128,7 @@ class Program(ProgramOracle):
     ) -> Work:
         """Describe training from `w`, shape (d,), in the place of so many steps.
 
-        The program is told what a method of fedsim's own asks for, and may leave it aside.
+        The program receives what a method of fedsim's own requests, and may ignore it.
         """
         self._asked += 1
         settings = {"server-round": self._asked, "lr": eta, "local-steps": len(drawn)}

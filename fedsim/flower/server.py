@@ -1,4 +1,4 @@
-"""What a strategy sees of the clients: who they are. What it sends, fedsim carries."""
+"""A strategy's view of the clients: their ids. Messages are carried by fedsim."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ from fedsim.ports import ClientId
 
 
 _PATIENCE = 5
-"""How often in a row a strategy may ask who is there before it is said to wait in vain."""
+"""The number of consecutive requests for nodes after which a strategy is judged to wait in vain."""
 
 
 class Waiting(RuntimeError):
@@ -188,10 +188,9 @@ class Places(SimpleClientManager):
         return True
 
 
-# Who lets a strategy of Flower's decide, round by round: one class for each of its interfaces.
+# Hosts, which run a Flower strategy round by round: one class for each of its interfaces.
 #
-# A round of a host: `asked` says what each chosen client is to do, `told` hands over what came
-# back.
+# A round of a host: `asked` returns the task of each chosen client, `told` passes the replies on.
 
 T = TypeVar("T")
 
@@ -234,10 +233,10 @@ class Host(ABC):
         """Hand over what clients have answered in a round.
 
         Args:
-            task: what they were asked to do.
+            task: the requested task.
             number: of the round.
-            heard: their answers, in their order.
-            missing: who was asked and has not answered.
+            heard: the replies, in their order.
+            missing: clients that were asked and have not replied.
         """
 
     def central(self, number: int) -> None:  # noqa: B027 - most have none

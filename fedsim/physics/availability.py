@@ -39,7 +39,7 @@ class PresenceLaw(Protocol):
 
     @property
     def chance(self) -> float:
-        """The probability of being there in a round; who picks a cohort draws."""
+        """Per-round availability probability; cohort selection samples from it."""
         ...
 
     def timeline(self, rng: np.random.Generator) -> Timeline:
@@ -59,7 +59,7 @@ class Availability(Spec):
 
     @property
     def chance(self) -> float:
-        """The probability of being there in a round; who picks a cohort draws."""
+        """Per-round availability probability; cohort selection samples from it."""
         return 1.0
 
     def timeline(self, rng: np.random.Generator) -> Timeline:  # noqa: ARG002 - nothing is drawn
@@ -143,7 +143,7 @@ class MarkovAvailability(Availability):
 
 
 class Reading(Protocol):
-    """Reads when clients are there, by their numbers: as `read_intervals` does, or as told."""
+    """Reads the clients' availability, by number: by `read_intervals`, or a given function."""
 
     def __call__(
         self,
@@ -156,7 +156,7 @@ class Reading(Protocol):
         Args:
             path: relative to the file of the scenario.
             read: the function; it is called with the file's path and the options.
-            options: told as they are.
+            options: passed on unchanged.
         """
         ...
 

@@ -40,7 +40,7 @@ NO_POWER = Constant(0.0)
 
 
 class Reading(Protocol):
-    """Reads the power that a file says, W: as `read_power` does, or as told."""
+    """Reads the power in a file, W: by `read_power`, or a given function."""
 
     def __call__(
         self,
@@ -142,7 +142,7 @@ class HarvestCharging(Charging):
 
 
 class FlashCharging(Charging):
-    """A charger that is there while a phone has told that it charges, by FLASH's traces.
+    """A charger available while a phone reported that it was charging, from FLASH's traces.
 
     The trace of a user is that of all clients of the group, and starts again at its end. Yang et
     al., "Characterizing Impacts of Heterogeneity in Federated Learning upon Large-Scale Smartphone
@@ -185,8 +185,8 @@ _MONTH = 30 * 86400.0
 class Crossing(Enum):
     """What a battery's level has just done.
 
-    LOW and READY are told of a client that is alive, and that neither dies nor restarts at
-    the same instant: `Store.ready` has it all.
+    LOW and READY are reported of a client that is alive, and that neither dies nor restarts at the
+    same instant: see `Store.ready` for all cases.
     """
 
     DEPLETED = "depleted"  # it fell to the cut-off: the client is dead

@@ -47,7 +47,7 @@ class Carbon(KindFirst):
 
 
 class GridCarbon(Presettable, Carbon):
-    """The mean of a year: that of a country, by its code of two letters, or one of one's own."""
+    """The mean of a year: of a country, by its two-letter code, or user-defined."""
 
     presets: ClassVar[Mapping[str, Preset]] = COUNTRIES
     customs: ClassVar[tuple[str, ...]] = ("constant",)

@@ -100,5 +100,5 @@ the lines lose, and the hour of the day are not in it. Ember, "Yearly Electricit
 https://ember-energy.org/data/yearly-electricity-data/, as republished in
 data/output/average-intensities.json of github.com/thegreenwebfoundation/co2.js.
 
-Their doubt, `HOURS`, is that of a run of an hour or so, at a time of the year that nobody chose.
+Their doubt, `HOURS`, is that of a run of an hour or so, at an arbitrary time of the year.
 """

@@ -41,11 +41,11 @@ from fedsim.physics.sources import (
     YANG_2021,
 )
 
-# What every device is: a block of a scenario, and the law that a client's processor follows.
+# Base class of devices: a block of a scenario, and the law of a client's processor.
 
 
 class DeviceLaw(KindFirst):
-    """A client's processor. One of one's own is a subclass with its `kind` and the two laws.
+    """A client's processor. A user-defined one is a subclass with its `kind` and the two laws.
 
     It draws `idle` for all the time that it is on, and `working` while it is busy.
     """

@@ -1,4 +1,4 @@
-"""How the figures of presets are written down: a value, its 90 % interval, and its source.
+"""The form of presets' figures: a value, its 90 % interval, and its source.
 
 A row such as `meas("6 Mbit/s", 3, 12, HUANG_2012)` has the ends of the interval in the unit of the
 value. A figure that is a text alone is a definition, such as a standard's, or a choice.

@@ -16,7 +16,7 @@ from fedsim.errors import DataError
 from fedsim.physics.overlay import OVERLAYS, Neighbours, check_source
 from fedsim.physics.topology import Discipline, Topology, routed, star, tree
 
-# What every network is: a block of a scenario, and the law of its links.
+# Base class of networks: a block of a scenario, and the law of its links.
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
     import networkx as nx
@@ -33,7 +33,7 @@ _BROADCAST = "a copy for each client, or one transmission that all clients of a 
 _PEERS = "who speaks to whom, for a method of peers, which has no server"
 
 AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
-"""A field that takes a way to say who is whose neighbour."""
+"""A field for a neighbourhood overlay."""
 
 ReadGraph = Callable[[Path], "nx.Graph[str]"]
 """Reads a file of edges, each with the attributes that `fedsim.physics.topology.routed` knows."""
@@ -54,7 +54,7 @@ class Need(NamedTuple):
 
 
 class Network(KindFirst):
-    """What lies between clients and server. One of one's own has its `topology` and its `links`.
+    """The network between clients and server. A user-defined one has `topology` and `links`.
 
     A client's own radio is no part of it.
     """

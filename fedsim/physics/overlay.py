@@ -1,7 +1,7 @@
 """Overlays: which nodes speak to which, whatever links there are below.
 
-The links and the routes are those of `fedsim.physics.topology`; an overlay says who is whose
-neighbour on top of them.
+The links and the routes are those of `fedsim.physics.topology`; an overlay defines neighbours on
+top of them.
 """
 
 from abc import abstractmethod
@@ -54,7 +54,7 @@ if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """Who speaks to whom among peers.
+    """The neighbours among peers.
 
     Attributes:
         neighbours: of every node, by number.
@@ -124,7 +124,7 @@ class Neighbours(Spec):
     kind: str
 
     def told(self, read: "ReadPairs") -> Self:  # noqa: ARG002
-        """Return the block with what its file says, if it has one; `read` reads a file of edges.
+        """Return the block with the contents of its file, if any; `read` reads a file of edges.
 
         Raises:
             DataError, OSError: the file is not what it should be.
@@ -140,7 +140,7 @@ class Neighbours(Spec):
         """
 
     def overlay(self, nodes: int, rng: np.random.Generator) -> Overlay:
-        """Return who speaks to whom.
+        """Return the neighbours of each peer.
 
         Args:
             nodes: how many there are.
@@ -293,4 +293,4 @@ def _number(node: str) -> ClientId:
 OVERLAYS: Registry[Neighbours] = Registry(
     "overlay", (Ring, Complete, Random, Listed), Neighbours, title="neighbours of peers"
 )
-"""The ways to say who speaks to whom."""
+"""The kinds of overlays."""

@@ -1,4 +1,4 @@
-"""What varies with time: a rate, a capacity, the power of a charger.
+"""Time-varying quantities: a rate, a capacity, the power of a charger.
 
 A constant and a trace are interchangeable. A signal is integrated exactly, and so is the
 question turned round: when has so much passed? Units are those of the values; their

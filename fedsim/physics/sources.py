@@ -1,4 +1,4 @@
-"""Where the figures of presets are from: papers, data sheets and published measurements."""
+"""The sources of presets' figures: papers, data sheets and published measurements."""
 
 from fedsim.blocks.presets import Source
 

@@ -14,9 +14,9 @@ from fedsim.physics.signals import Signal
 class Store:
     """The state of one battery; time never runs back.
 
-    It is told what the client draws, asked when something happens next, and settled then. Of
-    a dead client nothing is drawn, whatever it asks for; once it is charged, what it asked
-    for last is drawn again.
+    It receives the client's power draw, returns the time of the next event, and is settled then. A
+    dead client draws nothing, whatever it requests; once it is charged, the last request is drawn
+    again.
 
     Args:
         battery: its law.

@@ -54,8 +54,8 @@ class Path(NamedTuple):
 class Paths:
     """The best ways of a graph from any node to any other, found when they are asked for.
 
-    The ways from the node that was asked for last are kept: who speaks to several nodes mostly
-    does so at once.
+    The routes from the last requested node are cached: a sender to several nodes mostly sends to
+    them at once.
 
     Args:
         neighbours: of every node, those that an edge leads to.

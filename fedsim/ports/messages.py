@@ -1,4 +1,4 @@
-"""What is said: payloads with exact bits, what packs them, and the messages they make up."""
+"""Messages: payloads with exact bits, their packers, and the messages made of them."""
 
 from dataclasses import Field, dataclass
 from enum import Enum
@@ -167,7 +167,7 @@ class Reply(NamedTuple):
     """What reached the server from a client.
 
     Attributes:
-        client: who sent it.
+        client: the sender.
         round: the round whose broadcast it answers; smaller than the current one when late.
         message: what was said, of one of the classes that the method's clients answer with.
     """

@@ -1,4 +1,4 @@
-"""What is computed: numeric work with its price, and the loss of a client as such work."""
+"""Work: numeric computations with their price, and a client's loss as such work."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
@@ -29,7 +29,7 @@ class Work(NamedTuple):
     Attributes:
         kernel: `kernel(loss, *arguments)` with the client's loss f_m; of nobody's loss,
             `kernel(*arguments)`.
-        client: whose loss it is about; None for work on no client's loss.
+        client: the owner of the loss; None for work on no client's loss.
         arguments: what the kernel takes beside the loss.
         operations: floating-point operations of a piece, which set virtual time and energy.
         samples: how many samples a piece passes over, which set them on a device that counts

@@ -88,7 +88,7 @@ class Server(Protocol):
 
         Args:
             message: what every client of the cohort is told; or one for each client, and only
-                those are asked who have one.
+                clients with a message of their own are asked.
             to: the clients to ask; the whole cohort when not given.
             again: makes the message of the round after one that was abandoned; `message` is sent
                 again when not given. Some clients may have received the first one, so a message
@@ -167,11 +167,11 @@ class Client(Protocol[Memory_co]):
 
 
 class Node(Client, Protocol):
-    """The world as one of peers sees it: a client whose neighbours take the server's place."""
+    """The world as seen by a peer: a client whose neighbours take the server's place."""
 
     @property
     def neighbours(self) -> Sequence[ClientId]:
-        """Whom it speaks to, in order; those that are gone for good are not among them."""
+        """The neighbours, in order; those that are gone for good are left out."""
         ...
 
     @property
@@ -195,10 +195,10 @@ class Node(Client, Protocol):
         dropped.
 
         Args:
-            message: for all neighbours, or one each. To whom it leaves out there is nothing to say.
+            message: for all neighbours, or one each. Neighbours left out receive none.
 
         Returns:
-            What they have said, by neighbour. Who had nothing to say is not in it.
+            Their messages, by neighbour. Neighbours without a message are left out.
         """
         ...
 

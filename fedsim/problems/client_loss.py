@@ -1,4 +1,4 @@
-"""A client's own loss on its own samples."""
+"""A client's loss on its own samples."""
 
 from collections.abc import Callable
 from copy import copy
@@ -14,7 +14,7 @@ from fedsim.problems.losses import Loss, Rows, State
 from fedsim.problems.projections import largest_eigenvalue
 from fedsim.problems.samples import Features, Minibatches, Precision, entries, wide
 
-# What two evaluations of one loss have in common, kept by who makes both.
+# A cache of the state shared by two evaluations of one loss.
 
 
 class Based(Protocol):
@@ -27,12 +27,12 @@ Part = TypeVar("Part", bound=Based)
 
 
 class EvaluationCache:
-    """The last forward pass of one loss, and the last basis that it was restricted to.
+    """The last forward pass of one loss, and its last restriction to a basis.
 
-    An observer asks for the value where the next gradient is taken, and a solver for many
-    gradients in one basis. What is kept goes by content, so it does not matter which is asked
-    first, whether the arrays are one object, or what becomes of them later; no result depends
-    on what was asked before.
+    An observer evaluates the value at the model where the next gradient is taken, and a solver many
+    gradients in one basis. Entries are keyed by content, so neither the order of requests, nor the
+    identity of the arrays, nor their later modification matters; no result depends on earlier
+    requests.
     """
 
     __slots__ = ("_forward", "_part")
@@ -42,7 +42,7 @@ class EvaluationCache:
         self._part: ReferenceType[Based] | None = None
 
     def forward(self, w: Array, compute: Callable[[Array], State]) -> State:
-        """Return the forward state at `w`, computed unless it was asked for last."""
+        """Return the forward state at `w`, computed unless it is that of the last request."""
         key = w.tobytes()
         last, state = self._forward
         if key != last:
@@ -52,47 +52,46 @@ class EvaluationCache:
         return state
 
     def part(self, basis: Basis, make: Callable[[], Part]) -> Part:
-        """Return the loss in a basis, made unless it was asked for last and is still in use.
+        """Return the loss in a basis, built unless it is the last one requested and still in use.
 
-        It may be as large as the samples, so it lives only as long as somebody works with it.
+        It may be as large as the samples, so it is held by a weak reference.
         """
         known = None if self._part is None else self._part()
         if known is None or not alike(known.basis, basis):
             known = make()
             self._part = ref(known)
-        return cast("Part", known)  # whoever asks makes one kind
+        return cast("Part", known)  # each caller builds one kind
 
 
 @runtime_checkable
 class SteppingLoss(Protocol):
-    """A loss that takes stochastic gradient steps by itself, in numbers of its own."""
+    """A loss that takes stochastic gradient steps itself, in its own number type."""
 
     def sgd_steps(
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
     ) -> Array:
-        """Return where steps on a client's rows lead from `w`, shape (d,); see `sgd_steps`."""
+        """Return the model, shape (d,), that steps on the rows reach from `w`; see `sgd_steps`."""
         ...
 
 
 class LocalLoss:
     """A loss joined with the samples of one client: f_m.
 
-    Models and what comes of them are float64, whatever the samples' precision is.
+    Models and results are float64, whatever the samples' precision is.
 
-    It is a function and remembers nothing: who evaluates it more than once at one model takes
-    one that is `remembering`.
+    It is a pure function without a cache; for repeated evaluations at one model use `remembering`.
 
     Args:
         loss: the mathematics.
         X: the client's features, shape (n, d).
-        targets: what `loss.encode` made of its labels, shape (n,) or (n, outputs).
-        total: the number of rows of all clients; the client's own when not given.
+        targets: its labels as encoded by `loss.encode`, shape (n,) or (n, outputs).
+        total: the number of rows of all clients; by default the client's own.
 
     Attributes:
         loss: the mathematics.
         arranged: the samples as the loss arranged them.
-        outputs: targets a row.
-        memory: that of who evaluates it; None where there is none.
+        outputs: targets per row.
+        memory: the evaluation cache; None if there is none.
     """
 
     memory: EvaluationCache | None = None
@@ -105,9 +104,9 @@ class LocalLoss:
 
     @classmethod
     def of(cls, loss: Loss, X: Features, targets: Array, total: int) -> Self:
-        """Return a loss in float64 of features that may be held in another precision.
+        """Return a loss in float64 for features that may be held in another precision.
 
-        One that converts features itself takes them as they are held.
+        A loss that converts features itself receives them as they are held.
         """
         taken = X if loss.converts else wide(X)
         made = cls(loss, taken, targets, total)
@@ -116,7 +115,7 @@ class LocalLoss:
         return made
 
     def rounded(self, precision: Precision) -> Self:
-        """Return the same loss with samples of a precision, and what is computed of them."""
+        """Return the same loss with samples of, and evaluated in, another precision."""
         if self.loss.converts:
             return self
         kind, same = np.dtype(precision), copy(self)
@@ -128,7 +127,7 @@ class LocalLoss:
         return same
 
     def remembering(self) -> Self:
-        """Return the same loss with a memory of its own, for one who evaluates it."""
+        """Return the same loss with an evaluation cache of its own."""
         same = copy(self)
         same.memory = EvaluationCache()
         return same
@@ -150,28 +149,28 @@ class LocalLoss:
 
     @property
     def noisy(self) -> bool:
-        """Whether the loss is another one in training; see `Loss.noisy`."""
-        asked = type(self.loss).noisy is not Loss.noisy  # else no row need be looked at
+        """Whether the training loss is stochastic; see `Loss.noisy`."""
+        asked = type(self.loss).noisy is not Loss.noisy  # otherwise no row needs to be read
         return asked and self.loss.noisy(self.features, self.outputs)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape that the flat model is read in."""
+        """The shape in which the flat model is interpreted."""
         return self.loss.shape(self.features, self.outputs)
 
     @property
     def layers(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the parts that the flat model is made of, in their order."""
+        """The shapes of the parts that the flat model consists of, in order."""
         return self.loss.layer_shapes(self.features, self.outputs)
 
     def at(self, w: Array) -> Array:
-        """Return `w` in the precision of the samples, which all that is computed of both has."""
+        """Return `w` in the precision of the samples, in which results are computed."""
         if self.loss.converts:
             return w
         return w.astype(self.arranged.X.dtype, copy=False)
 
     def forward(self, w: Array) -> State:
-        """Return what value and derivatives have in common at `w`, of the samples' precision."""
+        """Return the state shared by value and derivatives at `w`, in the samples' precision."""
         if self.memory is None:
             return self.loss.forward(self.arranged, w)
         return self.memory.forward(w, partial(self.loss.forward, self.arranged))
@@ -194,7 +193,7 @@ class LocalLoss:
         return _wide(self.loss.minibatch_gradient(self.arranged, self.at(w), rows))
 
     def sgd_steps(self, w: Array, eta: float, drawn: Minibatches, pull: float | None) -> Array:
-        """Return where stochastic gradient steps lead from `w`, shape (d,); see `sgd_steps`."""
+        """Return the model, shape (d,), that gradient steps reach from `w`; see `sgd_steps`."""
         if isinstance(self.loss, SteppingLoss):
             return self.loss.sgd_steps(self.arranged, w, eta, drawn, pull)
         return sgd_steps(self, w, eta, drawn, pull)
@@ -221,7 +220,7 @@ class LocalLoss:
         return _wide(self.loss.hessian(self.arranged, v, self.forward(v)))
 
     def initial(self, rng: np.random.Generator) -> Array:
-        """Return a model to start from, shape (d,)."""
+        """Return an initial model, shape (d,)."""
         return self.loss.initial(self.features, self.outputs, rng)
 
     @property
@@ -252,13 +251,13 @@ class LocalLoss:
 def sgd_steps(
     loss: LocalLoss, w: Array, eta: float, drawn: Minibatches, pull: float | None
 ) -> Array:
-    """Return where stochastic gradient steps lead from `w`, shape (d,).
+    """Return the model that stochastic gradient steps reach from `w`, shape (d,).
 
     Args:
         loss: f_m.
-        w: where they start, shape (d,).
-        eta: their length.
-        drawn: the minibatch of each; None for all rows.
+        w: the initial model, shape (d,).
+        eta: the step size.
+        drawn: the minibatch of each step; None for all rows.
         pull: mu, where the steps are those on f_m + mu/2 |. - w|^2.
     """
     v = w
@@ -271,5 +270,5 @@ def sgd_steps(
 
 
 def _wide(result: Array) -> Array:
-    """Return what was computed in any precision as float64."""
+    """Return a result of any precision as float64."""
     return result.astype(np.float64, copy=False)

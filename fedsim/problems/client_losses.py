@@ -1,4 +1,4 @@
-"""The losses of all clients: each made when it is looked up, and their values at one model."""
+"""The losses of all clients, each built when it is looked up, and their values at one model."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,17 +28,17 @@ from fedsim.problems.samples import Precision, Samples
 
 # Values of many clients' losses at one model: one product for all that have as many rows each.
 #
-# What a loss of a few rows takes is mostly the calls. Stacked, the rows of many clients, shape
-# (k, n, d), take as many calls as those of one, and each client's value is to the bit what its own
-# loss says: the kernels of linear algebra are called for each client as before, with the same
-# sizes,
-# and what is summed is summed in the same order.
+# A loss of a few rows spends most of its time on calls. Stacked, the rows of many clients, shape
+# (k,
+# n, d), take as many calls as those of one, and each client's value is bit-identical to that of its
+# own loss: the kernels of linear algebra are called for each client as before, with the same sizes,
+# and sums are taken in the same order.
 
 SMALL = 4096
-"""Up to so many numbers, the features of a client take less time than the calls for them."""
+"""Up to this many numbers, the features of a client take less time than the calls on them."""
 
 _AT_ONCE = 2**18
-"""So many numbers are looked at together."""
+"""The number of values evaluated together."""
 
 
 def _squares(rows: Rows, w: Array) -> Array:
@@ -75,21 +75,21 @@ _SUMS: dict[type[Loss], Callable[[Rows, Array], Array]] = {
     Logistic: _logarithms,
     Softmax: _entropies,
 }
-"""What returns the sum over each client's rows, shape (k,), of rows that are stacked.
+"""Functions returning the sum over each client's rows, shape (k,), of stacked rows.
 
-What inherits from these may compute anything, so classes are looked up, not their instances.
+Subclasses may compute anything, so exact classes are looked up, not instances.
 """
 
 
 @dataclass(frozen=True)
 class Stacks:
-    """The rows of all clients, to be evaluated some at once.
+    """The rows of all clients, evaluated in stacks.
 
     Attributes:
         loss: the mathematics.
         samples: of all clients, in one array.
-        targets: what `loss.encode` made of their labels, shape (n,) or (n, outputs).
-        precision: of what is computed.
+        targets: their labels as encoded by `loss.encode`, shape (n,) or (n, outputs).
+        precision: of the computation.
     """
 
     loss: Loss
@@ -102,11 +102,11 @@ class Stacks:
         return replace(self, precision=precision)
 
     def values(self, w: Array, largest: float) -> tuple[Array, NDArray[np.intp]]:
-        """Return f_m(w) of each client, shape (M,), and whose is to be computed one by one.
+        """Return f_m(w) of each client, shape (M,), and the clients to be evaluated one by one.
 
         Args:
             w: shape (d,).
-            largest: so many numbers the features of a client may be to be stacked.
+            largest: the largest number of features' values of a client that is stacked.
         """
         v, d = w.astype(self.precision, copy=False), self.samples.features
         values = np.empty(len(self.samples))
@@ -123,17 +123,17 @@ class Stacks:
 
     @cached_property
     def _alike(self) -> list[tuple[int, NDArray[np.intp]]]:
-        """Who has how many rows."""
+        """Groups of clients with equally many rows."""
         sizes = self.samples.rows
         return [(rows, np.flatnonzero(sizes == rows)) for rows in np.unique(sizes).tolist()]
 
     def _values(self, whose: NDArray[np.intp], rows: int, v: Array) -> Array:
-        """Return f_m(v) of some clients that have so many rows each."""
+        """Return f_m(v) of some clients that have `rows` rows each."""
         loss, cut = self.loss, partial(self.samples.stacked, whose=whose, rows=rows)
         wide = cut(self.samples.X).astype(np.float64, copy=False)
         arranged = loss.arrange(wide, cut(self.targets), len(self.targets))
         X, t = (each.astype(self.precision, copy=False) for each in (arranged.X, arranged.t))
-        with np.errstate(over="ignore", invalid="ignore"):  # which products of one client are, too
+        with np.errstate(over="ignore", invalid="ignore"):  # as products of one client are
             values = arranged.factor * _SUMS[type(loss)](arranged._replace(X=X, t=t), v)
             if loss.l2:
                 values += loss.l2 * half_square(v)
@@ -143,29 +143,29 @@ class Stacks:
 
 
 def stacks(loss: Loss, samples: Sequence[Samples], targets: Array) -> Stacks | None:
-    """Return what evaluates several clients at once; None where only each by itself can be."""
+    """Return the evaluator of several clients at once; None if only each by itself can be."""
     if not isinstance(samples, Dealt) or type(loss) not in _SUMS:
         return None
     return Stacks(loss, samples, targets)
 
 
-# Sequences whose items are made when they are looked up, as of the clients of a large fleet.
+# Lazy sequences, which build their items on look-up, as for the clients of a large fleet.
 
 T = TypeVar("T")
 
 KEPT = 10_000
-"""So many items of a sequence are kept once they are made: a client's loss takes about 1 kB."""
+"""The number of items that a sequence keeps once built: a client's loss takes about 1 kB."""
 
 
 class Made(Sequence[T]):
-    """A sequence that makes an item when it is looked up, and keeps the first ones it has made.
+    """A sequence that builds an item when it is looked up, and keeps the first ones built.
 
-    Which are kept changes no result: what is made again is the same again.
+    Which are kept changes no result: rebuilding an item yields the same.
 
     Args:
-        count: how many there are.
-        make: returns the item of a number.
-        kept: how many are kept at most.
+        count: the length of the sequence.
+        make: returns the item at an index.
+        kept: the largest number of kept items.
     """
 
     def __init__(self, count: int, make: Callable[[int], T], kept: int = KEPT) -> None:
@@ -175,7 +175,7 @@ class Made(Sequence[T]):
         self._made: dict[int, T] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._count, self._make, self._kept)  # what is made can be made again
+        return type(self), (self._count, self._make, self._kept)  # items can be built again
 
     def __len__(self) -> int:
         return self._count
@@ -202,11 +202,11 @@ class Made(Sequence[T]):
 
 
 class ClientLosses(Made[LocalLoss]):
-    """f_m of each client, each made when it is looked up; the first ones are kept.
+    """f_m of each client, built when it is looked up; the first ones are kept.
 
     Args:
         count, make: see `Made`.
-        together: what evaluates several at once; None where each is evaluated by itself.
+        together: evaluates several at once; None if each is evaluated by itself.
         kept: see `Made`.
     """
 
@@ -225,20 +225,20 @@ class ClientLosses(Made[LocalLoss]):
 
     @classmethod
     def of(cls, losses: Sequence[LocalLoss]) -> "ClientLosses":
-        """Return losses as such, whatever sequence they are."""
+        """Return a sequence of losses as `ClientLosses`."""
         return losses if isinstance(losses, cls) else cls(len(losses), losses.__getitem__)
 
     @classmethod
     def joined(cls, loss: Loss, samples: Sequence[Samples], targets: Array) -> "ClientLosses":
         """Join a loss with the samples of each client.
 
-        The losses are float64. Where the samples are not, they are made of those when they are
-        looked up, and not kept: all of them would be the data twice over.
+        The losses are float64. If the samples are not, they are converted when they are
+        looked up, and not kept: keeping all of them would hold the data twice.
 
         Args:
-            loss: that all have.
+            loss: shared by all clients.
             samples: of each client.
-            targets: what `loss.encode` made of the labels of all, client by client.
+            targets: the labels of all as encoded by `loss.encode`, client by client.
 
         Raises:
             DataError: the loss cannot be used with the rows of a client.
@@ -249,31 +249,31 @@ class ClientLosses(Made[LocalLoss]):
         losses = cls(len(samples), make, stacks(loss, samples, targets), kept)
         known = type(loss).arrange in (Loss.arrange, LinearLoss.arrange)
         if len(samples) <= KEPT or not known:
-            for _ in losses:  # what rows it cannot be used with, a loss may say of each client
+            for _ in losses:  # a loss may refuse the rows of any single client
                 pass
         return losses
 
     def remembering(self) -> "ClientLosses":
-        """Return the losses for one who evaluates them.
+        """Return the losses with caches, for a caller that evaluates them repeatedly.
 
-        Of more than are kept, what is made anew each time has nothing to remember.
+        Beyond the number that are kept, losses are built at each look-up and have no cache.
         """
         if len(self) > self._kept:
             return self
         return ClientLosses(len(self), partial(_remembering, self), self._together)
 
     def rounded(self, precision: Precision) -> "ClientLosses":
-        """Return the losses with samples of a precision, float64 being what they have."""
+        """Return the losses with samples converted from float64 to a precision."""
         if precision == "float64" or self[0].loss.converts:
             return self
         together = None if self._together is None else self._together.rounded(precision)
         return ClientLosses(len(self), partial(_rounded, self, precision), together)
 
     def values(self, w: Array) -> list[float]:
-        """Return f_m(w) of each client, the same to the bit whoever is evaluated together."""
+        """Return f_m(w) of each client; bit-identical whichever clients are evaluated together."""
         if self._together is None:
             return [loss.value(w) for loss in self]
-        # What is kept may remember what it computes, for who takes a gradient at the same model.
+        # Losses that are kept may cache what they compute, for a later gradient at the same model.
         largest = SMALL if len(self) <= self._kept else inf
         values, left = self._together.values(w, largest)
         for client in left.tolist():

@@ -1,4 +1,4 @@
-"""Rows dealt out to clients: those of each are cut out of all when they are looked up."""
+"""The partition of rows over clients: each client's rows are cut out of all when looked up."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -20,23 +20,23 @@ from fedsim.problems.samples import Block, Features, Samples
 Indices = NDArray[np.intp]
 
 Transform = Callable[[Features], Features]
-"""What treats rows of features, each by itself."""
+"""A transformation of rows of features, each by itself."""
 
 _DOUBLE = np.dtype(np.float64)
 
 _AT_ONCE = 2**20
-"""So many numbers are treated together."""
+"""The number of values transformed together."""
 
 
 class Dealt(Sequence[Samples]):
-    """The samples of each client, which stand one client after the other in one array.
+    """The samples of each client, held one client after the other in one array.
 
     Args:
         samples: of all clients, client by client; their features are an array.
-        ends: how many rows the clients up to each have together, shape (M,).
+        ends: the cumulative number of rows up to each client, shape (M,).
 
     Attributes:
-        rows: how many each client has, shape (M,).
+        rows: the number of rows of each client, shape (M,).
         X, y: the features and the labels of all, client by client.
     """
 
@@ -69,12 +69,13 @@ class Dealt(Sequence[Samples]):
         return self._samples.features
 
     def stacked(self, table: Array, whose: NDArray[np.intp], rows: int) -> Array:
-        """Return what a table says of the rows of some clients, shape (clients, rows, ...).
+        """Return a table's rows that belong to some clients, shape (clients, rows, ...).
 
         Args:
-            table: has a row for each of all clients' rows; of clients in a row it is not copied.
+            table: has a row for each of all clients' rows; consecutive clients' rows are not
+                copied.
             whose: the clients, ascending.
-            rows: how many each of them has.
+            rows: the number that each of them has.
         """
         begins = self._ends[whose]
         first, last = int(begins[0]), int(begins[-1]) + rows
@@ -83,7 +84,7 @@ class Dealt(Sequence[Samples]):
         return table[begins[:, None] + np.arange(rows)]
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the blocks of each client's samples in turn, without making these."""
+        """Yield the blocks of each client's samples in turn, without building the samples."""
         d = self.features
         X = np.ascontiguousarray(self.X).reshape(-1).data.cast("B")
         y = np.ascontiguousarray(self.y).data.cast("B")
@@ -103,13 +104,13 @@ def deal(
 ) -> Sequence[Samples]:
     """Return the samples of each client.
 
-    Sparse rows are copied for each, as they cannot be cut out of others without that.
+    Sparse rows are copied for each client, as they cannot be views of others.
 
     Args:
-        samples: all there are.
-        rows: which of them each client has, in its order.
-        treat: preprocessing that the features have still to go through, row by row.
-        kind: the type that features are held in then.
+        samples: of all clients.
+        rows: the indices of each client's rows, in its order.
+        treat: preprocessing still to be applied to the features, row by row.
+        kind: the number type of the features afterwards.
     """
     if not rows or not isinstance(samples.X, np.ndarray):
         whole = finished(samples, treat, kind)
@@ -125,10 +126,10 @@ def deal(
 
 
 def finished(samples: Samples, treat: Transform | None, kind: np.dtype[Any] = _DOUBLE) -> Samples:
-    """Return samples whose features have gone through preprocessing and are of a type.
+    """Return samples with preprocessed features of the given type.
 
     Raises:
-        DataError: the type has no numbers for some of them.
+        DataError: some values exceed the range of the type.
     """
     if treat is None:
         return replace(samples, X=_typed(samples.X, kind))
@@ -139,7 +140,7 @@ def finished(samples: Samples, treat: Transform | None, kind: np.dtype[Any] = _D
 
 
 def _typed(X: Features, kind: np.dtype[Any]) -> Features:
-    """Return features of a type, which has numbers for all of them.
+    """Return features converted to a type whose range holds all of them.
 
     Raises:
         DataError: some are too large for float32.
@@ -159,10 +160,10 @@ def _in_range(X: Features) -> Features:
 
 
 def _gathered(X: Array, order: Indices, treat: Transform | None, kind: np.dtype[Any]) -> Array:
-    """Return rows in an order, treated and of a type; only some at a time are in float64.
+    """Return rows in an order, transformed and converted; only some at a time are in float64.
 
     Raises:
-        DataError: the type has no numbers for some of them.
+        DataError: some values exceed the range of the type.
     """
     width = X.shape[1] if treat is None else treat(X[order[:1]]).shape[1]
     held: Array = np.empty((len(order), width), kind)
@@ -176,7 +177,7 @@ def _gathered(X: Array, order: Indices, treat: Transform | None, kind: np.dtype[
 
 
 def sizes(parts: Sequence[Samples]) -> NDArray[np.int64]:
-    """Return how many rows each client has, shape (M,)."""
+    """Return the number of rows of each client, shape (M,)."""
     if isinstance(parts, Dealt):
         return parts.rows
     return np.array([part.rows for part in parts], np.int64)
@@ -188,7 +189,7 @@ def labels(parts: Sequence[Samples]) -> Array:
 
 
 def blocks(parts: Sequence[Samples]) -> Iterator[Block]:
-    """Yield what makes the samples of all clients what they are, for a digest."""
+    """Yield the blocks that identify the samples of all clients, for a digest."""
     if isinstance(parts, Dealt):
         yield from parts.blocks()
         return
@@ -197,7 +198,7 @@ def blocks(parts: Sequence[Samples]) -> Iterator[Block]:
 
 
 def stacked_features(parts: Sequence[Samples]) -> Features:
-    """Return the features of all clients, client by client, as float64; sparse ones stay so."""
+    """Return the features of all clients, client by client, as float64; sparse stays sparse."""
     wide = [part.X.astype(np.float64, copy=False) for part in parts]
     if all(isinstance(X, np.ndarray) for X in wide):
         return np.vstack(wide)
@@ -207,10 +208,10 @@ def stacked_features(parts: Sequence[Samples]) -> Features:
 # The user's cache: downloads and reference optima.
 
 CACHE_VARIABLE = "FEDSIM_CACHE"
-"""The environment variable that names another folder for the cache."""
+"""The environment variable that overrides the folder of the cache."""
 
 
 def cache_folder() -> Path:
-    """Return the folder of the cache, which need not exist yet."""
+    """Return the folder of the cache; it need not exist yet."""
     own = os.environ.get(CACHE_VARIABLE)
     return Path(own) if own else Path(platformdirs.user_cache_dir("fedsim"))

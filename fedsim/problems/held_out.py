@@ -1,4 +1,4 @@
-"""Test data: rows that no client has, prepared as the training rows are."""
+"""Held-out test data: rows that no client has, prepared as the training rows are."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -27,13 +27,13 @@ class HeldOut(Spec):
     )
 
     def divide(self, samples: Samples, rng: np.random.Generator) -> tuple[Indices, Indices]:
-        """Draw which rows are for training and which for testing, both ascending.
+        """Draw the rows for training and those for testing, both ascending.
 
         Of n rows of a client (of all rows where there are no numbers) it is the nearest whole
         number to fraction n, at most n - 1.
 
         Raises:
-            DataError: that is no row at all.
+            DataError: the share amounts to no row at all.
         """
         client = np.zeros(samples.rows, np.intp) if samples.client is None else samples.client
         _, inverse, sizes = np.unique(client, return_inverse=True, return_counts=True)
@@ -50,12 +50,12 @@ class HeldOut(Spec):
 
 
 class Loaded(NamedTuple):
-    """Training rows, test rows if any, and what both have still to go through.
+    """Training rows, test rows if any, and the preprocessing still to be applied to both.
 
     Attributes:
-        training: the rows to be dealt out.
+        training: the rows to partition.
         test: rows that no client has.
-        treat: the preprocessing of the data, as it is fitted on the training rows.
+        treat: the preprocessing of the data, fitted on the training rows.
     """
 
     training: Samples
@@ -72,17 +72,17 @@ def load_both(
 ) -> Loaded:
     """Return the training rows and the test rows, if any, before preprocessing.
 
-    They are in the type of their file until they are dealt out, which treats some at a time.
+    They keep the type of their file until they are partitioned, which transforms some at a time.
 
     Args:
-        data: where the training rows are from.
-        test: which of them to hold out, or where the test rows are from.
+        data: the source of the training rows.
+        test: the share to hold out, or the source of the test rows.
         folder: what relative paths are relative to.
         rng: the stream that `data` draws from.
-        test_rng: the stream that is drawn from for the test rows.
+        test_rng: the stream from which the test rows are drawn.
 
     Raises:
-        DataError: the data cannot be had, or the two do not go together.
+        DataError: the data cannot be read, or the two do not match.
     """
     training, testing = data.plain(folder, rng), None
     if isinstance(test, HeldOut):
@@ -97,7 +97,7 @@ def load_both(
 
 
 def _loaded(test: Source, folder: Path, rng: np.random.Generator) -> Samples:
-    """Load rows that only serve to test; what is wrong with them is wrong with `test`."""
+    """Load rows that serve only to test; errors name the key `test`."""
     try:
         return test.load(folder, rng) if test.preprocess else test.plain(folder, rng)
     except DataError as error:

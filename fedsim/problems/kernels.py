@@ -1,7 +1,7 @@
-"""What is evaluated of a client's loss: pure functions of the loss and of what they are given.
+"""The evaluations of a client's loss, as pure functions of the loss and their arguments.
 
-A kernel is known by its name, so whoever evaluates many clients' work with one kernel can tell
-that it may be done as one product.
+A kernel is identified by its name, so an evaluator of many clients' work with one kernel can
+compute it as one product.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ def gradient(loss: LocalLoss, w: Array) -> Array:
 
 
 def minibatch_gradient(loss: LocalLoss, w: Array, drawn: Drawn) -> Array:
-    """Return the stochastic gradient of the samples that are drawn at `w`, shape (d,)."""
+    """Return the stochastic gradient of the drawn samples at `w`, shape (d,)."""
     return loss.gradient(w) if drawn is None else loss.minibatch_gradient(w, drawn)
 
 
@@ -36,7 +36,7 @@ def minibatch_change(loss: LocalLoss, w: Array, old: Array, drawn: Drawn) -> Arr
 def sgd_steps(
     loss: LocalLoss, w: Array, eta: float, drawn: Minibatches, pull: float | None
 ) -> Array:
-    """Return where stochastic gradient steps lead from `w`, shape (d,); see `local.sgd_steps`."""
+    """Return the model that stochastic gradient steps reach from `w`, shape (d,)."""
     return loss.sgd_steps(w, eta, drawn, pull)
 
 
@@ -56,5 +56,5 @@ def constraint_gradient(loss: LocalLoss, w: Array) -> Array:
 
 
 def newton(loss: LocalLoss, w: Array) -> Array:
-    """Return where a full Newton step leads from `w`, shape (d,)."""
+    """Return the model after a full Newton step from `w`, shape (d,)."""
     return newton_step(loss, w)

@@ -1,4 +1,4 @@
-"""The port `Oracle` of one client: what is asked of its loss, as priced work."""
+"""The port `Oracle` of one client: evaluations of its loss, as priced work."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,16 +17,16 @@ from fedsim.problems.samples import Draw, Drawn, Minibatches, drawn
 class LossOracle:
     """A client's loss as priced work.
 
-    A gradient costs what the loss says of the rows that it passes over; a value, half of that.
+    A gradient costs the loss's operations on the rows that it passes over; a value, half of that.
 
     Args:
         loss: of the client, as a function of the coefficients of the bases.
-        client: whose it is.
+        client: its number.
         bases: see `fedsim.ports.Work`.
-        forming: operations that made the loss what it is, which the first work pays for.
+        forming: operations that built the loss, charged to its first work.
         draw: draws its minibatches.
-        losses: those of all clients, where this one is looked up when it is needed again; without
-            them it is kept.
+        losses: those of all clients, from which this one is looked up when it is needed again;
+            without them it is kept.
 
     Attributes:
         rows: the number of samples, n_m.
@@ -81,7 +81,7 @@ class LossOracle:
         return self._work(kernels.minibatch_change, (w, old, drawn), operations, 2.0 * count)
 
     def _training(self, drawn: Drawn) -> Drawn:
-        """Return a minibatch of all rows as such where the loss is another one in training.
+        """Return a minibatch of all rows as such if the training loss is stochastic.
 
         A full gradient is that of the objective, without the noise of training.
         """
@@ -104,7 +104,7 @@ class LossOracle:
     ) -> Work:
         """Describe stochastic gradient steps from `w`; each piece costs a gradient of its samples.
 
-        What has not been paid for yet is paid for by all of them alike.
+        Operations not charged yet are shared equally by all of them.
         """
         first = drawn[0]
         count = float(self.rows) if first is None else float(len(first))
@@ -140,7 +140,7 @@ class LossOracle:
         return LossOracle(part, self._client, bases, part.forming_operations, self._draw)
 
     def _drawn(self, batch: int | None, rng: np.random.Generator) -> Drawn:
-        """Return the numbers of samples that are drawn; None for all of them."""
+        """Return the indices of drawn samples; None for all of them."""
         if batch is None or batch >= self.rows:
             return None
         (one,) = self._draw(rng, self.rows, batch, 1)
@@ -153,7 +153,7 @@ class LossOracle:
         operations: float,
         samples: float = 0.0,
     ) -> Work:
-        """Return work on this loss, which pays for what has not been paid for yet."""
+        """Return work on this loss, charged with all operations not charged yet."""
         if self._forming:
             operations += self._forming
             self._forming = 0.0

@@ -1,4 +1,4 @@
-"""A problem: the losses of all clients, and the objectives that are made of them."""
+"""Problems: the losses of all clients, and the objectives composed of them."""
 
 import hashlib
 import math
@@ -35,17 +35,17 @@ Objective = Literal["sum", "mean"]
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What a fleet minimises: the clients' losses, and a penalty once for all of them.
+    """The problem that a fleet minimises: the clients' losses, and one penalty for all of them.
 
     Attributes:
-        loss: the loss that all clients have.
-        losses: f_m of each client, M of them; of a large fleet, each made when it is looked up.
+        loss: shared by all clients.
+        losses: f_m of each client, M of them; of a large fleet, each built when it is looked up.
         fingerprint: SHA-256 of the loss, of all clients' samples and of those to test on, in
             hexadecimal.
-        truth: the model that a generator planted in the data, where it planted one.
+        truth: the model planted in the data by a generator, if any.
         penalty: the term h beside the losses.
-        samples: those of each client, as they were given.
-        test: rows that no client has, where some were given.
+        samples: of each client, as passed.
+        test: rows that no client has, if any.
     """
 
     loss: Loss
@@ -87,12 +87,12 @@ class Problem:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How the flat model is read: (d,), or the rows and columns of a matrix."""
+        """The shape of the flat model: (d,), or the rows and columns of a matrix."""
         return self.losses[0].shape
 
     @property
     def layers(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the parts that the flat model is made of, in their order."""
+        """The shapes of the parts that the flat model consists of, in order."""
         return self.losses[0].layers
 
     @cached_property
@@ -112,7 +112,7 @@ class Problem:
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
-        """How many rows each client has, n_m, shape (M,)."""
+        """The number of rows of each client, n_m, shape (M,)."""
         return sizes(self.samples)
 
     @property
@@ -121,7 +121,7 @@ class Problem:
         return oracles(self.losses)
 
     def asked(self, draw: Draw) -> Sequence[Oracle]:
-        """Return the clients' losses as priced work, for a world that begins.
+        """Return the clients' losses as priced work, for a new world.
 
         Args:
             draw: draws their minibatches.
@@ -131,41 +131,41 @@ class Problem:
     def looked_at(
         self, w: Array, objective: Objective, values: Callable[[Array], Sequence[float]]
     ) -> float:
-        """Return the objective at `w`, shape (d,), penalty included; NaN where nobody knows it.
+        """Return the objective at `w`, shape (d,), with penalty; NaN if it cannot be evaluated.
 
         Args:
             w: the model.
-            objective: what is minimised.
+            objective: the sum or the mean.
             values: returns the f_m of all clients at a model.
         """
         return self.total(values(w), objective) + self.regulariser.value(w)
 
     @property
     def valued(self) -> bool:
-        """Whether anybody knows the objective."""
+        """Whether the objective can be evaluated."""
         return True
 
     @property
     def observers(self) -> Sequence[Callable[[Array], Mapping[str, float]]]:
-        """What is known of a model beside the objective, without a measure that asks for it."""
+        """Observers of further figures of a model, which need no configured measure."""
         return ()
 
     def remembering(self) -> Self:
-        """Return the same problem for one who asks for value and derivatives at one model."""
+        """Return the same problem with evaluation caches, for value and derivatives at a model."""
         return replace(self, losses=ClientLosses.of(self.losses).remembering())
 
     def coefficients(self, objective: Objective) -> Array:
-        """Return what each f_m is weighted with in the objective, shape (M,)."""
+        """Return the weight of each f_m in the objective, shape (M,)."""
         return np.ones(len(self.losses)) if objective == "sum" else self.weights
 
     def initial(self, rng: np.random.Generator) -> Array:
-        """Return the model to start from, shape (d,): zeros for linear models."""
+        """Return the initial model, shape (d,): zeros for linear models."""
         return self.losses[0].initial(rng)
 
     def value(self, w: Array, objective: Objective) -> float:
         """Return the objective at `w`, penalty included.
 
-        It is infinite where the sum is beyond all numbers.
+        It is infinite where the sum overflows.
         """
         return self.smooth_value(w, objective) + self.regulariser.value(w)
 
@@ -174,12 +174,12 @@ class Problem:
         return self.total(ClientLosses.of(self.losses).values(w), objective)
 
     def total(self, values: Sequence[float], objective: Objective) -> float:
-        """Return the objective without the penalty, of what the f_m are of each client."""
+        """Return the objective without the penalty from the clients' values of f_m."""
         if objective == "mean":
             values = (self.weights * np.asarray(values)).tolist()
         try:
             return math.fsum(values)
-        except (OverflowError, ValueError):  # beyond all numbers, or infinities of both signs
+        except (OverflowError, ValueError):  # an overflow, or infinities of both signs
             return sum(values)
 
     def gradient(self, w: Array, objective: Objective) -> Array:
@@ -206,7 +206,7 @@ class Problem:
     def smoothness(self, objective: Objective) -> float:
         """Return L, the smoothness constant of the objective's smooth part.
 
-        It is that of all rows together, so it may be much smaller than the sum of the L_m.
+        It is the constant of all rows together, so it may be much smaller than the sum of the L_m.
 
         Raises:
             DataError: the loss has none, for not being convex.
@@ -218,7 +218,7 @@ class Problem:
         return largest + float(shares.sum()) * self.loss.l2
 
     def constants(self, objective: Objective) -> dict[str, Callable[[], float]]:
-        """Return what computes L of the objective, and the L_max of the clients, by their names."""
+        """Return functions computing L of the objective and the L_max of the clients, by name."""
         return {
             "L": lambda: self.smoothness(objective),
             "L_max": lambda: float(self.client_smoothness.max()),
@@ -254,7 +254,7 @@ def _check(samples: Sequence[Samples]) -> None:
 def _fingerprint(
     loss: Loss, samples: Sequence[Samples], penalty: Penalty, test: Samples | None
 ) -> str:
-    """Return a hash of a problem, which is new every time where a class cannot be compared."""
+    """Return a hash of a problem, new every time where a class cannot be compared."""
     digest = hashlib.sha256(loss.model_dump_json().encode())
     if not isinstance(penalty, NoPenalty):
         digest.update(penalty.model_dump_json().encode())
@@ -269,14 +269,14 @@ def _fingerprint(
     return digest.hexdigest()
 
 
-# Starts: the model that server and clients begin with.
+# Starts: the initial model of server and clients.
 
 
 class Start(Spec):
-    """Where the model starts."""
+    """The initial model."""
 
     source: ClassVar[str]
-    """Where the start is from, for people to read."""
+    """Human-readable source of the start."""
 
     kind: str
 
@@ -286,14 +286,14 @@ class Start(Spec):
 
 
 class OwnStart(Start):
-    """As the loss has it: zeros for linear models, random weights for a network."""
+    """The loss's default: zeros for linear models, random weights for a network."""
 
     source: ClassVar[str] = "the loss"
 
     kind: Literal["own"] = "own"
 
     def draw(self, problem: Problem, rng: np.random.Generator) -> Array:
-        """Return what the loss starts from."""
+        """Return the loss's initial model."""
         return problem.initial(rng)
 
 
@@ -317,13 +317,13 @@ STARTS: Registry[Start] = Registry("start", (OwnStart, NormalStart), Start)
 # The largest smoothness constant of all clients, without computing that of each.
 
 _AT_ONCE = 2**18
-"""So many numbers of samples and of their Gram matrices are looked at together."""
+"""The number of values of samples and of their Gram matrices handled together."""
 
 
 def largest_smoothness(problem: Problem) -> float:
     """Return L_max, the largest smoothness constant of a client's loss.
 
-    A bound on each client's constant, from its Gram matrix, says which are worth computing.
+    A bound on each client's constant, from its Gram matrix, selects those worth computing.
 
     Raises:
         DataError: the loss has none, for not being convex.
@@ -342,7 +342,7 @@ def largest_smoothness(problem: Problem) -> float:
 def _bounds(problem: Problem) -> Array | None:
     """Return upper bounds on the L_m, shape (M,); None where none is known, or none is finite."""
     samples, loss = problem.samples, problem.loss
-    # Their majorants are a number times X^T X, whose sign of a row does not matter.
+    # Their majorants are a number times X^T X, in which the sign of a row cancels.
     if not isinstance(samples, Dealt) or not isinstance(loss, LeastSquares | Logistic | Softmax):
         return None
     bounds = np.empty(len(samples))
@@ -354,7 +354,7 @@ def _bounds(problem: Problem) -> Array | None:
 
 
 def _norms(samples: Dealt, whose: NDArray[np.intp], rows: int) -> Array:
-    """Return bounds on |X_m^T X_m| of clients that have so many rows each.
+    """Return bounds on |X_m^T X_m| of clients that have `rows` rows each.
 
     With G the smaller of X X^T and X^T X, the largest eigenvalue is at most |G^2|_F^(1/2), which
     is the fourth root of the sum of its eigenvalues' fourth powers.

@@ -1,8 +1,8 @@
-"""Problems of clients with programs of their own, which alone know their data and their loss.
+"""Problems of clients that run their own programs, which alone have the data and the loss.
 
-Nobody can ask such a client for a gradient or for a value at will: it is sent a model and trains
-on it, or says how good it is. What else a problem knows of its losses, the block of the loss has
-to declare: how many samples each client has, and what it costs them to train.
+Such a client evaluates no gradients or values on request: it receives a model and trains on it, or
+reports the model's quality. The block of the loss has to declare all else that a problem knows of
+its losses: how many samples each client has, and the cost of training.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +25,7 @@ from fedsim.problems.samples import Draw, Minibatches
 
 
 class ProgramLoss(Loss):
-    """A loss that the clients' own programs know alone."""
+    """A loss known only to the clients' own programs."""
 
     kind: str
     scale: str = Field(
@@ -37,21 +37,21 @@ class ProgramLoss(Loss):
 
     @abstractmethod
     def problem(self, clients: int | None, seed: int, folder: Path) -> "ProgramProblem":
-        """Return what the clients minimise.
+        """Return the problem that the clients minimise.
 
         Args:
-            clients: the size of the fleet; None where the block itself says it.
-            seed: of all that is random.
-            folder: that of the scenario file, which paths are relative to.
+            clients: the size of the fleet; None where the block itself determines it.
+            seed: of all randomness.
+            folder: of the scenario file, to which paths are relative.
 
         Raises:
-            DataError: their programs cannot be used so.
+            DataError: the clients' programs cannot be used like this.
         """
 
     @property
     @abstractmethod
     def reports(self) -> Mapping[str, bool]:
-        """The figures that clients say of a model, by name, and whether more of each is better."""
+        """The figures that clients report for a model, by name, and whether more is better."""
 
     def dimension(self, features: int, outputs: int) -> Never:  # noqa: ARG002
         """Refuse: raise a DataError."""
@@ -84,11 +84,11 @@ class ProgramLoss(Loss):
 
 
 class ProgramOracle(ABC):
-    """The port `Oracle` of a client with a program of its own: it can train, and nothing else.
+    """The port `Oracle` of a client that runs its own program: it trains, and does nothing else.
 
     Args:
         loss: of the client.
-        rows: how many samples it has.
+        rows: the number of its samples.
     """
 
     def __init__(self, loss: ProgramLoss, rows: int) -> None:
@@ -99,10 +99,10 @@ class ProgramOracle(ABC):
     def sgd_steps(
         self, w: Array, eta: float, drawn: Minibatches, pull: float | None = None
     ) -> Work:
-        """Describe training from `w`, shape (d,), in the place of so many steps."""
+        """Describe training from `w`, shape (d,), in place of that many steps."""
 
     def draws(self, count: int, batch: int | None, rng: np.random.Generator) -> Minibatches:  # noqa: ARG002
-        """Draw nothing: the program takes the samples that it likes."""
+        """Draw nothing: the program selects its samples itself."""
         return (None,) * count
 
     def gradient(self, w: Array) -> Never:  # noqa: ARG002
@@ -149,13 +149,13 @@ class ProgramOracle(ABC):
 
 
 def reports(loss: Loss) -> Mapping[str, bool]:
-    """Return the figures that clients say of a model, where they have programs for that."""
+    """Return the figures that clients report for a model, if the loss is a `ProgramLoss`."""
     return loss.reports if isinstance(loss, ProgramLoss) else {}
 
 
 @dataclass(frozen=True, eq=False)
 class ProgramProblem(Problem):
-    """What clients with programs of their own minimise.
+    """The problem minimised by clients that run their own programs.
 
     Of its `losses`, only `rows` and `gradient_operations` are known: how many samples a client
     has, and what a pass over them costs.
@@ -170,17 +170,17 @@ class ProgramProblem(Problem):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """A model is read as a vector, (d,)."""
+        """The shape of a model: a vector, (d,)."""
         return (self.dimension,)
 
     @property
     def layers(self) -> tuple[tuple[int, ...], ...]:
-        """A model is one part."""
+        """The shapes of a model's parts: a single part."""
         return (self.shape,)
 
     @cached_property
     def labels(self) -> Array:
-        """The labels of clients' rows, which nobody else knows.
+        """The labels of the clients' rows, which only the clients know.
 
         Raises:
             DataError: always.
@@ -189,40 +189,40 @@ class ProgramProblem(Problem):
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
-        """How many samples each client is said to have, n_m, shape (M,)."""
+        """The declared number of samples of each client, n_m, shape (M,)."""
         return np.array([loss.rows for loss in self.losses])
 
     @property
     @abstractmethod
     def number_bytes(self) -> int:
-        """How many bytes the clients take for a number of the model."""
+        """The number of bytes that the clients use for a number of the model."""
 
     @abstractmethod
     def initial(self, rng: np.random.Generator) -> Array:
-        """Return the model to start from, shape (d,)."""
+        """Return the initial model, shape (d,)."""
 
     @abstractmethod
     def asked(self, draw: Draw) -> Sequence[Oracle]:
-        """Return the clients of a world that begins: what they remember is of that world."""
+        """Return the clients of a new world, whose state belongs to that world."""
 
     @abstractmethod
     def looked_at(
         self, w: Array, objective: Objective, values: Callable[[Array], Sequence[float]]
     ) -> float:
-        """Return the objective at `w` as clients say it; NaN where nobody is asked."""
+        """Return the objective at `w` as clients report it; NaN if no client evaluates it."""
 
     @property
     @abstractmethod
     def valued(self) -> bool:
-        """Whether anybody is asked how good a model is."""
+        """Whether any client evaluates models."""
 
     @property
     @abstractmethod
     def observers(self) -> Sequence[Observer]:
-        """What clients say of a model beside the objective."""
+        """Observers of the figures that clients report beside the objective."""
 
     def value(self, w: Array, objective: Objective) -> float:
-        """Return the objective at `w` as clients say it."""
+        """Return the objective at `w` as clients report it."""
         return self.looked_at(w, objective, lambda _: ())
 
     def gradient(self, w: Array, objective: Objective) -> Never:  # noqa: ARG002
@@ -239,7 +239,7 @@ class ProgramProblem(Problem):
 
     @cached_property
     def client_smoothness(self) -> Array:
-        """The smoothness constants of the clients' losses, which nobody knows.
+        """The smoothness constants of the clients' losses, which are unknown.
 
         Raises:
             DataError: always.

@@ -1,7 +1,7 @@
-"""Projections on the sets that models are constrained to, and soft thresholding.
+"""Projections on the constraint sets of models, and soft thresholding.
 
-Each is a pure function of an array and returns an array of its own. What is not a number
-stays so, so that a run that diverges is seen to.
+Each is a pure function that returns a new array. NaNs are passed on, so that divergence is
+detected.
 """
 
 from collections.abc import Callable, Sequence
@@ -170,10 +170,10 @@ def _check_radius(radius: float) -> None:
         raise ValueError(f"the radius of a ball is above 0; got {radius:g}")
 
 
-# The largest eigenvalue of a sum of Gram matrices: what smoothness constants are made of.
+# The largest eigenvalue of a sum of Gram matrices, for smoothness constants.
 
 _DENSE = 2000
-"""Up to this side an eigenvalue is taken of the matrix itself, beyond it by Lanczos."""
+"""Up to this side an eigenvalue is computed from the matrix itself, beyond it by Lanczos."""
 
 
 def largest_eigenvalue(weights: Sequence[float], blocks: Sequence[Features]) -> float:

@@ -58,7 +58,7 @@ class Columns:
 
     @property
     def least(self) -> float:
-        """The largest s with |B c| >= s |c| for all c: 0 where columns depend on each other."""
+        """The largest s with |B c| >= s |c| for all c: 0 if the columns are linearly dependent."""
         gram = dense(self.matrix.T @ self.matrix)
         values = np.linalg.eigvalsh(gram)
         rounding = len(values) * float(np.finfo(np.float64).eps) * float(values[-1])
@@ -83,19 +83,19 @@ class Columns:
 
 
 Span = Coordinates | Columns
-"""What a model is taken from."""
+"""A basis from which a model is computed."""
 
 
 class Restriction(LocalLoss):
     """f_m as a function of the coefficients c, shape (k,), of a basis B: w = B c.
 
-    It remembers if the whole loss does.
+    It has an evaluation cache if the whole loss has one.
 
     Attributes:
-        basis: what B was made of.
+        basis: the argument that B was built from.
         span: the basis.
-        forming_operations: what it costs to make, once: 2 n d k for X B, nothing where
-            columns of X are picked or nothing is formed.
+        forming_operations: the one-off cost: 2 n d k for X B, zero where columns of X are picked or
+            nothing is formed.
     """
 
     basis: Basis
@@ -117,7 +117,7 @@ class Formed(Restriction):
         rows = whole.arranged
         super().__init__(whole, basis, span, span.operations * rows.X.shape[0] * _share(rows.X))
         formed = span.features(rows.X)
-        # What it costs to know is spent only where it is read: not by least squares.
+        # Computed only where it is read, as it is costly: not by least squares.
         reach = inf if isinstance(whole.loss, LeastSquares) else longest_row(formed)
         self.arranged = rows._replace(X=formed, reach=reach)
 
@@ -178,12 +178,12 @@ class Embedded(Restriction):
 
     @property
     def gradient_operations(self) -> float:
-        """Those of a whole gradient, and of one product each with B and B^T."""
+        """Operations of a whole gradient, and of one product each with B and B^T."""
         return self.whole.gradient_operations + 2 * self.span.operations
 
     @cached_property
     def majorant(self) -> tuple[float, Array]:
-        """There is none: `smoothness` has what can be said.
+        """Not available for restricted losses; see `smoothness`.
 
         Raises:
             DataError: always.
@@ -214,7 +214,7 @@ def restricted(loss: LocalLoss, basis: Basis) -> Restriction:
 
 def _restriction(loss: LocalLoss, basis: Basis) -> Restriction:
     linear = isinstance(loss.loss, LinearLoss)
-    basis = basis.copy()  # whatever becomes of it later
+    basis = basis.copy()  # so that later modification has no effect
     if isinstance(basis, np.ndarray) and basis.ndim == 1 and basis.dtype.kind in "iu":
         picked = Coordinates(basis.astype(np.intp), loss.dimension)
         return (Formed if linear else Embedded)(loss, basis, picked)
@@ -232,9 +232,9 @@ def _restriction(loss: LocalLoss, basis: Basis) -> Restriction:
 def newton(loss: LocalLoss, w: Array) -> Array:
     """Return w - H^+ g, one full Newton step, shape (d,).
 
-    The squared loss without l1 and l2 is minimised by it: it is solved as least squares on
-    the rows themselves, which is more accurate than by way of H. Where H is singular the
-    step is the shortest one, so that from zero the minimiser of least norm is reached.
+    For the squared loss without l1 and l2 it is the minimiser: it is solved as least squares on the
+    rows themselves, which is more accurate than through H. Where H is singular the step is the
+    shortest one, so that from zero the minimiser of least norm is reached.
 
     Raises:
         DataError: the loss does not provide its Hessian.
@@ -274,32 +274,32 @@ def _shortest(A: Array, b: Array) -> Array:
     """Return the shortest x of least |A x - b|, by QR with column pivoting (Golub, Businger)."""
     if not A.size:
         return np.zeros(A.shape[1])
-    A = A.astype(np.float64, copy=False)  # what ranks are told by is the rounding of float64
+    A = A.astype(np.float64, copy=False)  # ranks are determined by the rounding of float64
     cutoff = max(A.shape) * float(np.finfo(np.float64).eps)
     solved = lstsq(A, b, cond=cutoff, lapack_driver="gelsy", check_finite=False)
     return np.asarray(solved[0], dtype=np.float64)
 
 
 def _share(X: Features) -> float:
-    """Return the share of a matrix that is stored."""
+    """Return the share of stored entries in a matrix."""
     return float(entries(X) / X.shape[1])
 
 
-# Of what mu a client's loss is known to be strongly convex: how far a gradient says it is off.
+# Known strong convexity of a client's loss, which bounds the distance to its minimiser.
 #
 # With f mu-strongly convex and g a (sub)gradient at c, |c - c*| <= |g|/mu of the minimiser c*.
 
 
 def convex(loss: Loss) -> bool:
-    """Say whether a loss is convex in the model, which those with a majorant are."""
+    """Return whether a loss is convex in the model: whether it has a majorant."""
     return type(loss).majorant is not Loss.majorant
 
 
 def strong_convexity(loss: LocalLoss) -> float:
     """Return a mu for which f_m is mu-strongly convex; 0 where none is known.
 
-    Of a quadratic it is the least eigenvalue of its Hessian, to rounding. Of another convex loss
-    it is what its l2 term gives, whose curvature a skew basis changes. l1 only adds to it.
+    For a quadratic it is the least eigenvalue of its Hessian, to rounding. For another convex loss
+    it is the curvature of its l2 term, which a skew basis changes. l1 only adds to it.
     """
     own = loss.loss
     if isinstance(own, LeastSquares):
@@ -312,10 +312,10 @@ def strong_convexity(loss: LocalLoss) -> float:
 
 
 def strong_convexity_operations(loss: LocalLoss) -> float:
-    """Return the floating-point operations of it.
+    """Return the floating-point operations of `strong_convexity`.
 
     The Hessian, or 2 d k^2 for the Gram matrix of k columns; 4 k^3/3 for eigenvalues alone
-    (Golub, Van Loan, Matrix Computations, 2013, section 8.3). Nothing where they are known.
+    (Golub, Van Loan, Matrix Computations, 2013, section 8.3). Zero if they are known already.
     """
     own, k = loss.loss, loss.dimension
     if isinstance(own, LeastSquares):

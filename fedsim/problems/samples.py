@@ -1,4 +1,4 @@
-"""Samples: the rows of a data set, or of one client, and what is known of them."""
+"""Samples: the rows of a data set, or of one client, with their labels and origin."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +12,13 @@ from fedsim.errors import DataError
 from fedsim.limits import MODELS, afford
 from fedsim.ports import Array
 
-# Matrices of features, dense or in compressed sparse rows, and what kernels ask of them.
+# Matrices of features, dense or in compressed sparse rows, and the operations of kernels on them.
 #
-# A sparse matrix stays sparse: nothing here makes a dense array of its shape.
+# A sparse matrix stays sparse: nothing here builds a dense array of its shape.
 
 if TYPE_CHECKING:
-    # Stubs have no type for what an array and a sparse matrix have in common, so a checker
-    # is told of arrays only: what it finds wrong with them is wrong with both.
+    # Stubs have no type for what an array and a sparse matrix have in common, so a type checker is
+    # given arrays only: what it finds wrong with them is wrong with both.
     Sparse: TypeAlias = Any
 else:
     Sparse = csr_array
@@ -27,7 +27,7 @@ Features: TypeAlias = Array | Sparse
 """Rows of features, shape (n, d): an array, or compressed sparse rows."""
 
 _FOUR = 4
-"""Up to so many bytes, a number is held as its file has it."""
+"""Number types of up to this many bytes are kept as in the file."""
 
 _NARROW = 64
 """Up to this many columns a tall matrix is stored column by column."""
@@ -46,7 +46,7 @@ def as_read(numbers: NDArray[np.generic]) -> Array:
 
 
 def wide(X: Features) -> Features:
-    """Return features in float64, which are not copied where they are that already."""
+    """Return features in float64, not copied if they are that already."""
     return X.astype(np.float64, copy=False)
 
 
@@ -63,7 +63,7 @@ def transposed_product(X: Features, v: Array) -> Array:
 
 
 def entries(X: Features) -> float:
-    """Return how many numbers a row stores on average: d, or fewer in a sparse matrix."""
+    """Return the mean number of stored values per row: d, or fewer in a sparse matrix."""
     return float(X.shape[1]) if isinstance(X, np.ndarray) else X.nnz / max(X.shape[0], 1)
 
 
@@ -76,7 +76,7 @@ def scaled_rows(X: Features, factors: Array) -> Features:
 
 
 def longest_row(X: Features) -> float | Array:
-    """Return the largest Euclidean norm of a row, of each matrix where they are stacked."""
+    """Return the largest Euclidean norm of a row, of each matrix if they are stacked."""
     if isinstance(X, np.ndarray):
         norms: Array = np.sqrt(np.einsum("...ij,...ij->...i", X, X).max(axis=-1))
         return norms if norms.ndim else float(norms)
@@ -89,17 +89,16 @@ def gram(X: Features, weights: Array) -> Array:
 
 
 def dense(X: Features) -> Array:
-    """Return a matrix as an array: for those that are small whatever they are made of."""
+    """Return a matrix as an array, for matrices that are small in any format."""
     return X if isinstance(X, np.ndarray) else X.toarray()
 
 
 def laid_out(X: Features) -> Features:
-    """Return X as products with vectors and the rows of minibatches want it in memory.
+    """Return X in the memory layout that suits products with vectors and minibatches of rows.
 
-    Products of a tall matrix of few columns run about a quarter faster column by column.
-    Beyond `_NARROW` columns little is gained, and rows are gathered many times faster where
-    each is contiguous. A sparse matrix stays as it is. Of matrices that are stacked, each is laid
-    out like this.
+    Products of a tall matrix of few columns run about a quarter faster column by column. Beyond
+    `_NARROW` columns little is gained, and rows are gathered many times faster where each is
+    contiguous. A sparse matrix stays as it is. Stacked matrices are each laid out like this.
     """
     if not isinstance(X, np.ndarray):
         return X
@@ -109,10 +108,10 @@ def laid_out(X: Features) -> Features:
 
 
 _AT_ONCE = 2**20
-"""So many numbers are looked at together."""
+"""The number of values checked together."""
 
 Precision = Literal["float64", "float32"]
-"""Of what numbers samples are held, and gradients and values computed."""
+"""The number type in which samples are held, and gradients and values computed."""
 
 Block: TypeAlias = bytes | memoryview
 """Bytes in memory, as a digest takes them."""
@@ -127,9 +126,9 @@ class Samples:
             sorted indices and no zeros stored. As a source reads them they may be of another
             type than float64, such as the bytes of pixels.
         y: labels, shape (n,).
-        client: the number of the client that each row belongs to, shape (n,), where the
-            source knows it; the split `groups` goes by it.
-        truth: the model that a generator planted, where it planted one.
+        client: the number of the client that each row belongs to, shape (n,), if the source
+            provides it; used by the split `groups`.
+        truth: the model planted by a generator, if any.
     """
 
     X: Features
@@ -159,13 +158,13 @@ class Samples:
         return Samples(self.X[index], self.y[index], client, self.truth)
 
     def with_features(self, X: Features) -> "Samples":
-        """Return the same rows with other features, which no planted truth goes with."""
+        """Return the same rows with other features, without the planted truth."""
         return replace(self, X=X, truth=None)
 
     def blocks(self) -> Iterator[Block]:
-        """Yield what makes these samples what they are, for a digest: features and labels.
+        """Yield the blocks that identify these samples, for a digest: features and labels.
 
-        The first block says types and shapes, from which the lengths of all others follow: no two
+        The first block states types and shapes, from which the lengths of all others follow: no two
         different samples yield the same bytes. Two layouts of the same numbers yield different
         ones.
         """
@@ -184,7 +183,7 @@ class Samples:
 def canonical(X: Sparse) -> Sparse:
     """Return compressed sparse rows with sorted indices and without stored zeros.
 
-    What is given is changed in place, where it can be.
+    The input is modified in place where possible.
     """
     X.sum_duplicates()
     X.eliminate_zeros()
@@ -192,7 +191,7 @@ def canonical(X: Sparse) -> Sparse:
 
 
 def check(samples: Samples) -> None:
-    """See to it that samples can be computed with.
+    """Check that samples are valid for computing.
 
     Raises:
         DataError: there are no rows or no features, lengths disagree, a number is not finite
@@ -240,7 +239,7 @@ def _check_size(samples: Samples) -> None:
 
 def _check_finite(samples: Samples) -> None:
     stored = samples.X if isinstance(samples.X, np.ndarray) else samples.X.data
-    # Some rows at a time: what says of each number whether it is finite takes memory, too.
+    # Some rows at a time: the mask of finite numbers takes memory, too.
     step = max(_AT_ONCE * len(stored) // max(stored.size, 1), 1)
     if not all(np.isfinite(stored[i : i + step]).all() for i in range(0, len(stored), step)):
         row, column, value = _first_not_finite(samples.X)
@@ -266,29 +265,29 @@ def _first_not_finite(X: Features) -> tuple[int, int, float]:
     return int(row), int(X.indices[place]), float(X.data[place])
 
 
-# Minibatches: which of a client's rows a stochastic gradient takes.
+# Minibatches: the rows over which a stochastic gradient is taken.
 
 Drawn = NDArray[np.intp] | None
-"""The numbers of the samples of a minibatch, shape (b,); None for all samples."""
+"""The indices of a minibatch's samples, shape (b,); None for all samples."""
 
 Minibatches = NDArray[np.intp] | Sequence[Drawn]
 """Some minibatches of one size: shape (count, b), or each by itself."""
 
 Draw = Callable[[np.random.Generator, int, int, int], NDArray[np.intp]]
-"""What draws minibatches, as `drawn` does: whoever does it draws the same ones."""
+"""Draws minibatches, as `drawn` does; every implementation draws the same ones."""
 
 
 def drawn(rng: np.random.Generator, rows: int, batch: int, count: int) -> NDArray[np.intp]:
     """Draw minibatches, each without replacement.
 
     Args:
-        rng: what they are drawn from, one after the other.
-        rows: how many there are.
-        batch: how many of them a minibatch takes, at most all.
-        count: how many minibatches.
+        rng: the stream that they are drawn from, one after the other.
+        rows: the number of rows.
+        batch: the size of a minibatch, at most all rows.
+        count: the number of minibatches.
 
     Returns:
-        The numbers of their rows, shape (count, batch), in no order that means anything.
+        The indices of their rows, shape (count, batch), in no meaningful order.
     """
     taken = np.empty((count, batch), np.intp)
     for one in taken:

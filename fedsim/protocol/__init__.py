@@ -1,6 +1,6 @@
-"""The protocol between a server and its clients: who is asked, what counts, when a round closes.
+"""The server-client protocol: client selection, counting replies and closing rounds.
 
-Facts go in (heard, gone, overdue), verdicts come out (counted, late, beyond, closed). There is
-no clock in it, no log, no event loop and no socket, so the virtual world and a real one feed the
-same code. What the two ends send each other are envelopes: a message and its header.
+Events go in (received reply, departure, deadline, timeout), outcomes come out (counted, late,
+beyond the buffer, closed). It has no clock, no log, no event loop and no socket, so a simulated
+and a real network feed the same code. Endpoints exchange envelopes: a message and its header.
 """

@@ -1,8 +1,8 @@
-"""Carriage: what becomes of a message between its sender and its receiver's handler.
+"""Message transport: encoding at the sender, decoding at each receiver.
 
-A message is sealed once, where its envelope is made: a broadcast once for all. It is opened by
-each of its receivers, as it arrives and whether or not anybody handles it later, by what that
-receiver holds of its senders' vectors.
+A message is encoded once, where its envelope is created: a broadcast once for all. Each receiver
+decodes it on arrival, whether or not it is processed later, against the vectors that it holds of
+its senders.
 
 `Values` carries the objects themselves, and is what a simulation of many messages takes. `Bytes`
 carries what would be on the air: nothing of a sender's objects reaches a receiver but bytes. The
@@ -19,19 +19,19 @@ from fedsim.ports import DENSE, SERVER, Array, Beacon, ClientId, Message, Packer
 from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError
 from fedsim.wire import HEADER_BITS, Pending, Update, decode_message, encode_message
 
-# Packing: what makes payloads of a sender's vectors, and what a receiver makes of payloads.
+# Packing: encoding a sender's vectors as payloads, decoding payloads at a receiver.
 
 
 class Packing:
-    """The packers of one sender; each is made when its field is first packed.
+    """The packers of one sender, created lazily per field.
 
-    What goes to all and what goes to one receiver are fields of their own, also where they have
-    the same name: a receiver holds what it was told by either.
+    Broadcast and addressed vectors are separate fields, even under the same name: a receiver keeps
+    separate state for each.
 
     Args:
         make: returns the packer of a field, by its name and its number from 0; where it is
             for one receiver alone, that is the third argument.
-        sender: whose, for a `make` that takes it in front of these; None for one that does not.
+        sender: its number, for a `make` that takes it as first argument; else None.
     """
 
     __slots__ = ("_field", "_make", "_numbers", "_others", "_packer", "_sender")
@@ -61,7 +61,7 @@ class Packing:
         return self._other(field, to).pack(vector, structure)
 
     def _other(self, field: str, to: ClientId | None) -> Packer:
-        """Return the packer of a field that is not the first one, or not for all."""
+        """Return the packer of an addressed field or of any field but the first."""
         if self._others is None:
             self._others = {}
             self._numbers = {} if self._field is None else {(self._field, True): 0}
@@ -77,7 +77,7 @@ class Packing:
         return self._make(*sender, field, number, *(() if to is None else (to,)))
 
     def take_back(self, payload: Payload) -> None:
-        """Let the packer that made a payload take it back; to the others it is a stranger."""
+        """Offer a lost payload to every packer; only the one that encoded it rolls back."""
         if self._field is not None:
             self._packer.take_back(payload)
         for packer in (self._others or {}).values():
@@ -86,7 +86,7 @@ class Packing:
     def repeated(
         self, message: Message | Mapping[ClientId, Message]
     ) -> Message | Mapping[ClientId, Message]:
-        """Return a message, or one for each client, as it is sent a second time.
+        """Return a message, or one for each client, re-encoded for a second transmission.
 
         It is the same, but for vectors that come as updates (EF21). A client that has received
         one has added it already, so what follows is the update to what the sender holds by then.
@@ -119,11 +119,11 @@ class Packing:
 def addressed(
     message: Message | Mapping[ClientId, Message], clients: Sequence[ClientId]
 ) -> Message | Mapping[ClientId, Message]:
-    """Return a message with its pending vectors encoded for those to whom it goes.
+    """Return a message with its pending vectors encoded for the given receivers.
 
     Args:
         message: for all, or one for each.
-        clients: to whom it goes.
+        clients: the receivers.
 
     Returns:
         The same where nothing was pending; one for each client where they are sent different
@@ -150,7 +150,7 @@ def _pending(message: Message) -> bool:
 
 
 def _for_each(message: Message, clients: Sequence[ClientId]) -> dict[ClientId, Message]:
-    """Return a message for each client; one object for those who are sent the same."""
+    """Return a message for each client; clients with equal payloads share one object."""
     columns = [
         payload.sent(clients) if isinstance(payload, Pending) else [payload] * len(clients)
         for payload in message.payloads()
@@ -166,10 +166,10 @@ def _for_each(message: Message, clients: Sequence[ClientId]) -> dict[ClientId, M
 
 
 class Unpacking:
-    """What one receiver holds of its senders' vectors, for those that come as updates.
+    """One receiver's state of its senders' vectors, for those that come as updates.
 
-    It is the receiver's own: what its sender believes it to hold is that only where nothing is
-    lost. Whatever arrives counts, whether or not anybody makes use of the message later.
+    The sender's copy of this state agrees with it only as long as nothing is lost. Every arrival is
+    applied, whether or not the message is used later.
     """
 
     __slots__ = ("_held",)
@@ -178,7 +178,7 @@ class Unpacking:
         self._held: dict[tuple[ClientId, int], Array] = {}
 
     def unpack(self, sender: ClientId, payload: Payload) -> Payload:
-        """Return a payload as its receiver reads it.
+        """Return a payload as decoded by this receiver.
 
         Raises:
             DecodeError: an update is of another shape than what it is added to.
@@ -191,7 +191,7 @@ class Unpacking:
         return added
 
     def read(self, sender: ClientId, message: Message) -> Message:
-        """Return a message as its receiver reads it: the same where it holds no update."""
+        """Return a message as decoded by this receiver: the same object if it holds no update."""
         for name in message.__dataclass_fields__:
             if isinstance(getattr(message, name), Update):
                 return type(message)(*(self.unpack(sender, one) for one in message.payloads()))
@@ -202,11 +202,11 @@ Carry = Literal["values", "bytes"]
 """How messages go from node to node."""
 
 Receive = Callable[[ClientId, Envelope], None]
-"""Takes what has arrived, from the client or at the client of that number."""
+"""Callback for an envelope that arrived from, or at, the client with that number."""
 
 
 class Carriage(ABC):
-    """How the messages of a method are carried.
+    """Base class of the message transports.
 
     Args:
         types: the classes of the method's messages, in the order of their numbers; a message of
@@ -220,27 +220,27 @@ class Carriage(ABC):
 
     @abstractmethod
     def seal(self, envelope: Envelope, sender: ClientId) -> Envelope:
-        """Make an envelope ready for its way, and return it.
+        """Encode an envelope for transmission and return it.
 
         Raises:
-            LocalProtocolError: its message is none of the method's.
+            LocalProtocolError: the message's class is not among the method's messages.
         """
 
     @abstractmethod
     def open(self, envelope: Envelope, sender: ClientId, unpacking: Unpacking) -> Envelope:
-        """Return an envelope as its receiver reads it.
+        """Return an envelope as its receiver decodes it.
 
         Args:
-            envelope: that has arrived.
-            sender: whose.
-            unpacking: the receiver's.
+            envelope: the received one.
+            sender: its sender.
+            unpacking: the receiver's decoder state.
 
         Raises:
-            DecodeError: what has arrived is no message of the method.
+            DecodeError: the bytes are not a message of the method.
         """
 
     def to_server(self, receive: Receive) -> Receive:
-        """Return what a network calls for what arrives at the server."""
+        """Wrap the server's receive callback with decoding."""
         unpacking = Unpacking()
 
         def arrived(client: ClientId, envelope: Envelope) -> None:
@@ -249,7 +249,7 @@ class Carriage(ABC):
         return arrived
 
     def to_clients(self, receive: Receive) -> Receive:
-        """Return what a network calls for what arrives at any of the clients."""
+        """Wrap the clients' receive callback with decoding, with separate state for each client."""
         unpackings = defaultdict[ClientId, Unpacking](Unpacking)
 
         def arrived(client: ClientId, envelope: Envelope) -> None:
@@ -267,7 +267,7 @@ class Carriage(ABC):
 
 
 class Values(Carriage):
-    """Messages arrive as the objects that were sent; what is an update, their receiver adds up.
+    """Messages arrive as the objects that were sent; receivers sum up the updates.
 
     Args:
         types: see `Carriage`.
@@ -314,8 +314,9 @@ class Bytes(Carriage):
         """Encode the message of an envelope.
 
         Raises:
-            LocalProtocolError: it is none of the method's, it takes other bits than it says, or
-                one of its payloads takes none, so that nobody could tell whose place is empty.
+            LocalProtocolError: it is none of the method's, its encoding has another size than its
+                declared bits, or a payload has no bits, so that an empty field could not be
+                identified.
             TypeError: one of its payloads has no encoding.
         """
         message = envelope.message
@@ -365,5 +366,5 @@ class Bytes(Carriage):
 
 
 def _bare(kind: type[Message]) -> Message:
-    """Return a message without a payload; a beacon is one object, whoever sends it."""
+    """Return a message without a payload; the beacon is a shared singleton."""
     return BEACON if kind is Beacon else kind()

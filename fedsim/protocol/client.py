@@ -1,4 +1,4 @@
-"""The client's end: what is asked, what is answered, and how silence is told."""
+"""The client's endpoint: received requests, replies, and how silence is signalled."""
 
 from fedsim.ports import SILENCE, ClientId, Message, Payload, Silence
 from fedsim.protocol.carriage import VALUES, Carriage, Packing
@@ -6,12 +6,12 @@ from fedsim.protocol.envelope import BEACON, Envelope
 
 
 class ClientEnd:
-    """A client's end of the protocol.
+    """A client's endpoint of the protocol.
 
     Args:
-        client: whose.
-        packing: what packs its messages.
-        beacons: whether silence is told by an empty message.
+        client: its number.
+        packing: the packers of its messages.
+        beacons: whether silence is signalled by an empty message.
         header_bits: in front of every message.
         carriage: how messages are carried.
 
@@ -39,12 +39,12 @@ class ClientEnd:
         self._carriage = carriage
 
     def open(self, envelope: Envelope) -> Message:
-        """Take an envelope that has arrived; return what it says."""
+        """Receive an envelope; return its message."""
         self.round = envelope.round
         return envelope.message
 
     def answer(self, asked: Envelope, reply: Message | Silence) -> Envelope | None:
-        """Return what is sent in answer to an envelope; None for nothing at all.
+        """Return the envelope that answers a request; None if nothing is sent.
 
         Raises:
             TypeError: the reply is neither a message nor `SILENCE`.
@@ -61,7 +61,7 @@ class ClientEnd:
         return self._carriage.seal(envelope, self.id)
 
     def take_back(self, message: Message) -> None:
-        """Forget a message that is known to be lost, as if it had never been packed."""
+        """Roll back the packers' state after the loss of a message."""
         payload: Payload
         for payload in message.payloads():
             self.packing.take_back(payload)

@@ -1,21 +1,21 @@
-"""Envelopes: a message on its way, with what its header says."""
+"""Envelopes: a message in transit with the contents of its header."""
 
 from fedsim.ports import Beacon, Message
 
 BEACON = Beacon()
-"""The empty message: one object, whoever sends it."""
+"""The empty message, a shared singleton."""
 
 
 class Envelope:
-    """A message and what is charged for it; a broadcast is one envelope with many readers.
+    """A message and its charged size; a broadcast is one envelope with several receivers.
 
     Attributes:
-        message: what is said.
+        message: the content.
         round: the round it belongs to.
         exchange: the number of the exchange that it opens or answers.
         payload_bits, header_bits, bits: what is charged, and the sum.
         data: the message as bytes, where it goes as such.
-        word: the number of what is said, for a world that keeps a log; -1 where none does.
+        word: the log's number of the message name; -1 without a log.
     """
 
     __slots__ = (
@@ -42,16 +42,16 @@ class Envelope:
         self.data = b""
 
     def saying(self, message: Message) -> "Envelope":
-        """Return the envelope with its message as a receiver has read it."""
+        """Return the envelope with its message as decoded by a receiver."""
         return Envelope(message, self.round, self.exchange, self.header_bits, self.word)
 
 
-# Whose fault it is when the protocol is broken.
+# Protocol violations, by the endpoint that caused them.
 
 
 class LocalProtocolError(RuntimeError):
-    """This end was asked for what the protocol does not allow now."""
+    """This endpoint was called in a way that the protocol does not allow in its state."""
 
 
 class RemoteProtocolError(RuntimeError):
-    """The other end has sent what the protocol does not allow."""
+    """The remote endpoint sent something that the protocol does not allow."""

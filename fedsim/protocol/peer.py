@@ -1,8 +1,8 @@
-"""A peer's end: exchanges with its neighbours, each side counting its own.
+"""A peer's endpoint: exchanges with its neighbours, counted separately by each node.
 
-A node's exchange k is open until the message of its exchange k has come from every neighbour that
-is still there, or until its deadline. What comes of a later exchange waits for that; what comes of
-an earlier one is too late for anything: its sender's model is older than what replaced it.
+A node's exchange k is open until the message of exchange k has arrived from every neighbour still
+present, or until its deadline. Messages of later exchanges are stored until theirs opens; messages
+of earlier ones are dropped: they hold models that have been replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,20 +14,20 @@ from fedsim.protocol.server import Exchange, Post, Verdict
 
 
 class PeerEnd:
-    """A node's end of the protocol between peers.
+    """A node's endpoint of the peer protocol.
 
     Args:
-        node: whose.
-        neighbours: whom it speaks to, in order.
-        packing: what packs its messages.
-        beacons: whether a neighbour is told by an empty message that there is nothing for it.
-        deadline: so long after it was opened an exchange is overdue, s; infinite for never.
+        node: its number.
+        neighbours: the nodes that it exchanges messages with, in order.
+        packing: the packers of its messages.
+        beacons: whether a neighbour without a message is sent a beacon.
+        deadline: of an exchange, after it was opened, s; infinite for none.
         header_bits: in front of every message.
         carriage: how messages are carried.
 
     Attributes:
-        round: the one that is open, from 1.
-        neighbours: those that are still there.
+        round: the open one, from 1.
+        neighbours: those still present.
         deadline: see above.
         packing: see above.
     """
@@ -57,13 +57,13 @@ class PeerEnd:
         self._early: dict[int, dict[ClientId, Envelope]] = {}  # by exchange and sender
 
     def open(self, message: Message | Mapping[ClientId, Message]) -> Post:
-        """Open an exchange; return what is to be sent to whom.
+        """Open an exchange; return the envelopes to send with their receivers.
 
         Args:
-            message: for all neighbours, or one each; whoever it leaves out is told nothing.
+            message: for all neighbours, or one each; neighbours left out receive none.
 
         Raises:
-            LocalProtocolError: one is under way.
+            LocalProtocolError: an exchange is open already.
             ValueError: a message is for a node that is no neighbour.
         """
         if self._exchange is not None:
@@ -93,7 +93,7 @@ class PeerEnd:
     # -- facts -------------------------------------------------------------------------
 
     def heard(self, sender: ClientId, envelope: Envelope) -> Verdict:
-        """Take a message that has arrived, and say what becomes of it.
+        """Receive a message and return its outcome.
 
         Raises:
             RemoteProtocolError: it is from no neighbour, of no exchange, or has come before.
@@ -128,19 +128,19 @@ class PeerEnd:
         exchange.look()
 
     def gone(self, neighbour: ClientId) -> bool:
-        """Take note that a neighbour is gone for good; say whether that ends an exchange."""
+        """Remove a neighbour that left for good; return whether that closes the exchange."""
         self.neighbours = tuple([one for one in self.neighbours if one != neighbour])
         exchange = self._exchange
         return exchange is not None and exchange.gone(neighbour)
 
     def overdue(self) -> bool:
-        """Take note that the deadline has passed; say whether that ends an exchange."""
+        """Mark the deadline as expired; return whether that closes the exchange."""
         return self._exchange is not None and self._exchange.pass_deadline()
 
     # -- how it ends -------------------------------------------------------------------
 
     def replies(self) -> list[Reply]:
-        """End the exchange, and return what has come, by neighbour.
+        """End the exchange, and return the received messages, sorted by neighbour.
 
         Raises:
             LocalProtocolError: there is none.
@@ -151,18 +151,18 @@ class PeerEnd:
         return sorted(ended.replies, key=lambda reply: reply.client)
 
     def take_back(self, message: Message) -> None:
-        """Forget a message that is known to be lost, as if it had never been packed."""
+        """Roll back the packers' state after the loss of a message."""
         for payload in message.payloads():
             self.packing.take_back(payload)
 
     @property
     def over(self) -> bool:
-        """Whether nothing can change the exchange any more."""
+        """Whether the exchange is closed or absent."""
         return self._exchange is None or self._exchange.over
 
     @property
     def stuck(self) -> str:
-        """Whom it waits for; empty where for nobody."""
+        """Describe which neighbours it is waiting for; empty if none."""
         if self._exchange is None or self._exchange.over:
             return ""
         return f"{node_name(self.id)} waits in round {self.round}: {self._exchange.progress}"

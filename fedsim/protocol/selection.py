@@ -1,4 +1,4 @@
-"""Selection: who is asked in a round, among those who can take part."""
+"""Client selection: the cohort of a round, from the eligible clients."""
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -13,38 +13,38 @@ from fedsim.ports import Array, ClientId
 from fedsim.protocol.participation import Participation
 
 OFFLINE, EMPTY, LOW = "offline", "battery empty", "charge too low"
-"""Why a client cannot take part."""
+"""Reasons why a client is not eligible."""
 
 _FEW = 5
-"""How many of those left out are named."""
+"""Left-out clients are listed up to this number."""
 
 
 class Roll(Protocol):
-    """Who can take part in a round that begins now."""
+    """Which clients are eligible in a round that begins now."""
 
     @property
     def always_complete(self) -> bool:
-        """Whether all clients always can."""
+        """Whether every client is always eligible."""
         ...
 
     def obstacle(self, client: ClientId) -> str:
-        """Return why a client cannot; empty if it can."""
+        """Return why a client is not eligible; empty if it is."""
         ...
 
     def turns_up(self, client: ClientId) -> bool:
-        """Draw whether a client that can is there in this round."""
+        """Sample whether an eligible client is available this round."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """Who is asked, and who is not.
+    """The selected and the skipped clients of a round.
 
     Attributes:
-        clients: who is asked, in order.
-        drawn: whether they were drawn, by the policy.
-        skipped: who could not take part, and why.
-        gone: whether those who were named have all left for good.
+        clients: the recipients, in order.
+        drawn: whether the policy sampled them.
+        skipped: ineligible clients, each with the reason.
+        gone: whether all explicitly requested clients have left for good.
     """
 
     clients: Sequence[ClientId]
@@ -54,14 +54,14 @@ class Cohort:
 
 
 class Selection:
-    """Draws the cohorts of a run by a policy.
+    """Samples the cohorts of a run by a policy.
 
     Args:
-        policy: says how many, and in which order.
-        roll: who can take part.
-        clients: all there are, in order.
+        policy: gives the cohort size and the order.
+        roll: eligibility of the clients.
+        clients: all clients, in order.
         rng: the stream of the draws.
-        samples: how many each client has, shape (M,); one where nothing is said.
+        samples: the number of samples of each client, shape (M,); one each if omitted.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class Selection:
         self._draws = policy.asked is not None
 
     def cohort(self, to: Sequence[ClientId] | None, busy: Set[ClientId]) -> Cohort | None:
-        """Return who is asked now; None where nobody could be, whatever the draw.
+        """Return the cohort of a round that begins now; None if no client is eligible or busy.
 
         Args:
-            to: whom the algorithm wants to ask; None leaves it to the policy.
-            busy: who works already and must not be asked.
+            to: the clients that the algorithm requests; None leaves the choice to the policy.
+            busy: clients that are at work and must not be asked.
 
         Raises:
             Misdrawn: the policy's order is none; see `drawn`.
@@ -114,7 +114,7 @@ class Selection:
         return Cohort(sorted(chosen), self._draws and to is None, skipped)
 
     def all_gone(self, named: Sequence[ClientId]) -> Cohort:
-        """Return the cohort for named clients of which none can take part any more."""
+        """Return the empty cohort of a round whose requested clients have all left for good."""
         skipped = [(client, self._roll.obstacle(client)) for client in named]
         return Cohort((), skipped=skipped, gone=True)
 
@@ -123,7 +123,7 @@ class Selection:
         return None if asked is None else max(asked - len(busy), 0)
 
     def _order(self, to: Sequence[ClientId] | None) -> Iterable[ClientId]:
-        """Return the clients in the order in which they are drawn."""
+        """Return the clients in sampling order."""
         if to is not None:
             return to
         if not self._draws:
@@ -135,16 +135,16 @@ class Selection:
 def drawn(
     policy: Participation, samples: Array, number: int, rng: np.random.Generator
 ) -> Iterator[ClientId]:
-    """Yield the clients in the order of a policy, which is checked as far as it is used.
+    """Yield the clients in a policy's order, validated as it is consumed.
 
     Args:
-        policy: draws it.
+        policy: gives the order.
         samples: how many each client has, shape (M,).
         number: how many draws there were before.
         rng: the stream of the draws.
 
     Raises:
-        Misdrawn: something in it is no client, or twice in it, or it ends before the clients do.
+        Misdrawn: an entry is no client or a duplicate, or clients are missing.
     """
     seen: set[ClientId] = set()
     for each in policy.order(samples, number, rng):

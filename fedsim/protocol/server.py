@@ -1,9 +1,9 @@
-"""The server's end: rounds of exchanges, and what becomes of every reply.
+"""The server's endpoint: rounds of exchanges, and the outcome of every reply.
 
-The life of an exchange: `cohort` says whom to ask; `open` opens it and returns what to send;
-facts come in (`heard`, `gone`, `overdue`, `give_up`) until its phase is not open any more;
-`replies` ends it. An exchange that was given up is ended by `abandon` instead, and the next one
-asks anew.
+The life of an exchange: `cohort` selects the clients; `open` opens it and returns what to send;
+events arrive (`heard`, `gone`, `overdue`, `give_up`)
+until it is closed or given up; `replies` ends it. An exchange that was given up is ended by
+`abandon` instead, and the next one asks a new cohort.
 """
 
 from collections import deque
@@ -20,14 +20,14 @@ from fedsim.protocol.participation import Participation
 from fedsim.protocol.selection import Cohort, Selection
 from fedsim.protocol.silence import SilencePolicy
 
-# An exchange: whom a message has gone to, who has reported, and whether that is enough.
+# An exchange: recipients, reports received, and when it closes.
 
 _FEW = 5
-"""How many clients are named; of more, how many there are."""
+"""Missing clients are listed by name up to this number, counted beyond it."""
 
 
 class Phase(Enum):
-    """The life of an exchange: it is open, and then it is closed or was given up."""
+    """The life of an exchange: open, then closed or given up."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -35,16 +35,16 @@ class Phase(Enum):
 
 
 class Exchange:
-    """It is open until all have reported, or enough, or its deadline; then it is closed.
+    """It is open until all reports, enough reports, or its deadline; then it is closed.
 
     Attributes:
         number: from 1.
-        waiting: who has not reported, and can.
-        asked: how many were waited for when it was opened.
-        goal: so many reports close it at once.
-        least: so many must have come before its deadline closes it.
-        replies: those that carry something.
-        reported: how many have reported, with or without a reply.
+        waiting: the clients whose report is outstanding.
+        asked: the number of recipients when it was opened.
+        goal: this number of reports closes it immediately.
+        least: the minimum number of reports for its deadline to close it.
+        replies: the reports with a message.
+        reported: the number of reports, with or without a message.
         overdue: whether its deadline has passed.
         phase: of its life.
         deserted: whether it closed because no client was left to wait for.
@@ -84,27 +84,27 @@ class Exchange:
 
     @property
     def over(self) -> bool:
-        """Whether nothing can change it any more."""
+        """Whether it is closed or given up."""
         return self.phase is not Phase.OPEN
 
     def gone(self, client: ClientId) -> bool:
-        """Take note that a client will not report any more; say whether it is over."""
+        """Remove a client that left; return whether the exchange is over."""
         self.waiting.discard(client)
         return self.look()
 
     def pass_deadline(self) -> bool:
-        """Take note that its time is up; say whether it is over."""
+        """Mark the deadline as expired; return whether the exchange is over."""
         self.overdue = True
         return self.look()
 
     def give_up(self) -> bool:
-        """End it although it may not be closed; say whether it is over, which it is."""
+        """Give up the exchange if it is open; return True."""
         if self.phase is Phase.OPEN:
             self.phase = Phase.GIVEN_UP
         return True
 
     def look(self) -> bool:
-        """Close it where it may be; say whether it is over."""
+        """Close the exchange if its condition holds; return whether it is over."""
         enough = self.reported >= (self.least if self.overdue else self.goal)
         if (enough or not self.waiting) and self.phase is Phase.OPEN:
             self.phase = Phase.CLOSED
@@ -113,7 +113,7 @@ class Exchange:
 
     @property
     def progress(self) -> str:
-        """Who has reported, how many are needed, and who has not: in words."""
+        """A sentence with the number of reports, the number needed, and the missing clients."""
         needed = self.goal if self.goal < inf else (self.least if self.overdue else self.asked)
         if not self.asked:
             return "none of the clients that were to be asked is available"
@@ -125,11 +125,11 @@ class Exchange:
         return f"{come}; missing: {named}"
 
 
-# Verdicts: what an end of the protocol says of a message that has arrived.
+# The outcome of a received message, as an endpoint of the protocol decides it.
 
 
 class Verdict(Enum):
-    """What becomes of what has arrived.
+    """The outcome of a received message.
 
     COUNTED: it belongs to the open exchange.
     CLOSED: it does, and it is the one that closes it.
@@ -148,30 +148,30 @@ class Verdict(Enum):
 
 
 _REPLY = partial(tuple.__new__, Reply)
-"""Makes a reply of its fields; half of what `Reply` itself takes."""
+"""Creates a `Reply` from its fields in half the time of `Reply` itself."""
 
 _by_client_and_round = itemgetter(0, 1)
 
 Post = Sequence[tuple[Envelope, Sequence[ClientId]]]
-"""What is to be sent: each envelope with those whom it goes to."""
+"""Envelopes to send, each with its receivers."""
 
 
 class ServerEnd:
-    """The server's end of the protocol.
+    """The server's endpoint of the protocol.
 
     Args:
-        clients: all there are, in order.
-        selection: draws the cohorts.
+        clients: all clients, in order.
+        selection: samples the cohorts.
         policy: when a round closes.
-        silence: how clients keep quiet.
+        silence: how silent clients are handled.
         header_bits: in front of every message.
         carriage: how messages are carried.
 
     Attributes:
         round: the current round, from 1.
-        exchange: the one that is under way, if any.
-        deadline: so long after its broadcast an exchange is overdue, s; infinite for never.
-        patience: so long after it, it is given up, s; infinite for never.
+        exchange: the open one, if any.
+        deadline: of an exchange, after its broadcast, s; infinite for none.
+        patience: the timeout of a round, after its broadcast, s; infinite for none.
         late: the replies to earlier exchanges that count for the next one.
     """
 
@@ -198,26 +198,26 @@ class ServerEnd:
         self._carriage = carriage
         self._exchanges = 0
         self._broken_off: Exchange | None = None
-        self._busy: set[ClientId] = set()  # of an asynchronous server: who works already
+        self._busy: set[ClientId] = set()  # of an asynchronous server: clients at work
         self._asked_in: dict[ClientId, int] = {}  # of such a server: the exchange of the last one
         self._carried = 0  # the reports that an asynchronous server's buffer holds already
         self._left_out = False  # whether the draw for the next exchange has left out clients
         self.late: list[Reply] = []
         self._beyond: deque[tuple[ClientId, Envelope]] = deque()
 
-    # -- whom to ask -------------------------------------------------------------------
+    # -- recipients --------------------------------------------------------------------
 
     def addressed(
         self, message: Message | Mapping[ClientId, Message], to: Sequence[ClientId] | None
     ) -> Sequence[ClientId] | None:
-        """Return whom an exchange is for; None for whoever the policy draws among all.
+        """Return the requested recipients, or None to let the participation policy choose.
 
         Args:
             message: for all, or one for each.
-            to: whom the method names; those who have a message where it names nobody.
+            to: the clients that the method names; if None, those with a message of their own.
 
         Raises:
-            ValueError: there is no such client, or no message for one of them.
+            ValueError: an unknown client, or one without a message.
         """
         each = None if isinstance(message, Message) else message
         if to is None and each is not None and len(each) != len(self.clients):
@@ -230,15 +230,15 @@ class ServerEnd:
         return to
 
     def cohort(self, to: Sequence[ClientId] | None) -> Cohort | None:
-        """Return whom to ask now; None where nobody of those wanted can take part now."""
+        """Return the cohort to ask now; None if no requested client can take part now."""
         cohort = self._selection.cohort(to, self._busy)
         self._left_out = cohort is not None and bool(cohort.skipped)
         return cohort
 
     def all_gone(self, named: Sequence[ClientId]) -> Cohort:
-        """Return the cohort of an exchange whose clients have all left for good: none of them.
+        """Return the empty cohort of an exchange whose clients have all left for good.
 
-        Its round is abandoned. Others may take part still.
+        Its round is abandoned. Other clients may still take part.
         """
         self._left_out = True
         return self._selection.all_gone(named)
@@ -246,14 +246,14 @@ class ServerEnd:
     def open(
         self, message: Message | Mapping[ClientId, Message], cohort: Sequence[ClientId]
     ) -> Post:
-        """Open an exchange with a cohort; return what is to be sent to whom.
+        """Open an exchange with a cohort; return the envelopes to send with their receivers.
 
         Args:
             message: for all, or one for each.
-            cohort: who is asked.
+            cohort: the clients asked.
 
         Raises:
-            LocalProtocolError: one is under way.
+            LocalProtocolError: an exchange is open already.
         """
         self.check_free()
         self._exchanges += 1
@@ -272,7 +272,7 @@ class ServerEnd:
         return [(self._seal(message[client]), (client,)) for client in cohort]
 
     def check_free(self) -> None:
-        """Raise a LocalProtocolError where an exchange is under way."""
+        """Raise LocalProtocolError if an exchange is open."""
         if self.exchange is not None:
             raise LocalProtocolError("an exchange is under way: a round has one at a time")
 
@@ -290,19 +290,19 @@ class ServerEnd:
     # -- facts -------------------------------------------------------------------------
 
     def heard(self, client: ClientId, envelope: Envelope) -> Verdict:
-        """Take a reply that has arrived, and say what becomes of it.
+        """Receive a reply and return its outcome.
 
         Raises:
-            RemoteProtocolError: it answers what was not asked.
+            RemoteProtocolError: it answers an exchange that was never opened.
         """
         exchange, at_work = self.exchange, False
         if self._asynchronous:
             if exchange is not None and exchange.over:
-                # Of replies that come at once, those beyond the buffer wait for the next round,
-                # and whose they are counts as at work until then.
+                # When replies arrive together, those beyond the buffer wait for the next round, and
+                # their senders count as busy until then.
                 self._beyond.append((client, envelope))
                 return Verdict.BEYOND
-            # A client that was asked anew, as the server gave up, works on that message still.
+            # A client that was asked again after a timeout is still working on the newer message.
             at_work = envelope.exchange < self._asked_in.get(client, 0)
             if not at_work:
                 self._busy.discard(client)
@@ -331,10 +331,10 @@ class ServerEnd:
         return Verdict.KEPT
 
     def notice(self, now: float) -> float:
-        """Return when the server notices that a connection has ended at the time `now`.
+        """Return when the server notices that a connection ended at the time `now`.
 
-        With a heartbeat it is the first beat after that; infinite where it does not notice at all,
-        so that the deadline of the round, or giving it up, goes on without the client.
+        With a heartbeat it is the first beat after that; infinite if the server does not notice, so
+        that the deadline or the timeout of the round handles the missing client.
         """
         if self._policy.noticed == "at-once":
             return now
@@ -343,7 +343,7 @@ class ServerEnd:
         return (floor(now / self._policy.heartbeat) + 1) * self._policy.heartbeat
 
     def asked_in(self, client: ClientId) -> int:
-        """Return the number of the exchange that waits for a client; 0 where none does.
+        """Return the number of the exchange that waits for a client; 0 if none does.
 
         Of an asynchronous server it is the one in which the client was asked last.
         """
@@ -352,12 +352,13 @@ class ServerEnd:
         return 0 if self.exchange is None else self.exchange.number
 
     def gone(self, client: ClientId, exchange: int | None = None) -> bool:
-        """Take note that a client's connection has ended; say whether that ends an exchange.
+        """Remove a client whose connection ended; return whether that closes the exchange.
 
         Args:
-            client: whose.
-            exchange: in which it had been asked when it ended, where that is noticed later: by
-                now that one may be over, and the client may have been asked again in another one.
+            client: its number.
+            exchange: in which the client was asked when its connection ended, if that is noticed
+                later: it may be over by now, and the client may have been asked again in another
+                one.
         """
         if exchange not in {None, self.asked_in(client)}:
             return False
@@ -365,26 +366,26 @@ class ServerEnd:
         return self.exchange is not None and self.exchange.gone(client)
 
     def overdue(self) -> bool:
-        """Take note that the deadline has passed; say whether that ends an exchange."""
+        """Mark the deadline as expired; return whether that closes the exchange."""
         return self.exchange is not None and self.exchange.pass_deadline()
 
     def give_up(self) -> bool:
-        """Take note that nobody waits any longer; say whether that ends an exchange."""
+        """Give up the open exchange; return whether there was one."""
         return self.exchange is not None and self.exchange.give_up()
 
     # -- how it ends -------------------------------------------------------------------
 
     def replies(self) -> list[Reply]:
-        """End the exchange, and return what counts: by client and then by round."""
+        """End the exchange, and return the counted replies, sorted by client and round."""
         ended, late = self._ended(), self.late
         self.late = []
         return sorted(late + ended.replies, key=_by_client_and_round)
 
     def abandon(self) -> list[tuple[Reply, Verdict]]:
-        """End an exchange that was given up, and its round; return which replies are late now.
+        """End a given-up exchange and its round; return the replies that are late now.
 
-        Those that have come count as late, but in the buffer of an asynchronous server, where
-        they stay; those whom such a server waited for may be asked again.
+        Replies already received count as late, except in the buffer of an asynchronous server,
+        where they stay; clients that such a server was waiting for may be asked again.
         """
         ended = self._ended()
         self.round += 1
@@ -395,7 +396,7 @@ class ServerEnd:
         return [(reply, self._count_late(reply)) for reply in ended.replies]
 
     def break_off(self) -> None:
-        """End the exchange, if one is under way, without its replies: nobody waits for it."""
+        """Cancel the open exchange, if any, discarding its replies."""
         ended, self.exchange = self.exchange, None
         self._broken_off = ended if ended is not None and not ended.over else None
 
@@ -407,15 +408,15 @@ class ServerEnd:
 
     @property
     def over(self) -> bool:
-        """Whether nothing can change the exchange any more."""
+        """Whether the exchange is closed, given up or absent."""
         return self.exchange is None or self.exchange.over
 
     @property
     def given_up(self) -> bool:
         """Whether the exchange was given up before it could close, or no client has answered it.
 
-        An algorithm makes its steps of replies. It is not handed an exchange without any, which
-        would move its momentum, its averages and its counters without a word from the clients.
+        An algorithm steps on replies. It is not run on an exchange without any, which would advance
+        its momentum, averages and counters without information from the clients.
         """
         exchange = self.exchange
         if exchange is None or exchange.phase is Phase.OPEN:
@@ -433,12 +434,12 @@ class ServerEnd:
 
     @property
     def progress(self) -> str:
-        """Who has reported in the exchange, and who has not; empty where there is none."""
+        """Reports and missing clients of the exchange in words; empty if there is none."""
         return "" if self.exchange is None else self.exchange.progress
 
     @property
     def stuck(self) -> str:
-        """Whom it waited for when the exchange was broken off; empty where for nobody."""
+        """Describe which clients the server was waiting for when the exchange was cancelled."""
         if self._broken_off is None:
             return ""
         return f"the server waits in round {self.round}: {self._broken_off.progress}"

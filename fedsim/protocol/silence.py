@@ -1,4 +1,4 @@
-"""How the server learns that a client has nothing to say. The block is the policy."""
+"""Silence policies: how the server handles clients without an update, as scenario blocks."""
 
 from math import inf
 from typing import Annotated, Literal
@@ -12,21 +12,21 @@ from fedsim.blocks.spec import Block, Given, Spec
 
 
 class SilencePolicy(Spec):
-    """What silence looks like. As it stands, it is said, and every reply is waited for."""
+    """Base class of silence policies: by default a silent client sends a beacon."""
 
     kind: str
 
     @property
     def beacon(self) -> bool:
-        """Whether a silent client sends an empty message, of which the header is charged.
+        """Whether a silent client sends an empty message, charged for its header.
 
-        Else it sends nothing, and only the deadline ends the round.
+        Otherwise it sends nothing, and only the deadline ends the round.
         """
         return True
 
     @property
     def closes_after(self) -> float:
-        """So long after its broadcast the round closes, s; at once where all have answered."""
+        """The deadline of a round after its broadcast, s; a complete round closes earlier."""
         return inf
 
     @property
@@ -52,7 +52,7 @@ class DeadlineSilence(SilencePolicy):
 
     @property
     def beacon(self) -> bool:
-        """No."""
+        """False."""
         return False
 
     @property
@@ -62,7 +62,7 @@ class DeadlineSilence(SilencePolicy):
 
     @property
     def keep_late(self) -> bool:
-        """As was written."""
+        """Whether `late` is "keep"."""
         return self.late == "keep"
 
 

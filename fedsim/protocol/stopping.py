@@ -1,4 +1,4 @@
-"""When a run is over. The block is the rules."""
+"""Stop rules of a run, as a scenario block."""
 
 from collections.abc import Collection, Mapping
 
@@ -11,12 +11,12 @@ from fedsim.blocks.spec import Spec, as_written
 class RunStopped(BaseException):
     """Ends the server's coroutine where a stop rule applies; its text is the reason.
 
-    Like a cancellation it is not an error, so that no `except Exception` swallows it.
+    Like a cancellation it is not an error, so that no `except Exception` catches it.
     """
 
 
 class NoClientsLeft(RunStopped):
-    """Ends it where no client will ever take part again, although no stop rule applies."""
+    """Ends it when no client will ever take part again, although no stop rule applies."""
 
 
 class Stop(Spec):
@@ -47,7 +47,7 @@ class Stop(Spec):
 
     @property
     def targets(self) -> dict[str, float]:
-        """What is to be reached, by column: a gap, an objective, measures."""
+        """The target figures, by column: a gap, an objective, measures."""
         named = {"gap": self.gap, "objective": self.objective, **self.figures}
         return {name: value for name, value in named.items() if value is not None}
 
@@ -69,8 +69,8 @@ class Stop(Spec):
             gap: of the last one; NaN where it is not known.
             bits: sent so far, both directions.
             joules: spent so far.
-            figures: what was seen at its end, the objective among them; None or missing where
-                nobody looked.
+            figures: evaluated at its end, the objective among them; None or missing if not
+                evaluated.
             higher: those of which more is better.
         """
         if self.gap is not None and gap < self.gap:
@@ -86,7 +86,7 @@ class Stop(Spec):
         return ""
 
     def _reached(self, figures: Mapping[str, float | None], higher: Collection[str]) -> str:
-        """Return which figure has reached its bound; empty for none."""
+        """Return the reason of the first figure that reached its bound; empty for none."""
         for name, bound in self.targets.items():
             seen = figures.get(name)
             if name == "gap" or seen is None:
@@ -98,11 +98,11 @@ class Stop(Spec):
         return ""
 
 
-# Which rounds the observer looks at. The block is the rule.
+# The observer's evaluation schedule, as a scenario block.
 
 
 class Observe(Spec):
-    """Which models are evaluated: objective, gap and measures of other rounds are not known."""
+    """Which rounds' models are evaluated: other rounds have no objective, gap or measures."""
 
     every: int = Field(
         default=1,
@@ -112,5 +112,5 @@ class Observe(Spec):
     )
 
     def looks(self, number: int) -> bool:
-        """Say whether the model of a round is looked at, whether or not it is the last one."""
+        """Return whether a round is on the schedule, regardless of whether it is the last."""
         return number % self.every == 0

@@ -1,1 +1,1 @@
-"""The record: event log, round table, ledger; written by runs and read by analysis."""
+"""Run records: event log, round table, ledger; written by runs and read by the analysis."""

@@ -1,13 +1,13 @@
-"""The book of a run: its log, round table, models and ledger, opened, closed and audited together.
+"""The recorder of a run: log, round table, models and ledger, opened, closed and audited together.
 
-A world writes into the book and, when it has ended, hands over what its meters show:
+A world writes to the recorder and, when it has ended, passes in its meters' readings:
 
     with Book(folder, clients) as book:
         world = World(setup, book)
         world.close(world.run())
 
-Leaving the block then makes the tables whole and audits them. A run that does not come to its
-end leaves what it has written, in parts that can be read.
+Leaving the block then joins and audits the tables. A run that is interrupted leaves the readable
+parts written so far.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ from fedsim.record.parts import Parts
 from fedsim.record.rounds import RoundTable
 from fedsim.record.schema import GRAMS, Event
 
-# The client table: what each client is, did and spent over a whole run.
+# The client table: attributes, activity and cost of each client over a whole run.
 
 
 def client_table(
@@ -36,13 +36,13 @@ def client_table(
     meters: Meters,
     emissions: Emissions | None = None,
 ) -> pd.DataFrame:
-    """Return one row a client.
+    """Return one row per client.
 
     Args:
         ledger: the sums of the run's log.
-        facts: further columns of what each client is, in front.
-        meters: what the physical world showed at its end.
-        emissions: what the log has been priced with, if anything.
+        facts: leading columns with the clients' attributes.
+        meters: the world's meter readings at its end.
+        emissions: the pricing of the log, if any.
     """
     of, number = ledger.of, ledger.of_number
     idle = meters.idle_joules
@@ -82,7 +82,7 @@ def client_table(
 
 
 def _forwarded(ledger: Ledger) -> dict[str, Array | NDArray[np.int64]]:
-    """Return the columns of relays, if a client has forwarded anything."""
+    """Return the columns of relays, if any client has forwarded a message."""
     if not ledger.of("count", Event.FORWARD).any():
         return {}
     return {
@@ -92,7 +92,7 @@ def _forwarded(ledger: Ledger) -> dict[str, Array | NDArray[np.int64]]:
 
 
 def _carbon(meters: Meters, emissions: Emissions | None) -> dict[str, Array]:
-    """Return the columns of carbon, if any; whose electricity is unknown has NaN there."""
+    """Return the columns of carbon, if any; clients on unknown electricity have NaN."""
     if emissions is None or meters.idle_grams is None:
         return {}
     idle = np.where(emissions.known, meters.idle_grams, np.nan)
@@ -100,7 +100,7 @@ def _carbon(meters: Meters, emissions: Emissions | None) -> dict[str, Array]:
 
 
 def _batteries(clients: int, stores: Stores) -> dict[str, Array]:
-    """Return the columns of the batteries; who has none has NaN there."""
+    """Return the columns of the batteries; clients without one have NaN."""
     columns = {
         "initial_joules": stores.initial,
         "charged_joules": stores.charged,
@@ -118,36 +118,36 @@ def _spread(clients: int, whose: NDArray[np.intp], held: Array) -> Array:
 
 
 class Forgetful:
-    """Implements `Keeper`: keeps no models."""
+    """A `Keeper` that keeps no models."""
 
     def see(self, number: int, model: Array) -> None:
-        """Take no note."""
+        """Ignore the model."""
 
     def close(self) -> None:
-        """Make no table."""
+        """Write no table."""
 
     def abandon(self) -> None:
-        """Leave nothing."""
+        """Leave no files."""
 
 
 def _unseen(rows: Rows) -> None:
-    """Nobody looks."""
+    """Ignore a chunk of the log."""
 
 
 class Book:
-    """The book of one run; a context manager, which closes and audits it.
+    """The recorder of one run; a context manager, which closes and audits it.
 
     Args:
         folder: the run's.
         clients: how many there are.
         variant, seed: of the run.
-        models: what keeps its models; none are kept if None.
-        look: shown every chunk of the log, once the ledger has it.
+        models: the writer of the run's models; none are kept if None.
+        look: called with every chunk of the log, after the ledger.
 
     Attributes:
-        log, rounds, models: what the run is written into.
-        ledger: the sums of the log, as far as it is on disk.
-        meters: what the world showed when it ended; None before.
+        log, rounds, models: the tables of the run.
+        ledger: the sums of the log's written rows.
+        meters: the world's meter readings at its end; None before.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class Book:
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
-        """Close the book and audit it, or abandon it where the world has not ended.
+        """Close and audit the tables, or abandon them if the world has not ended.
 
         Raises:
             AuditError: log and meters do not agree; the tables are whole.
@@ -194,20 +194,20 @@ class Book:
         self.ledger.audit(self.meters, self.log.emissions)
 
     def _abandon(self) -> None:
-        """Keep what can be read of a run that an interrupt or an error has ended."""
+        """Keep the readable parts of a run that an interrupt or an error has ended."""
         for table in (self.log, self.rounds, self.models):
             table.abandon()
 
     def end(self, meters: Meters) -> None:
-        """Take what the meters of a world show that has written its last row."""
+        """Register the meter readings of a world that has written its last row."""
         self.meters = meters
 
     def clients(self, facts: Mapping[str, Sequence[object]], meters: Meters) -> pd.DataFrame:
-        """Return the client table of what is in the log so far.
+        """Return the client table of the log so far.
 
         Args:
-            facts: further columns of what each client is, in front.
-            meters: what the world shows now.
+            facts: leading columns with the clients' attributes.
+            meters: the world's current meter readings.
         """
         self.log.flush()
         return client_table(self.ledger, facts, meters, self.log.emissions)

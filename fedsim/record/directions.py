@@ -1,4 +1,4 @@
-"""Which figures of a round are the better the higher they are."""
+"""Optimisation direction of a round's figures: which are better when higher."""
 
 HIGHER_IS_BETTER = frozenset(
     {"train_accuracy", "test_accuracy", "support_precision", "support_recall", "support_f1"}
@@ -6,11 +6,11 @@ HIGHER_IS_BETTER = frozenset(
 """Columns whose target is reached from below; that of all others is reached from above."""
 
 _RISING = frozenset({"accuracy", "acc", "precision", "recall", "f1", "auc", "r2", "score", "iou"})
-"""The last words of figures of a user's own that are the better the higher they are."""
+"""The last words of user-defined figures that are better when higher."""
 
 
 def higher_is_better(column: str) -> bool:
-    """Say whether more of a figure is better: of fedsim's own by list, of others by their name.
+    """Return whether higher is better: fedsim's figures by list, user-defined ones by name.
 
     >>> [higher_is_better(name) for name in ("test_accuracy", "eval_acc", "eval_loss", "nonzeros")]
     [True, True, False, False]

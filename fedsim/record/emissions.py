@@ -1,12 +1,12 @@
-"""Emissions: the grams of CO2 of what a log tells, row by row.
+"""Emissions: grams of CO2 of the log's rows.
 
 Each row of a client is charged for its joules at the carbon intensity of the client's electricity,
-averaged over the row's span: the joules of a row are taken to be drawn evenly. What a fleet draws
-at rest is metered client by client, and handed over with each row that tells it. So every joule in
+averaged over the row's span: a row's joules are assumed to be drawn evenly. The fleet's idle draw
+is metered client by client, and passed in with each row that reports it. So every joule in
 a client's account is charged at the time at which the client draws it, from mains or from a
 battery; what chargers and batteries lose, the server and the network are in no account.
 
-Clients whose electricity nobody describes have no grams, and are left out of all sums.
+Clients with unknown electricity have no grams, and are left out of all sums.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 class Intensity(Protocol):
-    """What electricity emits as time goes by, g/kWh."""
+    """Carbon intensity of electricity over time, g/kWh."""
 
     @property
     def least(self) -> float:
@@ -50,8 +50,8 @@ class Emissions:
 
     Attributes:
         intensities: the different ones of the fleet.
-        numbers: which of them is each client's, shape (M,); -1 for who has none.
-        grams: by node, the server's in front, shape (M + 1,): what the whole fleet emits at rest.
+        numbers: each client's intensity, shape (M,); -1 for clients without one.
+        grams: by node, shape (M + 1,); the server's entry, first, is the fleet's idle emissions.
     """
 
     intensities: Sequence[Intensity]
@@ -69,11 +69,11 @@ class Emissions:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Whose electricity is described, shape (M,)."""
+        """Which clients have a known intensity, shape (M,)."""
         return np.asarray(self.numbers >= 0)
 
     def rest(self, grams: float) -> None:
-        """Take what the fleet has emitted at rest; a row that is still to be priced tells of it."""
+        """Add idle emissions of the fleet, for the next row that reports them."""
         self._rests.append(grams)
 
     def of(self, number: int, joules: Array | float, begins: ArrayLike, ends: ArrayLike) -> Array:
@@ -105,12 +105,12 @@ class Emissions:
         return grams
 
     def faults(self, joules: Array, idle_joules: Array, idle_grams: Array) -> Iterator[str]:
-        """Yield where the grams do not fit what meters show.
+        """Yield descriptions of grams that are inconsistent with the meters.
 
         Args:
-            joules: what each client spent beyond idle power, by its own meters, shape (M,).
-            idle_joules: what each drew at rest, shape (M,).
-            idle_grams: what that has emitted, shape (M,).
+            joules: spent beyond idle power by each client, from its meters, shape (M,).
+            idle_joules: drawn while idle by each client, shape (M,).
+            idle_grams: emitted by that draw, shape (M,).
         """
         yield from self._unfit("grams", joules, self.grams[1:])
         yield from self._unfit("idle grams", idle_joules, idle_grams)
@@ -119,7 +119,7 @@ class Emissions:
             yield f"idle grams: {logged} logged, {metered} metered"
 
     def _unfit(self, what: str, joules: Array, grams: Array) -> Iterator[str]:
-        """Yield whose grams are less than the least, or more than the largest intensity makes."""
+        """Yield clients whose grams are outside the range of the intensities."""
         least, most = (
             np.array([*(getattr(each, bound) for each in self.intensities), 0.0])[self.numbers]
             for bound in ("least", "most")

@@ -1,4 +1,4 @@
-"""How runs end: the states that a summary can have, and what each of them means for its reader.
+"""Final states of runs, and what each implies for a reader of the results.
 
 What stops a run with an error has a state of its own, named after that error ("diverged",
 "deadlock", "audit"): such a run has failed. Every other state is in the table `ENDS`.
@@ -20,7 +20,7 @@ NO_CLIENTS = "no-clients"
 
 
 class Ending(NamedTuple):
-    """How and why a run has ended.
+    """How and why a run ended.
 
     Attributes:
         status: one of `ENDS`, or what an error is called.
@@ -36,7 +36,7 @@ class Ending(NamedTuple):
 
 
 class End(NamedTuple):
-    """What a state means.
+    """Properties of a final state.
 
     Attributes:
         complete: whether a stop rule or the algorithm itself ended the run, so that its costs are

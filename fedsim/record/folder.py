@@ -1,4 +1,4 @@
-"""A run's folder: what is written into it, whole or not at all.
+"""A run's folder: files that are written atomically.
 
 `summary.json` is written last: a folder without it holds a run that has not ended.
 """
@@ -40,7 +40,7 @@ STUDY = "study.json"
 """In OUT, beside the folders of the variants; see `fedsim.record.studies`."""
 
 FAILED = "failed.json"
-"""Of a run that could not be made: why. It goes when the run is made."""
+"""Of a run that could not be made: the reason. Removed when the run is made."""
 
 TRACE = "trace.json"
 PACKED = ".gz"
@@ -50,14 +50,14 @@ _SMALL = (SUMMARY, FAILED, MANIFEST, SCENARIO, TRACE, f"{TRACE}{PACKED}")
 TABLES = ("events", "rounds", "clients")
 MODELS = "models"
 RESULTS = (SCENARIO, *(f"{table}.parquet" for table in (*TABLES, MODELS)), SUMMARY)
-"""The files that hold what a run has come to."""
+"""The result files of a run."""
 
 
 class RunFolder:
     """The folder of one run, `OUT/<variant>/seed-<n>`; an earlier run in it is removed.
 
     Raises:
-        OutputError: it cannot be made, or something not written into it.
+        OutputError: it cannot be created, or something in it not removed.
     """
 
     def __init__(self, out: Path, variant: str, seed: int) -> None:
@@ -77,12 +77,12 @@ class RunFolder:
 
     @staticmethod
     def place(out: Path, variant: str, seed: int) -> Path:
-        """Return where the run of a variant and a seed goes."""
+        """Return the folder of the run of a variant and a seed."""
         return out / variant / f"seed-{seed}"
 
     @classmethod
     def check(cls, out: Path, variant: str, seed: int) -> None:
-        """Make sure that a run can be written, and an earlier one removed, within `out` alone.
+        """Validate that a run can be written, and an earlier one removed, within `out` alone.
 
         Raises:
             OutputError: the folder, or something in it, is a symbolic link.
@@ -96,7 +96,7 @@ class RunFolder:
                 raise linked(folder / min(links))
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a file aside, then give it its name."""
+        """Write a file atomically, under a temporary name first."""
         check_links(self.path.parent, self.path)
         write_whole(self.path / name, text.encode())
 
@@ -111,7 +111,7 @@ class RunFolder:
         """Write the manifest with the hashes of all files, then the summary: the run has ended.
 
         Args:
-            made: what the manifest says beside the hashes.
+            made: what the manifest records beside the hashes.
             summary: how the run ended.
         """
         try:
@@ -125,7 +125,7 @@ class RunFolder:
 
 
 def note_failure(folder: Path, reason: str) -> None:
-    """Write why a run could not be made.
+    """Write the reason why a run could not be made.
 
     Raises:
         OutputError: it cannot be written.
@@ -134,10 +134,10 @@ def note_failure(folder: Path, reason: str) -> None:
 
 
 def read_failure(folder: Path) -> str:
-    """Return why a run could not be made; nothing where it is not told.
+    """Return the recorded failure reason, or an empty string.
 
     Raises:
-        DataError: what tells it is damaged.
+        DataError: the file is damaged.
     """
     path = folder / FAILED
     if not path.exists():
@@ -146,29 +146,29 @@ def read_failure(folder: Path) -> str:
 
 
 def tidy(run: Path) -> None:
-    """Remove from the folder of a run that is whole what is no part of it."""
+    """Remove leftovers from the folder of a complete run."""
     sweep(run)
     for parts in run.glob("*.parts"):
-        with suppress(OutputError):  # nobody reads them beside the whole
+        with suppress(OutputError):  # the whole table is read, not its parts
             remove_parts(parts)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return what a JSON file of a run says; nothing where there is none, or it is damaged."""
+    """Return the content of a run's JSON file; empty if it is missing or damaged."""
     try:
         return read_mapping(path)
     except DataError:
         return {}
 
 
-# Whether a run's folder holds what a run that has ended writes: ended, of this schema, whole.
+# Validation of a run's folder: ended, of the current schema, complete.
 #
-# What is looked at is cheap: names, types and counts of the tables' columns, and the hashes of all
-# files but the log and the models, whose damage shows when they are read.
+# The checks are cheap: names, types and counts of the tables' columns, and the hashes of all files
+# but the log and the models, whose damage shows when they are read.
 
 _LARGE = ("events.parquet", f"{MODELS}.parquet")
 SMALL = tuple(name for name in RESULTS if name not in _LARGE)
-"""The files of a run that take no time to look through."""
+"""The files of a run that are quick to hash."""
 _CLIENTS = (
     *("client", "group", "device", "radio", "samples", "transmissions", "beacons", "silent"),
     *("late", "lost", "skipped", "bits_up", "bits_down", "bits_again"),
@@ -187,12 +187,12 @@ _CARBON: Mapping[str, Sequence[str]] = {
     "rounds": (GRAMS,),
     "clients": ("idle_grams", GRAMS),
 }
-"""What tables have beside where the summary tells of grams."""
+"""Further columns of tables whose summary has grams."""
 _TEXTS = frozenset({"variant", "client", "device", "radio"})
 
 
 def check_run(folder: Path) -> dict[str, Any]:
-    """Return the summary of a run of which everything is there that one reads.
+    """Validate a run folder and return its summary.
 
     Raises:
         DataError: the run has not ended, is of another version of the schema, or one of its
@@ -222,7 +222,7 @@ def _check_seed(folder: Path, seed: int) -> None:
 
 
 def _rows(folder: Path, name: str, summary: Mapping[str, Any]) -> int:
-    """Return how many rows a table has, every column that it needs being there."""
+    """Return the number of rows of a table with all required columns."""
     columns = [*_COLUMNS[name], *([] if summary.get(GRAMS) is None else _CARBON[name])]
     path = folder / f"{name}.parquet"
     if not path.exists():

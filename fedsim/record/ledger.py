@@ -1,8 +1,8 @@
 """The ledger: double-entry bookkeeping of bits, joules and time.
 
-One side are the rows of the event log, added up chunk by chunk here. The other side are
-the meters of the physical world: what radios and processors say they spent, what the
-network says it took, delivered and still holds. `audit` compares the two.
+One side is the rows of the event log, added up here chunk by chunk. The other side is the meters of
+the physical world: the energy spent by radios and processors, and the bits that the network took,
+delivered and still holds. `audit` compares the two.
 """
 
 from dataclasses import dataclass
@@ -24,17 +24,17 @@ _TINY = float(np.finfo(np.float64).tiny)  # below it, rounding is not relative a
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What the batteries say of themselves at the end of a run, one entry a battery.
+    """Battery totals at the end of a run, one entry a battery.
 
     Attributes:
-        clients: whose they are, shape (B,).
-        initial, final: what was in store, J.
-        charged: what came into store, J.
-        drained: what left it, J: for the load, with what its conversion loses, and by itself.
-        delivered: what the client drew from it, J.
+        clients: their owners, shape (B,).
+        initial, final: stored energy, J.
+        charged: energy stored by charging, J.
+        drained: energy that left it, J: the load with its conversion loss, and self-discharge.
+        delivered: energy that the client drew from it, J.
         depletions: how often it reached its cut-off.
-        settled: what the meters of what it feeds differed by from the powers they drew, J.
-        resolution: what the clock's resolution explains of that, J.
+        settled: difference between the load's meters and the integral of its powers, J.
+        resolution: the part of that due to the clock's resolution, J.
     """
 
     clients: NDArray[np.intp]
@@ -57,18 +57,18 @@ NO_STORES = Stores(
 
 @dataclass(frozen=True, slots=True)
 class Meters:
-    """What the physical world says of itself at the end of a run.
+    """Meter readings of the physical world at the end of a run.
 
     Attributes:
-        bits_sent: what the network took, payload, header and transport, both directions.
-        bits_delivered: what it handed over, a broadcast counted once.
-        bits_heard: what it handed over, a broadcast counted for every listener.
-        bits_lost: what it gave up, and what it sent again.
-        bits_in_flight: what it still held, counted message by message.
-        joules: what each client's radio and processor spent beyond idle power, shape (M,).
-        idle_joules: what each client drew at rest over the whole run, shape (M,).
+        bits_sent: accepted by the network, payload, header and transport, both directions.
+        bits_delivered: by the network, a broadcast counted once.
+        bits_heard: delivered by the network, a broadcast counted once per receiver.
+        bits_lost: undelivered, or spent on retransmission.
+        bits_in_flight: still in the network, counted by message.
+        joules: spent by each client's radio and processor beyond idle power, shape (M,).
+        idle_joules: drawn by each client while idle over the whole run, shape (M,).
         stores: the batteries.
-        idle_grams: what each client has emitted at rest, shape (M,); None where nobody counts it.
+        idle_grams: emitted by each client while idle, shape (M,); None if not tracked.
     """
 
     bits_sent: int
@@ -83,10 +83,10 @@ class Meters:
 
 
 class Ledger:
-    """Sums of the log by event and node, kept for the nodes that rows are about.
+    """Sums of the log by event and node, allocated for the nodes that have rows.
 
     Args:
-        clients: M, how many there are, whether or not any row is about them.
+        clients: M, the number of clients, with or without rows.
 
     Attributes:
         clients: the same.
@@ -126,7 +126,7 @@ class Ledger:
                     kept[places] += sums[event]
 
     def _of_event(self, name: str, event: int) -> Array:
-        """Return the sums of an event by column; zeros where there was none, kept nowhere."""
+        """Return the sums of an event by column; unstored zeros if it has none."""
         sums = self._sums.get((name, event))
         return np.zeros(self._room) if sums is None else sums
 
@@ -168,7 +168,7 @@ class Ledger:
         return self._of_nodes(sum(sums, np.zeros(self._room)))
 
     def of(self, what: str, event: Event) -> Array:
-        """Return what an event has come to by client, shape (M,).
+        """Return the sum of a quantity over an event's rows by client, shape (M,).
 
         Args:
             what: "joules", "seconds", "bits" with header and transport, "count" of rows, or
@@ -178,18 +178,18 @@ class Ledger:
         return np.asarray(self._of_nodes(self._of_event(what, event))[1:])
 
     def of_number(self, what: str, event: Event) -> NDArray[np.int64]:
-        """Return the same for what is counted: whole numbers."""
+        """Return the same for counts: whole numbers."""
         return self.of(what, event).astype(np.int64)
 
     def _total(self, event: Event) -> int:
         return int(self._of_event("bits", event).sum())
 
     def audit(self, meters: Meters, emissions: Emissions | None = None) -> None:
-        """Compare the log with the world.
+        """Compare the log with the meters.
 
         Args:
-            meters: what the world shows.
-            emissions: what the log has been priced with, if anything.
+            meters: the world's meter readings.
+            emissions: the pricing of the log, if any.
 
         Raises:
             AuditError: bits, joules or times do not agree; every difference is named.
@@ -228,7 +228,7 @@ class Ledger:
         return faults
 
     def _battery_faults(self, meters: Meters) -> list[str]:
-        """Compare what batteries lost with what their clients spent."""
+        """Compare the energy that batteries lost with what their clients spent."""
         stores = meters.stores
         spent = self.spent()[1:] + meters.idle_joules
         # What goes in and out may be far more than what is in store, and sets the rounding.

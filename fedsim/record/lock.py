@@ -1,8 +1,8 @@
-"""One writer a folder: whoever writes into it holds its lock, and says beside it who that is.
+"""Exclusive and shared folder locks, with the lock's owner published beside them.
 
-The lock is the operating system's, so it goes with its processes, however these end: what a kill
-leaves behind stops nobody. Workers hold the lock with their parent; where that is killed, nobody
-else writes before the last of them has ended. Reading takes no lock, for what has a name is whole.
+The lock is the operating system's, so it ends with its processes, however these end: a killed
+process blocks no other. Workers inherit the lock of their parent; if the parent is killed, the
+folder stays locked until its last worker ends. Readers take no lock: a named file is complete.
 """
 
 import errno
@@ -24,26 +24,27 @@ from fedsim.errors import OccupiedError
 from fedsim.record.writing import linked, sweep, unwritable, write_whole
 from fedsim.signals import uninterrupted
 
-# The lock of a folder, as the operating system keeps it, and who has it together with a process.
+# Advisory folder locks of the operating system, and their inheritance by child processes.
 #
-# It belongs to an open file, and so to all processes that have that file from its opener: it is
-# free once the last of them has closed it, or has ended, however that came about.
+# A lock belongs to an open file, and so to all processes that inherit that file: it is free once
+# the
+# last of them has closed it or has ended, for whatever reason.
 
 LOCK = ".lock"
 """The file that is locked, which is empty and stays."""
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-"""How the file is opened, which may be made: not where a link leads."""
+"""Flags for opening the file: it is created if missing, and links are not followed."""
 
 _HELD: set[int] = set()
 """The descriptors by which this process holds locks."""
 
 
 class FolderLock:
-    """The lock of a folder, which is nobody's, or this process's.
+    """An advisory lock on a folder, held by this process or not at all.
 
     Args:
-        folder: which is made where there is none.
+        folder: created if needed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -51,7 +52,7 @@ class FolderLock:
         self._file = -1
 
     def take(self, how: int) -> bool:
-        """Take the lock, alone or with others, and say whether that can be done now.
+        """Try to acquire the lock, exclusive or shared; return whether that succeeded.
 
         Raises:
             OutputError: the folder cannot be written, or nothing there can be locked.
@@ -61,7 +62,7 @@ class FolderLock:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._file = os.open(self.folder / LOCK, _FLAGS, 0o644)
             fcntl.flock(self._file, how | fcntl.LOCK_NB)
-            if not os.fstat(self._file).st_nlink:  # who had it before has retreated
+            if not os.fstat(self._file).st_nlink:  # its previous owner has removed the file
                 self.drop()
                 return False
         except BlockingIOError:
@@ -72,11 +73,11 @@ class FolderLock:
         return True
 
     def share(self) -> None:
-        """Let others in, once one has it alone."""
+        """Downgrade the exclusive lock to a shared one."""
         fcntl.flock(self._file, fcntl.LOCK_SH)
 
     def drop(self) -> None:
-        """Have it no longer; workers that are left do have it."""
+        """Release the lock; running workers still hold it."""
         _HELD.discard(self._file)
         if self._file >= 0:
             os.close(self._file)
@@ -85,7 +86,7 @@ class FolderLock:
 
 @contextmanager
 def lock_of(folder: Path) -> Iterator[FolderLock]:
-    """Have the lock of a folder at hand; it is dropped with the block."""
+    """Context manager that yields the folder's lock and releases it on exit."""
     lock = FolderLock(folder)
     try:
         yield lock
@@ -94,7 +95,7 @@ def lock_of(folder: Path) -> Iterator[FolderLock]:
 
 
 class Handed:
-    """The locks of this process, for a process that it begins: they last until both have ended."""
+    """This process's locks, for a child process: they last until both have ended."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _received, tuple(map(DupFd, sorted(_HELD)))
@@ -114,16 +115,16 @@ def _unlocked(path: Path, error: OSError) -> OSError:
     return unwritable(path, error)
 
 
-# Who writes into a folder, as that is told to others in a file beside the lock.
+# The owner of a folder's lock, published in a file beside it.
 #
-# A kill leaves the file there; so it tells of nobody where the lock is free.
+# A killed process leaves the file behind, so it is only valid while the lock is held.
 
 HOLDER = ".lock.json"
-"""The file that tells who holds the lock; it goes with that."""
+"""The file that describes the lock's owner; removed with the lock."""
 
 
 def name_oneself(folder: Path) -> None:
-    """Tell that this process writes into a folder.
+    """Write this process's identity as the owner of a folder's lock.
 
     Raises:
         OutputError: it cannot be written.
@@ -132,13 +133,13 @@ def name_oneself(folder: Path) -> None:
 
 
 def unname(folder: Path) -> None:
-    """Tell no longer who holds a folder."""
+    """Remove the lock-owner file."""
     with suppress(OSError):
         (folder / HOLDER).unlink(missing_ok=True)
 
 
 def _told(folder: Path) -> dict[str, Any]:
-    """Return what is told of who holds a folder: nothing, where that has only begun."""
+    """Return the recorded lock owner; empty if there is none, or it is half-written."""
     try:
         content = json.loads((folder / HOLDER).read_bytes())
     except (OSError, ValueError):
@@ -147,7 +148,7 @@ def _told(folder: Path) -> dict[str, Any]:
 
 
 def is_at_work(folder: Path) -> bool:
-    """Say whether whoever is told to hold a folder is there; on other machines nobody looks."""
+    """Return whether the recorded owner may be running; other hosts' owners are taken to be."""
     told = _told(folder)
     process = told.get("process")
     if not isinstance(process, int) or process < 1:
@@ -157,13 +158,13 @@ def is_at_work(folder: Path) -> bool:
             os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # somebody else's
+    except PermissionError:  # another user's process
         pass
     return True
 
 
 def refusal(folder: Path) -> str:
-    """Say who writes into a folder, as far as that is known."""
+    """Describe the process that writes into a folder, as far as it is known."""
     told = _told(folder)
     try:
         process, host, since, command = (
@@ -177,7 +178,7 @@ def refusal(folder: Path) -> str:
 
 
 def _oneself() -> str:
-    """Return what others are told of this process, as JSON."""
+    """Return this process's identity for the lock-owner file, as JSON."""
     name = Path(sys.argv[0] or sys.executable)
     called = name.parent.name if name.name == "__main__.py" else name.name
     now = datetime.now(UTC).astimezone()
@@ -192,18 +193,18 @@ def _oneself() -> str:
 
 _MOMENT = 0.05  # seconds of real time
 _HOLDING, _JOINING, _CHECKING = 10, 40, 3
-"""So many moments one waits for who looks whether a folder is held, or is about to end; for who
-begins to share it; and for whether those who share it do so for the same."""
+"""Numbers of moments to wait: for a process that tests the lock or is about to end; for one that
+begins to share it; and for agreement among processes that share it."""
 
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Be the only one that writes into a folder, which is made where there is none.
+    """Hold a folder's exclusive lock; the folder is created if needed.
 
-    Where that ends in an error and nothing has been written, the folder is left as it was.
+    On an error before anything was written, the folder is restored as it was.
 
     Raises:
-        OccupiedError: somebody else writes into it, in this process or in another one.
+        OccupiedError: another writer, in this process or another one, holds it.
         OutputError: the folder cannot be written.
     """
     made = [path for path in (folder / LOCK, folder, *folder.parents) if not path.exists()]
@@ -226,16 +227,16 @@ def held(folder: Path) -> Iterator[None]:
 def shared(
     folder: Path, begin: Callable[[], None], check: Callable[[], None], end: Callable[[], None]
 ) -> Iterator[None]:
-    """Be one of several that write into a folder, each what spoils nobody else's.
+    """Hold a folder's lock together with other writers of disjoint files.
 
     Args:
-        folder: which is made where there is none.
-        begin: called where nobody else is there, while nobody else can come.
-        check: called where others are; it raises where one does not belong to them.
-        end: called where nobody else is there any more, while nobody else can come.
+        folder: created if needed.
+        begin: called by the first holder, before others can join.
+        check: called if others hold it; it raises if this process must not join them.
+        end: called by the last holder, before others can join.
 
     Raises:
-        OccupiedError: somebody writes into it who shares it with nobody.
+        OccupiedError: another process holds it exclusively.
         OutputError: the folder cannot be written.
     """
     with lock_of(folder) as lock:
@@ -251,8 +252,8 @@ def shared(
 
 
 def is_held(folder: Path) -> bool:
-    """Say whether somebody writes into a folder, as far as its file system can tell."""
-    for how in (os.O_RDWR, os.O_RDONLY):  # over NFS who takes this lock has to be able to write
+    """Return whether a process writes into a folder, as far as its file system can tell."""
+    for how in (os.O_RDWR, os.O_RDONLY):  # over NFS an exclusive lock needs write access
         try:
             file = os.open(folder / LOCK, how)
         except OSError:
@@ -269,7 +270,7 @@ def is_held(folder: Path) -> bool:
 
 
 def _wait(lock: FolderLock) -> None:
-    """Take a lock alone; nobody waits for who is at work."""
+    """Acquire the exclusive lock; fail immediately if its owner is alive."""
     for left in reversed(range(_HOLDING)):
         if lock.take(fcntl.LOCK_EX):
             return
@@ -279,7 +280,7 @@ def _wait(lock: FolderLock) -> None:
 
 
 def _join(lock: FolderLock, begin: Callable[[], None], check: Callable[[], None]) -> None:
-    """Join those who share a folder; who has just come holds it alone for a moment."""
+    """Join the holders of a shared lock; the first one holds it exclusively for a moment."""
     checks = 0
     for _ in range(_JOINING):
         if lock.take(fcntl.LOCK_EX):
@@ -290,7 +291,7 @@ def _join(lock: FolderLock, begin: Callable[[], None], check: Callable[[], None]
         if lock.take(fcntl.LOCK_SH):
             try:
                 check()
-            except OccupiedError:  # unless it is who looks whether the folder is held
+            except OccupiedError:  # unless the other process only tests the lock
                 checks += 1
                 if checks >= _CHECKING:
                     raise
@@ -302,13 +303,13 @@ def _join(lock: FolderLock, begin: Callable[[], None], check: Callable[[], None]
 
 
 def _retreat(folder: Path, made: Sequence[Path]) -> None:
-    """Leave no trace of a hold under which nothing has been written, while it lasts.
+    """Remove the traces of a lock under which nothing was written, while it is held.
 
-    Whoever has the file open already, to lock it next, sees that it has lost its name.
+    A process that has the lock file open already detects that the file lost its name.
 
     Args:
-        folder: that is held.
-        made: what was not there before: its lock, itself, and folders above it.
+        folder: the locked one.
+        made: paths that did not exist before: the lock file, the folder, its parents.
     """
     with suppress(OSError):  # what cannot be undone stays, and hides no error
         (folder / HOLDER).unlink(missing_ok=True)

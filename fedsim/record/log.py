@@ -35,7 +35,7 @@ _FIRST_CHUNK, _LARGEST_CHUNK, _GROWTH = 256, 65536, 4
 
 
 class _Words(dict[str, int]):
-    """Numbers of words, in the order in which they are first asked for; no text has none."""
+    """Numbers of strings, in order of first use; -1 for the empty string."""
 
     def __missing__(self, text: str) -> int:
         if not text:
@@ -45,19 +45,19 @@ class _Words(dict[str, int]):
 
 
 class EventLog:
-    """The log of one run: takes rows in time order, then is closed once.
+    """The log of one run: rows are appended in time order, then it is closed once.
 
     The first chunks are small so that a slow run shows early, and the sizes depend on the
     rows alone, so that the same run writes the same bytes.
 
     Args:
         folder: the run's folder.
-        clients: how many there are.
-        audit: sees every chunk before it is written.
+        clients: the number of clients.
+        audit: called with every chunk before it is written.
 
     Attributes:
-        rows: how many are on disk.
-        emissions: prices them in grams of CO2; None where nobody counts those.
+        rows: the number on disk.
+        emissions: prices them in grams of CO2; None if emissions are not tracked.
         word: returns the number that stands for a message's name or a detail; -1 for none.
     """
 
@@ -157,7 +157,7 @@ class EventLog:
         return expanded(np.frombuffer(bytes(self._buffer), dtype=ROW_DTYPE))
 
     def emitted(self) -> float | None:
-        """Return the grams of all rows so far; None where nobody counts them."""
+        """Return total emissions so far in grams, or None if emissions are not tracked."""
         if self.emissions is None:
             return None
         records = np.frombuffer(bytes(self._buffer[self._priced :]), dtype=ROW_DTYPE)
@@ -191,8 +191,8 @@ class EventLog:
         self._parts.close()
 
     def abandon(self) -> None:
-        """Write what can still be written of a run that ends before its time; see `Parts`."""
-        with suppress(OutputError):  # why the run ends is told already
+        """Write the remaining rows of a run that ends early, if possible; see `Parts`."""
+        with suppress(OutputError):  # the reason of the run's end is reported already
             if not self._cut:
                 self.flush()
         self._parts.abandon()
@@ -224,7 +224,7 @@ class EventLog:
 
     def _named(self, *columns: NDArray[np.int32]) -> list[pa.Array]:
         """Return the names of nodes; of each column those in it are written with a chunk."""
-        # Shifted by two: whoever is nobody is the first, and has no name.
+        # Shifted by two: the missing peer comes first, and has no name.
         most, shifted = self._clients - NO_PEER, [column - NO_PEER for column in columns]
         every, _ = numbered(np.concatenate(shifted), most)
         names = pa.array([node_name(node) for node in (every + NO_PEER).tolist()])

@@ -1,8 +1,8 @@
-"""The manifest of a run: what it was made with, and the hashes of the files that hold its results.
+"""The manifest of a run: its provenance, and the hashes of its result files.
 
-A run is what its manifest says: a file that has another hash is damaged, whatever it can be
-read as. The manifest has a hash of itself, its seal. So a flipped bit anywhere in a folder is
-found when a run is taken up again, and in a file that is read when that is read.
+The manifest is authoritative: a file with another hash is damaged, even if it is readable. The
+manifest has a hash of itself, its seal. So a flipped bit anywhere in a folder is found when a run
+is resumed, and in a file when that file is read.
 """
 
 import hashlib
@@ -27,25 +27,25 @@ MADE_FROM = "scenario"
 """The key of the hash of a run's scenario without its seed, which all seeds of a variant share."""
 
 COMPUTING = "computing"
-"""The key of how the numbers of a run were computed: who evaluated its work."""
+"""The key of how a run's numbers were computed: the evaluator of its work."""
 
 INPUTS = "inputs"
 """The key of the hashes of the files that the scenario names beside its data, by path."""
 
 PRICED_FROM = "repriced_from"
-"""The key of what a run is of that was not made but priced again."""
+"""The key of the source of a run that was re-priced, not made."""
 
 FILES, EVENTS, SEAL = "files", "events", "seal"
 """Keys: the hash of each file; rows and hash of the log's content; the hash of all the rest."""
 
 AGAIN = "make the run again with fedsim run"
-"""What helps: a run that is damaged does not count as made, so that `fedsim run` makes it."""
+"""The remedy: a damaged run does not count as made, so that `fedsim run` makes it again."""
 
 _RECORDED = ("simpy", "numpy", "scipy", "pandas", "pyarrow")
 
 
 class Content(BaseModel):
-    """How much a log tells, and the hash of what it tells."""
+    """Number of rows of a log, and the hash of their content."""
 
     model_config = ConfigDict(strict=True)
 
@@ -54,7 +54,7 @@ class Content(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What every manifest tells, beside its schema version; it may tell more."""
+    """The fields of every manifest, beside its schema version; further ones are allowed."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
@@ -70,12 +70,12 @@ class Manifest(BaseModel):
 
 
 def made_with(seed: int, scenario: str, code: str) -> dict[str, Any]:
-    """Return what a run is made with here and now.
+    """Return the provenance of a run made in this process.
 
     Args:
         seed: of the run.
         scenario: a hash of the scenario without its seed.
-        code: a hash of what makes it.
+        code: a hash of the code that makes it.
     """
     return {
         "schema_version": SCHEMA_VERSION,
@@ -90,7 +90,7 @@ def made_with(seed: int, scenario: str, code: str) -> dict[str, Any]:
 
 @cache
 def _versions() -> tuple[tuple[str, str], ...]:
-    """Return the versions of what decides the last bits of a run, which stay while it runs."""
+    """Return the versions of the libraries that decide a run's last bits, cached."""
     return ("fedsim", VERSION), *((name, version(name)) for name in _RECORDED)
 
 
@@ -119,7 +119,7 @@ def hash_of(path: Path) -> str:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Return what a JSON file of a run says.
+    """Return the content of a run's JSON file.
 
     Raises:
         DataError: there is none, or it is damaged.
@@ -128,10 +128,10 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """Return what a JSON file says that has a seal.
+    """Return the content of a sealed JSON file.
 
     Raises:
-        DataError: there is none, or it is not to the byte what was written.
+        DataError: it is missing, or differs from what was written.
     """
     written, content = _read(path)
     _check_seal(path, written, content)
@@ -176,10 +176,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def check_kinds(model: type[BaseModel], content: dict[str, Any], path: Path) -> None:
-    """Make sure that what a JSON file tells is of the kinds that belong there.
+    """Validate the types of a JSON file's fields.
 
     Raises:
-        DataError: it is not; the message names all that is missing, or else the first place.
+        DataError: naming all missing fields, or else the first wrong one.
     """
     try:
         model.model_validate(content)
@@ -193,7 +193,7 @@ def check_kinds(model: type[BaseModel], content: dict[str, Any], path: Path) -> 
 
 
 def check_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
-    """Make sure that files of a run are those that its manifest tells of; return the manifest.
+    """Validate that files of a run have their manifest's hashes; return the manifest.
 
     Raises:
         DataError: the manifest or one of the files is missing or damaged.
@@ -214,7 +214,7 @@ def check_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
 
 
 def damaged(path: Path, reason: str) -> DataError:
-    """Return what to raise of a file that is not what a run has left."""
+    """Return the error for a damaged file of a run."""
     reason = reason.strip().partition("\n")[0].rstrip(".")
     return DataError("run", f"{path} is damaged ({reason}); {AGAIN}")
 

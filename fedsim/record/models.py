@@ -39,16 +39,16 @@ SHAPE = b"shape"
 
 
 class Keeper(Protocol):
-    """What is shown every model of a run, keeps some, and is closed once, or abandoned."""
+    """Receives every model of a run, keeps some, and is closed once, or abandoned."""
 
     def see(self, number: int, model: Array) -> None:
-        """Take note of the model of a round."""
+        """Receive the model of a round."""
 
     def close(self) -> None:
-        """Make the table of a run that has ended."""
+        """Complete the table of a run that has ended."""
 
     def abandon(self) -> None:
-        """Write what can still be written of a run that ends before its time."""
+        """Write the remaining models of a run that ends early, if possible."""
 
 
 class ModelTable:
@@ -71,7 +71,7 @@ class ModelTable:
         self._bytes = 0
 
     def see(self, number: int, model: Array) -> None:
-        """Take the model of a round, shape (d,); a copy, as a method may go on working in it.
+        """Receive the model of a round, shape (d,); copied, since a method may modify it later.
 
         Raises:
             OutputError: models cannot be written.
@@ -83,7 +83,7 @@ class ModelTable:
                 self._flush()
 
     def _keep(self) -> None:
-        """Let the last model wait to be written."""
+        """Queue the last model for writing."""
         if self._last is not None and self._last[0] != self._kept:
             self._kept, model = self._last
             self._waiting.append(self._last)
@@ -112,12 +112,12 @@ class ModelTable:
         """Write what can still be written, the last model included; see `Parts`."""
         self._keep()
         if self._waiting:
-            with suppress(OutputError):  # why the run ends is told already
+            with suppress(OutputError):  # the reason of the run's end is reported already
                 self._flush()
         self._parts.abandon()
 
 
-# Reading the models that runs have kept, as arrays in their shape.
+# Readers of recorded models, as arrays in their shape.
 
 _FEW = 12
 """Up to so many numbers are listed."""

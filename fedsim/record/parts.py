@@ -4,9 +4,9 @@
 the folder reads as a table at any moment and after a kill. The same rows go to a file that
 gets its name `NAME.parquet` when it is closed, and so exists for finished runs only.
 
-A manifest tells the hashes of finished runs' files. The name of a part has its own: of the run, the
-table, all parts before it and what is in it. So a part that is damaged, gone, or of another run is
-told from one that was written here.
+A manifest holds the hashes of finished runs' files. The name of a part has its own: of the run, the
+table, all parts before it and its content. So a part that is damaged, missing or of another run is
+detected.
 """
 
 import hashlib
@@ -42,13 +42,13 @@ _REPEATED = ("operations", "samples")
 
 
 def _repeats(field: pa.Field) -> bool:
-    """Say whether a column is written as numbers of its values."""
+    """Return whether a column is dictionary-encoded."""
     figures = field.name in _REPEATED and pa.types.is_floating(field.type)
     return bool(figures or pa.types.is_dictionary(field.type))
 
 
 def _options(schema: pa.Schema) -> dict[str, Any]:
-    """Return how to write a table: small and fast for columns of times, bits and names."""
+    """Return a table's Parquet options: small and fast for columns of times, bits and names."""
     integers = [field.name for field in schema if pa.types.is_integer(field.type)]
     names = [field.name for field in schema if _repeats(field)]
     return {
@@ -70,7 +70,7 @@ def write_table(table: pa.Table, path: Path) -> None:
 
 
 class Parts:
-    """The writer of one growing table: takes parts, then is closed once, or abandoned."""
+    """The writer of one growing table: parts are written, then it is closed once, or abandoned."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder / f"{name}.parts"
@@ -109,7 +109,7 @@ class Parts:
         if self._draft is not None and self._whole is not None:
             self._whole.close()
             self._draft.keep()
-            with suppress(OutputError):  # nobody reads them beside the whole
+            with suppress(OutputError):  # the whole table is read, not its parts
                 remove_parts(self.folder)
 
     def abandon(self) -> None:
@@ -132,7 +132,7 @@ def remove_parts(folder: Path) -> None:
             part.unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(folder, error) from None
-    with suppress(OSError):  # over NFS what somebody reads stays for a while, under another name
+    with suppress(OSError):  # over NFS an open file stays for a while, under another name
         folder.rmdir()
 
 
@@ -152,7 +152,7 @@ def read_table(
 
     Raises:
         FileNotFoundError: the folder holds neither the table nor any part of it.
-        DataError: a file of it is damaged, or not what the manifest tells of.
+        DataError: a file of it is damaged, or has not the manifest's hash.
     """
     whole, parts = folder / f"{name}.parquet", folder / f"{name}.parts"
     if (folder / MANIFEST).exists():  # the run has ended
@@ -167,7 +167,7 @@ def read_table(
 
 
 def _beginning(parts: Path) -> str:
-    """Return what the hashes of a table's parts begin with: which run's it is."""
+    """Return the prefix of the hashes of a table's parts: which run they belong to."""
     return "/".join(parts.resolve().parts[-3:])
 
 
@@ -199,7 +199,7 @@ def _sound(parts: Path, files: Sequence[Path]) -> Iterator[tuple[Path, pa.Buffer
 
 
 def _filled(table: pa.Table, path: Path) -> pa.Table:
-    """Return the table of a run that has ended.
+    """Validate the table of a run that has ended, and return it.
 
     Raises:
         DataError: a value is missing where every row has one.

@@ -1,4 +1,4 @@
-"""Reading what runs have written, as pandas tables."""
+"""Readers of recorded runs, as pandas tables."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -23,15 +23,15 @@ _ASIDE = ("cohort", "start", "concerns", "notes", "looks", "problem")
 """The columns of a summary that stand first, and those that stand last."""
 
 _BEGUN = ("events.parquet", "events.parts", MANIFEST, SUMMARY)
-"""What a run has written that holds something: its log, or what says that it has ended."""
+"""Files of a run with content: its log, or the record of its end."""
 
 
 def missing(key: str, place: Path) -> DataError:
-    """Return the error that there is no such folder of runs, with the one that may be meant.
+    """Return the error for a missing folder of runs, with a suggestion.
 
     Args:
         key: of the error.
-        place: that was given.
+        place: the folder given.
     """
     if place.is_file():
         hint = ": it is a file; give the folder that `fedsim run` has written"
@@ -45,13 +45,13 @@ def missing(key: str, place: Path) -> DataError:
 def run_folders(folder: Path, *, empty: bool = False) -> list[Path]:
     """Return all run folders in `folder`, variants in the order of the scenario, seeds in theirs.
 
-    Where no study tells that order, `base` comes first, the others by their names.
+    Without a study to give that order, `base` comes first, the others by name.
 
     Args:
         folder: OUT with all its runs, one variant's folder in it, or one run's folder.
-        empty: also those that hold no log, as of a run that was stopped at once.
+        empty: include runs without a log, such as one that was stopped at once.
     """
-    whole = folder.resolve()  # a variant's name may be needed of a folder called "." or "seed-1"
+    whole = folder.resolve()  # a folder "." or "seed-1" needs its variant's name
     found = next(
         (
             runs
@@ -73,7 +73,7 @@ def run_folders(folder: Path, *, empty: bool = False) -> list[Path]:
 
 
 def variants_in(out: Path) -> list[str]:
-    """Return the variants of a folder in the order of its scenario; none where it does not say."""
+    """Return the variants of a folder in the order of its scenario; empty if not recorded."""
     told = read_json(out / STUDY).get("variants")
     return list(told) if isinstance(told, dict) else []
 

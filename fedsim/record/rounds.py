@@ -1,4 +1,4 @@
-"""The round table: one row a round, what the round cost and what it reached."""
+"""The round table: one row per round with its cost and its results."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -32,7 +32,7 @@ _NO_ROUNDS = pa.table(
 
 @dataclass(slots=True)
 class Traffic:
-    """Running totals of a run's cost, charged when a message is handed to the network.
+    """Running totals of a run's cost, charged when a message is passed to the network.
 
     Attributes:
         cohort: clients asked.
@@ -41,7 +41,7 @@ class Traffic:
         bits_up: uplink bits, payload, header and transport.
         bits_down: downlink bits, one copy per receiver.
         joules: energy of the fleet, idle power included.
-        grams: CO2 that it has emitted; None where nobody counts it.
+        grams: CO2 that it has emitted; None if not tracked.
     """
 
     cohort: int = 0
@@ -108,7 +108,7 @@ class RoundTable:
         self._rows.append({**self._head, "round": self.rounds, "t": t, **results, **cost})
 
     def amend(self, *, objective: float, gap: float, measures: Mapping[str, float]) -> None:
-        """Say of the last round what nobody had looked at when it was added."""
+        """Add the results of the last round, which were not evaluated when it was added."""
         self._rows[-1] |= {"objective": objective, "gap": gap, **measures}
         self._complete = True
 
@@ -139,7 +139,7 @@ class RoundTable:
         self._parts.close()
 
     def abandon(self) -> None:
-        """Write what can still be written of a run that ends before its time; see `Parts`."""
-        with suppress(OutputError):  # why the run ends is told already
+        """Write the remaining rows of a run that ends early, if possible; see `Parts`."""
+        with suppress(OutputError):  # the reason of the run's end is reported already
             self.flush()
         self._parts.abandon()

@@ -1,6 +1,6 @@
-"""Scenarios as runs have left them, and in which values two of them differ.
+"""Recorded scenarios of runs, and the differences between two of them.
 
-The last line of one is a hash of the others: a run that has not ended has no manifest to tell it.
+The last line of each is a hash of the others, for unfinished runs, which have no manifest.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import MANIFEST, check_files, damaged
 
 NOTHING = "-"
-"""What stands for a value that a scenario does not have."""
+"""Placeholder for a value that a scenario does not have."""
 
 _IDEAL: Mapping[str, Any] = {
     "device": {"kind": "ideal", "speed": "unlimited"},
@@ -27,7 +27,7 @@ _SIGNATURE = "# sha256 of what is above: "
 
 _OF_RUNS = {"seed", "seeds", "name"}
 
-_MOST = 3  # values that are told in a sentence
+_MOST = 3  # values listed in a sentence
 
 
 def signed(text: str) -> str:
@@ -74,7 +74,7 @@ def parsed(text: str, path: Path) -> Mapping[str, Any]:
 
 
 def data_of(scenario: Mapping[str, Any]) -> str:
-    """Return what the data of a scenario are called: their name, their file, or else their kind."""
+    """Return the name of a scenario's data: its name, its file, or else its kind."""
     facts: Mapping[str, Any] = scenario["problem"]["data"] or {
         "kind": scenario["problem"]["loss"]["kind"]  # whose clients have data of their own
     }
@@ -84,14 +84,14 @@ def data_of(scenario: Mapping[str, Any]) -> str:
 def group_of(scenario: Mapping[str, Any], number: int) -> Mapping[str, Any]:
     """Return a group of clients as a scenario describes it, by its number in the clients table.
 
-    A scenario without a fleet has one group, of ideal clients, of which it says nothing.
+    A scenario without a fleet has one group, of ideal clients.
     """
     groups: Sequence[Mapping[str, Any]] = scenario["fleet"] or (_IDEAL,)
     return groups[number]
 
 
 def fleet_of(scenario: Mapping[str, Any]) -> str:
-    """Return which clients a scenario has, in a few words.
+    """Describe the clients of a scenario in a few words.
 
     >>> groups = [{"count": 6, "device": {"kind": "pi-4"}, "radio": {"kind": "wifi"}}]
     >>> fleet_of({"fleet": groups}), fleet_of({"fleet": []})
@@ -106,7 +106,7 @@ def fleet_of(scenario: Mapping[str, Any]) -> str:
 
 
 def setting_of(scenario: Mapping[str, Any], seeds: Sequence[int]) -> str:
-    """Return data, fleet and seeds in a few words, for below the title of a figure.
+    """Describe data, fleet and seeds in a few words, for the subtitle of a figure.
 
     >>> scenario = {"problem": {"data": {"kind": "tong"}}, "fleet": []}
     >>> setting_of(scenario, [7]), setting_of(scenario, [1, 2])
@@ -147,7 +147,7 @@ def differing(one: object, other: object) -> Iterator[tuple[str, Any, Any]]:
 
 
 def told(values: Iterable[tuple[str, Any, Any]], ours: str, theirs: str) -> str:
-    """Return in which values two scenarios differ, for the end of a clause; empty for none.
+    """Describe the values in which two scenarios differ, for the end of a clause; empty if none.
 
     >>> told([("stop.rounds", 3, 4)], "then", "now")
     ' (stop.rounds: 3 then, 4 now)'
@@ -160,27 +160,26 @@ def told(values: Iterable[tuple[str, Any, Any]], ours: str, theirs: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value of a scenario for reading."""
+    """Format a value of a scenario."""
     return "none" if value is None else str(value)
 
 
-# Notes: what a scenario says that has no effect, or not the one that its words suggest.
+# Notes: scenario settings that have no effect, or an unexpected one.
 #
-# They are no errors, and no conditions of a theory. `fedsim check` and `fedsim run` print them
-# alike,
-# before anything runs where that can be known; `Result.notes` holds them.
+# They are neither errors nor conditions of a theory. `fedsim check` and `fedsim run` print them
+# alike, before any run where possible; `Result.notes` holds them.
 
 RUNS = "runs"
-"""The key of what is said of the runs that a folder has from before."""
+"""The key of notes on runs that a folder holds from before."""
 
 RISEN = "objective"
 """The key of the note that a run has ended above where it began."""
 
 DESERTED = "clients"
-"""The key of the note that a run has ended because no client was left."""
+"""The key of the note that a run ended because no client was left."""
 
 _MARKS = {RISEN: "rose", DESERTED: "no clients left"}
-"""What stands behind the label of a variant of which a run has such a note."""
+"""Marks behind the label of a variant with such a note."""
 
 
 class Note(NamedTuple):
@@ -201,15 +200,15 @@ class Note(NamedTuple):
 
 
 Tell = Callable[[Note], None]
-"""Told of every note as it is known."""
+"""A callback for every note as it becomes known."""
 
 
 def untold(note: Note) -> None:
-    """Nobody is told."""
+    """Ignore a note."""
 
 
 def marked(labels: Mapping[str, str], notes: Sequence[Note]) -> dict[str, str]:
-    """Return the labels of variants, with a word at those of which a run has ended badly."""
+    """Return the labels of variants, with a mark at those with a run that ended badly."""
     marks = {
         note.about.split(", seed")[0]: _MARKS[note.key] for note in notes if note.key in _MARKS
     }
@@ -220,7 +219,7 @@ def marked(labels: Mapping[str, str], notes: Sequence[Note]) -> dict[str, str]:
 
 
 def once(notes: Sequence[Note]) -> list[Note]:
-    """Return the notes of runs, of several seeds that have one alike the first."""
+    """Return the notes of runs, merging those that several seeds have alike."""
     alike: dict[tuple[str, str], list[Note]] = {}
     for note in notes:
         alike.setdefault((note.about.split(", seed")[0], note.key), []).append(note)

@@ -5,13 +5,13 @@ A row is written when its span ends, so `t` never runs back; the span began at
 receiver; joules stand in the row of the node that spent them. Their sum over all rows is
 the energy of the run: what a fleet draws at rest stands in the `round` and `stop` rows.
 
-What a run decided can be read off its log, apart from when it happened and what it cost: who
-was told what in which exchange, what each client computed and what it answered. See
+A run's decisions can be read off its log, apart from their times and costs: the recipients and
+messages of every exchange, what each client computed and what it replied. See
 `fedsim.repricing`.
 
 Bits that are sent are received, lost or, at the end, in flight. What packets sent again add
 is lost by nature: their bits stand in a `retransmit` row, which counts as both. A broadcast
-that a cell hears is sent once, to no particular peer, and received by every listener.
+is received by a cell's clients is sent once, to no particular peer, and received by each of them.
 
 | column | type | meaning |
 |---|---|---|
@@ -19,10 +19,10 @@ that a cell hears is sent once, to no particular peer, and received by every lis
 | t | float64, s | simulated time at the end of the span |
 | duration | float64, s | length of the span; for a message the time its bits flow |
 | event | category | see `Event` |
-| node | category | whom the row is about: any node, such as "server" or "client-3" |
+| node | category | the node that the row is about, such as "server" or "client-3" |
 | peer | category | the other end of a message, which may be any other node; null elsewhere |
 | round | int32 | the round, from 1; a reply belongs to the round it answers |
-| message | category | what was said: the message's class in lower case; null elsewhere |
+| message | category | the message's class in lower case; null elsewhere |
 | payload_bits | int64 | the encoding of what the message carries |
 | header_bits | int64 | the application's header, of 19 bytes |
 | transport_bits | int64 | framing of the transport; packets sent again |
@@ -45,7 +45,7 @@ SCHEMA_VERSION = 5
 
 
 class Event(IntEnum):
-    """What a row tells. Its name in lower case is what the log shows."""
+    """The kind of a row. Its name in lower case is what the log shows."""
 
     COMPUTE = 0
     """A client worked on its data."""

@@ -1,9 +1,9 @@
-"""The study that a folder of runs belongs to: whose scenario it holds, and what its variants are.
+"""The study of a folder of runs: its scenario and its variants.
 
-`study.json` stands in OUT beside the folders of the variants. It tells which of these the
-scenario had when it was last run, and from what each was to be made; a run tells in its
-manifest from what it was. So what is left of an earlier state of a scenario is told apart, and
-no other scenario writes over these runs.
+`study.json` stands in OUT beside the folders of the variants. It records which of these the
+scenario had when it was last run, and what each was to be made from; a run's manifest records what
+it was made from. So leftovers of an earlier state of a scenario are identified, and no other
+scenario overwrites these runs.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class Study:
         file: the scenario's, with the folder that it is in; empty where it was made in Python.
         variants: what each variant is made from, as a hash; see `Variant.fingerprint`.
         priced: whether the runs are priced again, from runs of that scenario.
-        seeds: those that each variant is to be run under, where that is known.
+        seeds: those to run for each variant, where known.
     """
 
     name: str
@@ -47,29 +47,29 @@ class Study:
     seeds: Mapping[str, list[int]] = field(default_factory=dict)
 
     def is_edited(self, other: "Study") -> bool:
-        """Say whether another study is of the same scenario, as it was at another time."""
+        """Return whether another study is an edited state of the same scenario."""
         if self.priced != other.priced:
             return False
-        if self.priced and not other.name:  # cut off before the folder said what it is of
+        if self.priced and not other.name:  # interrupted before the study was recorded
             return True
         if self.file and other.file:
             return self.file == other.file
         return self.name == other.name
 
     def changed(self, other: "Study") -> list[str]:
-        """Return the variants of both that were made from something else, or otherwise, there."""
+        """Return the variants of both that have another source or kind of pricing there."""
         both = self.variants.keys() & other.variants.keys()
         return [name for name in self.variants if name in both and self._differs(other, name)]
 
     def gone(self, other: "Study") -> list[str]:
-        """Return the variants of the other one that this one has no longer."""
+        """Return the variants of the other study that this one lacks."""
         return [name for name in other.variants if name not in self.variants]
 
     def _differs(self, other: "Study", name: str) -> bool:
         return self.priced != other.priced or self.variants[name] != other.variants[name]
 
     def write(self, out: Path) -> None:
-        """Write what a folder of runs holds from now on."""
+        """Record the study in its folder of runs."""
         try:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -81,10 +81,10 @@ _STUDY = TypeAdapter(Study)
 
 
 def read_study(out: Path) -> Study | None:
-    """Return the study that a folder of runs belongs to; None where it does not say.
+    """Return the study that a folder of runs belongs to; None if not recorded.
 
     Raises:
-        DataError: what it says is damaged.
+        DataError: the record is damaged.
     """
     path = out / STUDY
     if not path.exists():
@@ -97,7 +97,7 @@ def read_study(out: Path) -> Study | None:
 
 
 def study_in(out: Path) -> Study | None:
-    """Return the study of a folder, as far as its runs tell where the folder does not say.
+    """Return the study of a folder, reconstructed from its runs if not recorded.
 
     None where there are no runs either.
     """
@@ -109,7 +109,7 @@ def study_in(out: Path) -> Study | None:
 
 
 def _told(out: Path) -> Study | None:
-    """Return what the runs of a folder have been made from; those that do not tell count not."""
+    """Reconstruct the study from the runs of a folder; runs without a manifest are skipped."""
     variants, priced = dict[str, str](), False
     for path in run_folders(out) if out.is_dir() else ():
         try:

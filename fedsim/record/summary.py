@@ -1,4 +1,4 @@
-"""The summary of a run: what every one tells, and of which kind that is."""
+"""The summary of a run: its fields and their types."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ class Optimum(BaseModel):
 
 
 class Summary(BaseModel):
-    """What is read of a summary; it may tell more.
+    """The fields that are read of a summary; further ones are allowed.
 
     Attributes:
         variant, seed, algorithm: which run it is of.
@@ -33,12 +33,12 @@ class Summary(BaseModel):
         clients, dimension, problem: sizes, and a hash of the clients' losses.
         reference: the optimum, and how it was found; None where none is known.
         status, reason: how the run ended, as `fedsim.record.ends` has it, and why.
-        notes: what a reader has to know of a run that is done all the same.
+        notes: remarks on a completed run.
         rounds, t: how far it came, in seconds.
         objective, gap: after the last round; None where they are not finite.
-        looks: what the method looked at beside what it was told.
+        looks: auxiliary evaluations that the method made.
         cohort, transmissions, beacons, bits_up, bits_down, joules: totals of the run.
-        grams: the same, of CO2; None where nobody counts it.
+        grams: the same, of CO2; None if not tracked.
     """
 
     model_config = ConfigDict(strict=True, extra="allow")
@@ -73,7 +73,7 @@ class Summary(BaseModel):
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """Return what the summary of a run tells.
+    """Return the summary of a run.
 
     Raises:
         DataError: there is none, or it is damaged.

@@ -1,4 +1,4 @@
-"""What variants are called in tables, figures and messages: by their names, and by their methods.
+"""Labels of variants in tables, figures and messages: their names and their methods.
 
 The name is that of the variant in its file and of its folder, and what `--against` takes. The
 method stands beside it in brackets, where the name does not say it and variants differ in it.
@@ -21,7 +21,7 @@ RUN = r"seed-.*"
 
 
 def is_reserved(name: str) -> bool:
-    """Say whether a variant cannot have a name, since its folder would be taken for another.
+    """Return whether a name is reserved, since the variant's folder would be taken for another.
 
     >>> [is_reserved(name) for name in ("Comparison", "seed-1", "seeds", "compared")]
     [True, True, False, False]
@@ -31,7 +31,7 @@ def is_reserved(name: str) -> bool:
 
 
 def labels(kinds: Mapping[str, str]) -> dict[str, str]:
-    """Return what to call each variant.
+    """Return the label of each variant.
 
     Args:
         kinds: variant -> the kind of its method, in the order of the scenario.

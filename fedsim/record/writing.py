@@ -1,7 +1,7 @@
-"""Writing: a file is there whole or not at all, and what prevents it is told once, by its name.
+"""Atomic file writing, with one clear error for each failure.
 
-All that fedsim writes goes through a `Draft`: a file aside that gets its name when all of it is
-on disk, and is removed where anything goes wrong before.
+All that fedsim writes goes through a `Draft`: a temporary file that gets its name when it is
+completely on disk, and is removed if anything goes wrong before.
 
 Nothing is written or removed through a symbolic link: it may lead to files that are not of the
 study. The folder of a study may itself be reached through one, as on clusters.
@@ -26,18 +26,18 @@ _SERIALS = count()  # no two drafts of a process are one file, whichever thread 
 
 
 class Draft:
-    """A file that is being written; it is kept where its block ends well, else dropped.
+    """A file being written; it is kept if its block ends normally, else dropped.
 
-    It has the methods of a binary file, for writers of formats. Its first error is kept, and
-    what is written after it goes nowhere: Parquet's writer writes again when it is closed or
-    collected, so a second error would hide the first, or be one that nobody can catch. `check`
-    and `keep` raise it.
+    It has the methods of a binary file, for writers of formats. Its first error is stored, and
+    later writes are discarded: Parquet's writer writes again when it is closed or collected, so a
+    second error would hide the first, or be impossible to catch. `check` and `keep` raise the
+    stored error.
 
     Args:
-        path: where the file goes; folders on the way are made.
+        path: the final path; missing parents are created.
 
     Raises:
-        OutputError: it cannot be begun.
+        OutputError: it cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -69,15 +69,15 @@ class Draft:
     def __del__(self) -> None:
         file: BinaryIO | None = getattr(self, "_file", None)  # None where it was not begun
         if file is not None and not file.closed:
-            self.drop()  # nobody has kept it
+            self.drop()  # it was not kept
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more can be written."""
+        """Whether the file is closed for writing."""
         return self._file.closed
 
     def write(self, content: bytes) -> int:
-        """Write bytes; return how many that are."""
+        """Write bytes; return their number."""
         if self._error is None and not self.closed:
             try:
                 self._file.write(content)
@@ -86,7 +86,7 @@ class Draft:
         return len(content)
 
     def flush(self) -> None:
-        """Hand over to the system what is in memory."""
+        """Pass buffered bytes to the operating system."""
         if self._error is None and not self.closed:
             try:
                 self._file.flush()
@@ -94,10 +94,10 @@ class Draft:
                 self._error = error
 
     def close(self) -> None:
-        """Do nothing: a writer that ends does not know whether the file is to be kept."""
+        """Do nothing: a format's writer does not know whether the file is to be kept."""
 
     def check(self) -> None:
-        """Raise what has gone wrong, if anything has.
+        """Raise the stored error, if any.
 
         Raises:
             OutputError: something could not be written.
@@ -123,15 +123,15 @@ class Draft:
             raise
 
     def drop(self) -> None:
-        """Leave nothing of the file; where not even that can be done, why it is tells the error."""
+        """Remove the temporary file, ignoring errors."""
         with uninterrupted():
-            with suppress(OSError):  # what is still in memory has no place either; nobody wants it
+            with suppress(OSError):  # what is still in memory is not needed
                 self._file.close()
             _remove(self._aside)
 
 
 def sweep(folder: Path) -> None:
-    """Remove the drafts in a folder that a kill has left behind; nobody may be writing there."""
+    """Remove drafts that a killed process left in a folder; no process may be writing there."""
     for draft in folder.glob(f"*{ASIDE}"):
         _remove(draft)
 
@@ -174,7 +174,7 @@ def _remove(aside: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that whoever looks finds all of it or what was there before.
+    """Write a file atomically: readers find all of it or what was there before.
 
     Raises:
         OutputError: it cannot be written.

@@ -235,7 +235,7 @@ class Spans:
 
     Attributes:
         name, colour: what the kind is called, and how it looks.
-        rows: of each, its lane, where it begins and ends, and what is to be told of it.
+        rows: of each, its lane, where it begins and ends, and its description.
     """
 
     name: str
@@ -249,7 +249,7 @@ class Moments:
 
     Attributes:
         name, symbol, colour: what the kind is called, and how it looks.
-        rows: of each, its lane, its place and what is to be told of it.
+        rows: of each, its lane, its place and its description.
     """
 
     name: str
@@ -329,8 +329,8 @@ class Link:
 
     Attributes:
         ends: the nodes.
-        share: of what the link that carried most did; None where nobody knows.
-        told: what there is to be told of it.
+        share: of the largest load of a link; None where unknown.
+        told: its description.
         word: that is written on it, if anything is.
     """
 
@@ -346,7 +346,7 @@ class Nodes:
 
     Attributes:
         symbol, colour, size: how they look; the size is in units.
-        told: the nodes, and what there is to be told of each.
+        told: the nodes, with the description of each.
         word: that is written below each, if anything is.
     """
 

@@ -67,7 +67,7 @@ def _range(samples: "pd.Series[int]") -> str:
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
-# Participation: who heard from the server, who replied, who was silent, late or left out.
+# Participation: clients that received from the server, replied, were silent, late or left out.
 
 COUNTS = ("heard", "transmissions", "silent", "late", "lost", "skipped")
 """Columns: messages of the server that arrived; replies that carry something; the client's

@@ -19,7 +19,7 @@ from fedsim.report.charts import SYMBOLS, Link, Nodes, network, symbol_icon
 from fedsim.report.parts import Figure, Key
 from fedsim.report.study import Run, Study
 
-# Which links of a graph the messages of each client took to the server, where that is sure.
+# The links of a graph that each client's messages took to the server, where that is certain.
 
 _MOST = 64  # equally good ways of a client that are looked at
 
@@ -109,7 +109,7 @@ class Graph:
 
 
 def graph_of(run: Run, members: pd.DataFrame) -> Graph:
-    """Return the network of a run: of peers who speaks to whom, else the ways to the server.
+    """Return the network of a run: of peers their neighbours, else the routes to the server.
 
     Args:
         run: whose log tells what was sent.
@@ -162,7 +162,7 @@ def _to_the_server(graph: "nx.Graph[str]", sums: pd.DataFrame) -> dict[Ends, tup
 
 
 def _peers(run: Run, groups: Mapping[str, int]) -> Graph:
-    """Return who has sent to whom, and how much."""
+    """Return the pairs of sender and receiver, and the traffic between them."""
     rows = run.events(["event", "node", "peer", *_BITS])
     rows = rows[rows["event"].isin(["send", "retransmit"]) & rows["peer"].notna()]
     many = len(groups) > MOST

@@ -126,7 +126,7 @@ def _none_always(study: Study, case: Case) -> str:
 
 
 def _furthest(study: Study) -> str:
-    """Say who ended best by the measure that was asked for; nothing where nobody has it."""
+    """Return which variant ended best by the requested measure; nothing if none has it."""
     ends = _ends(study).dropna()
     if ends.empty:
         return ""
@@ -244,9 +244,9 @@ def _against(study: Study, case: Case) -> str:
     return usual if usual in there or not there else there[0]
 
 
-# How sure: what survives the doubt about constants, where `fedsim robust` was asked.
+# Robustness to parameter uncertainty, where `fedsim robust` was run.
 
-_DECIDING = 3  # constants told of each ratio
+_DECIDING = 3  # constants reported for each ratio
 
 
 def robustness_tables(study: Study) -> Iterator[Table]:

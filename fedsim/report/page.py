@@ -1,4 +1,4 @@
-"""The page: everything put together, in one file that asks nobody for anything."""
+"""The page: everything in one file that loads nothing from elsewhere."""
 
 import base64
 import hashlib

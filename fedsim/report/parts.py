@@ -1,4 +1,4 @@
-"""What a page is made of: tables, figures with their legends, and what they share."""
+"""The parts of a page: tables, figures with their legends, and their common elements."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,11 +51,11 @@ class Cell:
     """A cell of a table.
 
     Attributes:
-        text: what is read.
+        text: shown.
         value: the figure behind it, in the unit of its column; None for words.
         colour: of the mark in front of it; empty for none.
         under: a second line, in small letters.
-        folded: what is seen in place of the text until somebody opens it; empty for the text.
+        folded: shown in place of the text until the reader opens it; empty for the text.
     """
 
     text: str

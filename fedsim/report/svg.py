@@ -142,7 +142,7 @@ class Scale:
 
     @property
     def told(self) -> str:
-        """What a script needs to read figures off the axis: ends, a unit's worth, and the unit."""
+        """The data by which a script reads figures off the axis: ends, a unit's worth, the unit."""
         ends = f"{'log' if self.log else 'linear'} {self.low:.9g} {self.high:.9g}"
         return f"{ends} {self.factor:g} {self.unit}".rstrip()
 

@@ -7,7 +7,7 @@ objectives at the end of each round. So radios, tails, links, batteries and the 
 of a fresh run, row by row, but no gradient is computed and no data is read.
 
 The seams: `original` reads what is known of a run, `conditions` says what may change, `tape`
-reads off the log who was told what and did what, `reenactment` plays that, `rebuilding` makes
+reads off the log the recipients and actions, `reenactment` replays them, `rebuilding` makes
 the world around it. What the log alone cannot tell, the re-enactment finds out: where a battery
 is empty, a message lost, or a rule of `stop` not met at the end of the log, it refuses.
 

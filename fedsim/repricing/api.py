@@ -1,4 +1,4 @@
-"""reprice(folder, overrides, out) -> Result."""
+"""The function `reprice(folder, overrides, out) -> Result`."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -71,7 +71,7 @@ def reprice(
         ScenarioError: the changed scenario is wrong.
         DataError: there is no run that has ended, its log does not tell enough, or `out` holds
             runs that are no such pricing of these.
-        OccupiedError: somebody else is writing into `out`.
+        OccupiedError: another process is writing into `out`.
         OutputError: something cannot be written.
     """
     if not Path(folder).is_dir():
@@ -222,7 +222,7 @@ def _priced(run: Repricing, out: Path, watch: Watch) -> Path:
     return path
 
 
-# The table of a repricing: what the runs took, and what they take now.
+# The table of a repricing: the original and the re-priced cost of each run.
 
 _HEADS = ("variant", "seed", "rounds", "time", "time then", "energy", "energy then")
 _CARBON = ("CO2", "CO2 then")
@@ -258,6 +258,6 @@ def price_table(place: Path, now: Sequence[Path]) -> Table:
 
 
 def _grams(row: Mapping[Hashable, Any]) -> str:
-    """Return what a run has emitted, where somebody has counted it."""
+    """Format the emissions of a run, if tracked."""
     grams = row.get(GRAMS)
     return _UNKNOWN if grams is None or isnan(grams) else quantity(grams, "g")

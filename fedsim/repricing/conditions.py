@@ -1,4 +1,4 @@
-"""Conditions: what may change without training again, and where the log tells enough for it.
+"""Conditions: changes that need no new training, and logs that hold enough for them.
 
 A run decides the same under another fleet or network where nothing that it decides depends on
 when things happen: each round waits for all whom it asks, all are always there, and the method

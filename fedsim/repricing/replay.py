@@ -1,4 +1,4 @@
-"""The re-enactment: a method that says and does again what a tape tells, and computes nothing."""
+"""Replay: a method that repeats the messages and work of a recorded run without computing."""
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +59,7 @@ class Weight:
 
     @property
     def values(self) -> Array:
-        """No values: nobody computes with them."""
+        """Placeholder values, which are never used."""
         return _NOTHING
 
 
@@ -180,7 +180,7 @@ def _beyond(rounds: int, reason: str) -> str:
     return f"the log ends after round {rounds} ({reason}), and this run would go on"
 
 
-# The models of a run that is priced again: nothing is trained, so they are those it has kept.
+# The models of a re-priced run: nothing is trained, so they are the original's.
 
 _NONE = COLUMNS.with_metadata({SHAPE: b"[0]"}).empty_table()
 
@@ -224,7 +224,7 @@ class KnownModels:
         self._parts.abandon()
 
 
-# Rebuilding: the world of a changed scenario, with a re-enactment in place of the method.
+# Rebuilding: the world of a changed scenario, with a replay in place of the method.
 
 
 @dataclass(frozen=True)
@@ -232,11 +232,11 @@ class Repricing:
     """Implements `fedsim.building.ready.Ready`: a run that is made again from the log of another.
 
     Attributes:
-        original: the run whose decisions it takes.
+        original: the run whose decisions are replayed.
         variant: the changed scenario.
         groups: of its fleet.
         deployment: its fleet and network.
-        policy: who is asked.
+        policy: the clients asked.
         tape: what was said and done.
         inputs: the hashes of the files that the changed scenario names, by path.
     """
@@ -375,7 +375,7 @@ def _no_packer(*_: Any) -> Packer:
     raise AssertionError("a re-enactment packs nothing")
 
 
-# The proof: a method of a user's own is re-enacted in its own world first.
+# Replay check: a user-defined method is replayed in its original world first.
 #
 # fedsim's own methods wait for nothing but exchanges and work. Another one may keep time in a way
 # that no port shows, such as by a timer of asyncio; its re-enactment is then another run.

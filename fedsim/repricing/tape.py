@@ -1,4 +1,4 @@
-"""The tape: what was said and done in a run, in order, without when and at what cost.
+"""The history: messages and work of a run, in order, without times and costs.
 
 The rows of a log are of the exchange whose `exchange` row came last, since a round waits for
 all whom it has asked. In an exchange a client is told something (its `receive` row), computes
@@ -57,7 +57,7 @@ class Tasks:
     """What the clients did: one entry for each client of each exchange, in that order.
 
     Attributes:
-        client: who did it.
+        client: that did it.
         told: the label of what it was told.
         told_bits: the payload of that.
         begin, end: the numbers of the first piece of work, and of the first of the next task.
@@ -84,7 +84,7 @@ class Tape:
     Attributes:
         exchanges, tasks: up to the last round that was committed, or to the end.
         commits: how many exchanges there had been when each round was committed.
-        objective: after each round; None where nobody looked.
+        objective: after each round; None if not evaluated.
         measures: further figures of each round.
         opening: what the first row says.
         reason: why the run ended.
@@ -107,7 +107,7 @@ def read_tape(folder: Path, clients: int) -> Tape:
         clients: how many there are; not all of them need to be in the log.
 
     Raises:
-        DataError: the log is not one of rounds that wait for all whom they ask.
+        DataError: the log is not one of rounds that wait for every recipient.
     """
     events = read_run(folder, "events")
     reason = str(events["detail"].iloc[-1])
@@ -184,7 +184,7 @@ class _Rows:
         return self._exchanges(asked, answered), self._tasks(told, asked, heard, answered)
 
     def _told_all(self, asked: Numbers) -> bool:
-        """Say whether somebody was told something in every exchange."""
+        """Return whether every exchange has at least one recipient."""
         return np.array_equal(np.unique(asked // self._clients), np.arange(len(self.openings)))
 
     def _exchanges(self, asked: Numbers, answered: Numbers) -> Exchanges:
@@ -233,7 +233,7 @@ def _numbers(names: pd.Index) -> Iterator[int]:
         yield SERVER if name == "server" else int(str(name).removeprefix("client-"))
 
 
-# The original: a run that has ended, as its folder tells of it.
+# The original: a completed run, read from its folder.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What runs have left, as one object: tables, models, a figure, a comparison, a report."""
+"""Results of runs as one object: tables, models, a figure, a comparison, a report."""
 
 from fedsim.results.result import (
     Result,

@@ -1,4 +1,4 @@
-"""What runs have written, as pandas tables, figures and pages: `Result`."""
+"""`Result`: recorded runs as pandas tables, figures and pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Result:
         foreseen: what was to be said before anything ran: of runs that the folder had from an
             earlier state of the scenario, or that were not priced as they are of such a one, and
             of the scenario.
-        temporary: whether the folder goes when the session ends, as nobody named one.
+        temporary: whether the folder is removed when the session ends.
     """
 
     folder: Path
@@ -188,7 +188,7 @@ class Result:
         return setting_of(scenario, seeds)
 
 
-# open(folder) -> Result: what finished runs have left.
+# The function `open(folder) -> Result`, for completed runs.
 
 
 def open(folder: str | Path) -> Result:  # noqa: A001 - as it is called: fedsim.open

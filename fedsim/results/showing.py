@@ -1,4 +1,4 @@
-"""How a result shows itself: a table of costs, and a figure."""
+"""Display of a result: a table of costs, and a figure."""
 
 from base64 import b64encode
 from collections.abc import Sequence

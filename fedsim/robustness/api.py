@@ -61,7 +61,7 @@ def robust(
         doubts: intervals in place of the presets', "lte.tail_time" -> "1 s..15 s".
         runs: in so many worlds runs that cannot be priced are played or made again; 0 to refuse.
         out: where prices are kept, and read another time; nowhere if None.
-        blocks: classes of one's own that the scenarios name.
+        blocks: user-defined classes that the scenarios name.
         jobs: how many runs are priced at once, in processes of their own.
         executor: where they are priced instead; it is left open.
         cluster: Dask's instead: "tcp://host:8786", whose workers see `folder`, or "local:4".
@@ -273,8 +273,9 @@ def draw_worlds(
 ) -> list[list[str]]:
     """Return worlds of a scenario's doubt, each as overrides that `run` and `reprice` take.
 
-    `robust` asks who takes less of what. Anything else, such as who dies first, is asked by
-    running a scenario in worlds: a claim that holds in k of n of them is as sure as that says.
+    `robust` compares the costs of variants. Any other question, such as which client dies first, is
+    answered by running a scenario in worlds: a claim that holds in k of n of them is certain to
+    that degree.
 
     Args:
         source: the scenario, as `run` takes it.
@@ -282,7 +283,7 @@ def draw_worlds(
         overrides: of the scenario.
         seed: of the drawing.
         doubts: intervals in place of the presets', "lte.tail_time" -> "1 s..15 s".
-        blocks: classes of one's own that the scenario names.
+        blocks: user-defined classes that the scenario names.
 
     Raises:
         ScenarioError: the scenario is wrong.

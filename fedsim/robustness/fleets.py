@@ -77,7 +77,7 @@ class Loads:
         self._samples = _by_task(tasks.samples, tasks.begin, tasks.end)
 
     def clients(self, number: int) -> Numbers | slice:
-        """Return who takes part in an exchange, as `Load` has them."""
+        """Return the participants of an exchange, as `Load` represents them."""
         own = self._tasks(number)
         if own.stop - own.start == self._count:  # in their order, as tasks are
             return slice(None)

@@ -89,7 +89,7 @@ class Run:
 def hindrance(original: Original) -> str:
     """Say why a run's rounds cannot be priced by their recursion; nothing where they can.
 
-    It is the law of a round that waits for all whom it asks, between a server and clients whose
+    It is the law of a round that waits for all recipients, between a server and clients whose
     radios and devices are numbers.
     """
     scenario = original.scenario
@@ -110,7 +110,7 @@ def priced(run: Run, world: World, worlds: int, blocks: tuple[type[Spec], ...] =
         run: see `Run`.
         world: the constants in doubt, each of shape (W,).
         worlds: W.
-        blocks: classes of one's own that the scenario names.
+        blocks: user-defined classes that the scenario names.
 
     Raises:
         DataError: its log does not tell enough.
@@ -164,7 +164,7 @@ def played(run: Run, worlds: Worlds, blocks: tuple[type[Spec], ...] = ()) -> Cos
     Args:
         run: see `Run`; it has a world.
         worlds: of which it is one.
-        blocks: classes of one's own that the scenario names.
+        blocks: user-defined classes that the scenario names.
 
     Returns:
         Seconds, joules and grams, each of shape (); infinite where it does not reach the target
@@ -188,7 +188,7 @@ def _again(run: Run, overrides: list[str], aside: Path, blocks: tuple[type[Spec]
         return reprice(run.folder, overrides, aside / "priced", base=base, blocks=blocks)
     except RepricingError:
         file = run.folder / SCENARIO
-    with catch_warnings():  # the run itself has told them; how it ends in a world is in its row
+    with catch_warnings():  # the run itself has reported them; its end in a world is in its row
         for category in (TheoryWarning, RunWarning):
             simplefilter("ignore", category)
         return make(file, out=aside / "made", overrides=overrides, blocks=blocks, check=False)
@@ -329,11 +329,11 @@ class Pricing:
     """How runs are priced, and where.
 
     Attributes:
-        store: what is known already, and where more of it is kept as soon as it is known.
-        blocks: classes of one's own that scenarios name.
-        jobs: how many tasks go on at once.
-        executor: where they go on instead.
-        cluster: where they go on instead, see `fedsim.running.cluster.opened`.
+        store: the known results, to which new ones are added as they arrive.
+        blocks: user-defined classes that scenarios name.
+        jobs: the number of concurrent tasks.
+        executor: runs the tasks instead.
+        cluster: runs the tasks instead, see `fedsim.running.cluster.opened`.
     """
 
     store: Store

@@ -1,9 +1,9 @@
 """The timeline: when each round of a finished run ends, and for how many joules, in many worlds.
 
-A round that waits for all whom it asks is a recursion: who is told something at a time hears it
-after promotion, latency and transfer, computes, and answers in the same way; the next exchange
-begins when the last answer has come. It is the law of `fedsim.sim`, with an array over worlds in
-place of each number, so that a thousand worlds take about as long as one run of the simulator.
+A round that waits for all recipients is a recursion: a client receives a message after promotion,
+latency and transfer, computes, and replies in the same way; the next exchange begins when the last
+reply has arrived. It is the law of `fedsim.sim`, with an array over worlds in place of each number,
+so that a thousand worlds take about as long as one run of the simulator.
 """
 
 from collections.abc import Sequence
@@ -175,7 +175,7 @@ class _Play:
     pricing a run goes with the number of different exchanges, and not of rounds.
 
     Attributes:
-        now: when the exchange under way was opened, s, shape (W,).
+        now: when the current exchange was opened, s, shape (W,).
     """
 
     def __init__(self, loads: Loads, clients: Clients) -> None:

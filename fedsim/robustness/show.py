@@ -155,7 +155,7 @@ def _tornado(axis: Axes, study: Drawn, name: str, cost: str) -> None:
 # Tables of robustness, as rich draws them in a terminal.
 
 _SAME = 1e-3  # relative; a ratio that varies by no more is the same in every world
-_DECIDING = 4  # constants told of each ratio; all are in the files
+_DECIDING = 4  # constants reported for each ratio; all are in the files
 
 
 def verdict_table(

@@ -23,7 +23,7 @@ from fedsim.robustness.show import deciding_table, robustness_figure, verdict_ta
 from fedsim.robustness.verdicts import Table, deciding, fronts, verdicts
 from fedsim.text import as_csv, as_html, as_text, quantity, visible
 
-_FLIPS = 6  # that are told in sentences; all are in the files
+_FLIPS = 6  # reported in sentences; all are in the files
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,7 +167,7 @@ class Robustness:
         """Write the tables as CSV, sealed where they are read again, the figures as PNG and SVG.
 
         Raises:
-            OccupiedError: somebody else is writing into the folder.
+            OccupiedError: another process is writing into the folder.
             OutputError: one of them cannot be written.
         """
         with held(folder):

@@ -128,7 +128,7 @@ def fronts(table: Table, drawn: slice) -> pd.DataFrame:
 
     Returns:
         A row a variant: variant, optimal (a share; 0 where it never reached the target), cheapest
-        in each cost alone (t, joules; shares; NaN of who has none of it).
+        in each cost alone (t, joules; shares; NaN for variants without it).
     """
     means = {cost: _means(values[:, :, drawn]) for cost, values in table.costs.items()}
     bits = np.broadcast_to(_means(table.bits[:, :, None]), means["t"].shape)

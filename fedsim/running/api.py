@@ -1,4 +1,4 @@
-"""run(scenario) -> Result."""
+"""The function `run(scenario) -> Result`."""
 
 import atexit
 import os
@@ -45,7 +45,7 @@ from fedsim.scenario import Plan, Scenario, load
 from fedsim.signals import uninterrupted
 from fedsim.under_way import now
 
-# Folders for runs that nobody names one for: they stay until the session ends.
+# Folders for runs without a given one: they last until the session ends.
 
 
 def session_folder(name: str) -> Path:
@@ -71,7 +71,7 @@ def _remove(folder: Path, process: int) -> None:
         rmtree(folder, ignore_errors=True)
 
 
-# How far a campaign is, as a bar in a notebook.
+# The progress of a campaign, as a bar in a notebook.
 #
 # It is tqdm's, which notebooks know: it draws a widget where ipywidgets are installed, and a line
 # of
@@ -125,7 +125,7 @@ class _Bar:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Show within the block what goes on, whenever nobody has said a word for long."""
+        """Within the block, show the current activity if no progress was reported for long."""
         over = threading.Event()
         looker = threading.Thread(target=self._look_until, args=(over,), daemon=True)
         looker.start()
@@ -203,7 +203,7 @@ def run(
     Raises:
         ScenarioError, BlockError: the scenario, or one of `blocks`, is wrong; nothing has run.
         DataError: `out` holds runs of another scenario; `shard` or `cluster` is wrong.
-        OccupiedError: somebody else is writing into `out`; nothing has run.
+        OccupiedError: another process is writing into `out`; nothing has run.
         OutputError: something cannot be written.
         RunError: runs have failed, or the cluster is gone; the others are kept.
         ValueError: there are fewer than 1 jobs, or `carry` is not known.
@@ -222,7 +222,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Making:
-    """What is to be made: the runs of a plan by somebody, told to somebody."""
+    """A plan's runs with their executor and progress callback."""
 
     plan: Plan
     made: "Callable[[Campaign, Watch], tuple[Path, ...]]"
@@ -339,7 +339,7 @@ def _temporary(plan: Plan, make: Callable[[Path], Result]) -> Result:
 
 
 def _kept(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh: bool) -> Result:
-    """Make the runs in a folder that nobody else writes into meanwhile."""
+    """Make the runs in a folder under its exclusive lock."""
     with held(out):
         _take_up(plan, out, fresh=fresh)
         return make(out)
@@ -359,14 +359,14 @@ def _shared(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh: boo
 
 
 def _take_up(plan: Plan, out: Path, *, fresh: bool) -> None:
-    """Make a folder that of a plan, while nobody else can write into it.
+    """Assign a folder to a plan, under its exclusive lock.
 
     Raises:
         DataError: it holds runs of another scenario.
         OutputError: a symbolic link stands in the place of a run.
     """
     if not fresh:
-        check_place(study_of(plan), out)  # as somebody else may have left it since
+        check_place(study_of(plan), out)  # another process may have changed it since
     for variant in plan.variants:
         for seed in variant.seeds:
             RunFolder.check(out, variant.name, seed)

@@ -1,4 +1,4 @@
-"""A campaign: all the runs of a plan, in turn or at once, each made unless it is there already.
+"""A campaign: all the runs of a plan, in sequence or in parallel; existing ones are reused.
 
 A run that fails does not end the others, wherever they are made.
 """
@@ -85,7 +85,7 @@ class Campaign:
         """Make the runs in processes of their own, and return their folders.
 
         A process that dies takes those with it that others are making. What had begun is made
-        again, each alone: so it is known whose process dies, and the others are made.
+        again, each alone: so the run whose process dies is known, and the others are made.
 
         Raises:
             FedsimError: of a run that has failed; the others are made.
@@ -209,7 +209,7 @@ def _told(pickled: bytes, runs: Sequence[Known]) -> list[Outcome]:
 
 
 def _marking(watch: Watch, place: Place | None) -> Watch:
-    """Return who lets others see, beside what they are told, which runs go on elsewhere."""
+    """Wrap a progress callback so that it also marks remote runs as active."""
     marked: set[tuple[str, int]] = set()
 
     def told(progress: RunProgress) -> None:
@@ -225,9 +225,9 @@ def _marking(watch: Watch, place: Place | None) -> Watch:
 
 
 def once(watch: Watch) -> Watch:
-    """Return who tells of the end of each run once, and of nothing after it."""
+    """Wrap a progress callback: each run's end is reported once, and nothing after it."""
     over: set[tuple[str, int]] = set()
-    one = RLock()  # speaks at a time: who hears of a run, and who takes what it has become
+    one = RLock()  # one report at a time: progress of a run, and its outcome
 
     def told(progress: RunProgress) -> None:
         key = progress.variant, progress.seed

@@ -1,4 +1,4 @@
-"""check(scenario) -> Check: what would run, and what its first rounds cost, without a run."""
+"""The function `check(scenario) -> Check`: a dry run with the cost of its first rounds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from fedsim.scenario import Plan, load
 from fedsim.scenario.plan import Written
 from fedsim.text import as_html, as_text, plain, quantity, visible
 
-# What can be noted of a scenario before anything runs; see `fedsim.record.notes`.
+# Preflight notes on a scenario; see `fedsim.record.notes`.
 
 
 def foreseen(jobs: Sequence[Job], openings: Mapping[str, Opening] | None = None) -> Iterator[Note]:
@@ -31,7 +31,7 @@ def foreseen(jobs: Sequence[Job], openings: Mapping[str, Opening] | None = None)
 
     Args:
         jobs: one a variant.
-        openings: how their runs begin, by variant, as far as somebody has looked already.
+        openings: the first rounds of their runs, by variant, where known already.
     """
     alike: dict[tuple[str, str], list[str]] = {}
     for note in _of_each(jobs, openings or {}):

@@ -1,4 +1,4 @@
-"""A cluster of Dask's: runs are made by its workers, which tell how far they are.
+"""Dask clusters: runs are made by its workers, which report their progress.
 
 What they tell are events of Dask's own, which pass through the scheduler.
 """
@@ -30,7 +30,7 @@ _CONFIG = {
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "2s",
 }
-"""Of a cluster of our own: nobody looks at what Dask measures of itself, a fiftieth of the time."""
+"""For a local cluster: Dask's own monitoring is off, which takes a fiftieth of the time."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _close(cluster: "LocalCluster") -> None:
 
 
 def client_of(executor: Executor) -> "Client | None":
-    """Return the client whose executor this is; None where it is another's."""
+    """Return the client of this executor; None if it is not Dask's."""
     if type(executor).__module__.partition(".")[0] != "distributed":
         return None
     found: Client = vars(executor)["_client"]  # which it does not hand on otherwise

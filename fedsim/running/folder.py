@@ -1,4 +1,4 @@
-"""The folder that a plan's runs go into: whether it is this plan's, and what becomes of its runs.
+"""The study of a plan's folder: whether it is this plan's, and what happens to its runs.
 
 A scenario that was edited and is run again takes up its own folder: what is as before is kept,
 what is not is made again. The folder of another scenario is left alone.
@@ -90,7 +90,7 @@ def _plain(text: str) -> Any:  # noqa: ANN401 - any scenario
     return parsed(text, Path())
 
 
-# A share of a plan's runs: the third of sixteen, say, whoever makes the others.
+# Shards: one worker's share of a plan's runs, such as the third of sixteen.
 
 _T = TypeVar("_T")
 
@@ -131,7 +131,7 @@ WHOLE = Shard(1, 1)
 """All runs."""
 
 
-# How far a study is, by what is in its folder: done, going on, failed and left.
+# The progress of a study, from the files in its folder: done, running, failed and pending.
 #
 # Nobody is asked: a run that is done has its files, one that is being made has begun to write, and
 # why one has failed is left in its place.
@@ -168,7 +168,7 @@ class Status:
     Attributes:
         name: the study's.
         folder: that its runs are in.
-        held: whether somebody writes into it.
+        held: whether a process is writing into it.
         variants: how far each is.
     """
 

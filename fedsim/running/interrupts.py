@@ -1,9 +1,9 @@
-"""Interrupts: what Ctrl-C, `kill` and a closed terminal do to a command.
+"""Interrupts: the effect of Ctrl-C, `kill` and a closed terminal on a command.
 
 All of them mean the same: end now, in one line, and leave nothing behind but what was written
 whole. While a command is being loaded there is nothing to tidy up, so it ends at once; later the
 signal becomes an exception, and the first one alone: those that follow it would cut off the
-tidying up. A signal that whoever started the command has set to be ignored, as a shell does with
+tidying up. A signal that the caller of the command has set to be ignored, as a shell does with
 Ctrl-C for what runs in the background, and `nohup` with a closed terminal, stays ignored.
 
 This runs before anything else of fedsim does, and imports next to nothing: as long as it is
@@ -57,7 +57,7 @@ class Interrupted(SystemExit):
 
 
 def behind(error: BaseException) -> Interrupted | None:
-    """Return the interrupt that an error is, or was made of, if any, for who tells of it.
+    """Return the interrupt that caused an error, if any, for reporting it.
 
     Before Python 3.12 what is raised while a class names its attributes, as modules that are being
     loaded have it, becomes the cause of a RuntimeError.
@@ -110,7 +110,7 @@ class LastWord:
             return
         gc.collect()  # what is left in circles tidies up after itself: drafts of files, for one
         for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):  # nobody reads it, or it is closed
+            with suppress(OSError, ValueError):  # it has no reader, or it is closed
                 stream.flush()
         os._exit(self.code)
 

@@ -17,7 +17,7 @@ from typing import Any
 from fedsim.errors import RunError
 
 _PARENT, _NOTE = "FEDSIM_PARENT", "FEDSIM_LOADING"
-"""Of the environment: whose worker a process is, and the file by which it can say why it ends."""
+"""Environment variable: the parent of a worker process, and its file for error reports."""
 
 _CODE = 87
 """The exit code of a worker that was told to run the study again."""
@@ -52,10 +52,10 @@ class Recording(SpawnContext):
 
 @contextmanager
 def marked(note: Path | None = None) -> Iterator[None]:
-    """Let the processes that are started in this block know whose workers they are.
+    """Mark processes that are started in this block as workers of this process.
 
     Args:
-        note: is made by one that ends in `end_if_loading`, for whom exit codes are out of reach.
+        note: written by one that ends in `end_if_loading`, if exit codes are out of reach.
     """
     said = {_PARENT: str(os.getpid()), _NOTE: "" if note is None else str(note)}
     before = {name: os.environ.get(name) for name in said}

@@ -1,4 +1,4 @@
-"""What `fedsim.run` raises, and what it warns of, once all runs have been made."""
+"""Errors and warnings of `fedsim.run` after all runs have been made."""
 
 import warnings
 from collections.abc import Mapping

@@ -36,7 +36,7 @@ class Place:
 
     Attributes:
         out: its path on the parent's machine, absolute.
-        token: the name of a file in it that nobody else has.
+        token: the name of a unique file in it.
     """
 
     out: Path
@@ -49,7 +49,7 @@ class Place:
 
     def mark(self, variant: str, seed: int) -> None:
         """Let others see that a run goes on, which is made where they do not look."""
-        with suppress(OSError):  # it is for who asks alone
+        with suppress(OSError):  # it is only informative
             self._marked(variant, seed).mkdir(parents=True)
 
     def unmark(self, variant: str, seed: int) -> None:
@@ -105,7 +105,7 @@ def _close(place: Place) -> None:
 
 
 def clear(out: Path) -> None:
-    """Remove what was being made when its makers were killed; nobody else may be there.
+    """Remove leftovers of killed workers; no other process may be working there.
 
     A run that was whole is moved where it was to go, unless there is something.
 
@@ -128,8 +128,8 @@ def clear(out: Path) -> None:
 def settle(made: Path, place: Path) -> None:
     """Move a run that is whole into its place, and an older one to where this one was made.
 
-    Somebody else may do the same at the same moment, with the same run: one of them stays. For a
-    moment there may be neither the old one nor the new one; whoever is killed then leaves the new
+    Another process may do the same at the same moment, with the same run: one of them stays. For a
+    moment there may be neither the old one nor the new one; a process killed then leaves the new
     one to `clear`.
 
     Raises:
@@ -139,7 +139,7 @@ def settle(made: Path, place: Path) -> None:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         while not _moved(made, place):
-            with suppress(FileNotFoundError):  # somebody else has just moved it
+            with suppress(FileNotFoundError):  # another process has just moved it
                 place.rename(made.with_name(f"{made.name}-{token_hex(4)}{_OLD}"))
     except OSError as error:
         raise unwritable(place, error) from None
@@ -183,7 +183,7 @@ def unpack(files: Files, place: Path, out: Place, seconds: float) -> None:
 
 def date(made: Path, seconds: float) -> None:
     """Let the files of a run say how long it took, as they do where it was made: first to last."""
-    with suppress(OSError):  # it is for who asks alone
+    with suppress(OSError):  # it is only informative
         last = (made / SUMMARY).stat().st_mtime_ns
         first = last - round(seconds * 1e9)
         os.utime(made / SCENARIO, ns=(first, first))

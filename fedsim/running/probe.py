@@ -1,4 +1,4 @@
-"""What the first rounds of a job cost: found by letting them happen, in a book of their own.
+"""The cost of a job's first rounds: a dry run, recorded separately.
 
 It is the job's own method, in its own world, under its own random streams; so the rounds are those
 that a run begins with, message by message, bit by bit and joule by joule: with radios that wake
@@ -34,7 +34,7 @@ from fedsim.sim.setup import Setup
 from fedsim.sim.world import World
 from fedsim.streams import drawing
 
-# How long this machine takes for a round: the mean of the rounds after the first one.
+# Round times on this machine: the mean of the rounds after the first one.
 #
 # The first one is left out, in which kernels are compiled and files are read; and what is looked up
 # between two rounds, as the run itself does without it. A round takes no longer than the processor
@@ -236,7 +236,7 @@ def _usable(battery: Battery) -> float:
     return begin - battery.cutoff
 
 
-# How much a plan comes to: how many runs there are, and how long they take on this machine.
+# Size estimates of a plan: its number of runs, and their duration on this machine.
 
 _LONG = 2.0  # seconds that are not worth while to be spent a second time
 
@@ -336,7 +336,7 @@ def duration(seconds: float) -> str:
     return f"about {seconds / _DAY:.0f} days"
 
 
-# What a round costs a client of each group of the fleet.
+# The cost of a round for a client of each group of the fleet.
 
 COSTS = ("bits_down", "bits_up", "receive_s", "compute_s", "send_s", "joules")
 """The columns of costs that are told."""

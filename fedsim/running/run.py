@@ -1,4 +1,4 @@
-"""One run: a job is executed in its folder, or found to have been executed already."""
+"""One run: a job is executed in its folder, or found complete there."""
 
 import os
 import re
@@ -43,7 +43,7 @@ from fedsim.scenario import Scenario, Variant, dump
 from fedsim.sim.world import World
 from fedsim.under_way import doing
 
-# What is to be said of a run once it has ended, beside how it did: its notes.
+# Notes on a run that has ended, beside its results.
 
 _ROUNDING = 1e-9  # relative
 
@@ -66,7 +66,7 @@ def verdict(
     Args:
         scenario: of the run.
         ending: how and why it ended.
-        start: the objective at the model that it began with; None where nobody knows.
+        start: the objective at the initial model; None if unknown.
         end: the objective of its last round; NaN where there was none.
         advice: returns what to say of its step size, which may take long to know.
     """
@@ -79,7 +79,7 @@ def verdict(
         yield f"stop.rounds: {reason.removeprefix('rounds: ')}: a default has ended it, not a rule"
 
 
-# Provenance: the code that a run's bytes depend on, found by following imports, as a hash.
+# Provenance: a hash of the code that a run's bytes depend on, found by following imports.
 #
 # Nothing is listed by hand: what a module imports, wherever in it, is read off its source, and so
 # on
@@ -165,7 +165,7 @@ def _imported(name: str, content: bytes) -> Iterator[tuple[str, tuple[str, ...]]
 
 @cache
 def _is_installed(top: str) -> bool:
-    """Say whether a module is of a package that was installed, and not of somebody's own files."""
+    """Return whether a module is of an installed package, not a user's own file."""
     return is_of_a_package(_spec(top))
 
 
@@ -235,7 +235,7 @@ Watch = Callable[[RunProgress], None]
 
 
 def unwatched(progress: RunProgress) -> None:
-    """Nobody watches."""
+    """Ignore progress."""
 
 
 def execute(
@@ -278,7 +278,7 @@ def execute(
 
 
 class Finished(NamedTuple):
-    """What tells of a run that is there, whole: small enough to be sent to who may make it again.
+    """Metadata of a completed run, small enough to send to a worker.
 
     Attributes:
         manifest, summary: what these files say.

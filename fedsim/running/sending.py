@@ -22,7 +22,7 @@ from fedsim.running.run import RunProgress, surroundings
 from fedsim.running.workers import Known, Order, Outcome, Run, Teller, make_some, names, sent
 from fedsim.under_way import doing
 
-# Which runs go to which worker next, and how many of them in one task.
+# Scheduling of runs: which runs a worker gets next, and how many of them in one task.
 #
 # A task costs a cluster some milliseconds, whatever is in it. So short runs go in batches of about
 # a second, and towards the end in smaller ones, down to a quarter of it, for nobody is to wait long
@@ -110,7 +110,7 @@ class Batches:
             self._awaited.discard(Run(self._numbers[told.variant], told.seed))
 
     def again(self, batch: Batch) -> None:
-        """Take back a batch that nobody has made, whose runs go alone from now on."""
+        """Return an unmade batch, whose runs are scheduled one by one from now on."""
         self._alone += batch.runs
 
     def _seed_for(self, worker: str) -> int:
@@ -317,7 +317,7 @@ def _make(
     """Make runs on a worker, which tells of them while they go on.
 
     Raises:
-        RunError: its runs would have other bytes than those of who sends them.
+        RunError: its runs would have other bytes than those of the calling process.
     """
     from distributed import get_worker
 

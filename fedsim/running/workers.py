@@ -65,7 +65,7 @@ _watch: Watch = unwatched
 
 
 def telling() -> Watch:
-    """Return who is told of runs that this process makes: nobody, unless it is a worker."""
+    """Return the progress callback of this process: it does nothing unless it is a worker."""
     return _watch
 
 
@@ -107,7 +107,7 @@ def workers(jobs: int, told: Watch) -> Iterator[Executor]:
             try:
                 yield pool
             except BaseException:
-                # A run may have hours to go: nobody waits for it; another time it is made again.
+                # A run may have hours to go: it is not waited for; another time it is made again.
                 for worker in set(active_children()) - others:
                     worker.kill()
                 raise
@@ -138,7 +138,7 @@ def _begin(mouth: "Connection[RunProgress, None]", threads: int, locks: Handed) 
     """Prepare a process: it leaves interrupts to its parent, and ends with it.
 
     It computes on its share of the threads, and holds the parent's locks as long as it lives: where
-    the parent is killed, nobody else writes while it does.
+    the parent is killed, no other process writes while it does.
     """
     del locks  # it has had them since it was begun
     global _watch  # noqa: PLW0603 - a process is one worker
@@ -169,7 +169,7 @@ class Teller:
     """Tells how far a run is, a few times a second.
 
     Args:
-        say: carries a word to who watches.
+        say: sends progress to the parent.
         pause: seconds of real time between two words, at least.
         ends: whether it tells of every end, however soon one follows another.
     """
@@ -216,7 +216,7 @@ class Teller:
             self._say(progress)
 
 
-# What a worker does: it makes the runs that it is told to, and says what became of each.
+# A worker's tasks: it makes the runs assigned to it, and reports the outcome of each.
 #
 # What it is sent holds all that it needs: the scenario with the blocks of a user's own, and what
 # is there already of a run, for the worker may not see that.
@@ -243,7 +243,7 @@ class Outcome(NamedTuple):
         run: which one.
         ended: how far it has come; None where it has failed.
         error: why it has failed, if it has.
-        files: of the run, where who asked for it has to write them.
+        files: of the run, if the requesting process has to write them.
         seconds: of real time that it took, building included; 0 where it was there already.
     """
 
@@ -263,9 +263,9 @@ class Order:
         out: where the runs go.
         fresh: whether what is there already is made anew.
         carry: how messages go from node to node.
-        place: `out` for workers that are not sure to see it, who make runs aside; None for those
-            of this machine, who write there, so that what is being made can be read.
-        optima: that have been found already, for who would look for them again.
+        place: `out` for workers that may not see it, which make runs in a staging folder; None
+            for those of this machine, which write there, so that partial runs can be read.
+        optima: those known already, to avoid computing them again.
         serial: tells it apart from every other order, so that a worker keeps nothing of an earlier
             one that says the same: what Python has handed over may have changed since.
     """
@@ -389,7 +389,7 @@ def _opened(pickled: bytes) -> tuple[Order, Builder]:
 
 
 def _sendable(outcome: Outcome) -> Outcome:
-    """Return an outcome whose error can be sent to another process, and be read there."""
+    """Return an outcome whose error can be pickled."""
     try:
         pickle.loads(pickle.dumps(outcome.error))  # noqa: S301 - of our own making
     except Exception:  # noqa: BLE001 - an error of a user's own; whatever its pickling raises

@@ -39,10 +39,10 @@ def without_effect(
 
 
 def _is_taken(tree: Located, path: Sequence[str], inherited: Inherited) -> bool:
-    """Say whether a value at a path of the scenario as written is in any of its variants."""
+    """Return whether a value at a path of the scenario as written is in any of its variants."""
     try:
         marked = placed(tree, path, Located(Origin(), _MARK), inherited)
-    except ScenarioError:  # which is told elsewhere
+    except ScenarioError:  # which is reported elsewhere
         return True
     trees, wrong = variants(marked, inherited)
     trees, more = swept(trees, inherited)

@@ -1,4 +1,4 @@
-"""Which compressor and which error feedback go with what a method's messages mean.
+"""Compatibility of compressors and error feedback with the meaning of a method's messages.
 
 The rule is that of `fedsim.ports.Meaning`. EF keeps an error and adds it to what is sent next,
 which makes increments good and spoils states. EF21 sends the change of what the receiver holds,
@@ -93,13 +93,13 @@ def _accepted(scenario: ScenarioKeys, way: str) -> list[str]:
 
 
 def _unbiased(scenario: ScenarioKeys, way: str) -> bool:
-    """Say whether the method's theory wants what arrives to be right in the mean."""
+    """Return whether the method's theory wants what arrives to be right in the mean."""
     method = scenario.algorithm
     return method.unbiased if way == "up" else method.unbiased_down
 
 
 def _needs_unbiased(scenario: ScenarioKeys, way: str) -> bool:
-    """Say whether a link's compressor is biased where a theory wants none that is."""
+    """Return whether a link's compressor is biased where a theory wants none that is."""
     contract = _link(scenario, way).compressor.contract(2)
     return _unbiased(scenario, way) and contract.kind not in ("exact", "unbiased")
 
@@ -175,7 +175,7 @@ def _unsure(reason: str) -> str:
 
 
 def held_alike(scenario: ScenarioKeys) -> bool:
-    """Say whether all clients hold the same of what the server sends.
+    """Return whether all clients hold the same of what the server sends.
 
     They do where each is sent every message once: a round that is given up is sent again, and
     a deadline that no client meets gives it up.

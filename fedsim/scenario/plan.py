@@ -110,7 +110,7 @@ def load(
             mapping or a `Scenario`.
         overrides: "key.path=value" with the value in YAML, laid on the scenario as written
             before its variants are.
-        blocks: classes of one's own that the scenario can name: algorithms, losses,
+        blocks: user-defined classes that the scenario can name: algorithms, losses,
             compressors, splits, ...
 
     Raises:

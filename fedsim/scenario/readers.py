@@ -1,4 +1,4 @@
-"""Which class reads which block of a scenario, and where a key belongs."""
+"""The reader class of each block of a scenario, and the place of a key."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -52,7 +52,7 @@ def catalogue(blocks: Iterable[object] = (), source: object = None) -> Catalogue
     """Return what a scenario can name.
 
     Args:
-        blocks: classes of one's own.
+        blocks: user-defined classes.
         source: a scenario made in Python; the classes of the blocks in it are known as well.
 
     Raises:

@@ -17,7 +17,7 @@ from fedsim.protocol.silence import SilencePolicy
 from fedsim.scenario.feedback import compression
 from fedsim.scenario.specs import ScenarioKeys, repeated, targets
 
-# What closes a round: rules that do not go together, or leave one another nothing to do.
+# Validation of the rules that close a round: conflicts, and rules without effect.
 
 Conflict = tuple[str, str, object]
 """Key, message, value seen."""
@@ -75,7 +75,7 @@ def _two_deadlines(silence: SilencePolicy, policy: Participation) -> Iterator[Co
         yield "participation.quorum", text, policy.quorum
 
 
-# What goes together where there is no server, but peers.
+# Validation of scenarios with peers, without a server.
 
 
 def peering(scenario: ScenarioKeys) -> Iterator[Conflict]:
@@ -124,7 +124,7 @@ def _ways(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _asking(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Nobody draws a cohort of peers; a deadline is all that closes an exchange early."""
+    """No cohort of peers is sampled; a deadline is all that closes an exchange early."""
     policy, kind = scenario.participation, scenario.algorithm.kind
     if not policy.asks_all:
         text = f"got {policy.kind}, but nobody asks the nodes of {kind}; use full"
@@ -139,7 +139,7 @@ def _asking(scenario: ScenarioKeys) -> Iterator[Conflict]:
             yield f"participation.{key}", text, seen
 
 
-# What does not go together in a scenario, one block against another.
+# Conflicts between the blocks of a scenario.
 
 LAST_SEED = 2**63 - 1
 """The largest seed of a run."""
@@ -194,7 +194,7 @@ def _dropped_replies(scenario: ScenarioKeys) -> Iterator[Conflict]:
 
 
 def _sizes(scenario: ScenarioKeys) -> Iterator[Conflict]:
-    """Nobody can ask more clients than there are."""
+    """A cohort cannot be larger than the fleet."""
     for key, seen in scenario.participation.counts.items():
         if scenario.clients and seen > scenario.clients:
             yield f"participation.{key}", too_many(seen, scenario.clients), seen

@@ -100,7 +100,7 @@ class Group(Spec):
             yield "battery.charge", text, battery.charge
 
 
-# What the observer looks at: measures, and rows to test on.
+# The observer's settings: measures, and rows to test on.
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class OneTest(OneOf):
     """An annotation for pydantic: a source of test rows, or a share to hold out."""
 
     def takes(self, value: object) -> bool:
-        """Say whether a value made in Python is taken as it is."""
+        """Return whether a value made in Python is taken as it is."""
         return isinstance(value, HeldOut) or super().takes(value)
 
     def validate(self, value: object, info: ValidationInfo) -> object:
@@ -144,7 +144,7 @@ AnyTest = Given[
 def targets(
     stop: Stop, measures: Sequence[Measure], reported: Iterable[str] = ()
 ) -> Iterator[tuple[str, str, object]]:
-    """Yield where a run is to stop at what nobody measures, as key, message and value.
+    """Yield stop rules on figures that no measure provides, as key, message and value.
 
     Args:
         stop: the rules.

@@ -192,7 +192,7 @@ def _free(name: str, taken: set[str]) -> str:
     return free
 
 
-# What a method inherits from one of its family that it replaces in a variant.
+# The parameters that a method inherits from one of its family when it replaces it in a variant.
 
 
 def families(known: Catalogue) -> Inherited:
@@ -212,6 +212,6 @@ def families(known: Catalogue) -> Inherited:
 
 
 def _related(one: type, other: type) -> bool:
-    """Say whether two methods are of one family: of one file, or with a base of their own."""
+    """Return whether two methods are of one family: of one file, or with a base of their own."""
     own, others = ({*each.__mro__} - {*Algorithm.__mro__} for each in (one, other))
     return one.__module__ == other.__module__ or bool(own & others)

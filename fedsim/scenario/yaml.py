@@ -32,17 +32,17 @@ class Scanner12(Scanner):
     """
 
     def check_key(self) -> bool:
-        """Say whether the `?` at hand begins a key."""
+        """Return whether the `?` at hand begins a key."""
         return self.reader.peek(1) in (_ENDS if self.flow_level else _SPACES)
 
     def check_plain(self) -> bool:
-        """Say whether the character at hand begins a plain scalar."""
+        """Return whether the character at hand begins a plain scalar."""
         if self.flow_level and self.reader.peek() == "?":
             return self.reader.peek(1) not in _ENDS
         return bool(super().check_plain())
 
 
-# What is no YAML: why, at which line and column, and the line itself with a mark below.
+# Syntax errors of YAML: the reason, line and column, and the line itself with a mark below.
 
 _REMEDIES = {
     "mapping values are not allowed": "a line has one key; write a block within it in braces, such "

@@ -1,1 +1,1 @@
-"""The virtual world: the only package that knows SimPy and asyncio."""
+"""The simulated world: the only package that imports SimPy and asyncio."""

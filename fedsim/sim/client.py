@@ -1,4 +1,4 @@
-"""A client of the virtual world: an inbox, a processor, and a handler that runs on them."""
+"""A client of the simulated world: an inbox, a processor, and the handler that runs on them."""
 
 import asyncio
 from collections import deque
@@ -22,7 +22,7 @@ Handler = Callable[[Any, Any], Any]
 
 
 Failed = Callable[[str, BaseException], None]
-"""Told who has stopped answering before the world has ended, and why."""
+"""Callback for a client that stopped answering before the world ended, with the reason."""
 
 
 class SimClient(Worker, Driver):

@@ -1,4 +1,4 @@
-"""The fleet: the physical parts of all clients, wired to each other."""
+"""The fleet: the physical components of all clients, connected to each other."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -33,7 +33,7 @@ from fedsim.sim.presence import Presence
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.worker import Equipment
 
-# The roster: the clients of a fleet, each made when it is first looked up.
+# The roster: the clients of a fleet, each created at its first lookup.
 
 
 class Roster(Sequence[Member]):
@@ -87,8 +87,8 @@ class Fleet:
 
     Attributes:
         rest: meters what they draw at rest.
-        presence: who is there.
-        supplies: their batteries; who is on mains is not among them.
+        presence: which clients are present.
+        supplies: their batteries; clients on mains have no entry.
         radios: theirs.
     """
 
@@ -118,7 +118,7 @@ class Fleet:
         self._radio_kinds = kinds.map(
             lambda kind: RadioKind.of(kind.radio, kind.rates, self._factor)
         )
-        # Among peers a lane is a radio alone: the links depend on whom a message is for.
+        # Among peers a lane is a radio alone: the links depend on the message's receiver.
         links = setup.topology if setup.overlay is None else None
         self._routes = links or star(len(roster))
         self._relays = Relays(self._relay, calendar, log, traffic)
@@ -139,7 +139,7 @@ class Fleet:
 
     def _supply(self, client: ClientId) -> Supply:
         member = self._roster[client]
-        battery = cast("Battery", member.battery)  # whoever has none has no supply
+        battery = cast("Battery", member.battery)  # a client without one has no supply
         threshold = max(battery.threshold, self._setup.participation.least_charge)
         store = Store(battery, member.capacity, member.source, threshold)
         return Supply(self._calendar, store, _idle(member), partial(self.presence.crossed, client))
@@ -200,7 +200,7 @@ class Fleet:
         return Relay(client, self.radios[client], rates, (carriers[0], carriers[1]), there)
 
     def _watched(self) -> Runs[bool]:
-        """Say whose rates a battery follows; in a cell all listen at the rate of one of them."""
+        """Return which rates batteries follow; in a cell all listen at the rate of one client."""
         if not self._setup.cells:
             return self._kinds.map(lambda kind: kind.battery is not None)
         groups = {kind.group for _, kind in self._kinds.runs if kind.battery is not None}

@@ -1,4 +1,4 @@
-"""The observer: looks at the model of every round, writes it down, and stops the run."""
+"""The observer: evaluates the model of every round, records it, and stops the run."""
 
 from collections.abc import Callable, Mapping
 from math import isfinite, isnan, nan
@@ -19,7 +19,7 @@ OnRound = Callable[[int, float, float], None]
 
 
 def unheard(*_: object) -> None:
-    """Nobody listens."""
+    """Ignore an evaluation."""
 
 
 class Observer:

@@ -1,4 +1,4 @@
-"""Tables whose entries are made when they are first looked up, as the clients of a large fleet."""
+"""Lazy tables: entries are created at their first lookup, as the clients of a large fleet."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence

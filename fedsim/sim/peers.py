@@ -1,4 +1,4 @@
-"""Peers: nodes that speak to their neighbours, each in a task of its own, and no server."""
+"""Peers: nodes that exchange messages with neighbours, each in its own task, without a server."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ from fedsim.sim.setup import PeerMethod, Setup
 from fedsim.sim.star import ENDED, ending_of
 from fedsim.sim.worker import Equipment, Worker
 
-# Rounds of many models: over when every node that is there has committed its own.
+# Rounds of many models: complete when every present node has committed its own.
 
 CONSENSUS = "consensus"
 """The column of how far the models of a round are apart."""
@@ -94,7 +94,7 @@ def _mean_of(name: str, made: list[_Committed]) -> float:
     return sum(given) / len(given)
 
 
-# A node of the virtual world that speaks to its neighbours: feeds its end of the protocol.
+# A peer node of the simulated world: connects its coroutine to its protocol endpoint.
 
 Live = Callable[[Any], Coroutine[Any, Any, None]]
 """`PeerAlgorithm.live`, a coroutine function of the node."""
@@ -146,7 +146,7 @@ class SimNode(Worker):
 
     @property
     def stuck(self) -> str:
-        """Whom it waits for, in words; empty where for nobody."""
+        """Describe which neighbours it waits for; empty if none."""
         return self._end.stuck
 
     async def run(self, live: Live) -> None:
@@ -181,7 +181,7 @@ class SimNode(Worker):
     async def _another_round(self) -> None:
         """Wait for ever where it has committed all rounds that there can be.
 
-        Who is ahead of the others, or on its own, would do what no round is the end of.
+        A node that is ahead of the others, or alone, would act without a round to end it.
         """
         if self._end.round > self._rounds:
             await self._loop.create_future()
@@ -236,9 +236,9 @@ class SimNode(Worker):
 
 
 class Peers:
-    """Runs the coroutines of all nodes, until a stop rule applies or nobody is left.
+    """Runs the coroutines of all nodes, until a stop rule applies or no node is left.
 
-    A node that cannot go on is gone for good, and so is one whose coroutine has ended: the others
+    A node that fails is gone for good, and so is one whose coroutine has ended: the others
     go on without it.
 
     Attributes:
@@ -339,7 +339,7 @@ class Peers:
 
     @property
     def stuck(self) -> str:
-        """Whom the first node that waits waits for, in words; empty where nobody waits."""
+        """Describe what the first blocked node is waiting for; empty if none is blocked."""
         waits = [self._nodes[number].stuck for number in sorted(self._there)]
         return next((text for text in waits if text), "")
 

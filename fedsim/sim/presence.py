@@ -1,4 +1,4 @@
-"""Presence: who can be reached, who is switched off, and whom to wait for."""
+"""Presence: which clients are reachable or switched off, and waits for changes."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ Lost = Callable[[ClientId], None]
 
 
 _UNUSED = np.random.default_rng(0)
-"""For those who draw nothing."""
+"""A generator for clients without random draws."""
 
 
 class Presence:
@@ -48,7 +48,7 @@ class Presence:
         self._offline: dict[ClientId, float] = {}  # since when
         self._toggles: dict[ClientId, Iterator[float]] = {}
         self._gone: set[ClientId] = set()  # for good
-        self._mortal: set[ClientId] = set()  # who may have to break off
+        self._mortal: set[ClientId] = set()  # clients that may have to break off
         self._shares: dict[ClientId, tuple[float, np.random.Generator]] = {}
         self._news: asyncio.Future[None] | None = None
 
@@ -61,7 +61,7 @@ class Presence:
     ) -> None:
         """Take in a client that may not always be there, before time begins.
 
-        Whoever is not taken in always is.
+        Clients that are not added are always present.
         """
         always = availability.always
         own = _UNUSED if always else rng()  # a stream takes its time to make
@@ -117,7 +117,7 @@ class Presence:
         when = next(self._toggles[client], inf)
         if when < inf:
             self._calendar.background += 1
-            # Who goes keeps what ends at that very instant; who comes is there from it on.
+            # A leaving client keeps what ends at that instant; an arriving one is there from it on.
             priority = NORMAL if client in self._offline else DEADLINE
             self._calendar.at(when, self._toggle, client, priority=priority)
         elif client in self._offline:
@@ -163,10 +163,10 @@ class Presence:
             self._calendar.now, seconds, event, client, NO_PEER, state_of_charge=charge
         )
 
-    # -- who waits ---------------------------------------------------------------------
+    # -- waits -------------------------------------------------------------------------
 
     def _tell(self) -> None:
-        """Wake who waits, after all that comes at this instant."""
+        """Wake waiting tasks, after all events of this instant."""
         news, self._news = self._news, None
         if news is not None:
             self._calendar.at(self._calendar.now, _wake, news, priority=DEADLINE)
@@ -197,6 +197,6 @@ class Presence:
 
 
 def _wake(news: "asyncio.Future[None]") -> None:
-    """Wake who waits, unless it has been cancelled meanwhile."""
+    """Complete a wait, unless it has been cancelled meanwhile."""
     if not news.done():
         news.set_result(None)

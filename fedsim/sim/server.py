@@ -1,4 +1,4 @@
-"""The server of the virtual world: feeds its end of the protocol, and writes down what comes."""
+"""The server of the simulated world: feeds its protocol endpoint and records what arrives."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -80,7 +80,7 @@ class SimServer(Clocked):
     def answers(self) -> tuple[int, int, int]:
         """How many were asked, of them have answered, and how many replies are on the way.
 
-        It may be read from another thread; nobody is asked where there is no exchange.
+        It may be read from another thread; without an exchange all are 0.
         """
         exchange, sent = self._end.exchange, self._sent - self._sent_before
         if exchange is None:
@@ -93,7 +93,7 @@ class SimServer(Clocked):
 
     @property
     def stuck(self) -> str:
-        """Whom it waited for when the world ended, in words; empty where for nobody."""
+        """Describe which clients the server was still waiting for at the end; empty if none."""
         return self._end.stuck
 
     def commit(self, model: Array, **measures: float) -> None:
@@ -134,7 +134,7 @@ class SimServer(Clocked):
     # -- what it does ------------------------------------------------------------------
 
     async def _cohort(self, to: Sequence[ClientId] | None) -> Cohort:
-        """Return whom to ask, once there is somebody to ask, or never will be of those named.
+        """Return the cohort, once a client can be asked, or none of those named ever will be.
 
         Raises:
             NoClientsLeft: no client can take part any more, named or not.
@@ -170,7 +170,7 @@ class SimServer(Clocked):
         """Write down that messages go to a cohort, and send them.
 
         Args:
-            post: the messages; none for nobody.
+            post: the messages with their receivers; possibly none.
             label: of the one for all; empty where each has its own.
         """
         now, number = self._calendar.now, self._end.round
@@ -182,7 +182,7 @@ class SimServer(Clocked):
             self._network.send_down(clients, envelope)
 
     async def _finished(self) -> None:
-        """Wait until the exchange is over: enough have reported, or nobody waits any longer."""
+        """Wait until the exchange is over: enough reports, or it was given up."""
         if self._end.over:
             return
         self._over = over = asyncio.get_running_loop().create_future()

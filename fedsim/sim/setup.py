@@ -1,4 +1,4 @@
-"""What a world is made of."""
+"""The configuration of a world."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,8 +67,8 @@ class Member:
         battery: None on mains.
         source: what is offered to charge it, W; it starts where it does for this client.
         availability: when it can be reached.
-        group: the group of the fleet that it belongs to, and whose radio cell it is in.
-        carbon: what its electricity emits; None where nobody counts that.
+        group: the group of the fleet that it belongs to, which is also its radio cell.
+        carbon: the intensity of its electricity; None if not tracked.
     """
 
     device: DeviceLaw
@@ -96,14 +96,14 @@ class Numerics:
         initial: the initial model, shape (d,).
         smoothness: returns L_m of the clients, shape (M,).
         evaluate: returns the objective at a model; costs no simulated time.
-        valued: whether anybody knows the objective; NaN is a number like others where nobody does.
+        valued: whether the objective is known; if not, NaN is a number like others.
         optimum: the least objective; NaN where none is known.
         measures: what else to evaluate at every model; each returns figures by name.
         packer_up, packer_down: make what packs one field of a client's messages, and of the
             server's, by its name and its number; it may remember what it has packed.
         samples: how many each client has, shape (M,), which draws may go by; one where not given.
         weights: the clients' shares of all samples, shape (M,); equal ones when not given.
-        evaluator: who does the numeric work.
+        evaluator: computes the numeric work.
         carriage: how messages are carried.
     """
 
@@ -131,11 +131,11 @@ class Setup(Numerics):
         header_bits: in front of every message.
         rng: returns the random stream of a purpose and an entity.
         topology: the links between clients and server; None for none that bind.
-        overlay: who speaks to whom where there is no server, but peers; None in a star.
+        overlay: the neighbours of each peer; None in a star.
         sharing: how links are shared: "fluid" (max-min), or "lv08", SimGrid's model of TCP.
         cells: whether a broadcast is one transmission that a whole group hears.
         silence: how a client keeps quiet.
-        participation: who is asked, and when a round closes.
+        participation: the clients asked, and when a round closes.
         stop: when the run ends.
         observe: which rounds are looked at.
         higher: the columns of measures of which more is better.

@@ -1,4 +1,4 @@
-"""A star: one server, and the clients that answer it."""
+"""A star: one server, and the clients that reply to it."""
 
 import asyncio
 from typing import cast
@@ -21,7 +21,7 @@ from fedsim.sim.on_demand import OnDemand
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Method, Setup
 
-# The main task of a star: the server's coroutine, and how it and the clients' tasks end.
+# The main task of a star: the server's coroutine, and its end together with the clients' tasks.
 
 ENDED = "the algorithm has ended"
 """Why a run is over that no rule has stopped."""
@@ -36,7 +36,7 @@ class MainTask:
         clients: those made so far, by number.
 
     Attributes:
-        over: whether the world has ended: nobody answers any more.
+        over: whether the world has ended, so that no client replies any more.
     """
 
     def __init__(self, method: Method, server: SimServer, clients: OnDemand[SimClient]) -> None:
@@ -218,7 +218,7 @@ class Star:
 
     @property
     def doing(self) -> str:
-        """What goes on, in a few words, for who looks from another thread."""
+        """Describe the current activity in a few words; may be called from another thread."""
         asked, answered, under_way = self.server.answers
         if not asked:
             return ""
@@ -230,5 +230,5 @@ class Star:
 
     @property
     def stuck(self) -> str:
-        """Whom the server waited for when the world ended, in words; empty where for nobody."""
+        """Describe which clients the server was still waiting for at the end; empty if none."""
         return self.server.stuck

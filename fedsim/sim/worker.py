@@ -1,4 +1,4 @@
-"""Who computes in the virtual world: a processor, a loss, a random stream and a battery."""
+"""A worker of the simulated world: a processor, a loss, a random stream and a battery."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.supply import Supply
 
-# Who reads the clock: that a method did is written down, for its course may depend on it.
+# Clock access of methods, recorded because their results may depend on it.
 
 
 class Clocked:
@@ -87,7 +87,7 @@ class Equipment:
     Attributes:
         calendar: the simulated time.
         processor, supply: its own; None on mains.
-        evaluator: who does the numeric work.
+        evaluator: computes the numeric work.
         log, traffic: where it is written down and charged.
         oracle: its loss.
         state: the algorithm's own.
@@ -152,7 +152,7 @@ class Worker(Clocked):
         self._evaluator = equipment.evaluator
         self._log = equipment.log
         self._traffic = equipment.traffic
-        self._waits: Waits  # set by who runs it
+        self._waits: Waits  # set by the task that runs it
         self._rng: np.random.Generator | None = None  # of what it draws from first
         self._slow: np.random.Generator | None = None
 

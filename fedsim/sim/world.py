@@ -1,4 +1,4 @@
-"""The world: assembles calendar, fleet, network and who acts in it, and keeps a run's books."""
+"""The world: assembles calendar, fleet, network and actors, and keeps a run's records."""
 
 from contextlib import suppress
 from math import inf
@@ -24,7 +24,7 @@ from fedsim.under_way import doing
 
 
 class Actors(Protocol):
-    """Who acts in a world: a server and its clients, or peers."""
+    """The actors of a world: a server and its clients, or peers."""
 
     @property
     def network(self) -> Network:
@@ -33,12 +33,12 @@ class Actors(Protocol):
 
     @property
     def doing(self) -> str:
-        """What goes on, in a few words, for who looks from another thread; empty for no more."""
+        """Describe the current activity in a few words, from any thread; empty if there is none."""
         ...
 
     @property
     def stuck(self) -> str:
-        """Who waited for whom when the world ended, in words; empty where nobody did."""
+        """Describe which actors were blocked when the world ended; empty if none."""
         ...
 
     @property
@@ -132,7 +132,7 @@ class World:
         return reason
 
     def _simulate(self) -> Ending:
-        """Run to the end, and say of a world in which everybody waits for whom."""
+        """Run to the end, and diagnose a deadlock."""
         try:
             with doing(lambda: self.actors.doing):
                 return simulate(self.actors.run(), self.calendar)

@@ -1,4 +1,4 @@
-"""A module and a loss as the problem of a scenario."""
+"""PyTorch modules and losses as the problem of a scenario."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy

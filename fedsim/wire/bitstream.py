@@ -122,7 +122,7 @@ def _table(numbers: Numbers, width: int) -> Bits:
     return np.unpackbits(rows, axis=1, bitorder="little")
 
 
-# Reading what anybody may have sent: bytes and bits, from the front to the end.
+# Reading of untrusted input: bytes and bits, from the front to the end.
 #
 # Every count is held against what is left before anything of its size is made, so the memory
 # and time that reading takes are at most proportional to the bytes that came.

@@ -158,7 +158,7 @@ class _Remembering(Compressing, ABC):
 
 
 def _note(payload: Payload) -> _Note | None:
-    """Return the note of the packer that made a payload, whoever has noted more of it since."""
+    """Return the note of the packer that made a payload, whatever others have noted since."""
     while isinstance(payload, Noted) and not isinstance(payload.note, _Note):
         payload = payload.sent
     note = payload.note if isinstance(payload, Noted | Update) else None

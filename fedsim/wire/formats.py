@@ -62,7 +62,7 @@ class ValueFormat(Enum):
 
     def decode(self, data: bytes | memoryview) -> Array:
         """Read what `encode` wrote: a flat, read-only float64 array."""
-        with np.errstate(invalid="ignore"):  # a signalling NaN that somebody sends is a NaN
+        with np.errstate(invalid="ignore"):  # a received signalling NaN is a NaN
             values = self._widened(np.frombuffer(data, dtype=self.dtype))
         values.flags.writeable = False
         return values

@@ -34,7 +34,7 @@ from fedsim.text import as_csv, as_html, as_text, plain, quantity, visible
 
 _SHOWN = ("round", "transmissions", "bits_up", "bits_down", "t", "joules")
 _PAIRED = ("round", "transmissions", "bits", "t", "joules")
-_LEAST, _LESS = 1e-4, "<1e-4"  # nobody believes a smaller probability
+_LEAST, _LESS = 1e-4, "<1e-4"  # a smaller probability is not credible
 _WIDE = 10  # percent, of which tenths matter no more
 
 
@@ -292,7 +292,7 @@ class Comparison:
         """Write the tables as CSV, the figures as PNG and SVG.
 
         Raises:
-            OccupiedError: somebody else is writing into the folder.
+            OccupiedError: another process is writing into the folder.
             OutputError: one of them cannot be written.
         """
         with held(folder):

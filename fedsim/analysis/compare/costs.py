@@ -29,7 +29,7 @@ COMPARED = (
 """Costs that are compared; `bits` are those of both directions, and grams may come beside."""
 
 _ENOUGH = 4
-"""From so many runs on there is an interval; of fewer the least and the largest are told."""
+"""From this number of runs on there is an interval; below it, minimum and maximum."""
 
 
 def with_bits(costs: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""All pairs of variants in all costs: who is cheapest, who is Pareto-optimal, who is neither."""
+"""Pairwise dominance of all variants in all costs: the cheapest and the Pareto-optimal ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -112,7 +112,7 @@ class Decisions:
         return [own for own, count, sign in rows if count and sign <= 0 and own != name]
 
     def front(self, columns: Sequence[str]) -> pd.DataFrame:
-        """Return who is Pareto-optimal in some costs, and who may be.
+        """Return the variants that are Pareto-optimal in some costs, and those that may be.
 
         Returns:
             A row a variant that reached the target in some seed, by name: pareto (every other
@@ -138,7 +138,7 @@ class Decisions:
 
 
 def pareto(costs: pd.DataFrame, columns: Sequence[str], confidence: float = 0.95) -> pd.DataFrame:
-    """Return who is Pareto-optimal in some costs, and who may be; see `Decisions.front`.
+    """Return the variants that are Pareto-optimal in some costs or may be; see `Decisions.front`.
 
     Args:
         costs: a row a run, as `with_bits` returns it.

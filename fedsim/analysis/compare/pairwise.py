@@ -1,4 +1,4 @@
-"""Which of two variants is cheaper: the one rule that all commands, pages and studies follow.
+"""The rule for which of two variants is cheaper, shared by all commands, pages and studies.
 
 Runs of one seed share their random draws (data, network, availability), whatever their variant
 is, and costs of different seeds may differ in scale by orders of magnitude. So two variants are

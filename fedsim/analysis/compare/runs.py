@@ -27,7 +27,7 @@ from fedsim.record.studies import Study, read_study
 from fedsim.record.variants import labels
 from fedsim.text import plain, quantity
 
-# Which runs belong together: of the scenario that their folder is of, each variant from one.
+# Selection of runs of one scenario in a folder, each variant from one campaign.
 #
 # What a scenario was before it was edited leaves runs behind. These are named and left out, so
 # that nothing is averaged over seeds that were made from different things.
@@ -73,7 +73,7 @@ def runs_of(place: Path) -> list[Path]:
 def parted(place: Path) -> tuple[list[Path], Mapping[Path, str]]:
     """Return the runs in a folder that belong to the scenario that it is of, and the others.
 
-    Those that do not belong to it are told with the reason, which is one for all of a variant.
+    Runs that do not belong to it are reported with the reason, which is one for all of a variant.
 
     Args:
         place: as for `run_folders`.
@@ -180,7 +180,7 @@ class _Run(NamedTuple):
 def gather(places: Sequence[Path]) -> Runs:
     """Read the runs in some folders, each of them once; leave out those that cannot be read.
 
-    Variants of one name from different OUTs are told apart by the names of these, as in
+    Variants of one name from different OUTs are distinguished by the names of these, as in
     "lte/base" and "wifi/base".
 
     Args:
@@ -227,7 +227,7 @@ def _sound(places: Sequence[Path]) -> tuple[list[_Run], list[str], list[Unfinish
     wrong += dict.fromkeys(reasons.values())
     runs = [run for run in runs if run.made.path not in reasons]
     some = [run for run in runs if not run.empty]
-    if not some:  # nobody to compare them with; what they were can be told all the same
+    if not some:  # nothing to compare them with; they are described all the same
         return runs, wrong, cut_off
     return some, [*wrong, *(_nothing(run) for run in runs if run.empty)], cut_off
 
@@ -303,7 +303,7 @@ def _distinguished(paths: Iterable[Path]) -> dict[Path, str]:
     return names
 
 
-# How far the runs are of a campaign in which none has ended: what each has come to, and spent.
+# Progress of a campaign in which no run has ended: figures and costs of each so far.
 
 _COSTS = ("round", "transmissions", "bits_up", "bits_down", "t", "joules")
 

@@ -1,4 +1,4 @@
-"""What a campaign that was cut off lacks: runs that its scenario asks for and that have not ended.
+"""The missing runs of an interrupted campaign: those of its scenario that have not ended.
 
 They may go on as this is read: a folder does not tell that.
 """

@@ -1,4 +1,4 @@
-"""What a reader has to know before believing a comparison."""
+"""Caveats of a comparison, shown beside its results."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from fedsim.record.manifest import (
 )
 from fedsim.record.writing import write_whole
 
-# What the doubt about constants leaves of a comparison, as `fedsim robust` has written it.
+# The robustness of a comparison to parameter uncertainty, as written by `fedsim robust`.
 #
 # `compare` and the report read its tables again. They are sealed: beside them stands a file with
 # the
@@ -49,7 +49,7 @@ SURE = 0.9
 """A verdict that holds in so many worlds, or in none but so few, is no matter of constants."""
 
 CLOSE = 1.1
-"""Costs whose ratio is below this may be told apart by constants alone, if nobody has looked."""
+"""Costs with a ratio below this may differ by uncertain constants alone, if not analysed."""
 
 _MOST_PAIRS = 3  # pairs that are told one by one
 

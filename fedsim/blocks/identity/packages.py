@@ -1,4 +1,4 @@
-"""Which modules are of Python itself or of an installed package, and in which version."""
+"""Modules of Python itself and of installed packages, with their versions."""
 
 import sys
 from collections.abc import Iterable

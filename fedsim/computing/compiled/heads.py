@@ -1,4 +1,4 @@
-"""What each loss makes of the products of rows and model: losses of rows, and their slopes.
+"""The functions of the products of rows and model that define each loss: values and slopes.
 
 The products of a row with the columns of the model are turned, in place, into the derivatives
 of its loss with respect to them. A perceptron has its hidden units there; what lies behind them,

@@ -219,7 +219,7 @@ def drawn(rng: np.random.Generator, rows: int, batch: int, count: int) -> NDArra
 
 @cache
 def _agrees() -> bool:
-    """Say whether NumPy draws as it did when this was written: streams go before speed."""
+    """Return whether NumPy draws as it did when this was written: streams go before speed."""
     own, other = (np.random.default_rng(7) for _ in range(2))
     taken = np.empty((4, 9), np.intp)
     _fill(_pointer_of(own.bit_generator.capsule, b"BitGenerator"), 23, taken)

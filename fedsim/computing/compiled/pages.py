@@ -1,4 +1,4 @@
-"""Work as compiled code takes it: pages of pieces, and who has taken which.
+"""Pages of work for compiled code: pieces, and marks of which have been taken.
 
 Threads take pieces from a page and finish them without Python's global lock, while another one
 still writes on it. They agree by a mark for each piece, read and set by atomic instructions:
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedsim.computing.compiled.compiler import brief, part
 from fedsim.ports import Array
 
-# Whole numbers that several threads read and set: atomic instructions for compiled code.
+# Integers that several threads read and set: atomic instructions for compiled code.
 
 # ruff: noqa: ARG001 - an intrinsic names what its generator is handed
 
@@ -190,11 +190,11 @@ class Page:
         pieces: how many it has room for.
 
     Attributes:
-        table: what is said of each, shape (pieces, columns).
+        table: the description of each, shape (pieces, columns).
         numbers: the same memory as float64.
         marks: where the marks lie.
-        told: how many there are.
-        full: whether there is room for no more.
+        told: the number of pieces.
+        full: whether the page has no room left.
     """
 
     def __init__(self, pieces: int = PIECES) -> None:
@@ -236,6 +236,6 @@ class Page:
         return np.asarray(kept.out if kept else None)
 
     def withdraw(self, place: int) -> None:
-        """Let nobody take a piece; one that was taken is finished all the same."""
+        """Withdraw a piece so that no thread takes it; one already taken is finished."""
         if _withdraw(self.marks, place):
             self._kept[place] = None

@@ -72,7 +72,7 @@ _READ: dict[Callable[..., Array], Callable[..., _Steps]] = {
 
 
 def compilable(losses: Sequence[LocalLoss]) -> bool:
-    """Say whether there are compiled kernels for the losses of all clients.
+    """Return whether there are compiled kernels for the losses of all clients.
 
     There are for what is built in, of dense rows and, but for a perceptron, of sparse ones; not
     for a loss that takes after one of them.
@@ -125,7 +125,7 @@ class Program:
         return np.array([each.ctypes.data for each in own], np.int64)
 
     def takes(self, work: Work) -> bool:
-        """Say whether work is of a kind that is compiled, on a client's loss as it is."""
+        """Return whether work is of a kind that is compiled, on a client's loss as it is."""
         return work.kernel in _READ and work.client is not None and not work.bases
 
     def add(self, work: Work, page: Page) -> int:

@@ -1,7 +1,7 @@
-"""What compiled kernels are handed of the clients' losses, and what is done with a gradient.
+"""The compiled kernels' view of the clients' losses, and the handling of a gradient.
 
 Arrays of clients are passed by their addresses, so that those of any number of clients go into
-one call and none is copied. Who makes these tuples keeps the arrays alive.
+one call and none is copied. The caller that builds these tuples keeps the arrays alive.
 """
 
 from typing import NamedTuple
@@ -62,7 +62,7 @@ class Data(NamedTuple):
 
 @part
 def rows_are_there(drawn: Whole, rows: int) -> bool:
-    """Say whether all numbers of rows are such; those below 0 count from the end.
+    """Return whether all numbers of rows are such; those below 0 count from the end.
 
     They are read without a check afterwards.
     """

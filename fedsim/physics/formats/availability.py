@@ -1,4 +1,4 @@
-r"""FLASH's state traces: what phones have told of themselves, and so when they are there.
+r"""rFLASH's state traces: states reported by phones, and the availability they imply.
 
 Yang et al., "Characterizing Impacts of Heterogeneity in Federated Learning upon Large-Scale
 Smartphone Data", WWW 2021, https://github.com/PKU-Chengxu/FLASH, data/state_traces.json: an object
@@ -19,7 +19,7 @@ from fedsim.physics.formats.pickles import Tree, read_json
 from fedsim.physics.signals import Steps
 from fedsim.physics.traces import read_table
 
-# Who is there when, again and again: the pattern of a user whose trace starts again at its end.
+# Periodic availability: the pattern of a user, whose trace restarts at its end.
 
 T = TypeVar("T")
 
@@ -171,7 +171,7 @@ def read_charging(path: Path, user: int, power: float) -> Steps:
 
     Args:
         path: as for `read_states`.
-        user: which of those that have ever told that they charge, from 0.
+        user: index, from 0, among the users that ever reported charging.
         power: of the charger, W.
 
     Raises:
@@ -217,7 +217,7 @@ def _sound(line: str) -> bool:
 
 
 def _is_level(state: str) -> bool:
-    """Say whether this is the battery's level, such as "73.0%"."""
+    """Return whether this is the battery's level, such as "73.0%"."""
     if state.endswith("%"):
         float(state[:-1])  # it is malformed where that fails
         return True

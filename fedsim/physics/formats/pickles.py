@@ -83,7 +83,7 @@ def loads_plain(content: bytes, path: Path, key: str) -> Any:  # noqa: ANN401 - 
 
 
 class _Plain(pickle.Unpickler):
-    """Imports nothing, whatever it is told."""
+    """An unpickler that imports nothing, whatever the pickle requests."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         """Refuse; the walk has refused what would ask for it already."""

@@ -1,4 +1,4 @@
-"""Where the traces of others are, under which licence, and what of them can be fetched.
+"""Catalogue of published traces: addresses, licences, and which files can be fetched.
 
 Only what has a licence that allows it, and a checksum that is known, is fetched: the checksums are
 of the files in the repositories named, at the commits named. Of all else is said where it is and
@@ -17,7 +17,7 @@ from fedsim.errors import DataError
 from fedsim.files import download
 from fedsim.limits import afford
 
-# Files of others that a licence lets one fetch: each is checked before anybody sees it.
+# Downloads of freely licensed third-party files, each verified before use.
 #
 # A checksum is the SHA-256 of a file, or the name that git gives its content, which is the SHA-1 of
 # a header with its length and of what follows.
@@ -125,15 +125,15 @@ _RAW = "https://raw.githubusercontent.com"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traces:
-    """A set of traces that somebody has published.
+    """A published set of traces.
 
     Attributes:
-        serves: what a scenario does with it.
-        licence: under which it is; "none said" where nobody says.
-        origin: who made it, and where that is published.
-        page: where it is.
-        files: what is fetched; none where it is to be got by hand.
-        hand: why it is not fetched, and what to do.
+        serves: its use in a scenario.
+        licence: of the set; "none said" where none is stated.
+        origin: its authors and publication.
+        page: its address.
+        files: to be fetched; none where it has to be obtained by hand.
+        hand: why it is not fetched, and how to obtain it.
     """
 
     serves: str

@@ -1,4 +1,4 @@
-"""What every radio is: a block of a scenario, and the law that a client's radio follows."""
+"""Base class of radios: a block of a scenario, and the law of a client's radio."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from fedsim.physics.radios.rates import Rates
 from fedsim.physics.radios.traces import Trace
 from fedsim.physics.signals import Signal
 
-# What a radio does between two messages: the stages that it goes through, and how it wakes.
+# The states of a radio between two messages: its stages, and its promotion.
 #
 # After its last bit a radio goes through its stages in order, each for its time, and stays in the
 # last one. LTE has a tail and then idles; NB-IoT listens, listens now and then (connected DRX), is
@@ -151,7 +151,7 @@ class Framing:
 
 @lru_cache
 def framing(overhead: int, packet: int) -> Framing:
-    """Return one framing for all who cut up messages alike; arguments as for `Framing`."""
+    """Return one framing shared by all that split messages alike; arguments as for `Framing`."""
     return Framing(overhead, packet)
 
 
@@ -231,7 +231,7 @@ Tries = Annotated[int, Field(ge=1)] | Literal["unlimited"]
 
 
 class RadioLaw(KindFirst):
-    """A client's radio. A radio of one's own is a subclass with its `kind` and its `rates`.
+    """A client's radio. A user-defined one is a subclass with its `kind` and its `rates`.
 
     One that also inherits `Draw`, `Connection` or `Listening` has their keys, and draws what they
     say. All of these powers are beyond `idle`.

@@ -1,4 +1,4 @@
-"""What a radio draws beyond rest while messages are in progress.
+"""The power of a radio beyond idle power while messages are in progress.
 
 Between two messages a radio rests (`RadioLaw.resting`), or is in a stage before that (`States`).
 While a message is in progress, from its first bit to its last, the radio is connected, and for a

@@ -43,9 +43,9 @@ class Carrier(Protocol):
 class RateLaw(ABC):
     """How fast one direction of a radio is, for every client that has it; or what a link carries.
 
-    A law of one's own has a peak, the time that a message takes, and a carrier; the rest is
-    for laws that are simpler than that, or follow a trace. Of a link's law no more is asked than
-    its peak and its signal.
+    A user-defined law has a peak, the time that a message takes, and a carrier; the rest is for
+    laws that are simpler than that, or follow a trace. A link's law needs only its peak and its
+    signal.
     """
 
     __slots__ = ()
@@ -62,7 +62,7 @@ class RateLaw(ABC):
 
     @property
     def signal(self) -> Signal | None:
-        """What the rate follows while a message is under way; None where it stays."""
+        """The signal that the rate follows during a message; None if the rate is constant."""
         return None
 
     @property

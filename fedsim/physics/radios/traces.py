@@ -46,13 +46,13 @@ class Reading(Protocol):
         Args:
             read: the function; it is called with the file's path and the options.
             path: relative to the file of the scenario.
-            options: told as they are.
+            options: passed on unchanged.
         """
         ...
 
 
 class Trace(Spec):
-    """What the rate of a radio follows. One of one's own has its `kind` and its `rate`."""
+    """The trace that a radio's rate follows. A user-defined one has its `kind` and its `rate`."""
 
     kind: str
 

@@ -1,6 +1,6 @@
-"""What every architecture is: a frozen block that makes a PyTorch module.
+"""Base class of architectures: a frozen block that builds a PyTorch module.
 
-PyTorch is loaded where a module is made, and not before.
+PyTorch is imported when a module is built, not before.
 """
 
 from abc import abstractmethod
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class Kept(dict[object, Any]):
-    """Something computed of a block; blocks are equal whatever was computed, and copies have none.
+    """A value computed from a block; blocks are equal whatever it is, and copies have none.
 
-    It is not kept by what the block says: code of a user's own may read what is not in its keys.
+    It is not cached by the block's fields: user-defined code may read what is not among them.
     """
 
     __hash__ = None
 
     def __eq__(self, other: object) -> bool:
-        """Return whether other is of this sort."""
+        """Return whether `other` is of this type."""
         return isinstance(other, Kept)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -33,7 +33,7 @@ class Kept(dict[object, Any]):
 
 
 class Architecture(Spec):
-    """A network, as a block: what its module is for rows of some features and some outputs.
+    """A network, as a block: builds a module for rows with given numbers of features and outputs.
 
     The parameters that the module would train are the model, one flat vector in the order of
     `named_parameters()`. All else that it holds, parameters that are frozen (`requires_grad` is
@@ -41,28 +41,28 @@ class Architecture(Spec):
     """
 
     source: ClassVar[str]
-    """Where the architecture is from, for people to read."""
+    """Human-readable source of the architecture."""
 
     tokens: ClassVar[bool] = False
-    """Whether it takes whole numbers, such as those of characters, in place of real ones."""
+    """Whether features are integers, such as character indices, rather than real numbers."""
 
     kind: str
 
     @property
     def whole_numbers(self) -> bool:
-        """Whether its features are whole numbers."""
+        """Whether its features are integers."""
         return self.tokens
 
     _kept: "Kept" = PrivateAttr(default_factory=Kept)
 
     @property
     def kept(self) -> "Kept":
-        """What was computed of this very block, for as long as there is it."""
+        """The value computed from this very block, for as long as the block exists."""
         return self._kept
 
     @abstractmethod
     def module(self, features: int, outputs: int) -> "nn.Module":
-        """Return the module, its parameters drawn from PyTorch's own stream, which is seeded.
+        """Return the module, its parameters drawn from PyTorch's own seeded stream.
 
         It maps a batch of shape (b, *self.shape(features)) to outputs, shape (b, outputs).
 
@@ -71,26 +71,26 @@ class Architecture(Spec):
             outputs: how many classes there are, or 1.
 
         Raises:
-            DataError: it cannot be made for these.
+            DataError: the module cannot be built for these.
         """
 
     def shape(self, features: int) -> tuple[int, ...]:
-        """Return the shape that the features of a row are given to the module in.
+        """Return the shape in which the features of a row are passed to the module.
 
         Raises:
-            DataError: so many do not fill one.
+            DataError: that many features do not fill such a shape.
         """
         return (features,)
 
     def check(self, X: Features, outputs: int) -> None:
-        """See to it that rows can be given to the module; here that is all that `shape` asks for.
+        """Check that rows can be passed to the module; by default only what `shape` checks.
 
         Args:
             X: features, shape (n, d), dense.
             outputs: how many classes there are, or 1.
 
         Raises:
-            DataError: they cannot.
+            DataError: they cannot be.
         """
 
     def row_losses(self, outputs: "Tensor", targets: "Tensor", criterion: str) -> "Tensor":
@@ -99,7 +99,7 @@ class Architecture(Spec):
         Args:
             outputs: of the module.
             targets: classes, shape (b,), whole numbers from 0; or for `squared` numbers, (b,).
-            criterion: what the loss was asked for.
+            criterion: the loss to compute.
         """
         from torch.nn import functional  # noqa: PLC0415 - takes 1 s, and is an extra
 
@@ -113,12 +113,12 @@ class Architecture(Spec):
         targets: "Tensor",  # noqa: ARG002 - likewise
         criterion: str,  # noqa: ARG002 - likewise
     ) -> "Tensor | None":
-        """Return the mean of some rows' losses by a way of its own, which has to be `row_losses`'.
+        """Return the rows' mean loss computed directly; it has to equal the mean of `row_losses`.
 
-        None where there is no other way.
+        None if the loss is only computed row by row.
         """
         return None
 
     def singled_out(self, outputs: int) -> Sequence[int]:  # noqa: ARG002 - see `mean_loss`
-        """Return classes that the loss treats in a way of their own: one that it ignores."""
+        """Return classes that the loss treats specially, such as an ignored class."""
         return ()

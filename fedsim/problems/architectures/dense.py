@@ -50,17 +50,17 @@ class DenseLayers(Architecture):
         return nn.Sequential(*layers, nn.Linear(features, outputs))
 
 
-# A module of one's own, handed over in Python: see `fedsim.torch.problem`.
+# A user-defined PyTorch module passed in from Python; see `fedsim.torch.problem`.
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
 class Handed(NamedTuple):
-    """What is handed over.
+    """A module and a loss passed in from Python.
 
     Attributes:
-        make: returns the module; or the module itself, whose parameters are the ones to begin
+        make: a factory of the module; or the module itself, whose parameters are the ones to begin
             with.
         loss: of outputs and targets, each row's or their mean; None for that of the criterion.
     """
@@ -69,10 +69,10 @@ class Handed(NamedTuple):
     loss: "Callable[[Tensor, Tensor], Tensor] | None" = None
 
     def module(self) -> "nn.Module":
-        """Return a module that nothing else holds.
+        """Return a module of which no other reference exists.
 
         Raises:
-            DataError: the factory fails, or makes something else.
+            DataError: the factory fails, or returns something else.
         """
         from torch import nn  # noqa: PLC0415 - see `Architecture`
 
@@ -90,7 +90,7 @@ class Handed(NamedTuple):
         return made
 
     def row_loss(self) -> "Callable[[Tensor, Tensor], Tensor] | None":
-        """Return the loss, asked for that of each row where its class has a `reduction`."""
+        """Return the loss; where its class has a `reduction`, the loss of each row."""
         if getattr(self.loss, "reduction", None) not in {"mean", "sum"}:
             return self.loss
         by_row = copy(self.loss)
@@ -99,7 +99,7 @@ class Handed(NamedTuple):
 
 
 class GivenModule(Holding, Architecture):
-    """A PyTorch module that was handed over in Python, by `fedsim.torch.problem`."""
+    """A PyTorch module passed in from Python by `fedsim.torch.problem`."""
 
     source: ClassVar[str] = "the user's own"
 
@@ -112,7 +112,7 @@ class GivenModule(Holding, Architecture):
 
     @property
     def whole_numbers(self) -> bool:
-        """Whether it takes whole numbers."""
+        """Whether it takes integer features."""
         return self.integers
 
     def shape(self, features: int) -> tuple[int, ...]:
@@ -125,17 +125,17 @@ class GivenModule(Holding, Architecture):
         return self.row
 
     def module(self, features: int, outputs: int) -> "nn.Module":  # noqa: ARG002 - it has its own
-        """Return a module of one's own; see `Architecture.module`."""
+        """Return a separate module; see `Architecture.module`."""
         return self._handed.module()
 
     def row_losses(self, outputs: "Tensor", targets: "Tensor", criterion: str) -> "Tensor":
-        """Return what the loss that was handed over says; see `Architecture.row_losses`."""
+        """Return the values of the user-defined loss; see `Architecture.row_losses`."""
         if self._handed.loss is None:
             return super().row_losses(outputs, targets, criterion)
         return self._said(outputs, targets, criterion, by_row=True)
 
     def mean_loss(self, outputs: "Tensor", targets: "Tensor", criterion: str) -> "Tensor | None":
-        """Return the mean that the loss itself takes, where it takes one."""
+        """Return the mean that the loss itself computes, if it computes one."""
         if getattr(self._handed.loss, "reduction", None) != "mean":
             return None
         return self._said(outputs, targets, criterion, by_row=False)
@@ -143,7 +143,7 @@ class GivenModule(Holding, Architecture):
     def _said(
         self, outputs: "Tensor", targets: "Tensor", criterion: str, *, by_row: bool
     ) -> "Tensor":
-        """Return what the loss says, its own numbers (weights) of the outputs' type and device."""
+        """Return the loss's values, its weights moved to the outputs' type and device."""
         from torch import nn  # noqa: PLC0415 - see `Architecture`
 
         loss: Any = self._handed.row_loss() if by_row else self._handed.loss
@@ -158,7 +158,7 @@ class GivenModule(Holding, Architecture):
         return found
 
     def singled_out(self, outputs: int) -> list[int]:
-        """Return the classes that the loss that was handed over treats in a way of their own."""
+        """Return the classes that the user-defined loss treats specially."""
         loss, found = self._handed.loss, list[int]()
         ignored, weight = getattr(loss, "ignore_index", None), getattr(loss, "weight", None)
         if isinstance(ignored, int) and 0 <= ignored < outputs:

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from fedsim.errors import DataError
 from fedsim.problems.architectures.base import Architecture
 
-# What networks for images have in common: rows are images, channel by channel.
+# Base class of networks for images, whose rows are images, channel by channel.
 
 COLOURS = 3
 
@@ -36,10 +36,10 @@ class ImageNetwork(Architecture):
 def square_image(features: int) -> tuple[int, int, int]:
     """Return the shape of a square image of so many numbers, grey or of three colours.
 
-    There is at most one: no square number is three times another.
+    At most one fits: no square number is three times another.
 
     Raises:
-        DataError: so many fill none.
+        DataError: that many features do not fill one.
     """
     for channels in (1, COLOURS):
         side = round((features / channels) ** 0.5)
@@ -112,7 +112,7 @@ STAGES = 3
 
 
 class ResidualNetwork(ImageNetwork):
-    """The residual network for CIFAR, with group normalisation in the place of batch's.
+    """The residual network for CIFAR, with group normalisation in place of batch normalisation.
 
     3 stages of n residual blocks of two convolutions each; with the convolution before them and
     the dense layer behind, 6 n + 2 layers. Batch normalisation has statistics that clients do not

@@ -9,11 +9,11 @@ from fedsim.errors import DataError
 from fedsim.problems.architectures.base import Architecture
 from fedsim.problems.samples import Features
 
-# What networks for tokens have in common: rows of whole numbers from 0.
+# Base class of networks for tokens: rows of integers from 0.
 
 
 class TokenNetwork(Architecture):
-    """A network for rows of tokens, which says what comes after them."""
+    """A network for rows of tokens that predicts the next one."""
 
     tokens: ClassVar[bool] = True
 
@@ -22,11 +22,11 @@ class TokenNetwork(Architecture):
     )
 
     def known(self, outputs: int) -> int:
-        """Return how many tokens there are."""
+        """Return the number of known tokens."""
         return self.vocabulary or outputs
 
     def check(self, X: Features, outputs: int) -> None:
-        """See to it that all are tokens; see `Architecture.check`."""
+        """Check that all features are tokens; see `Architecture.check`."""
         known = self.known(outputs)
         wrong = (np.floor(X) != X) | (X < 0) | (known <= X)
         if wrong.any():
@@ -38,18 +38,18 @@ class TokenNetwork(Architecture):
             )
 
 
-# Networks that attend.
+# Attention networks for rows of tokens.
 
 if TYPE_CHECKING:
     from torch import nn
 
 
 class Transformer(TokenNetwork):
-    """A small decoder: from a row of tokens, what the next one is.
+    """A small decoder: predicts the next token of a row.
 
     Embedded tokens and places, then layers of causal attention and of two dense ones (4 times as
     wide, Gaussian error linear units), each behind a layer normalisation and beside a shortcut.
-    What stands at the last token is normalised, and a dense layer says what follows.
+    The state at the last token is normalised, and a dense layer predicts the next one.
     """
 
     source: ClassVar[str] = (
@@ -86,8 +86,8 @@ if TYPE_CHECKING:
 class CharacterLSTM(TokenNetwork):
     """The network of LEAF for Shakespeare: long short-term memory over embedded characters.
 
-    What the last character leaves in the last layer goes through a dense layer, which says what
-    the next one is.
+    The last layer's state after the last character goes through a dense layer, which predicts
+    the next one.
     """
 
     source: ClassVar[str] = "Caldas et al., LEAF, arXiv:1812.01097, 2018 (Shakespeare)"

@@ -1,4 +1,4 @@
-"""Data: where samples come from."""
+"""Data sources."""
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.data.base import Source

@@ -1,4 +1,4 @@
-"""What every data source is: a frozen block that reads or draws samples."""
+"""Base class of data sources: a frozen block that reads or draws samples."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ from fedsim.problems.samples import Samples, check, wide
 
 
 class Source(Spec):
-    """Where samples come from; `load` reads, checks and preprocesses them.
+    """A data source; `load` reads, checks and preprocesses the samples.
 
-    Where other rows are to be treated as these, `plain` gives the samples before
-    preprocessing, and `fit(samples.X, source.preprocess)` both the features after it and
-    what to apply to the others.
+    To treat other rows like these, use `plain`, which returns the samples before preprocessing, and
+    `fit(samples.X, source.preprocess)` both the features after it and the function to apply to the
+    others.
     """
 
     source: ClassVar[str]
-    """Where the format or the data is from, for people to read."""
+    """Human-readable source of the format or the data."""
 
     numbers_clients: ClassVar[bool | str] = False
-    """Whether its rows come with the numbers of their clients; or what in it says these."""
+    """Whether its rows carry client numbers; or the name of the field that supplies them."""
 
     kind: str
     preprocess: Given[tuple[Step, ...], Sequence[Step | Keys]] = as_written(
@@ -46,7 +46,7 @@ class Source(Spec):
             rng: the stream that generators draw from.
 
         Raises:
-            DataError: they cannot be had; the text names what is wrong with what.
+            DataError: the samples cannot be read; the message names the fault and its place.
         """
 
     def plain(self, folder: Path, rng: np.random.Generator) -> Samples:

@@ -21,7 +21,7 @@ from fedsim.problems.data.entries import ENTRIES, File, Part, Rows
 from fedsim.problems.dealt import cache_folder
 from fedsim.problems.samples import Samples
 
-_LONGEST = 200  # of a reason that a library gives
+_LONGEST = 200  # characters of a library's error message
 
 FOLDER_VARIABLE = "FEDSIM_DATA"
 """The environment variable that names the folder of a user's own copies."""
@@ -30,9 +30,9 @@ FOLDER_VARIABLE = "FEDSIM_DATA"
 class Catalogue(Source):
     """A well-known data set: a copy of the user's own, or one that `fedsim fetch` has got.
 
-    It is looked for in the folder that FEDSIM_DATA names, there in a folder of the set's
-    own name, and then among what was fetched. It is recognised by the checksums of its
-    files; where the catalogue knows none, by its shape and the numbers of its labels.
+    It is searched for in the folder named by FEDSIM_DATA, in its subfolder with the set's name, and
+    then among the downloads. It is recognised by the checksums of its files; if the catalogue has
+    none, by its shape and its label counts.
     """
 
     source: ClassVar[str] = "; ".join(f"{name}: {entry.origin}" for name, entry in ENTRIES.items())
@@ -66,7 +66,7 @@ class Catalogue(Source):
         """Read the first copy that is found.
 
         Raises:
-            DataError: there is none, or it is not what the catalogue means.
+            DataError: no copy exists, or it is not the set that the catalogue describes.
         """
         rows = ENTRIES[self.name].parts[self.part]
         paths = find(self.name, self.part)
@@ -93,7 +93,7 @@ class Catalogue(Source):
 
     @property
     def fetchable(self) -> bool:
-        """Whether a download would bring what is not on this machine."""
+        """Whether a download would provide files that are missing on this machine."""
         if not ENTRIES[self.name].download:
             return False
         return any(_found(self.name, file) is None for file in self._files)
@@ -104,10 +104,10 @@ class Catalogue(Source):
 
 
 def find(name: str, part: Part = "train") -> tuple[Path, ...]:
-    """Return where the files of a data set are on this machine.
+    """Return the paths of a data set's files on this machine.
 
     Raises:
-        DataError: one is nowhere; the text says where it was looked for.
+        DataError: a file is missing; the message lists the searched places.
     """
     entry = ENTRIES[name]
     paths = []
@@ -148,12 +148,12 @@ def fetch(name: str) -> Path:
 
 
 def _get(size: int, address: str, path: str, _: object) -> None:
-    """Write a file of a stated length, as pooch asks for it; it checks the hash before use."""
+    """Write a file of a stated length, as a pooch downloader; pooch checks the hash before use."""
     download(address, Path(path), size, "data.name")
 
 
 def _unreachable(name: str, file: File, error: Exception) -> str:
-    """Say why a file could not be fetched, and where to put it by hand."""
+    """Return a message on why a file could not be downloaded, and where to put it by hand."""
     reason = " ".join(str(error).split())
     reason = f"{reason[:_LONGEST]}..." if len(reason) > _LONGEST else reason
     places = " or ".join(str(place) for place in _places(name, file))
@@ -176,7 +176,7 @@ def _places(name: str, file: File) -> Iterator[Path]:
 
 
 def _recognised(content: bytes, file: File, path: Path, name: str) -> bytes:
-    """Return the content of a file, decompressed, after a look at its checksum."""
+    """Return the content of a file, decompressed, after checking its checksum."""
     plain = decompressed(content, path, "data.name")
     if file.content:
         kind, expected, seen = "sha256", file.content, hashlib.sha256(plain).hexdigest()
@@ -206,7 +206,7 @@ def _parsed(name: str, rows: Rows, contents: list[bytes], paths: tuple[Path, ...
 
 
 def _check(samples: Samples, rows: Rows, path: Path, name: str) -> None:
-    """See to it that the samples are those that the catalogue means, as far as it knows."""
+    """Check that the samples match the catalogue's entry, as far as it states."""
     seen = (samples.rows, samples.features)
     if any(wanted and wanted != is_ for wanted, is_ in zip(rows.shape, seen, strict=True)):
         wanted = " x ".join(str(size or "any") for size in rows.shape)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:  # importing pandas takes half a second: only when such a file
 Column = str | int
 
 _SHOWN = 60
-"""The characters of a cell at fault, and of the name of a column."""
+"""The number of characters shown of a cell at fault and of a column name."""
 
-_REASON = 200  # characters of what pandas says, which may quote all of a line
+_REASON = 200  # characters of pandas' message, which may quote a whole line
 
 _TIMES = 20
 """The bytes of memory that a byte of a table takes: "1," is a number of 8 bytes, several times."""
@@ -96,7 +96,7 @@ class Csv(Source):
             ) from error
 
     def _check_names(self, content: bytes, path: Path) -> None:
-        """Check that no two columns have one name, which pandas would tell apart by a number."""
+        """Check that column names are distinct; pandas would rename duplicates by a number."""
         if not self.header:
             return
         import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
@@ -117,7 +117,7 @@ class Csv(Source):
             raise DataError("data.path", f"{text} own, or header: false and numbers")
 
     def _position(self, frame: "pd.DataFrame", column: Column, key: str, path: Path) -> int:
-        """Return the place, from 0, of a column that is named or numbered."""
+        """Return the index, from 0, of a column given by name or number."""
         names = [str(name) for name in frame.columns] if self.header else []
         if isinstance(column, int) and 1 <= column <= frame.shape[1]:
             return column - 1
@@ -144,12 +144,12 @@ class Csv(Source):
         """Return a column as numbers.
 
         Raises:
-            DataError: it has something else in it; its line and what stands there are named.
+            DataError: a cell is no number; the message names its line and content.
         """
         import pandas as pd  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
         column = frame.iloc[:, place]
-        if column.dtype.kind == "O":  # whole numbers of any length, which no float need hold
+        if column.dtype.kind == "O":  # integers of any length, which a float may not hold
             column = column.where(column.isna(), column.map(str))
         numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
         wrong = np.flatnonzero(np.isnan(numbers))

@@ -1,4 +1,4 @@
-"""The well-known data sets: where each file is public, what is in it, how it is recognised."""
+"""The well-known data sets: addresses, contents and checksums."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ class File:
 
     Attributes:
         name: the name of the file.
-        address: where it is public; empty where a user has to make it.
+        address: its public address; empty where the user has to create the file.
         size: its length in bytes, where known; 0 where not.
-        known: its checksum as it is public, "sha256:..." or "md5:..."; empty where none is
-            known for certain.
-        content: the SHA-256 of what is in it once it is decompressed, in hexadecimal, where
-            copies are known that are packed in another way; empty where not.
+        known: its published checksum, "sha256:..." or "md5:..."; empty where none is known for
+            certain.
+        content: the SHA-256 of its decompressed content, in hexadecimal, where differently
+            compressed copies are known; empty where not.
     """
 
     name: str
@@ -37,9 +37,9 @@ class Rows:
     """The training or the test part of a data set.
 
     Attributes:
-        files: what it is read from.
+        files: the files it is read from.
         shape: rows and features; 0 where they are not fixed.
-        labels: how many rows have each label, where that tells the set from others.
+        labels: the number of rows with each label, where that identifies the set.
     """
 
     files: tuple[File, ...]
@@ -51,13 +51,13 @@ class Rows:
 class Entry:
     """A data set of the catalogue.
 
-    What has no checksum is recognised by its shape and its labels.
+    A file without a checksum is recognised by its shape and its labels.
 
     Attributes:
-        format: what its files are.
+        format: of its files.
         parts: its training part, and its test part where it has one.
-        origin: who made the set, and under which licence a copy is, where it is said.
-        made: how a user makes the file where it cannot be downloaded.
+        origin: the set's authors, and the licence of a copy, where it is stated.
+        made: how a user creates the file where it cannot be downloaded.
     """
 
     format: Format
@@ -72,7 +72,7 @@ class Entry:
 
     @property
     def download(self) -> str:
-        """What a download fetches, for people: "1.4 MB from https://..."; empty if nothing."""
+        """Human-readable summary of a download: "1.4 MB from https://..."; empty if nothing."""
         files = [file for file in self.files if file.address]
         if not files:
             return ""
@@ -214,4 +214,4 @@ ENTRIES: dict[str, Entry] = {
         "with numpy.savez",
     ),
 }
-"""What the catalogue knows, by name."""
+"""The catalogue's entries, by name."""

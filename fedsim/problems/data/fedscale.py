@@ -1,4 +1,4 @@
-"""FedScale's division of data among clients: a table that says whose each sample is."""
+"""FedScale's client mappings: a table that assigns each sample to a client."""
 
 # ruff: noqa: ARG002 - files draw nothing
 
@@ -27,7 +27,7 @@ _TIMES = 8
 """The bytes of memory that a byte of the table takes: a short text is an object of 50 bytes."""
 
 
-_LONGEST, _SHOWN = 1000, 60  # characters of a path, and of what is at fault
+_LONGEST, _SHOWN = 1000, 60  # characters shown of a path, and of a cell at fault
 
 
 class _Row(NamedTuple):
@@ -38,7 +38,7 @@ class _Row(NamedTuple):
 
 
 class FedScale(PictureSource):
-    """A client mapping of FedScale, with the images or the archive that it speaks of.
+    """A client mapping of FedScale, with the images or the archive that it refers to.
 
     The mapping is a table with the columns client_id, sample_path and label_id; others are left
     out. Clients are numbered in the order of their ids.
@@ -78,7 +78,7 @@ def _rows(path: Path) -> list[_Row]:
     """Return the rows of a mapping.
 
     Raises:
-        DataError: it is no such table; the line is named.
+        DataError: the file is no such table; the message names the line.
     """
     content = decompressed(read_bytes(path, _KEY, _TIMES), path, _KEY, _TIMES)
     try:
@@ -116,7 +116,7 @@ def _row(line: list[str], number: int, places: list[int], width: int, path: Path
 
 
 def _picked(rows: list[_Row], samples: Path, path: Path) -> Array:
-    """Return the rows of an archive that a mapping names by their numbers."""
+    """Return the rows of an archive that a mapping lists by index."""
     arrays = read_arrays(samples, "data.samples")
     found = arrays.get("X")
     if found is None or found.dtype.kind not in "biuf" or found.ndim < 2:

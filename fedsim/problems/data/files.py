@@ -42,8 +42,8 @@ def samples_of(found: dict[str, NDArray[np.generic]], path: Path) -> Samples:
     """Return the samples in an archive.
 
     Args:
-        found: its arrays, by their names.
-        path: its own name, for errors.
+        found: its arrays, by name.
+        path: of the archive, for errors.
 
     Raises:
         DataError: an array is missing, or one is not of numbers.
@@ -87,7 +87,7 @@ def _whole(array: NDArray[np.generic], path: Path) -> NDArray[np.int64]:
 
 
 _TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-"""The type of the numbers by the third byte of the file."""
+"""The number type by the third byte of the file."""
 
 
 class Idx(Source):
@@ -122,8 +122,7 @@ def pair(images: bytes, labels: bytes, paths: tuple[Path, Path]) -> Samples:
         paths: the names of both, for errors.
 
     Raises:
-        DataError: one of them is not in the idx format, or there are not as many labels as
-            images.
+        DataError: one of them is not in the idx format, or the numbers of labels and images differ.
     """
     X = _array(images, paths[0], "data.images", "two or more, the first of them the samples")
     y = _array(labels, paths[1], "data.labels", "one")
@@ -156,7 +155,7 @@ def _array(content: bytes, path: Path, key: str, dimensions: str) -> NDArray[np.
             f"means {wanted}",
         )
     afford(key, f"{path}: an array of sizes {sizes}", (kind.itemsize + 4) * prod(sizes))
-    if not prod(sizes):  # beside a 0 there may be sizes beyond any array
+    if not prod(sizes):  # with a size of 0 the others may be too large for any array
         return np.empty((sizes[0], *[0] * (count - 1)), kind)
     return np.frombuffer(content, kind, offset=start).reshape(sizes)
 
@@ -178,7 +177,7 @@ class Bundled(Source):
     )
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
-        """Load the set: from its file, where that has what scikit-learn would make of it."""
+        """Load the set: directly from its file where that equals what scikit-learn returns."""
         path = _folder() / _FILES.get(self.name, "")
         if path.is_file():
             rows = np.loadtxt(path, delimiter=",", skiprows=int(path.suffix == ".csv"))
@@ -197,21 +196,21 @@ _FILES = {
     "iris": "iris.csv",
     "wine": "wine_data.csv",
 }
-"""The sets that are given as they stand in a file, with a header unless it is packed."""
+"""The sets that scikit-learn ships as CSV files, with a header unless compressed."""
 
 
 def _folder() -> Path:
-    """Return where scikit-learn keeps its data."""
-    found = find_spec("sklearn")  # which does not import it
+    """Return the folder in which scikit-learn keeps its data."""
+    found = find_spec("sklearn")  # finding a spec does not import the package
     places = found.submodule_search_locations if found else None
     return Path(places[0] if places else "", "datasets", "data")
 
 
-# Rows that were handed over in Python, as arrays.
+# Rows passed in from Python, as arrays.
 
 
 class GivenRows(Holding, Source):
-    """Rows that were handed over in Python: see `fedsim.arrays` and `fedsim.torch.dataset`."""
+    """Rows passed in from Python; see `fedsim.arrays` and `fedsim.torch.dataset`."""
 
     source: ClassVar[str] = "the user's own"
     numbers_clients: ClassVar[bool | str] = "where they were handed over with them"
@@ -230,8 +229,8 @@ class GivenRows(Holding, Source):
 def arrays(X: ArrayLike, y: ArrayLike, clients: ArrayLike | None = None) -> GivenRows:
     """Return arrays as a block, for `problem.data` or `problem.test` of a scenario.
 
-    They are not copied where they are of float64 or float32 and lie row by row; change them no
-    more. A file keeps their digest only, so such a scenario is run from Python.
+    They are not copied if they are C-contiguous float64 or float32: do not modify them afterwards.
+    A scenario file holds only their digest, so such a scenario is run from Python.
 
     Args:
         X: features, shape (n, ...); each row is read flat, and networks are given its shape.
@@ -240,7 +239,7 @@ def arrays(X: ArrayLike, y: ArrayLike, clients: ArrayLike | None = None) -> Give
             `groups`.
 
     Raises:
-        DataError: shapes disagree, there is nothing, or a number is not finite.
+        DataError: shapes disagree, an array is empty, or a number is not finite.
     """
     features, labels = _as_matrix(X), _labels_as_read(y, "labels")
     if labels.dtype.kind not in "fiub":
@@ -267,10 +266,10 @@ def arrays(X: ArrayLike, y: ArrayLike, clients: ArrayLike | None = None) -> Give
 
 
 def _as_matrix(X: ArrayLike) -> NDArray[Any]:
-    """Return features as numbers that are computed with: real ones of 64 or 32 bits.
+    """Return features as numbers for computing: real ones of 64 or 32 bits.
 
     Raises:
-        DataError: they are none.
+        DataError: they are not numbers.
     """
     found = _labels_as_read(X, "features")
     if found.dtype.kind not in "fiub":

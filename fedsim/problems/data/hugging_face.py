@@ -20,7 +20,7 @@ from fedsim.ports import Array
 from fedsim.problems.data.images import PictureSource
 from fedsim.problems.samples import Samples, as_read
 
-# Columns of Arrow tables as numbers: what a cell may be, and where it is not that.
+# Columns of Arrow tables as arrays of numbers, with errors for cells of other types.
 
 # ruff: noqa: ANN401 - pyarrow has no types
 
@@ -30,12 +30,12 @@ def whole_column(table: Any, name: str, key: str, where: str) -> Any:
 
     Args:
         table: of pyarrow.
-        name: of the column.
-        key: of the scenario that names it, for errors.
-        where: the table is from, for errors.
+        name: the column's name.
+        key: the scenario key that names the column, for errors.
+        where: the origin of the table, for errors.
 
     Raises:
-        DataError: there is none, or a row has nothing in it.
+        DataError: the table has no such column, or a row has nothing in it.
     """
     if name not in table.column_names:
         columns = ", ".join(f"{field.name} ({field.type})" for field in table.schema)
@@ -54,7 +54,7 @@ def numbers(array: Any, name: str, key: str, where: str) -> Array:
     """Return cells of numbers, or of lists of as many numbers each, as rows (n, d).
 
     Raises:
-        DataError: they are something else; the first row at fault is named.
+        DataError: a cell holds something else; the first row at fault is named.
     """
     from pyarrow import types  # noqa: PLC0415 - takes 0.1 s, and few commands need it
 
@@ -69,7 +69,7 @@ def numbers(array: Any, name: str, key: str, where: str) -> Array:
 
 
 def _flattened(array: Any, rows: int, name: str, key: str, where: str) -> Any:
-    """Return what is in lists of one length, end to end."""
+    """Return the contents of lists of one length, end to end."""
     from pyarrow import compute  # noqa: PLC0415 - see `numbers`
 
     lengths = compute.list_value_length(array).to_numpy(zero_copy_only=False)
@@ -88,7 +88,7 @@ def _flattened(array: Any, rows: int, name: str, key: str, where: str) -> Any:
 
 
 def told_apart(array: Any) -> NDArray[np.int64]:
-    """Return a number from 0 for each cell, in the order of what is in them, shape (n,)."""
+    """Return an integer from 0 for each cell, by the order of the distinct values, shape (n,)."""
     found = np.array(array.to_pylist())
     return np.unique(found, return_inverse=True)[1].astype(np.int64)
 
@@ -103,7 +103,7 @@ _TIMES = 5
 
 
 class HuggingFace(PictureSource):
-    """A data set as Hugging Face's `datasets` saves it: a folder, or files of Parquet.
+    """A data set saved by Hugging Face's `datasets`: a folder, or Parquet files.
 
     Columns of features are numbers, lists of as many numbers in each row, or images.
     """
@@ -174,7 +174,7 @@ class HuggingFace(PictureSource):
         return self._images(contents, files, folder, f"{where}, column {name!r}")
 
     def _images(self, contents: Any, files: Any, folder: Path, where: str) -> NDArray[Any]:
-        """Return images whose content is in the table, or in the file that is named there."""
+        """Return images whose content is in the table, or in files that it names."""
         rows = self.rows_of(len(contents), "data.features")
         for place in range(len(contents)):
             content = contents[place].as_py()
@@ -190,7 +190,7 @@ class HuggingFace(PictureSource):
 
 
 def _is_class(schema: Any, name: str) -> bool:
-    """Say whether a column is announced as of classes, whose labels are from 0."""
+    """Return whether a column is declared as classes, whose labels start from 0."""
     try:
         told = json.loads((schema.metadata or {})[b"huggingface"])
         return bool(told["info"]["features"][name]["_type"] == "ClassLabel")
@@ -202,7 +202,7 @@ def _table(path: Path) -> Any:
     """Return all rows.
 
     Raises:
-        DataError: it is no such data set, or damaged; the file at fault is named.
+        DataError: it is no such data set, or damaged; the message names the file.
     """
     import pyarrow as pa  # noqa: PLC0415 - takes 0.1 s, and few commands need it
 
@@ -219,7 +219,7 @@ def _table(path: Path) -> Any:
 
 
 def _opened(file: Path) -> Any:
-    """Return the rows of a file; those of Arrow's own stay in it until they are asked for."""
+    """Return the rows of a file; Arrow files are memory-mapped until their rows are read."""
     import pyarrow as pa  # noqa: PLC0415 - see `_table`
     from pyarrow import parquet  # noqa: PLC0415 - see `_table`
 
@@ -241,10 +241,10 @@ def _opened(file: Path) -> Any:
 
 
 def _valid(table: Any) -> Any:
-    """Return a table of which every length, index and text is one.
+    """Return a table after validating every length, index and text.
 
     Raises:
-        ArrowException, UnicodeDecodeError: it has others, as nobody looks who reads it.
+        ArrowException, UnicodeDecodeError: one is invalid, which reading does not check.
     """
     table.validate(full=True)
     for column in table.column_names:
@@ -253,10 +253,10 @@ def _valid(table: Any) -> Any:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the files that a data set is in.
+    """Return the files of a data set.
 
     Raises:
-        DataError: there is none.
+        DataError: none exists.
     """
     if not path.is_dir():
         return [path]
@@ -274,7 +274,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _saved(path: Path) -> list[Path]:
-    """Return the files that the state of a saved data set names."""
+    """Return the files listed in the state file of a saved data set."""
     state = path / "state.json"
     try:
         told = json.loads(read_bytes(state, _KEY))

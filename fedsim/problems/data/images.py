@@ -1,4 +1,4 @@
-"""Images of a user: what a block says of them, and how their pixels become rows of bytes."""
+"""Image files: the options of their sources, and their pixels as rows of bytes."""
 
 import os
 import struct
@@ -33,20 +33,20 @@ FORMATS = {
     "TIFF": (".tif", ".tiff"),
     "WEBP": (".webp",),
 }
-"""What is read, by Pillow's name, with the ends of its files' names."""
+"""The formats that are read, by Pillow's name, with their file suffixes."""
 
 ENDS = tuple(end for ends in FORMATS.values() for end in ends)
 
 _GREY = ("1", "L", "LA")
 _COLOUR = ("RGB", "RGBA", "P", "CMYK", "YCbCr")
 _BILINEAR = 2
-"""What Pillow calls `Resampling.BILINEAR`."""
+"""The value of Pillow's `Resampling.BILINEAR`."""
 
 _DAMAGES = (
     *(OSError, SyntaxError, ValueError, TypeError, IndexError, KeyError, EOFError),
     *(MemoryError, struct.error, zlib.error),
 )
-"""What Pillow's readers raise on content that is damaged."""
+"""The exceptions that Pillow's readers raise on damaged content."""
 
 
 class PictureSource(Source):
@@ -62,28 +62,28 @@ class PictureSource(Source):
     )
 
     def rows_of(self, count: int, key: str) -> "Rows":
-        """Return what so many images are read into; `key` of the scenario is for errors."""
+        """Return a reader of that many images; `key` of the scenario is for errors."""
         return Rows(count, self.size, self.channels, key)
 
 
 class Form(NamedTuple):
-    """What all images have in common."""
+    """The form that all images share."""
 
     size: tuple[int, int]
     channels: int
 
 
 class Rows:
-    """Images that are read one after the other, each into a row of one array.
+    """Images read one after the other, each into a row of one array.
 
     Args:
-        count: how many there will be, at least one.
+        count: the number of images to come, at least one.
         size: see `PictureSource`.
         channels: see `PictureSource`.
         key: of the scenario, for errors.
 
     Attributes:
-        X: the rows, shape (count, channels x height x width), as far as images have been taken.
+        X: the rows, shape (count, channels x height x width), as far as images have been added.
     """
 
     def __init__(
@@ -107,14 +107,14 @@ class Rows:
         self.add(read_bytes(path, self._key), str(path))
 
     def add(self, content: bytes, name: str) -> None:
-        """Take the next image.
+        """Add the next image.
 
         Args:
-            content: of its file.
-            name: of it, for errors.
+            content: the file's bytes.
+            name: the file's name, for errors.
 
         Raises:
-            DataError: it is no image, or it does not go with those before it.
+            DataError: it is no image, or its form differs from the images before it.
         """
         pixels = self._decoded(content, name)
         if not self._filled:
@@ -154,10 +154,10 @@ class Rows:
         return array[None] if array.ndim == 2 else np.moveaxis(array, 2, 0)
 
     def _agreed(self, image: "Image.Image", name: str) -> Form:
-        """Return the form that all images take: where it is not asked for, that of the first.
+        """Return the form that all images take: by default that of the first image.
 
         Raises:
-            DataError: this image has another.
+            DataError: this image has another form.
         """
         size, grey = image.size[::-1], image.mode in _GREY
         if not grey and image.mode not in _COLOUR:
@@ -198,7 +198,7 @@ class ImageFolder(PictureSource):
     """A folder with a subfolder of images for each class.
 
     Labels are 0, 1, ... in the order of the classes' names, as in torchvision's ImageFolder.
-    Images may lie deeper; other files, and what is hidden, are left out.
+    Images may lie deeper; other files and hidden ones are left out.
     """
 
     source: ClassVar[str] = "torchvision's ImageFolder"
@@ -224,10 +224,10 @@ class ImageFolder(PictureSource):
         return Samples(rows.X, y.astype(np.float64), numbers)
 
     def _found(self, root: Path) -> list[_Image]:
-        """Return the images there are.
+        """Return the images found.
 
         Raises:
-            DataError: there is no such folder, or a class of it has none.
+            DataError: the folder does not exist, or a class in it has no image.
         """
         owners = _subfolders(root, "a client") if self.clients else [root]
         found = list[_Image]()

@@ -1,4 +1,4 @@
-"""LEAF's JSON: users, each with rows and labels of its own."""
+"""LEAF's JSON: users, each with rows and labels."""
 
 # ruff: noqa: ANN401, ARG002 - JSON has anything in it, and files draw nothing
 
@@ -27,7 +27,7 @@ _TIMES = 16
 and then a number."""
 
 _SHOWN = 40
-"""The characters of what is at fault."""
+"""The number of characters shown of a value at fault."""
 
 _ROWS = (
     "a row is as many numbers as any other, and its label a number, or a text, and its label one "
@@ -88,7 +88,7 @@ def _files(path: Path) -> list[Path]:
     """Return the files to read.
 
     Raises:
-        DataError: a folder has none.
+        DataError: a folder has no such file.
     """
     if not path.is_dir():
         return [path]
@@ -139,7 +139,7 @@ def _numbers(
     """Return features (n, d) and labels (n,) of one user.
 
     Raises:
-        DataError: they are neither numbers nor texts with a character each.
+        DataError: they are neither numbers nor texts labelled with a character each.
     """
     if rows and all(isinstance(row, str) for row in (*rows, *labels)):
         return _tokens(rows, labels, characters, where)
@@ -155,7 +155,7 @@ def _table(rows: list[Any]) -> Array:
 
 
 def _faults(rows: list[Any], labels: list[Any]) -> Iterator[tuple[int, str]]:
-    """Yield the places, from 0, of rows and labels that are no numbers, or not as the first."""
+    """Yield the positions, from 0, of rows and labels that are no numbers or differ in length."""
     shape = None
     for place, (row, label) in enumerate(zip(rows, labels, strict=True)):
         try:

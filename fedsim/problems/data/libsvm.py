@@ -20,10 +20,10 @@ from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Features, Samples, canonical
 
 DENSE_LIMIT = 10**9
-"""The largest array of features in bytes that is dense without being asked to."""
+"""The largest array of features in bytes that is made dense without being requested."""
 
 SMALL = 16 * 10**6
-"""Up to this size in bytes a dense array is no burden, whatever share of it is zero."""
+"""Up to this size in bytes an array is made dense, whatever its share of zeros."""
 
 SPARSE_SHARE = 0.25
 """Below this share of non-zeros, products with vectors are no slower in sparse rows."""
@@ -31,7 +31,7 @@ SPARSE_SHARE = 0.25
 _TIMES = 16
 """The bytes of memory that a byte of text takes: "1:1 " is a number and an index, twice."""
 
-_LONGEST = 200  # of a reason that the library gives, which may be the text itself
+_LONGEST = 200  # characters of the library's message, which may be the text itself
 
 Layout = Literal["auto", "dense", "sparse"]
 
@@ -66,17 +66,17 @@ class LibSVM(Source):
 def parse(
     content: bytes, path: Path, features: int | None = None, layout: Layout = "auto"
 ) -> Samples:
-    """Parse LIBSVM text, compressed or not, as its first bytes say.
+    """Parse LIBSVM text; its first bytes show whether it is compressed.
 
     Args:
         content: the bytes of the file.
         path: its name, for errors.
-        features: the number of features; the largest index when not given.
+        features: the number of features; by default the largest index.
         layout: dense or sparse rows; auto goes by size and share of zeros.
 
     Raises:
-        DataError: the file is damaged, a line is malformed, or a dense array is asked for
-            that does not fit into the limit of memory.
+        DataError: the file is damaged, a line is malformed, or a dense array is requested that
+            exceeds the limit of memory.
     """
     text = decompressed(content, path, times=_TIMES)
     try:
@@ -87,7 +87,7 @@ def parse(
 
 
 _REFUSALS = (ValueError, OverflowError, IndexError)
-"""What scikit-learn's reader raises on text that is not LIBSVM's."""
+"""The exceptions that scikit-learn's reader raises on text that is not LIBSVM's."""
 
 
 def _parse(text: bytes, features: int | None) -> tuple[csr_matrix, Array]:
@@ -101,7 +101,7 @@ def _parse(text: bytes, features: int | None) -> tuple[csr_matrix, Array]:
 
 
 def _first_fault(text: bytes, path: Path, features: int | None, error: Exception) -> str:
-    """Name the first line that does not parse; each stands or falls by itself."""
+    """Return a message that names the first line that does not parse by itself."""
     lines = text.splitlines(keepends=True)
     low, high = 0, len(lines)
     reason = error

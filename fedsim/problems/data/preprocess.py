@@ -1,8 +1,8 @@
 """Preprocessing: steps that a scenario applies to features, in the order it names them.
 
-A step sees the features of all clients together. What it learns of them, such as means, is
-kept, so that other rows can be treated in the same way. Sparse features stay sparse, and a
-step that would fill in their zeros is refused.
+A step sees the features of all clients together. What it is fitted to, such as means, is kept, so
+that other rows can be transformed in the same way. Sparse features stay sparse, and a step that
+would fill in their zeros is refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from fedsim.problems.samples import Features, Sparse, canonical, scaled_rows, wi
 
 
 class First(Spec):
-    """Keep the first columns only."""
+    """Keep only the first columns."""
 
     first: int = Field(ge=1, description="how many columns to keep, counted from the left")
 
@@ -41,25 +41,24 @@ Sparse features can be neither standardised nor, unless every column's minimum i
 into the unit range."""
 
 Transform = Callable[[Features], Features]
-"""What a step does to any rows, once it is fitted."""
+"""The transformation of any rows by a fitted step."""
 
 
 def fit(X: Features, steps: Sequence[Step]) -> tuple[Features, Transform]:
-    """Return the features after all steps, and the function that treats other rows alike.
+    """Return the features after all steps, and the function that transforms other rows alike.
 
     Raises:
-        DataError: more columns are to be kept than there are, or sparse features would not
-            stay sparse.
+        DataError: more columns are to be kept than exist, or sparse features would not stay sparse.
     """
     transform = fitted(X, steps)
     return transform(X), transform
 
 
 def fitted(X: Features, steps: Sequence[Step]) -> Transform:
-    """Return the function that treats any rows in these steps, fitted on some, in float64.
+    """Return the function that applies these steps to any rows, fitted on some, in float64.
 
-    It treats each row by itself, so rows may be treated some at a time. The rows that it is fitted
-    on are treated only as far as a step asks for that which learns from them.
+    It transforms each row by itself, so rows may be transformed in parts. The rows that it is
+    fitted on are transformed only as far as a later step that is fitted to them requires it.
 
     Raises:
         DataError: as for `fit`.
@@ -198,4 +197,4 @@ _STEPS: dict[str, Callable[[Features], Transform]] = {
 }
 
 _LEARNING = {"standardise", "unit-range", "max-abs"}
-"""The steps that depend on what is in the rows that they are fitted on."""
+"""The steps that depend on the rows that they are fitted on."""

@@ -1,7 +1,7 @@
-"""What the generators have in common: a random stream and a block of rows for each client.
+"""Common parts of the generators: a random stream and a block of rows for each client.
 
-What clients share is drawn from the generator's own stream, and what is a client's own from
-a stream spawned for it, so that another client leaves the rows of all others as they were.
+Parameters shared by the clients are drawn from the generator's own stream, and those of one client
+from a stream spawned for it, so that adding a client does not change the others' rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,10 +30,10 @@ labels, shape (n,)."""
 def check_size(clients: int, rows: int, features: int) -> None:
     """Check that the rows of all clients fit into the limit of memory.
 
-    They are there twice: as they are drawn, and as they are dealt out.
+    They are held twice: as drawn, and as partitioned.
 
     Raises:
-        DataError: they do not.
+        DataError: they do not fit.
     """
     what = f"{clients} clients with {rows} rows of {features} features"
     afford("data", what, 16 * clients * (rows * (features + 2) + features + 100))
@@ -48,8 +48,8 @@ def by_client(
         streams: one a client.
         rows: samples of each client, n.
         features: features of each sample, d.
-        fill: what draws the rows of one client.
-        truth: the model that is planted, shape (d,).
+        fill: draws the rows of one client.
+        truth: the planted model, shape (d,).
     """
     clients = len(streams)
     X, y = np.empty((clients, rows, features)), np.empty((clients, rows))
@@ -70,7 +70,7 @@ def normal(rng: np.random.Generator, variance: float, size: int | tuple[int, ...
 
 
 class LowRank(Source):
-    """Matrices around a mean matrix of each client's own, and a model of low rank.
+    """Matrices around a client-specific mean matrix, and a model of low rank.
 
     A sample is a matrix X = M_i + D flattened row by row, the entries of M_i (once a
     client) and of D (for each sample) standard normal. The model W has ones in the first
@@ -169,13 +169,13 @@ class ShiftedMean(Source):
         return x
 
 
-# Planted smoothness: random features scaled to smoothness constants of choice.
+# Planted smoothness: random features scaled to prescribed smoothness constants.
 
 # ruff: noqa: ARG002 - no file is read
 
 
 class PlantedSmoothness(Source):
-    """Gaussian features scaled so that each client's loss has a smoothness constant of choice.
+    """Gaussian features scaled so that each client's loss has a prescribed smoothness constant.
 
     Client m has rows x features standard normal entries X_m times a factor, so that
     lambda_max(X_m^T X_m) is L_m for the squared loss, and 4 (L_m - l2) for the logistic
@@ -219,7 +219,7 @@ class PlantedSmoothness(Source):
         return self
 
     def _range(self) -> tuple[float, float]:
-        """Return the least and the largest L_m, without the others, of which there may be many."""
+        """Return the least and the largest L_m, without computing the others, which may be many."""
         if self.growth is not None:
             with np.errstate(over="ignore", under="ignore"):
                 last = float(np.float64(self.growth) ** (2.0 * (self.clients - 1)))
@@ -228,7 +228,7 @@ class PlantedSmoothness(Source):
         return min(each), max(each)
 
     def smoothness(self) -> Array:
-        """Return the L_m that are planted, shape (M,)."""
+        """Return the planted L_m, shape (M,)."""
         if self.growth is not None:
             return np.float64(self.growth) ** (2.0 * np.arange(self.clients))
         return np.full(self.clients, np.asarray(self.constants, dtype=np.float64))
@@ -246,13 +246,13 @@ class PlantedSmoothness(Source):
         return Samples(X.reshape(-1, self.features), y, client)
 
 
-# Correlated features around the clients' own means, and a model whose second half is zero.
+# Correlated features around client-specific means, and a model whose second half is zero.
 
 # ruff: noqa: ARG001, ARG002 - no file is read, and the number of a client changes nothing
 
 
 class SparseLinear(Source):
-    """Correlated features around a mean of each client's own, and ones in half of the model.
+    """Correlated features around a client-specific mean, and ones in half of the model.
 
     x = mu_i + delta with mu_i ~ N(0, I), drawn once a client, and delta ~ N(0, Sigma) with
     Sigma_jk = correlation^|j-k|. The first `ones` entries of the model w are 1, all others
@@ -323,7 +323,7 @@ class Tong(Source):
     classification the highest `positive_share` of a client's scores are labelled 1, the
     others 0.
 
-    The paper leaves open how some of it is meant. Literally, second arguments are variances,
+    The paper leaves some definitions open. Read literally, second arguments are variances,
     u_i and B_i numbers, v_i a vector drawn once a client, and e is drawn for every row.
     `reading` names departures from that, which combine:
 
@@ -332,7 +332,7 @@ class Tong(Source):
     - client-noise: e is drawn once a client, an offset that all of its scores share;
     - feature-centres: there is a B_j for each feature, the same for all clients, in the
       place of a B_i for each client;
-    - row-means: the mean vector is drawn anew for every row, so that no single direction
+    - row-means: the mean vector is drawn again for every row, so that no single direction
       dominates a client's features.
     """
 
@@ -423,7 +423,7 @@ class Tong(Source):
         return labels
 
     def _spread(self, written: float) -> float:
-        """Return the standard deviation that alpha or beta stands for."""
+        """Return the standard deviation that the given alpha or beta denotes."""
         return written if "deviations" in self.reading else float(np.sqrt(written))
 
 

@@ -1,4 +1,4 @@
-"""Augmentation: how images are varied while a network is trained."""
+"""Augmentation: random variations of images during training."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from fedsim.blocks.spec import Spec
 
 
 class Crop(Spec):
-    """Shift each image at random, by up to so many pixels in both directions."""
+    """Shift each image at random, by up to this many pixels in both directions."""
 
     crop: int = Field(
         ge=1,

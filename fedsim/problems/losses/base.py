@@ -1,4 +1,4 @@
-"""What every loss is: a frozen block of parameters, and pure mathematics on arrays.
+"""Base class of losses: a frozen block of parameters, and pure mathematics on arrays.
 
 A loss does not hold data. `LocalLoss` joins a loss and the samples of one client.
 """
@@ -19,22 +19,22 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.samples import Features, Precision
 
-# What the kernels of losses take: a client's samples as its loss has arranged them.
+# The input of loss kernels: a client's samples as arranged by its loss.
 
 State = tuple[Array, ...]
-"""What value and gradient at one model have in common, such as residuals."""
+"""The state shared by value and gradient at one model, such as residuals."""
 
 
 class Rows(NamedTuple):
-    """The samples of one client as a loss has arranged them for its kernels.
+    """The samples of one client as arranged by a loss for its kernels.
 
-    Those of k clients with as many rows each may be stacked: then arrays have an axis more in
-    front, of length k, and so has `reach`.
+    The samples of k clients with equally many rows may be stacked: then arrays, `reach` among them,
+    have a leading axis of length k.
 
     Attributes:
-        X: features or what was made of them, shape (n, d), dense or compressed sparse rows.
+        X: features, possibly transformed, shape (n, d), dense or compressed sparse rows.
         t: targets, shape (n,) or (n, outputs).
-        factor: what the sum over the rows is multiplied with, as the scale says.
+        factor: the multiplier of the sum over the rows, by the loss's scale.
         reach: the largest norm of a row of X, so that no product exceeds it times |w|;
             infinite where it was not computed.
     """
@@ -45,34 +45,34 @@ class Rows(NamedTuple):
     reach: float | Array = inf
 
 
-# ruff: noqa: ARG002 - a loss may need less than its base hands over
+# ruff: noqa: ARG002 - a loss may need fewer arguments than its base class passes
 
 
 class Loss(Spec):
     """A client's own loss f(w): over its rows a sum, scaled, and penalties once per client.
 
-    How it is used: `encode` turns the labels of all clients into targets, so that all
-    agree on what a label means; `arrange` puts one client's samples in the form that
+    Usage: `encode` turns the labels of all clients into targets, so that all
+    agree on the meaning of a label; `arrange` puts one client's samples in the form that
     serves the kernels best; `forward`, `value` and `gradient` are those kernels.
     """
 
     source: ClassVar[str]
-    """Where the loss is from, for people to read."""
+    """Human-readable source of the loss."""
 
     constrained: ClassVar[bool] = False
-    """Whether there is a constraint g(w) <= 0 beside the loss."""
+    """Whether the loss has a constraint g(w) <= 0."""
 
     classifies: ClassVar[bool | str] = False
-    """Whether there are `classes` and `predict`; or with which parameters, such as "with l2: 0"."""
+    """Whether it has `classes` and `predict`; or with which parameters, such as "with l2: 0"."""
 
     of_matrices: ClassVar[bool] = False
-    """Whether models are matrices, whose shape `shape` returns."""
+    """Whether models are matrices, whose shape is returned by `shape`."""
 
     threads: ClassVar[bool] = False
-    """Whether most of its time is spent where other threads of Python can compute, too."""
+    """Whether most of its time is spent in code that releases Python's global lock."""
 
     converts: ClassVar[bool] = False
-    """Whether it takes features of any type, and itself converts those that it computes with."""
+    """Whether it takes features of any type and converts those that it computes with itself."""
 
     kind: str
     scale: str
@@ -81,17 +81,17 @@ class Loss(Spec):
     )
 
     def held(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
-        """Return the type that features are held in.
+        """Return the number type in which features are held.
 
         Args:
-            found: their own.
-            precision: what the scenario asks for.
+            found: the type of the source.
+            precision: requested by the scenario.
         """
         return np.dtype(precision)
 
     @property
     def computed_with(self) -> Mapping[str, str]:
-        """What decides the last bits of what it computes, beside NumPy: for the manifest."""
+        """Versions that, beside NumPy's, fix the last bits of its results, for the manifest."""
         return {}
 
     def encode(self, labels: Array) -> Array:
@@ -109,7 +109,7 @@ class Loss(Spec):
 
         Args:
             X: features.
-            t: targets, as `encode` made them.
+            t: targets, as encoded by `encode`.
             total: the number of rows of all clients together.
 
         Raises:
@@ -118,7 +118,7 @@ class Loss(Spec):
         return Rows(X, t, _factor(self.scale, X.shape[-2], total))
 
     def subset(self, rows: Rows, indices: NDArray[np.intp]) -> Rows:
-        """Return some of a client's rows, to be used in place of all of them.
+        """Return a subset of a client's rows, to be used in place of all of them.
 
         Their factor is n/b times that of all n rows, for b indices. So what is summed over
         the rows has all rows' sum as its mean over the subsets of size b, and a mean over the
@@ -129,10 +129,10 @@ class Loss(Spec):
 
     @abstractmethod
     def dimension(self, features: int, outputs: int) -> int:
-        """Return the length of w for rows of so many features and targets."""
+        """Return the length of w for rows with these numbers of features and targets."""
 
     def shape(self, features: int, outputs: int) -> tuple[int, ...]:
-        """Return the shape that a model is read in, row by row; (dimension,) for a vector.
+        """Return the shape in which a model is interpreted, row by row; (dimension,) for a vector.
 
         Raises:
             DataError: the model is a matrix, and the features do not fill one.
@@ -140,30 +140,30 @@ class Loss(Spec):
         return (self.dimension(features, outputs),)
 
     def noisy(self, features: int, outputs: int) -> bool:
-        """Return whether stochastic gradients are those of another loss, as with dropout."""
+        """Return whether stochastic gradients belong to a randomised loss, as with dropout."""
         return False
 
     def layer_shapes(self, features: int, outputs: int) -> tuple[tuple[int, ...], ...]:
-        """Return the shapes of the parts that a flat model is made of, in their order."""
+        """Return the shapes of the parts that a flat model consists of, in order."""
         return (self.shape(features, outputs),)
 
     @abstractmethod
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
-        """Return the model to start from, shape (dimension,)."""
+        """Return the initial model, shape (dimension,)."""
 
     @abstractmethod
     def operations(self, rows: int, features: float, outputs: int) -> float:
-        """Return the floating-point operations of one gradient on so many rows.
+        """Return the floating-point operations of one gradient on that many rows.
 
         Args:
-            rows: how many rows the gradient passes over.
-            features: how many numbers a row stores: fewer than d where it is sparse.
-            outputs: targets a row.
+            rows: the number of rows that the gradient passes over.
+            features: the stored numbers per row: fewer than d where it is sparse.
+            outputs: targets per row.
         """
 
     @abstractmethod
     def forward(self, rows: Rows, w: Array) -> State:
-        """Compute what the value and the gradient at `w` have in common."""
+        """Compute the state shared by the value and the gradient at `w`."""
 
     @abstractmethod
     def value(self, rows: Rows, w: Array, state: State) -> float:
@@ -193,7 +193,7 @@ class Loss(Spec):
         C classes kron(c A^T A, I_C) + l2 I bounds the Hessian.
 
         Raises:
-            DataError: there is no such bound.
+            DataError: the loss has no such bound.
         """
         raise DataError(
             "loss",
@@ -214,9 +214,9 @@ class Loss(Spec):
         raise self._unconstrained()
 
     def told_apart(self, labels: Array) -> Array:
-        """Return labels (n,) as far as the loss tells them apart: alike where they are one class.
+        """Return labels (n,) as the loss distinguishes them: equal within a class.
 
-        `classes` and `predict` speak of these.
+        `classes` and `predict` use these labels.
         """
         return labels
 
@@ -259,7 +259,7 @@ def matrix_losses() -> tuple[str, ...]:
 
 
 def constrained_losses() -> tuple[str, ...]:
-    """Return the kinds of those that come with a constraint."""
+    """Return the kinds of fedsim's own losses that have a constraint."""
     return kinds_where(Loss, lambda loss: loss.constrained)
 
 
@@ -270,7 +270,7 @@ def half_square(w: Array) -> float:
 
 
 def _factor(scale: str, own: int, total: int) -> float:
-    """Return what a scale multiplies a sum over the client's own rows with."""
+    """Return the factor by which a scale multiplies a sum over the client's own rows."""
     if scale == "sum":
         return 1.0
     return 1.0 / total if scale == "share" else (1.0 if scale == "mean" else 2.0) / own

@@ -85,7 +85,7 @@ class LinearLoss(Loss):
         """Return s A^T diag(phi'') A + l2 I, shape (d, d).
 
         Raises:
-            DataError: it is too large to be held.
+            DataError: it exceeds the limit of memory.
         """
         check_hessian(len(w))
         hessian = gram(rows.X, rows.factor * self.curvatures(state))
@@ -98,7 +98,7 @@ class LinearLoss(Loss):
 
 
 def check_hessian(length: int) -> None:
-    """See to it that a Hessian of so many rows and columns can be held.
+    """Check that a Hessian with that many rows and columns fits into memory.
 
     Raises:
         DataError: it is larger than `LARGEST_HESSIAN`.
@@ -116,14 +116,14 @@ STEEP = 40.0
 """Up to this u, exp(u) and a product of `_BLOCK` factors 1 + exp(u) stay below 1e278."""
 
 _BLOCK = 16
-"""So many factors 1 + exp(u) are multiplied before a logarithm is taken of them."""
+"""The number of factors 1 + exp(u) multiplied before their logarithm is taken."""
 
 
 def forward(rows: Rows, w: Array) -> State:
     """Compute p, q and h of u = A w, so that the sigmoid is p/q and log(1 + exp(u)) = h + log q.
 
     Where every u is moderate p = exp(u), q = 1 + p and h = 0 (left empty). Otherwise
-    h = max(u, 0), p = exp(u - h) and q = p + exp(-h), of which nothing can overflow.
+    h = max(u, 0), p = exp(u - h) and q = p + exp(-h), none of which can overflow.
     """
     u = product(rows.X, w)
     if rows.reach**2 * w.dot(w) <= STEEP**2 or u[u.argmax()] <= STEEP:
@@ -184,14 +184,14 @@ def _starts(rows: int) -> NDArray[np.intp]:
     return np.arange(0, rows, _BLOCK)
 
 
-# Labels of classes, and what is said of data that has others.
+# Class labels, and the errors for data with other labels.
 
 
 def distinct_pair(labels: Array, key: str) -> Array:
     """Return the two distinct labels, ascending.
 
     Raises:
-        DataError: there are not two distinct labels; `key` is what asked for them.
+        DataError: the labels are not of two kinds; `key` names the setting that requires them.
     """
     distinct = np.unique(labels)
     if len(distinct) != 2:
@@ -208,10 +208,10 @@ def two_labels(labels: Array, low: float, high: float, key: str) -> Array:
 
 
 def whole_labels(labels: Array, key: str) -> Array:
-    """Return labels that are whole numbers, as those of classes are.
+    """Return labels after checking that they are whole numbers, as class labels are.
 
     Raises:
-        DataError: one is not; `key` is what takes each for a class.
+        DataError: one is not; `key` names the setting that treats each as a class.
     """
     if not np.array_equal(labels, np.rint(labels)):
         seen = labels[labels != np.rint(labels)][0]
@@ -224,7 +224,7 @@ def whole_labels(labels: Array, key: str) -> Array:
 
 
 def listed(distinct: Array) -> str:
-    """Return distinct labels as an error names them: the first five."""
+    """Return the distinct labels as shown in an error: the first five."""
     return ", ".join(f"{label:g}" for label in distinct[:5]) + (
         ", ..." if len(distinct) > 5 else ""
     )

@@ -45,10 +45,10 @@ class Logistic(LinearLoss):
     )
 
     def encode(self, labels: Array) -> Array:
-        """Return the labels as -1 and +1, or as given where that is asked for.
+        """Return the labels as -1 and +1, or as given if so configured.
 
         Raises:
-            DataError: the labels are not such as are asked for.
+            DataError: the labels are not of the configured form.
         """
         if self.labels == "plus-minus":
             return two_labels(labels, -1.0, 1.0, "loss.labels")
@@ -60,7 +60,7 @@ class Logistic(LinearLoss):
         return self.told_apart(labels)
 
     def told_apart(self, labels: Array) -> Array:
-        """Return -1 and +1 where one label stands against all others."""
+        """Return -1 and +1 where one label is set against all others."""
         if isinstance(self.labels, Positive):
             return np.where(labels == self.labels.positive, 1.0, -1.0)
         return labels
@@ -71,7 +71,7 @@ class Logistic(LinearLoss):
         return super().arrange(A, t, total)._replace(reach=longest_row(A))
 
     def forward(self, rows: Rows, w: Array) -> State:
-        """Compute what the sigmoid of A w and log(1 + exp(A w)) have in common."""
+        """Compute the state shared by the sigmoid of A w and log(1 + exp(A w))."""
         return linear.forward(rows, w)
 
     def total(self, state: State) -> float:
@@ -90,7 +90,7 @@ class Logistic(LinearLoss):
         """Return the two labels of plus-minus, ascending, otherwise -1 and +1.
 
         Raises:
-            DataError: other labels than -1 and +1 are used as given, or there are not two.
+            DataError: labels other than -1 and +1 are used as given, or there are not two.
         """
         if self.labels == "plus-minus":
             return distinct_pair(labels, "loss.labels")

@@ -83,7 +83,7 @@ class MultilayerPerceptron(Loss):
         return (features + 1) * self.hidden + (self.hidden + 1) * outputs
 
     def layer_shapes(self, features: int, outputs: int) -> tuple[tuple[int, ...], ...]:
-        """Return those of the hidden layer and its biases, and of the output and its."""
+        """Return the shapes of the hidden layer, its biases, the output layer and its biases."""
         return (features, self.hidden), (self.hidden,), (self.hidden, outputs), (outputs,)
 
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
@@ -98,7 +98,7 @@ class MultilayerPerceptron(Loss):
         return float(rows) * self.hidden * (4 * features + 6 * outputs)
 
     def layers(self, w: Array, features: int, outputs: int) -> Layers:
-        """Return the parameters that the flat model `w` holds, without copying."""
+        """Return the parameters in the flat model `w`, as views without copying."""
         h = self.hidden
         ends = np.cumsum([features * h, h, h * outputs])
         hidden, hidden_bias, output, output_bias = np.split(w, ends)

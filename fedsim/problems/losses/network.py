@@ -1,6 +1,6 @@
-"""The loss of a network that PyTorch trains: the block; what computes is in `modules`."""
+"""The loss of a network trained by PyTorch: the block; the computation is in `modules`."""
 
-# ruff: noqa: ARG002 - a kernel takes what any loss may need
+# ruff: noqa: ARG002 - kernels share one signature
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 class TorchLoss(Loss):
     """The loss of a PyTorch module: its trained parameters are the model, one flat vector.
 
-    Values and full gradients are computed as if the network were in use: without dropout or other
-    noise. Gradients of minibatches and steps are computed as it is trained, with noise that
-    follows from the rows that the client has drawn. Frozen parameters and buffers are the same at
-    every node and never travel; a module that changes a buffer is refused.
+    Values and full gradients are computed in evaluation mode: without dropout or other noise.
+    Gradients of minibatches and steps are computed in training mode, with noise that is seeded by
+    the rows that the client has drawn. Frozen parameters and buffers are the same at every node and
+    never travel; a module that changes a buffer is refused.
 
-    A gradient costs what PyTorch's own counter says of one row, forwards and backwards, times the
-    rows: matrix products and convolutions; all else is not counted.
+    A gradient costs the count of PyTorch's own counter for one row, forwards and backwards, times
+    the rows: matrix products and convolutions; all else is not counted.
     """
 
     source: ClassVar[str] = "Paszke et al., PyTorch, NeurIPS 2019"
@@ -72,14 +72,14 @@ class TorchLoss(Loss):
     )
 
     def held(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
-        """Return their own type where it is exact in what is computed with, and else the latter."""
+        """Return the source's type if it is exact in the computation's type, else the latter."""
         asked = np.dtype(precision) if self.numbers == "float64" else np.dtype(np.float32)
         computed = np.dtype(np.int64) if self.model.whole_numbers else asked
         return found if np.can_cast(found, computed, "safe") else computed
 
     @property
     def computed_with(self) -> Mapping[str, str]:
-        """PyTorch's version, the processor's kernels, and the numbers: a run has those of one."""
+        """PyTorch's version, the processor's kernels and the number type, which runs record."""
         from fedsim.problems.modules import platform  # noqa: PLC0415 - loads PyTorch
 
         return {**platform(self.device), "numbers": self.numbers}
@@ -88,7 +88,7 @@ class TorchLoss(Loss):
         """Return one column a class (cross entropy), or the labels.
 
         Raises:
-            DataError: a label is no whole number, or not one of those that were announced.
+            DataError: a label is no whole number, or not one of the declared classes.
         """
         if self.criterion == "squared":
             return labels
@@ -120,22 +120,22 @@ class TorchLoss(Loss):
         return super().arrange(X, t, total)
 
     def dimension(self, features: int, outputs: int) -> int:
-        """Return how many numbers are trained."""
+        """Return the number of trained parameters."""
         return self.recipe(features, outputs).dimension
 
     def layer_shapes(self, features: int, outputs: int) -> tuple[tuple[int, ...], ...]:
-        """Return those of the parameters that are trained."""
+        """Return the shapes of the trained parameters."""
         return tuple(layer.shape for layer in self.recipe(features, outputs).layers)
 
     def initial(self, features: int, outputs: int, rng: np.random.Generator) -> Array:
-        """Return the parameters that the module is made with, under a seed that is drawn."""
-        self.recipe(features, outputs)  # which says what is wrong with it, if anything
+        """Return the parameters that the module is built with, under a drawn seed."""
+        self.recipe(features, outputs)  # which raises if the module is unusable
         from fedsim.problems.modules import start  # noqa: PLC0415 - loads PyTorch
 
         return start(self.model, features, outputs, int(rng.integers(2**63)))
 
     def operations(self, rows: int, features: float, outputs: int) -> float:
-        """Return those of one row times the rows."""
+        """Return the operations of one row times the number of rows."""
         return rows * self.recipe(round(features), outputs).operations
 
     def forward(self, rows: Rows, w: Array) -> State:
@@ -158,18 +158,18 @@ class TorchLoss(Loss):
     def sgd_steps(
         self, rows: Rows, w: Array, eta: float, drawn: Minibatches, pull: float | None
     ) -> Array:
-        """Return where stochastic gradient steps lead from `w`, taken in the numbers asked for."""
+        """Return the model that stochastic gradient steps reach from `w`."""
         return self._trainer(rows).steps(rows, w, eta, drawn, pull, self._terms)
 
     def noisy(self, features: int, outputs: int) -> bool:
-        """Return whether it is another loss in training, by dropout or varied images."""
+        """Return whether the training loss is stochastic, by dropout or varied images."""
         return bool(self.augment) or self.recipe(features, outputs).noisy
 
     def check_together(self, features: int, outputs: int) -> None:
-        """See to it that several clients' networks can be computed as one.
+        """Check that several clients' networks can be computed as one.
 
         Raises:
-            DataError: they cannot.
+            DataError: they cannot be.
         """
         if self.augment:
             text = "got vmap, but each client varies its images (loss.augment); take one-by-one"
@@ -184,7 +184,7 @@ class TorchLoss(Loss):
         drawn: NDArray[np.intp],
         pull: float | None,
     ) -> Array:
-        """Return where steps lead from models (clients, d), of minibatches (clients, steps, b)."""
+        """Return the models reached from models (clients, d) by minibatches (clients, steps, b)."""
         computed = self._together(*_sizes(rows[0]))
         return computed.steps(rows, models, eta, drawn, pull, self._terms)
 
@@ -211,11 +211,11 @@ class TorchLoss(Loss):
         return np.asarray(classes[self._trainer(rows).outputs(X, w).argmax(axis=1)])
 
     def recipe(self, features: int, outputs: int) -> "Recipe":
-        """Return what is known of the module for rows of so many features.
+        """Return the analysed module for rows with that many features.
 
         Raises:
-            DataError: PyTorch is not installed, there is no such device, the module cannot be used,
-                or not with images that are varied.
+            DataError: PyTorch is not installed, the device does not exist, the module cannot be
+                used, or not with images that are varied.
         """
         try:
             from fedsim.problems.modules import (  # noqa: PLC0415 - loads PyTorch
@@ -250,5 +250,5 @@ class TorchLoss(Loss):
 
 
 def _sizes(rows: Rows) -> tuple[int, int]:
-    """Return features and outputs of rows."""
+    """Return the numbers of features and outputs of rows."""
     return int(rows.X.shape[1]), 1 if rows.t.ndim == 1 else int(rows.t.shape[1])

@@ -16,13 +16,12 @@ from fedsim.problems.samples import Features, longest_row, scaled_rows, transpos
 class NeymanPearson(LinearLoss):
     """Logistic loss of class 0, subject to a bound on that of class 1: Neyman-Pearson.
 
-    f(w) is the mean over the client's rows of class 0 of log(1 + exp(x.w)), and g(w) the
-    mean over its rows of class 1 of log(1 + exp(-x.w)); l1 and l2 belong to f. Class 0 is
-    the majority of all clients' labels, the smaller label where both are as many, unless it is
-    the majority that is to be bounded. The kernels pass over all rows, with weight 0 for the
-    other class, and are priced so; a minibatch is drawn from all rows as well. A client that
-    lacks one of the classes is refused: a mean over no rows is no number, and 0 in its place
-    would move the objective.
+    f(w) is the mean over the client's rows of class 0 of log(1 + exp(x.w)), and g(w) the mean over
+    its rows of class 1 of log(1 + exp(-x.w)); l1 and l2 belong to f. Class 0 is the majority of all
+    clients' labels, the smaller label where both are equally frequent, unless the majority is to be
+    bounded. The kernels pass over all rows, with weight 0 for the other class, and are priced so; a
+    minibatch is drawn from all rows as well. A client that lacks one of the classes is refused: a
+    mean over no rows is no number, and 0 in its place would move the objective.
     """
 
     source: ClassVar[str] = "Rigollet, Tong, Neyman-Pearson Classification, JMLR 2011"
@@ -67,7 +66,7 @@ class NeymanPearson(LinearLoss):
         return super().arrange(A, weights, total)._replace(factor=1.0, reach=longest_row(A))
 
     def forward(self, rows: Rows, w: Array) -> State:
-        """Compute what the sigmoid and log(1 + exp) have in common, and the weights in f."""
+        """Compute the state shared by the sigmoid and log(1 + exp), and the weights in f."""
         return *linear.forward(rows, w), rows.t[:, 0]
 
     def total(self, state: State) -> float:
@@ -116,6 +115,6 @@ class NeymanPearson(LinearLoss):
 
     @property
     def _names(self) -> tuple[str, str]:
-        """What classes 0 and 1 are among all clients' labels."""
+        """Describe classes 0 and 1 in terms of all clients' labels."""
         names = ("majority", "minority")
         return names if self.bounded == "minority" else names[::-1]

@@ -1,6 +1,6 @@
 """Softmax regression: cross entropy of a linear classifier of several classes."""
 
-# ruff: noqa: ARG002 - a kernel takes what any loss may need
+# ruff: noqa: ARG002 - kernels share one signature
 
 from itertools import combinations_with_replacement
 from typing import ClassVar, Literal
@@ -40,7 +40,7 @@ class Softmax(Loss):
         """Return a table (n, C), with a one in the column of each row's class.
 
         Raises:
-            DataError: a label is no whole number, so that it is no class.
+            DataError: a label is no whole number, so it is no class.
         """
         return indicators(whole_labels(labels, "loss.kind"))
 
@@ -81,7 +81,7 @@ class Softmax(Loss):
         """Return s sum_i kron(x_i x_i^T, diag(p_i) - p_i p_i^T) + l2 I, shape (d C, d C).
 
         Raises:
-            DataError: it is too large to be held.
+            DataError: it exceeds the limit of memory.
         """
         check_hessian(len(w))
         d, C = rows.X.shape[1], rows.t.shape[1]
@@ -112,7 +112,7 @@ def indicators(labels: Array) -> Array:
     """Return one column for each distinct label, ascending, with ones where it is that of a row.
 
     Raises:
-        DataError: there are so many labels that they do not fit into the limit of memory.
+        DataError: a table for that many labels exceeds the limit of memory.
     """
     classes = np.unique(labels)
     what = f"{labels.size} rows with {classes.size} different labels"
@@ -123,7 +123,7 @@ def indicators(labels: Array) -> Array:
 def cross_entropy(outputs: Array, t: Array) -> tuple[Array, Array]:
     """Return the probabilities less the targets (n, C), and the cross entropy of each row (n,).
 
-    Those of several clients may be stacked, with an axis more in front.
+    Rows of several clients may be stacked, with a leading axis.
     """
     shifted = outputs - outputs.max(axis=-1, keepdims=True)
     likelihoods = np.exp(shifted)

@@ -1,6 +1,6 @@
 """Least squares: the squared loss of a linear model, and of a matrix (trace regression)."""
 
-# ruff: noqa: ARG002 - a kernel takes what any loss may need
+# ruff: noqa: ARG002 - kernels share one signature
 
 from math import isqrt
 from typing import ClassVar, Literal
@@ -16,7 +16,7 @@ from fedsim.problems.samples import Features, product
 
 
 class LeastSquares(LinearLoss):
-    """phi(u) = (u - t)^2/2, the same for every row; what a least-squares solver may solve."""
+    """phi(u) = (u - t)^2/2, the same for every row; solvable by a least-squares solver."""
 
     steepest: ClassVar[float] = 1.0
 
@@ -75,7 +75,7 @@ class TraceRegression(LeastSquares):
         """Return the rows as A, and the targets.
 
         Raises:
-            DataError: so many features do not fill such a matrix.
+            DataError: that many features do not fill such a matrix.
         """
         self.shape(X.shape[-1], 1)
         return super().arrange(X, t, total)
@@ -84,7 +84,7 @@ class TraceRegression(LeastSquares):
         """Return (m, n).
 
         Raises:
-            DataError: so many features do not fill such a matrix.
+            DataError: that many features do not fill such a matrix.
         """
         rows = self.rows or isqrt(features)
         if features % rows or not (self.rows or rows * rows == features):

@@ -1,4 +1,4 @@
-"""Measures: what an observer sees of a model, at no simulated time.
+"""Measures: an observer's figures of a model, at no simulated time.
 
 observe = Support(threshold=0.01).bind(problem, "mean")
 observe(w)      # {"support_precision": ..., "support_recall": ..., ...}

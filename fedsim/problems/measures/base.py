@@ -1,4 +1,4 @@
-"""What every measure is: a frozen block, bound to a problem before the run."""
+"""Base class of measures: a frozen block, bound to a problem before the run."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -16,39 +16,39 @@ Figures = Mapping[str, float]
 """The figures of one round by the names of their columns."""
 
 Observer = Callable[[Array], Figures]
-"""A measure bound to a problem: a model, shape (d,), to its figures; costs no simulated time."""
+"""A measure bound to a problem: maps a model, shape (d,), to figures, at no simulated time."""
 
 
 class Measure(Spec):
-    """What the observer evaluates at the model of every round, beside the objective."""
+    """A figure that the observer evaluates at every round's model, beside the objective."""
 
     columns: ClassVar[tuple[str, ...]]
     """The columns of the round table that it fills, in order."""
 
     higher: ClassVar[frozenset[str]] = HIGHER_IS_BETTER
-    """Columns of which more is better, so that a stop at one waits for that or more."""
+    """Columns of which more is better: a stop at a target waits for that value or more."""
 
     kind: str
 
     @abstractmethod
     def bind(self, problem: Problem, objective: Objective) -> Observer:
-        """Return the function that evaluates a model, with all that it needs at hand.
+        """Return the function that evaluates a model, with everything it needs precomputed.
 
         Args:
-            problem: whose models are looked at.
+            problem: whose models are evaluated.
             objective: what the method minimises.
 
         Raises:
-            DataError: the problem has not what this measure compares with; the text says what
-                would have.
+            DataError: the problem lacks what this measure compares with; the message names what
+                would provide it.
         """
 
 
 def matrix_shape(problem: Problem, kind: str) -> tuple[int, ...]:
-    """Return the two sides of a model that is a matrix, for a measure of this kind.
+    """Return the two sides of a matrix model, for a measure of this kind.
 
     Raises:
-        DataError: it is none.
+        DataError: the model is no matrix.
     """
     if len(problem.shape) != 2:
         losses = joined(matrix_losses(), "or")

@@ -14,7 +14,7 @@ from fedsim.problems.problem import Objective, Problem
 
 
 class GradientNorm(Measure):
-    """Norm of the objective's gradient, of its least subgradient where there is a penalty.
+    """Norm of the objective's gradient; of its least subgradient if there is a penalty.
 
     It is the Euclidean distance of minus the gradient of the clients' losses from the
     subdifferential of the penalty: zero exactly where the model is stationary. An l1 term
@@ -69,7 +69,7 @@ class Constraint(Measure):
         return evaluate
 
 
-# How simple a model is: its non-zeros, its rank.
+# Structure measures: the non-zeros and the rank of a model.
 
 
 class Sparsity(Measure):

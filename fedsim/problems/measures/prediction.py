@@ -1,4 +1,4 @@
-"""How well a model predicts: the rows that it is trained on, and those that it has not seen."""
+"""Prediction measures: accuracy and loss on the training rows and on held-out rows."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal
@@ -51,7 +51,7 @@ class HeldOutLoss(Measure):
         """Return the mean; see `Measure.bind`.
 
         It is half the mean squared error for the squared loss, or all of it where the scale
-        is mean-square; for the others the mean of what the loss is of a row.
+        is mean-square; for the others the mean of the rows' losses.
         """
         test = _test(problem, self.kind)
         loss = problem.loss
@@ -100,7 +100,7 @@ def _targets(problem: Problem, test: Samples) -> Array:
     """
     try:
         problem.loss.classes(problem.labels)
-    except DataError:  # no classifier: a label is a number, and means itself
+    except DataError:  # no classifier: a label is a number and is used as it is
         return problem.loss.encode(test.y)
     asked, known = (problem.loss.told_apart(labels) for labels in (test.y, problem.labels))
     _check_seen(asked, known)
@@ -110,7 +110,7 @@ def _targets(problem: Problem, test: Samples) -> Array:
 
 
 def _check_seen(labels: Array, known: Array) -> None:
-    """See to it that every class of the test rows is one of the training rows."""
+    """Check that every class of the test rows occurs among the training rows."""
     unseen = np.setdiff1d(labels, known)
     if unseen.size:
         text = (

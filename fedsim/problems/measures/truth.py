@@ -1,4 +1,4 @@
-"""How near a model is to the truth that a generator has planted in the data."""
+"""Distances between a model and the truth that a generator has planted in the data."""
 
 from typing import ClassVar, Literal
 
@@ -108,7 +108,7 @@ def _truth(problem: Problem, kind: str) -> Array:
     """Return the planted model, shape (d,).
 
     Raises:
-        DataError: there is none, or it is no model of this loss.
+        DataError: the problem has none, or it is no model of this loss.
     """
     truth = problem.truth
     if truth is None:

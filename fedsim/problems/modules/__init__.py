@@ -1,4 +1,4 @@
-"""Networks as PyTorch computes them. This package loads PyTorch; nothing outside does at import."""
+"""Networks as computed by PyTorch. This package imports PyTorch; nothing outside does at import."""
 
 from fedsim.problems.modules.module import FlatModule, Layer, layers_of, platform
 from fedsim.problems.modules.recipe import Recipe, recipe, start

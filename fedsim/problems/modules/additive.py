@@ -1,8 +1,9 @@
-"""Whether a loss is one of rows: the sum over rows of what each contributes, whatever is beside it.
+"""The test of whether a loss is additive: whether a sum over rows follows from each row's loss.
 
-A federated objective is made of such sums: over a client's rows, over parts of them that go through
-a module together, over minibatches. A loss that divides by something else than the number of rows,
-as cross-entropy does with weights of classes, has another value by each way of cutting the rows up.
+A federated objective consists of such sums: over a client's rows, over parts of them that go
+through a module together, over minibatches. A loss that divides by something else than the number
+of rows, as cross-entropy does with class weights, changes its value with each partition of the
+rows.
 """
 
 from collections.abc import Iterator
@@ -14,20 +15,20 @@ from fedsim.errors import DataError
 from fedsim.problems.architectures import Architecture
 
 PROBED = 12
-"""So many rows a loss is tried on, at least."""
+"""The least number of rows on which a loss is tried."""
 
 _CLOSE = 1e-4
-"""How far sums in float32 may be apart, relative to them."""
+"""The largest relative difference allowed between sums in float32."""
 
 _BY_ROW = "let it return each row's loss, shape (rows,), as reduction='none' does"
 
 
 def check_loss(architecture: Architecture, criterion: str, outputs: Tensor) -> None:
-    """See to it that the loss of rows together follows from the loss of each.
+    """Check that the loss of rows together follows from the loss of each.
 
     Args:
-        architecture: whose loss is a user's own.
-        criterion: what the loss was asked for.
+        architecture: with a user-defined loss.
+        criterion: the loss to compute.
         outputs: of a module, for any rows, shape (PROBED, outputs) or (PROBED,).
 
     Raises:
@@ -55,7 +56,7 @@ def check_loss(architecture: Architecture, criterion: str, outputs: Tensor) -> N
 
 
 def _targets(architecture: Architecture, criterion: str, outputs: Tensor) -> Iterator[Tensor]:
-    """Yield what rows may aim at: classes; or numbers, shares, signs, counts."""
+    """Yield possible targets of rows: classes; or numbers, shares, signs, counts."""
     count = len(outputs)
     if criterion != "squared":
         classes = outputs.shape[1]
@@ -70,10 +71,10 @@ def _targets(architecture: Architecture, criterion: str, outputs: Tensor) -> Ite
 
 
 def _checked(found: object, rows: int) -> Tensor:
-    """Return what a loss has returned, which is to be a number a row, or one for all.
+    """Return the loss's result after checking that it has one number per row, or one for all.
 
     Raises:
-        DataError: it is something else.
+        DataError: the result is something else.
     """
     if not isinstance(found, Tensor):
         raise _unfit(f"is to return a tensor; got {type(found).__module__}.{type(found).__name__}")
@@ -89,10 +90,10 @@ def _checked(found: object, rows: int) -> Tensor:
 def _check_split(
     architecture: Architecture, criterion: str, outputs: Tensor, targets: Tensor, whole: Tensor
 ) -> None:
-    """See to it that parts of the rows have what the rows have together.
+    """Check that the losses of parts of the rows add up to the loss of the whole.
 
     Raises:
-        DataError: they have not.
+        DataError: they do not.
     """
     rows = len(targets)
     for at in (rows // 3, rows - 1):
@@ -117,7 +118,7 @@ def _check_split(
 
 
 def _check_mean(whole: Tensor, mean: Tensor | None) -> None:
-    """See to it that the mean that a loss takes by itself is that of its rows.
+    """Check that a mean computed by the loss itself is that of its rows.
 
     Raises:
         DataError: it is not.

@@ -1,4 +1,4 @@
-"""PyTorch modules of architectures that PyTorch's own layers in a row are not.
+"""PyTorch modules of architectures beyond sequences of PyTorch's own layers.
 
 This package loads PyTorch; nothing outside does at import.
 """
@@ -13,7 +13,7 @@ from torch.nn import functional
 # Transformers for rows of tokens.
 
 SPREAD = 0.02
-"""Of embeddings at the start, as GPT-2 has it."""
+"""The standard deviation of initial embeddings, as in GPT-2."""
 
 
 class Attention(nn.Module):
@@ -31,7 +31,7 @@ class Attention(nn.Module):
         self._heads = heads
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return what tokens (b, t, width) find in those up to themselves, of the same shape."""
+        """Return causal attention over tokens (b, t, width), of the same shape."""
         b, t, width = tokens.shape
         split = self.asked(tokens).view(b, t, 3, self._heads, width // self._heads)
         queries, keys, values = split.permute(2, 0, 3, 1, 4)
@@ -64,13 +64,13 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A transformer that says what comes after a row of tokens.
+    """A transformer that predicts the next token of a row.
 
     Args:
-        known: how many tokens there are.
+        known: the number of distinct tokens.
         context: tokens of a row.
         width, heads: see `Attention`.
-        layers: how many.
+        layers: their number.
         outputs: classes.
     """
 
@@ -96,13 +96,13 @@ class Decoder(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """Embedded tokens, layers of long short-term memory, and a dense one on where they end.
+    """Embedded tokens, layers of long short-term memory, and a dense layer on the last state.
 
     Args:
-        known: how many tokens there are.
+        known: the number of distinct tokens.
         width: numbers of an embedded token.
         hidden: units of a layer.
-        layers: how many.
+        layers: their number.
         outputs: classes.
     """
 
@@ -120,9 +120,9 @@ class Recurrent(nn.Module):
     def _states(self, embedded: Tensor) -> Tensor:
         """Return the states of the last layer, shape (b, context, hidden).
 
-        On a CPU, autocast takes a narrow LSTM of oneDNN without asking whether the processor has
-        the instructions for it, and fails on those that have not. Given narrow numbers PyTorch
-        does ask: so they are made narrow here, as autocast would.
+        On a CPU, autocast selects a narrow LSTM of oneDNN without checking whether the processor
+        has the instructions for it, and fails on those without. Given narrow numbers PyTorch does
+        check: so they are cast here, as autocast would.
         """
         if embedded.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
             kind = torch.get_autocast_dtype("cpu")

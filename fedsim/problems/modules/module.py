@@ -10,13 +10,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 class Layer(NamedTuple):
-    """Where a parameter lies in the flat model.
+    """The place of a parameter in the flat model.
 
     Attributes:
-        name: what the module calls it.
-        start: its first number.
-        stop: the one after its last.
-        shape: that it is read in.
+        name: in the module.
+        start: index of its first number.
+        stop: index after its last number.
+        shape: of the parameter.
     """
 
     name: str
@@ -26,12 +26,12 @@ class Layer(NamedTuple):
 
 
 def trained(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    """Return the parameters that are trained, each once, in the order of the flat model."""
+    """Return the trained parameters, each once, in the order of the flat model."""
     return [(name, each) for name, each in module.named_parameters() if each.requires_grad]
 
 
 def layers_of(module: nn.Module) -> tuple[Layer, ...]:
-    """Return where each trained parameter lies in the flat model."""
+    """Return the place of each trained parameter in the flat model."""
     layers, start = [], 0
     for name, each in trained(module):
         layers.append(Layer(name, start, start + each.numel(), tuple(each.shape)))
@@ -40,15 +40,15 @@ def layers_of(module: nn.Module) -> tuple[Layer, ...]:
 
 
 class FlatModule:
-    """A module in whose place two vectors are read and written.
+    """A module whose parameters and gradients are views of two flat vectors.
 
     Its parameters are views of the one, their gradients of the other: a step of gradient descent
     on all of them is one operation, and no parameter is copied by itself.
 
     Args:
-        module: is changed in place, and belongs to this one thread from now on.
-        dtype: of parameters and of what is computed, where it is a real number.
-        device: where.
+        module: modified in place; afterwards used by this thread only.
+        dtype: of parameters and results, where they are real numbers.
+        device: to compute on.
 
     Attributes:
         module: the same module.
@@ -75,16 +75,15 @@ class FlatModule:
 
 # Counting the operations of a loss and its gradient.
 #
-# PyTorch's counter knows matrix products, convolutions and most kernels of attention. What it does
-# not know of the kernels that run on a CPU has a formula here, by the counter's own rules: a
-# product
-# and an addition are two operations, and what is done forwards is done twice as often backwards.
+# PyTorch's counter covers matrix products, convolutions and most attention kernels. The CPU kernels
+# that it lacks have a formula here, by the counter's own rules: a product and an addition are two
+# operations, and the backward pass takes twice those of the forward pass.
 
 Shape = torch.Size
 
 
 def operations_of(loss: Callable[[], Tensor]) -> float:
-    """Return the operations of a loss and its gradient, as `backward` finds it.
+    """Return the operations of a loss and its gradient by `backward`.
 
     Elementwise operations, normalisations, pooling and look-ups are not counted.
     """
@@ -94,7 +93,7 @@ def operations_of(loss: Callable[[], Tensor]) -> float:
 
 
 def _product(matrix: Shape, _vector: Shape, **_: Any) -> int:
-    """Return those of a matrix times a vector."""
+    """Return the operations of a matrix times a vector."""
     return 2 * prod(matrix)
 
 
@@ -103,17 +102,17 @@ def _added_product(_added: Shape, matrix: Shape, _vector: Shape, **_: Any) -> in
 
 
 def _inner(first: Shape, _second: Shape, **_: Any) -> int:
-    """Return those of an inner product."""
+    """Return the operations of an inner product."""
     return 2 * prod(first)
 
 
 def _recurrent(rows: Shape, into: Shape, back: Shape, *_: Any, **__: Any) -> int:
-    """Return those of a layer of long short-term memory.
+    """Return the operations of a layer of long short-term memory.
 
     Args:
-        rows: shape of what goes in, (steps, b, inputs).
-        into: of the weights of what goes in, (4 units, inputs).
-        back: of the weights of what comes back, (4 units, units).
+        rows: shape of the input, (steps, b, inputs).
+        into: shape of the input weights, (4 units, inputs).
+        back: shape of the recurrent weights, (4 units, units).
     """
     return 2 * rows[0] * rows[1] * (prod(into) + prod(back))
 
@@ -123,24 +122,24 @@ def _recurrent_backward(rows: Shape, into: Shape, back: Shape, *_: Any, **__: An
 
 
 def _attention(queries: Shape, keys: Shape, values: Shape, *_: Any, **__: Any) -> int:
-    """Return those of attention: scores, and what they weigh."""
+    """Return the operations of attention: scores, and the weighted sums of values."""
     return 2 * _scores(queries, keys) * (queries[-1] + values[-1])
 
 
 def _attention_backward(
     _gradient: Shape, queries: Shape, keys: Shape, values: Shape, *_: Any, **__: Any
 ) -> int:
-    """Return those of its gradients: scores anew, theirs, and those of queries, keys and values."""
+    """Return the operations of its gradients: the scores again, and the gradients of all."""
     return 2 * _scores(queries, keys) * (3 * queries[-1] + 2 * values[-1])
 
 
 def _scores(queries: Shape, keys: Shape) -> int:
-    """Return how many scores there are for queries (b, heads, t, width)."""
+    """Return the number of scores of queries (b, heads, t, width)."""
     return prod(queries[:-1]) * keys[-2]
 
 
 def _known(formulas: dict[str, Callable[..., int]]) -> dict[Any, Callable[..., int]]:
-    """Return formulas by operations of PyTorch; one that a build has not is left out."""
+    """Return the formulas by PyTorch operation, without operations that this build lacks."""
     every = torch.ops.aten
     return {getattr(every, name): each for name, each in formulas.items() if hasattr(every, name)}
 
@@ -158,14 +157,14 @@ _FORMULAS = _known(
 )
 
 
-# What PyTorch computes with here.
+# The platform on which PyTorch computes.
 
 
 def platform(device: str) -> Mapping[str, str]:
-    """Return the version of PyTorch and what computes, which decide the last bits of results.
+    """Return PyTorch's version and compute backend, which determine the last bits of results.
 
     Args:
-        device: as the loss has it; there is such a one.
+        device: of the loss; it exists.
     """
     if device == "cpu":
         name = f"cpu, {torch.backends.cpu.get_cpu_capability()}"

@@ -1,6 +1,6 @@
-"""What is known of a network before it is trained: its parameters, its rules, its price.
+"""The analysis of a network before training: its parameters, its constraints, its cost.
 
-All is found by one trial on rows of zeros, so that what cannot be used is said before a run.
+One trial on rows of zeros finds everything, so that unusable modules are refused before a run.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,26 +21,26 @@ from fedsim.problems.architectures import Architecture
 from fedsim.problems.modules.additive import PROBED, check_loss
 from fedsim.problems.modules.module import Layer, layers_of, operations_of, trained
 
-# The trial of a module: whether clients that share nothing but the flat model can train it.
+# The trial of a module: whether clients that share only the flat model can train it.
 #
-# A module is somebody's code: it may raise anything, and keep whatever it likes between two calls.
-# What cannot be used is refused with the reason, and with what would do.
+# A module is user-defined code: it may raise anything, and keep any state between two calls. An
+# unusable module is refused with the reason and a remedy.
 
 TRIED = 2
-"""So many rows a trial takes: one alone would hide what mixes rows up."""
+"""The number of rows in a trial: one alone would hide dependence between rows."""
 
 _ROUNDED = 1e-3
-"""How far the outputs of a row may be apart by rounding in float32, relative to all."""
+"""The largest difference by rounding in float32 between outputs of a row, relative to all."""
 
 _COMPILED = "OptimizedModule"
-"""What `torch.compile` returns; its class has no public name, and takes 2 s to load."""
+"""The class returned by `torch.compile`; it has no public name, and takes 2 s to import."""
 
 
 def check_nature(module: nn.Module) -> None:
-    """See to it that a module is one whose parameters can be put in the place of others.
+    """Check that a module's parameters can be replaced by others.
 
     Raises:
-        DataError: it is not.
+        DataError: they cannot.
     """
     for each in module.modules():
         if isinstance(each, torch.jit.ScriptModule):
@@ -60,14 +60,14 @@ def check_nature(module: nn.Module) -> None:
 
 
 def copied(module: nn.Module) -> nn.Module:
-    """Return a module of one's own.
+    """Return a separate copy of a module.
 
     Raises:
         DataError: it cannot be copied.
     """
     try:
         return deepcopy(module)
-    except Exception as error:  # a module holds whatever its author likes
+    except Exception as error:  # a module may hold anything
         text = (
             f"cannot be copied, and each thread takes a module of its own: {_first_line(error)} "
             "(old torch.nn.utils.weight_norm: take torch.nn.utils.parametrizations.weight_norm)"
@@ -76,7 +76,7 @@ def copied(module: nn.Module) -> nn.Module:
 
 
 def settle(module: nn.Module, rows: Tensor) -> None:
-    """Let a module find the shapes of its lazy parameters, on rows of zeros.
+    """Initialise the shapes of a module's lazy parameters, on rows of zeros.
 
     Raises:
         DataError: it fails on them.
@@ -88,13 +88,13 @@ def settle(module: nn.Module, rows: Tensor) -> None:
 
 
 class Trial:
-    """A copy of a module in float32 on the CPU, on which everything is tried.
+    """A copy of a module in float32 on the CPU, on which all trials run.
 
     Args:
-        module: as it was made.
+        module: as built.
         rows: zeros, shape (TRIED, ...).
-        outputs: how many the module is to have.
-        row_losses: of outputs and so many rows, shape (b,) or ().
+        outputs: the number of outputs that the module has to have.
+        row_losses: of outputs and that many rows, shape (b,) or ().
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Trial:
             raise _failing(error) from error
 
     def check_outputs(self) -> None:
-        """See to it that the module computes, and returns outputs.
+        """Check that the module runs and returns outputs.
 
         Raises:
             DataError: it does not.
@@ -130,19 +130,19 @@ class Trial:
             self._outputs_of(self._rows)
 
     def some_outputs(self, count: int) -> Tensor:
-        """Return the outputs of rows that differ, shape (count, outputs) or (count,)."""
+        """Return the outputs of distinct rows, shape (count, outputs) or (count,)."""
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             return self._outputs_of(self._drawn(count))
 
     def mixes(self) -> bool:
-        """Return whether outputs of rows depend on the rows beside them, without noise."""
+        """Return whether outputs of rows depend on the other rows, without noise."""
         rows = self._drawn(2 * TRIED)
         with self._in_use():
             parts = torch.cat([self._outputs_of(half) for half in (rows[:TRIED], rows[TRIED:])])
             return _differ(parts, self._outputs_of(rows))
 
     def trains_otherwise(self) -> bool:
-        """Return whether outputs are others in training than in use, as by dropout."""
+        """Return whether outputs differ between training and evaluation, as by dropout."""
         rows = self._drawn(2 * TRIED)
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(1)
@@ -160,7 +160,7 @@ class Trial:
             self._module.train()
 
     def _drawn(self, count: int) -> Tensor:
-        """Return rows that differ: numbers from 0 to 1, or zeros and ones where those are taken."""
+        """Return distinct rows: numbers from 0 to 1, or zeros and ones for integer features."""
         shape, generator = (count, *self._rows.shape[1:]), torch.Generator().manual_seed(0)
         if self._rows.is_floating_point():
             return torch.rand(shape, generator=generator)
@@ -180,7 +180,7 @@ class Trial:
         return checked(found, len(rows), self._outputs)
 
     def draws(self) -> bool:
-        """Say whether random numbers are drawn for a loss.
+        """Return whether a loss draws random numbers.
 
         Raises:
             DataError: the module cannot be used.
@@ -200,7 +200,7 @@ class Trial:
         return drawn
 
     def check_other_rows(self) -> None:
-        """See to it that rows leave nothing behind either that are not zeros: a mean might."""
+        """Check that rows other than zeros leave no state behind either: a mean might."""
         if not self._rows.is_floating_point():
             return
         with torch.random.fork_rng(devices=[]):
@@ -210,7 +210,7 @@ class Trial:
         self._check_unchanged()
 
     def check_one_row(self) -> None:
-        """See to it that one row by itself keeps its place, if the module takes one."""
+        """Check that a single row keeps its place, if the module takes one."""
         self._module.eval()
         try:
             with torch.no_grad():
@@ -222,14 +222,14 @@ class Trial:
         checked(found, 1, self._outputs)
 
     def check_reached(self) -> None:
-        """See to it that there is a gradient."""
+        """Check that the loss has a gradient."""
         if not self.loss().requires_grad:
             text = "the loss does not depend on any trained parameter of the module"
             raise DataError("loss.model", text)
         self._module.zero_grad()
 
     def takes_channels_last(self) -> bool:
-        """Say whether images may lie so; a module that takes `view`s of them may not allow it."""
+        """Return whether images may be channels-last; modules that use `view` may not allow it."""
         rows, self._rows = self._rows, self._rows.to(memory_format=torch.channels_last)
         try:
             with torch.random.fork_rng(devices=[]):
@@ -241,7 +241,7 @@ class Trial:
         return True
 
     def _check_unchanged(self) -> None:
-        """See to it that forward passes have changed neither what is kept nor its names."""
+        """Check that forward passes have changed neither the state nor its names."""
         before, after = self._state, self._module.state_dict()
         if before.keys() != after.keys():
             other = sorted(before.keys() ^ after.keys())
@@ -265,10 +265,10 @@ class Trial:
 
 
 def checked(found: Any, rows: int, outputs: int) -> Tensor:  # noqa: ANN401 - a module returns anything
-    """Return what a module has returned of rows, which is to be outputs, shape (rows, outputs).
+    """Return a module's result after checking that it has shape (rows, outputs).
 
     Raises:
-        DataError: it is something else.
+        DataError: the result is something else.
     """
     shape = tuple(found.shape) if isinstance(found, Tensor) else None
     allowed = {(rows, outputs)} | ({(rows,)} if outputs == 1 else set())
@@ -281,7 +281,7 @@ def checked(found: Any, rows: int, outputs: int) -> Tensor:  # noqa: ANN401 - a 
 
 
 def _sort(found: object) -> str:
-    """Return what sort of thing a module has returned, and how to make outputs of it."""
+    """Describe the type of a module's result, and how to return outputs instead."""
     name = f"{'an' if type(found).__name__[:1] in 'aeiou' else 'a'} {type(found).__name__}"
     several = isinstance(found, tuple | list | dict) or hasattr(found, "logits")
     return f"{name}; wrap it in a module that returns the outputs alone" if several else name
@@ -300,28 +300,28 @@ def _unfit(text: str) -> DataError:
 
 
 def _first_line(error: Exception) -> str:
-    """Return what an error says, on one line; its class where it says nothing."""
+    """Return an error's message, on one line; its class name if the message is empty."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """A module that has been tried, and what the trial has shown.
+    """A module that has been tried, and the trial's findings.
 
     Attributes:
-        architecture: what it was made by.
-        module: as it was made; copied, never run.
-        shape: that a row is given in.
-        layers: where its trained parameters lie in the flat model.
+        architecture: that built it.
+        module: as built; copied, never run.
+        shape: in which a row is passed to the module.
+        layers: the places of its trained parameters in the flat model.
         random: whether it draws random numbers while it is trained, as dropout does.
         operations: floating-point operations of value and gradient on one row.
         channels_last: whether it takes images whose channels lie side by side, which convolutions
             and pooling are faster with.
-        noisy: whether outputs are others in training than in use.
+        noisy: whether outputs differ between training and evaluation.
         mixes: whether the outputs of a row depend on the rows beside it, as under batch
             normalisation without running statistics.
-        kept: what computes with it, for as long as there is it.
+        kept: cached objects that compute with it, for its lifetime.
     """
 
     architecture: Architecture
@@ -341,23 +341,24 @@ class Recipe:
         return self.layers[-1].stop
 
     def fresh(self) -> nn.Module:
-        """Return a module of one's own."""
+        """Return a separate copy of the module."""
         return copied(self.module)
 
 
 def start(architecture: Architecture, features: int, outputs: int, seed: int) -> Array:
-    """Return the parameters that a module begins with under a seed, shape (d,)."""
+    """Return the parameters that a module starts with under a seed, shape (d,)."""
     return _flat(_made(architecture, features, outputs, seed))
 
 
 def recipe(architecture: Architecture, criterion: str, features: int, outputs: int) -> Recipe:
-    """Make and try the module of an architecture.
+    """Build and try the module of an architecture.
 
-    What was found is kept: of fedsim's own by what the block says, of a user's with the block.
+    Results are cached: of fedsim's own architectures by the block's fields, of a user's with the
+        block.
 
     Raises:
         DataError: it cannot be trained by clients that share nothing but the flat model; the
-            text says why, and what would do.
+            message states the reason and the remedy.
     """
     own = type(architecture).__module__.startswith(_OWN) and not isinstance(architecture, Holding)
     if own:
@@ -404,7 +405,7 @@ def _recipe(architecture: Architecture, criterion: str, features: int, outputs: 
 
 
 def _made(architecture: Architecture, features: int, outputs: int, seed: int) -> nn.Module:
-    """Make a module under a seed, which leaves PyTorch's own stream as it was."""
+    """Build a module under a seed, leaving PyTorch's own stream unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = architecture.module(features, outputs)

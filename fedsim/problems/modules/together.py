@@ -1,7 +1,7 @@
 """Networks of several clients as one: `torch.func.vmap` of the gradient of one.
 
-Each client has a model and rows of its own; what is computed of them is what a `Trainer` computes
-of each, up to the rounding of numbers, which depends on how many there are.
+Each client has its own model and rows; results equal those of a `Trainer` for each client, up to
+rounding, which depends on the number of clients.
 """
 
 import warnings
@@ -21,14 +21,14 @@ from fedsim.problems.modules.recipe import Recipe
 from fedsim.problems.modules.trainer import Numbers, Terms
 
 _SLOW = "There is a performance drop because we have not yet implemented the batching rule"
-"""What PyTorch warns of where it takes one client after the other for an operation."""
+"""The warning that PyTorch issues when it falls back to one client after the other."""
 
 
 class Together:
-    """A network in the hands of many clients at once.
+    """A network computed for many clients at once.
 
     Args:
-        recipe: of the network, which draws no random numbers.
+        recipe: of the network, which must not draw random numbers.
         numbers, device: as those of a `Trainer`.
     """
 
@@ -48,15 +48,15 @@ class Together:
         pull: float | None,
         terms: Terms,
     ) -> Array:
-        """Return where stochastic gradient steps lead each client, shape (clients, d).
+        """Return the models that stochastic gradient steps reach, shape (clients, d).
 
         Args:
             rows: of each client.
-            models: where they start, shape (clients, d).
-            eta: length of a step.
+            models: the initial models, shape (clients, d).
+            eta: the step size.
             drawn: their minibatches, shape (clients, steps, b).
-            pull: towards where they start; see `fedsim.ports.Oracle`.
-            terms: beside the loss of the rows.
+            pull: towards the initial models; see `fedsim.ports.Oracle`.
+            terms: beyond the loss of the rows.
         """
         model = self._real(models)
         start = model.clone()
@@ -121,10 +121,10 @@ class Together:
 
 
 def together(recipe: Recipe, numbers: Numbers, device: str, criterion: str) -> Together:
-    """Return what computes for many clients at once.
+    """Return the evaluator of many clients at once.
 
     Raises:
-        DataError: it cannot be done with the module.
+        DataError: the module does not allow it.
     """
     key = "together", numbers, device, criterion
     if key not in recipe.kept:
@@ -147,7 +147,7 @@ def _made(recipe: Recipe, numbers: Numbers, device: str, criterion: str) -> Toge
     if criterion == "squared":
         one = one._replace(t=np.zeros(1))
     models, drawn = np.zeros((2, recipe.dimension)), np.zeros((2, 1), np.intp)
-    if recipe.mixes:  # a row by itself has no statistics
+    if recipe.mixes:  # a single row has no statistics
         two = one._replace(X=np.tile(one.X, (2, 1)), t=np.repeat(one.t, 2, axis=0))
         one, drawn = two, np.tile(np.arange(2), (2, 1))
     try:

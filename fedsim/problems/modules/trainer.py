@@ -1,4 +1,4 @@
-"""What is computed with a network: losses, gradients and steps on rows of features.
+"""The evaluation of a network: losses, gradients and steps on rows of features.
 
 Modules are not shared between threads, and within one every operation is done by one thread, so
 that results do not depend on how many there are.
@@ -28,11 +28,11 @@ from fedsim.problems.samples import Minibatches
 
 
 def check_images(shape: tuple[int, ...], steps: Sequence[Augmentation]) -> None:
-    """See to it that rows are images that can be varied so.
+    """Check that rows are images that can be augmented by these steps.
 
     Args:
-        shape: that a row is given to the module in.
-        steps: what is to be done.
+        shape: in which a row is passed to the module.
+        steps: the augmentations.
 
     Raises:
         DataError: they are not.
@@ -52,13 +52,13 @@ def check_images(shape: tuple[int, ...], steps: Sequence[Augmentation]) -> None:
 def varied(
     X: Array, shape: tuple[int, ...], steps: Sequence[Augmentation], rng: np.random.Generator
 ) -> Array:
-    """Return images (n, d), each varied by draws of its own, in the type that they are of.
+    """Return images (n, d), each varied by independent draws, in their type.
 
     Args:
-        X: images, flattened; they stay as they are.
+        X: images, flattened; not modified.
         shape: of an image, (channels, height, width).
-        steps: what is done, in this order.
-        rng: what is drawn from.
+        steps: applied in this order.
+        rng: the stream to draw from.
     """
     images = X.reshape(len(X), *shape)
     for step in steps:
@@ -83,21 +83,21 @@ def _cropped(images: Array, border: int, rng: np.random.Generator) -> Array:
 
 
 AT_ONCE = 256
-"""So many rows at most go through a module together where all rows do."""
+"""The largest number of rows that go through a module together when all rows do."""
 
 Numbers = Literal["float32", "float64", "bfloat16"]
 
 _NOISE = Lock()
-"""Held by who draws from PyTorch's own stream, which all threads share."""
+"""Held while drawing from PyTorch's own stream, which all threads share."""
 
 
 class Terms(NamedTuple):
-    """What is beside the loss of the rows.
+    """The terms beyond the loss of the rows.
 
     Attributes:
         l2: weight of l2/2 |w|^2.
         criterion: the loss of a row.
-        augment: how images of minibatches are varied.
+        augment: the augmentation of minibatches of images.
     """
 
     l2: float
@@ -106,13 +106,13 @@ class Terms(NamedTuple):
 
 
 class Trainer:
-    """A network in the hands of one thread.
+    """A network used by one thread.
 
     Args:
         recipe: of the network.
-        numbers: what is computed with; bfloat16 in matrix products and convolutions alone, with
+        numbers: the number type; bfloat16 in matrix products and convolutions alone, with
             parameters in float32.
-        device: where.
+        device: to compute on.
     """
 
     def __init__(self, recipe: Recipe, numbers: Numbers, device: str) -> None:
@@ -142,7 +142,7 @@ class Trainer:
         return self._gradient(w, terms)
 
     def minibatch_gradient(self, rows: Rows, w: Array, terms: Terms) -> Array:
-        """Return the gradient at `w` of rows that were drawn, shape (d,), with the rows' noise."""
+        """Return the gradient at `w` of drawn rows, shape (d,), with the rows' noise."""
         self._load(w, training=True)
         self._step_gradient(rows, terms, 0)
         return self._gradient(w, terms)
@@ -156,7 +156,7 @@ class Trainer:
         pull: float | None,
         terms: Terms,
     ) -> Array:
-        """Return where stochastic gradient steps lead from `w`; see `fedsim.ports.Oracle`."""
+        """Return the model that gradient steps reach from `w`; see `fedsim.ports.Oracle`."""
         self._load(w, training=True)
         model, gradient = self._flat.model, self._flat.gradient
         start, eta = model.clone(), self._rounded(eta)
@@ -177,12 +177,12 @@ class Trainer:
         return _array(torch.cat(parts))
 
     def _parts(self, rows: Rows) -> Iterator[Rows]:
-        """Yield rows some at a time."""
+        """Yield the rows in parts."""
         for some in self._slices(len(rows.t)):
             yield rows._replace(X=rows.X[some], t=rows.t[some])
 
     def _slices(self, count: int) -> Iterator[slice]:
-        """Yield which rows go through the module together: all, where that decides outputs."""
+        """Yield slices of rows that go through the module together: all, if outputs need it."""
         step = max(count, 1) if self._recipe.mixes else AT_ONCE
         return (slice(at, at + step) for at in range(0, count, step))
 
@@ -191,7 +191,7 @@ class Trainer:
         self._flat.module.train(training)
 
     def _step_gradient(self, rows: Rows, terms: Terms, number: int) -> None:
-        """Leave in `gradient` that of f without its l2 term, with the noise of a step."""
+        """Set `gradient` to that of f without its l2 term, with the noise of a step."""
         self._flat.gradient.zero_()
         taken = self._varied(rows, terms, number)
         with self._noise(rows, number):
@@ -230,8 +230,8 @@ class Trainer:
     def _shaped(self, rows: Tensor) -> Tensor:
         """Return rows in the shape that the module takes.
 
-        Channels of an image lie side by side: so convolutions and pooling take a quarter to a
-        third less time on a CPU.
+        Channels are stored last, with which convolutions and pooling take a quarter to a third less
+        time on a CPU.
         """
         shaped = rows.view(len(rows), *self._recipe.shape)
         if self._recipe.channels_last:
@@ -239,7 +239,7 @@ class Trainer:
         return shaped
 
     def _rounded(self, number: float) -> float:
-        """Return a number as it is computed with: infinite where it does not fit."""
+        """Return a number rounded to the number type: infinite if out of range."""
         with np.errstate(over="ignore"):
             return float(self._numbers.type(number))
 
@@ -249,11 +249,11 @@ class Trainer:
         return nullcontext()
 
     def _noise(self, rows: Rows, number: int) -> AbstractContextManager[object]:
-        """Return a context in which PyTorch's stream is that of the rows and the step alone.
+        """Return a context in which PyTorch's stream is seeded by the rows and the step alone.
 
-        A client draws its rows from a stream of its own, so noise that follows from them is its
-        own as well; and who asks for two gradients of the same rows, at two models, gets both
-        with the same noise, as the reduction of variance takes for granted.
+        A client draws its rows from its own stream, so noise seeded by them is independent too; and
+        two gradients of the same rows, at two models, have the same noise, as variance reduction
+        assumes.
         """
         return _seeded(_seed(rows, number)) if self._recipe.random else nullcontext()
 
@@ -265,7 +265,7 @@ class Trainer:
 
 
 def trainer(recipe: Recipe, numbers: Numbers, device: str) -> Trainer:
-    """Return the trainer of this thread, which is kept with the recipe."""
+    """Return the trainer of this thread, cached in the recipe."""
     key = get_ident(), numbers, device
     if key not in recipe.kept:
         recipe.kept[key] = Trainer(recipe, numbers, device)
@@ -274,10 +274,10 @@ def trainer(recipe: Recipe, numbers: Numbers, device: str) -> Trainer:
 
 
 def check_device(device: str) -> None:
-    """See to it that there is such a device.
+    """Check that a device exists.
 
     Raises:
-        DataError: there is none.
+        DataError: it does not.
     """
     if device != "cpu" and not torch.cuda.is_available():
         raise DataError("loss.device", f"got {device}, but PyTorch finds no GPU here; take cpu")
@@ -289,18 +289,18 @@ def _failing(what: str, count: int, error: Exception) -> Failed:
 
 
 def _drawn(rows: Rows, indices: NDArray[np.intp]) -> Rows:
-    """Return some of the rows, as `Loss.subset` does."""
+    """Return a subset of the rows, as `Loss.subset` does."""
     factor = rows.factor * (rows.X.shape[0] / len(indices))
     return rows._replace(X=rows.X[indices], t=rows.t[indices], factor=factor)
 
 
 def _tensor(values: Array, kind: np.dtype[Any]) -> Tensor:
-    """Return numbers as a tensor of their own, as PyTorch would warn of an array that is shared."""
+    """Return numbers as a separate tensor, as PyTorch would warn of a shared array."""
     return torch.from_numpy(np.array(values, dtype=kind, order="C"))
 
 
 def _array(values: Tensor) -> Array:
-    """Return numbers as an array of their own, in float64."""
+    """Return a tensor as a separate array, in float64."""
     return np.array(values.detach().cpu().numpy(), dtype=np.float64)
 
 

@@ -1,6 +1,6 @@
-"""What every penalty is: a convex function h of the model, with its prox."""
+"""Base class of penalties: a convex function h of the model, with its prox."""
 
-# ruff: noqa: ARG002 - a penalty may need less than its base hands over
+# ruff: noqa: ARG002 - a penalty may need fewer arguments than its base class passes
 
 from abc import abstractmethod
 from typing import ClassVar, Self
@@ -15,7 +15,7 @@ from fedsim.ports import DENSE, Array, Structure
 from fedsim.problems.penalties.bounded import Bounded
 
 Shape = tuple[int, ...]
-"""How a model is read: (d,), or (m, n) for a matrix, row by row."""
+"""The shape in which a model is interpreted: (d,), or (m, n) for a matrix, row by row."""
 
 
 class Penalty(Spec):
@@ -25,18 +25,18 @@ class Penalty(Spec):
     """
 
     source: ClassVar[str]
-    """Where the penalty is from, for people to read."""
+    """Human-readable source of the penalty."""
 
     ball: ClassVar[str] = ""
-    """The name of the ball of the norm that h is a multiple of; empty where h is none."""
+    """The name of the norm's ball if h is a multiple of a norm; empty otherwise."""
 
     kind: str
 
     def check(self, shape: Shape) -> None:
-        """See to it that models of this shape can be penalised.
+        """Check that models of this shape can be penalised.
 
         Raises:
-            DataError: they cannot.
+            DataError: they cannot be.
         """
 
     def weighted(self, weight: float) -> Self:
@@ -64,7 +64,7 @@ class Penalty(Spec):
         """Return the floating-point operations of one prox."""
 
     def structure(self, shape: Shape) -> Structure:
-        """Return what is known of a prox, which is what models of proximal methods come from."""
+        """Return the known structure of a prox, from which models of proximal methods benefit."""
         return DENSE
 
     @property
@@ -108,7 +108,7 @@ class Penalty(Spec):
 
 
 class Weighted(Penalty):
-    """A penalty that is a weight times something."""
+    """A penalty that is a weight times a term."""
 
     weight: float = Field(ge=0, description="what the term is multiplied with")
 

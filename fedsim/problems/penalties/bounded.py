@@ -18,27 +18,27 @@ from fedsim.ports import Array
 from fedsim.problems.projections import soft_threshold
 
 MEMORY = 12
-"""How many differences of iterates Anderson's extrapolation takes."""
+"""The number of differences of iterates in Anderson's extrapolation."""
 
 GROWTH = 2.0
-"""How much larger than the least since the last plain start a residual may become."""
+"""The largest ratio of a residual to the least since the last plain start."""
 
 LEG, LEGS = 40, 50
-"""How many iterations are made with one rho, and with how many after another at most."""
+"""The iterations with one rho, and at most with the next ones."""
 
 FACTOR, LEVELS = 30.0, 6
-"""Every other rho is a power of this factor, the first up to this one, and so on anew."""
+"""The base of the powers tried as rho, and the largest of them, after which they repeat."""
 
 ROUNDING = 2e-15
-"""The residual, relative to the data, that is put down to rounding; ten times as much late."""
+"""The residual, relative to the data, that is ascribed to rounding; ten times as much late."""
 
 
 class Bounded(NamedTuple):
-    """A point in a ball, and what it took to find.
+    """A point in a ball, and the number of evaluations that found it.
 
     Attributes:
-        point: in the shape of what it was made of.
-        evaluations: how many proxes and projections; the test of a bound counts as one.
+        point: in the shape of the input.
+        evaluations: the number of proxes and projections; the test of a bound counts as one.
     """
 
     point: Array
@@ -58,7 +58,7 @@ def l1_bounded(w: Array, t: float, centre: Array, radius: float) -> Array:
     sign = np.where(centre < 0, -1.0, 1.0)
     w, c = sign * w, sign * centre
     above = w - t > c
-    # Ways to go: from 0 to `first`, and from `rest` to `last`.
+    # Distances to go: from 0 to `first`, and from `rest` to `last`.
     first = np.where(above, w - t - c, np.maximum(-w - t, 0.0))
     rest = np.where(above, 0.0, np.maximum(t - w, 0.0))
     last = np.where(above, 0.0, c + t - w)
@@ -68,14 +68,14 @@ def l1_bounded(w: Array, t: float, centre: Array, radius: float) -> Array:
 
 
 def _multiplier(first: Array, rest: Array, last: Array, radius: float) -> float:
-    """Return the m >= 0 at which what is left of all ways is the radius."""
+    """Return the m >= 0 at which the remaining distances sum to the radius."""
     ends, starts = first[first > 0], rest[last > rest]
     stops = last[last > rest]
     at = np.concatenate([ends, starts, stops])
     change = np.concatenate([np.ones(ends.size), -np.ones(starts.size), np.ones(stops.size)])
     order = np.argsort(at, kind="stable")
     at, slopes = at[order], np.cumsum(change[order]) - ends.size
-    # What is left at each breakpoint, summed from the end, where nothing is.
+    # The remaining distance at each breakpoint, summed from the end, where it is 0.
     left = np.cumsum((np.diff(at) * -slopes[:-1])[::-1])[::-1]
     left = np.append(left, 0.0)
     k = int(np.flatnonzero(left <= radius)[0])
@@ -97,7 +97,7 @@ def bounded(
     Source: Lions, Mercier, SIAM J. Numer. Anal. 1979.
 
     Args:
-        prox: of h, scaled by what is given second.
+        prox: of h, scaled by the second argument.
         project: the nearest point of the ball around zero.
         w: any shape.
         centre: in the shape of `w`.
@@ -118,7 +118,7 @@ class _Search:
         dual: a subgradient of the objective there.
         point: the point of the ball that came with the least residual.
         residual: of that point: how far the two are apart, relative to the data.
-        used: how many iterations there were.
+        used: the number of iterations.
     """
 
     def __init__(
@@ -136,12 +136,12 @@ class _Search:
 
     @property
     def over(self) -> bool:
-        """Whether what is left is rounding."""
+        """Whether the remaining residual is rounding."""
         late = self.used >= 4 * LEG
         return self.residual <= (10 * ROUNDING if late else ROUNDING)
 
     def go(self, rho: float) -> None:
-        """Iterate with one rho, from where the last one has ended."""
+        """Iterate with one rho, from the end of the previous one."""
         t, path = self.x + self.dual / rho, _Path()
         for _ in range(LEG):
             self.x = self.prox((self.w + rho * t) / (1 + rho), 1 / (1 + rho))
@@ -160,8 +160,8 @@ class _Search:
 class _Path:
     """Iterates of a step that never grows, extrapolated.
 
-    Anderson, J. ACM 1965; Walker, Ni, SIAM J. Numer. Anal. 2011. An extrapolation to where the
-    step is much longer is taken back, for the plain step.
+    Anderson, J. ACM 1965; Walker, Ni, SIAM J. Numer. Anal. 2011. An extrapolation to a point with a
+    much longer step is replaced by the plain step.
     """
 
     def __init__(self) -> None:
@@ -179,7 +179,7 @@ class _Path:
 
 
 def _extrapolated(past: list[tuple[Array, Array]]) -> Array:
-    """Return Anderson's next iterate from steps and where they led, newest last."""
+    """Return Anderson's next iterate from past steps and their results, newest last."""
     step, led = past[-1]
     if len(past) == 1:
         return led

@@ -1,4 +1,4 @@
-"""What penalties have in common that are multiples of a norm: a ball, and a prox in it."""
+"""Base class of penalties that are multiples of a norm: projection, and a prox in the ball."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Norm(Weighted):
         """Return argmin_V step h(V) + |V - W|^2/2 under |V - centre| <= radius in the norm.
 
         A prox that is in the ball is it; so is, around zero or where h has no weight, its
-        projection. What is not a number stays so.
+        projection. NaNs are passed on.
         """
         free = self.prox(W, step)
         if not (np.isfinite(free).all() and self.norm(free - centre) > radius):
@@ -48,7 +48,7 @@ class Norm(Weighted):
         return self.on_the_ball(W, step, centre, radius)
 
     def on_the_ball(self, W: Array, step: float, centre: Array, radius: float) -> Bounded:
-        """Return the same where the bound is met, around another centre than zero."""
+        """Return the same where the bound is active, around a centre other than zero."""
         found = bounded(
             lambda V, scale: self.prox(V, scale * step),
             lambda V: self.project(V, radius),
@@ -80,7 +80,7 @@ class GroupL2(Norm):
     )
 
     def check(self, shape: Shape) -> None:
-        """See to it that there are groups.
+        """Check that groups are defined.
 
         Raises:
             DataError: the model is no matrix, and no size is given.
@@ -120,7 +120,7 @@ class GroupL2(Norm):
         return float(np.linalg.norm(np.where(norms > 0, distances, excess)))
 
     def structure(self, shape: Shape) -> Structure:  # noqa: ARG002
-        """Return that many groups are zero."""
+        """Return the structure: many groups are zero."""
         return SPARSE
 
     def operations(self, shape: Shape) -> float:
@@ -158,7 +158,7 @@ class Nuclear(Norm):
     kind: Literal["nuclear"] = "nuclear"
 
     def check(self, shape: Shape) -> None:
-        """See to it that there are singular values.
+        """Check that models are matrices.
 
         Raises:
             DataError: the model is no matrix.
@@ -202,7 +202,7 @@ class Nuclear(Norm):
         return float(np.hypot(np.linalg.norm(inside), np.linalg.norm(excess)))
 
     def structure(self, shape: Shape) -> Structure:
-        """Return that its rank is low."""
+        """Return the structure: the rank is low."""
         return Structure("low-rank", shape[0])
 
     def operations(self, shape: Shape) -> float:
@@ -225,10 +225,10 @@ class Regulariser:
 
     Attributes:
         penalty: h.
-        shape: how the loss reads the model, (d,) or (m, n) row by row.
+        shape: in which the loss interprets the model, (d,) or (m, n) row by row.
 
     Raises:
-        DataError: models of this shape cannot be penalised so.
+        DataError: models of this shape cannot have this penalty.
     """
 
     penalty: Penalty
@@ -286,7 +286,7 @@ class Regulariser:
 
     @property
     def structure(self) -> Structure:
-        """What is known of a prox."""
+        """The known structure of a prox."""
         return self.penalty.structure(self.shape)
 
     @property

@@ -1,6 +1,6 @@
 """Penalties that are sums over the entries of the model: l1, l2, elastic net, and none."""
 
-# ruff: noqa: ARG002 - a penalty may need less than its base hands over
+# ruff: noqa: ARG002 - a penalty may need fewer arguments than its base class passes
 
 from math import prod
 from typing import ClassVar, Literal
@@ -56,7 +56,7 @@ class L1(Norm):
         return _l1_residual(W, G, self.weight)
 
     def structure(self, shape: Shape) -> Structure:
-        """Return that many entries are zero."""
+        """Return the structure: many entries are zero."""
         return SPARSE
 
     def operations(self, shape: Shape) -> float:
@@ -72,7 +72,7 @@ class L1(Norm):
         return l1_ball(W, radius)
 
     def on_the_ball(self, W: Array, step: float, centre: Array, radius: float) -> Bounded:
-        """Return the prox where the bound is met: in closed form, for the price of a sort."""
+        """Return the prox where the bound is active: in closed form, at the price of a sort."""
         return Bounded(l1_bounded(W, step * self.weight, centre, radius), 2)
 
 
@@ -139,7 +139,7 @@ class ElasticNet(Weighted):
         return _l1_residual(W, G + self.strong_convexity * W, self.l1)
 
     def structure(self, shape: Shape) -> Structure:
-        """Return that many entries are zero."""
+        """Return the structure: many entries are zero."""
         return SPARSE
 
     def operations(self, shape: Shape) -> float:

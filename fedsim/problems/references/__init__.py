@@ -1,4 +1,4 @@
-"""Reference optima: the least objective that gaps are measured from, and what certifies it."""
+"""Reference optima: the least objective, from which gaps are measured, and its certificate."""
 
 from fedsim.problems.references.constrained import constrained_optimum
 from fedsim.problems.references.convex import Reference, given, noted, optimum

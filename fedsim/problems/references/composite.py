@@ -1,4 +1,4 @@
-"""The composite form of a convex objective, F(w) + l1 |w|_1 with smooth F, and the way near.
+"""The composite form of a convex objective, F(w) + l1 |w|_1 with smooth F, and an approximation.
 
 L-BFGS-B (Byrd, Lu, Nocedal, Zhu 1995) on scaled variables gets close to a minimiser and
 finds its support; `fedsim.problems.references.newton` goes on from there to the level of rounding.
@@ -30,13 +30,13 @@ _EFFORT = 1e12
 
 @dataclass(frozen=True, eq=False)
 class Composite:
-    """F(w) + l1 |w|_1, in terms of the values and gradients that an observer sees.
+    """F(w) + l1 |w|_1, by the values and gradients that an observer evaluates.
 
     Attributes:
         problem: whose objective it is.
         objective: of the clients' losses, their sum or mean.
         l1: the weight of |w|_1, of the clients' losses and of the penalty together.
-        own: how much of it is the clients'.
+        own: the part of it from the clients' losses.
         l2: the weight of |w|^2/2 in the penalty, which belongs to F.
     """
 
@@ -51,7 +51,7 @@ class Composite:
         """Return the objective's composite form.
 
         Returns:
-            None where there is none: the loss is not convex or comes with a constraint, or
+            None where none exists: the loss is not convex or comes with a constraint, or
             the penalty is none of l1, l2 and elastic net.
         """
         if not convex(problem):
@@ -121,13 +121,13 @@ class Composite:
             c, A = loss.majorant
             diagonal += share * c * _squares(A)
         diagonal += float(shares.sum()) * problem.loss.l2 + self.l2
-        # A feature has a weight in each column of the model, and the bound is theirs alike.
+        # A feature has a weight in each column of the model, with the same bound for all.
         diagonal = np.repeat(diagonal, problem.dimension // len(diagonal))
         return np.asarray(np.sqrt(np.where(diagonal > 0, diagonal, 1.0)))
 
 
 def convex(problem: Problem) -> bool:
-    """Return whether the losses are known to be convex, and there is no constraint."""
+    """Return whether the losses are known to be convex, without a constraint."""
     if problem.loss.constrained:
         return False
     try:
@@ -153,13 +153,13 @@ def _squares(A: Features) -> Array:
 
 
 def affordable(problem: Problem) -> int:
-    """Return how many gradients may be taken: 10000, fewer where each takes long."""
+    """Return the affordable number of gradients: 10000, fewer where each takes long."""
     operations = sum(loss.gradient_operations for loss in problem.losses)
     return int(np.clip(_EFFORT / operations, 200, 10_000))
 
 
 def gradient_step(smoothness: float) -> float:
-    """Return the step 1/L; 1 where the loss is flat, or nearly: there any step is as good."""
+    """Return the step 1/L; 1 where the loss is (nearly) flat: there any step works."""
     step = 1.0 / smoothness if smoothness else inf
     return step if isfinite(step) else 1.0
 

@@ -1,4 +1,4 @@
-"""The least objective under the constraint that a loss comes with."""
+"""The least objective under a loss's own constraint."""
 
 from dataclasses import dataclass
 
@@ -67,7 +67,7 @@ class _Program:
     def residual(self, w: Array) -> float:
         """Return how far `w` is from stationary, feasible and complementary, as a norm.
 
-        Without a constraint at hand the multiplier is zero, so the smaller of the residuals
+        Where the constraint is inactive the multiplier is zero, so the smaller of the residuals
         with and without it counts.
         """
         excess = self.excess(w)
@@ -79,7 +79,7 @@ class _Program:
         return float(min(inactive, active))
 
     def solve(self) -> tuple[Array, str]:
-        """Return the point, shape (d,), and how it was got."""
+        """Return the point, shape (d,), and the method that found it."""
         start = np.zeros(self.problem.dimension)
         w = self._programmed(start)
         refined = self._refined(w)
@@ -109,7 +109,7 @@ class _Program:
         return np.asarray(result.x, dtype=np.float64)
 
     def _refined(self, w: Array) -> Array:
-        """Solve the conditions with the constraint held as an equation."""
+        """Solve the conditions with the constraint as an equation."""
         from scipy.optimize import root  # noqa: PLC0415 - takes 0.2 s
 
         def conditions(unknowns: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Reference optima: f* far below any tolerance, how it was got, and what certifies it."""
+"""Reference optima: f* far below any tolerance, with its method and certificate."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +29,7 @@ from fedsim.record.writing import write_whole
 # Minimisers of f + h with a penalty h that has a prox, by accelerated proximal gradients.
 
 _CHECK = 10
-"""The residual is looked at once in so many steps, since it costs another gradient."""
+"""The residual is checked once in this many steps, since it costs another gradient."""
 
 
 def proximal_residual(problem: Problem, objective: Objective, w: Array) -> float:
@@ -40,9 +40,9 @@ def proximal_residual(problem: Problem, objective: Objective, w: Array) -> float
 def accelerated(problem: Problem, objective: Objective) -> Array:
     """Return the point of least residual that FISTA reaches from zero, shape (d,).
 
-    Steps are 1/L, with the smoothness constant of the whole objective; the momentum starts
-    anew where it points uphill. It ends at the level of rounding, or where the residual has
-    not fallen in a tenth of the steps taken.
+    Steps are 1/L, with the smoothness constant of the whole objective; the momentum restarts where
+    it points uphill. It ends at the level of rounding, or where the residual has not fallen in a
+    tenth of the steps taken.
 
     Source: Beck, Teboulle, SIAM J. Imaging Sci. 2009; restarts by the gradient scheme of
     O'Donoghue, Candes, Found. Comput. Math. 2015.
@@ -69,7 +69,7 @@ def accelerated(problem: Problem, objective: Objective) -> Array:
     return best
 
 
-# What a reference optimum is, and how it is kept in the user's cache, or sent to others.
+# Reference optima, stored in the user's cache or sent to other processes.
 
 CERTIFIED = 1e-8
 """The residual at an optimum, at most, as a share of the residual at zero."""
@@ -82,10 +82,10 @@ class Reference:
     Attributes:
         value: f*, as `Problem.value` computes it at `model`, so that gaps are consistent.
         model: where it is attained, shape (d,).
-        method: how it was got; it begins with "best value known" where no optimum could
+        method: that found it; it begins with "best value known" where no optimum could
             be certified.
-        residual: the norm of the least subgradient at `model`; of what of it can vanish,
-            where there is a constraint.
+        residual: the norm of the least subgradient at `model`; under a constraint, the norm of the
+            residual of the optimality conditions.
     """
 
     value: float
@@ -96,14 +96,14 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An optimum to be found, unless the cache has it.
+    """An optimum to be found, unless it is in the cache.
 
     Attributes:
-        name: the file that it is kept in; two tasks with one name are the same.
+        name: of its file in the cache; two tasks with one name are the same.
         dimension: d.
         value: the objective.
-        residual: how far a point is from the conditions of optimality.
-        solve: returns the point, shape (d,), and how it was got.
+        residual: the distance of a point from the conditions of optimality.
+        solve: returns the point, shape (d,), and the method that found it.
     """
 
     name: str
@@ -126,7 +126,7 @@ class Task:
         return Reference(self.value(model), model, stored.method, self.residual(model))
 
     def _load(self, path: Path) -> "_Stored | None":
-        """Return what the cache has, unless it is damaged or not of this problem."""
+        """Return the cached optimum, unless it is damaged or of another problem."""
         try:
             stored = _Stored.model_validate_json(_given.get(self.name) or path.read_bytes())
         except (OSError, ValidationError):
@@ -138,7 +138,7 @@ class Task:
 
 
 class _Stored(BaseModel):
-    """What the cache keeps of an optimum; the value tells whether it still holds."""
+    """The cached form of an optimum; the value shows whether it is still valid."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -148,14 +148,14 @@ class _Stored(BaseModel):
 
 
 _given: dict[str, bytes] = {}
-"""What another process has found for this one, as it is kept in files, by their names."""
+"""Optima received from another process, as file contents by file name."""
 
 _noting: list[dict[str, bytes]] = []
 
 
 @contextmanager
 def noted() -> Iterator[dict[str, bytes]]:
-    """Note which optima are looked up or found within the block, for who is `given` them."""
+    """Record which optima are looked up or found within the block, to send them to `given`."""
     found: dict[str, bytes] = {}
     _noting.append(found)
     try:
@@ -165,13 +165,13 @@ def noted() -> Iterator[dict[str, bytes]]:
 
 
 def given(optima: Mapping[str, bytes]) -> None:
-    """Take what another process has noted, in place of what it gave before."""
+    """Use the optima recorded by another process, replacing those received before."""
     _given.clear()
     _given.update(optima)
 
 
 def certified(method: str, residual: float, at_zero: float) -> str:
-    """Return how an optimum was got, and first that it is none for certain where so."""
+    """Return the description of an optimum's method, marked if the optimum is uncertified."""
     return method if residual <= CERTIFIED * at_zero else f"best value known, by {method}"
 
 
@@ -179,7 +179,7 @@ def _store(path: Path, stored: _Stored) -> None:
     try:
         write_whole(path, stored.model_dump_json().encode())
     except OutputError:
-        return  # A cache is a convenience: a folder that cannot be written must not end a run.
+        return  # A cache is optional: a folder that cannot be written must not end a run.
 
 
 def optimum(problem: Problem, objective: Objective) -> Reference | None:
@@ -215,7 +215,7 @@ def _solve(f: Composite) -> tuple[Array, str]:
     dimension = f.problem.dimension
     if isinstance(f.problem.loss, LeastSquares) and not f.l1 and _factorisable(f.problem):
         method, model = "closed form", _least_squares(f)
-        # One or two steps of refinement take out what the factorisation rounded.
+        # One or two steps of refinement remove the factorisation's rounding.
         model = polish(f, model, limit=2) if dimension <= NEWTON_LIMIT else model
     else:
         # Beyond the limit a step may take a hundred gradients.
@@ -228,7 +228,7 @@ def _solve(f: Composite) -> tuple[Array, str]:
 
 
 def _factorisable(problem: Problem) -> bool:
-    """Return whether all rows can be stacked as one array and decomposed."""
+    """Return whether all rows can be stacked into one array and decomposed."""
     rows = sum(loss.rows for loss in problem.losses)
     arrays = all(isinstance(loss.arranged.X, np.ndarray) for loss in problem.losses)
     return arrays and min(rows, problem.dimension) <= NEWTON_LIMIT
@@ -245,7 +245,7 @@ def _least_squares(f: Composite) -> Array:
     b = np.concatenate([root * loss.arranged.t for root, loss in parts])
     l2 = float(shares.sum()) * f.problem.loss.l2 + f.l2
     U, s, Vt = svd(B, full_matrices=False)
-    # Singular values at the level of rounding, or without a square, are zeros: they take no part.
+    # Singular values at the level of rounding, or with a square that underflows, count as zeros.
     info = np.finfo(np.float64)
     rank = int((s > max(max(B.shape) * info.eps * s[0], math.sqrt(info.tiny))).sum())
     filtered = s[:rank] / (s[:rank] ** 2 + l2) * (U[:, :rank].T @ b)

@@ -14,7 +14,7 @@ from fedsim.problems.losses import LinearLoss
 from fedsim.problems.references.composite import Composite, Mask
 
 NEWTON_LIMIT = 2000
-"""Up to so many coordinates the Hessian itself is taken."""
+"""Up to this many coordinates the Hessian itself is computed."""
 
 _TRUNCATED = 50
 """Products of a truncated Newton step, at most."""
@@ -60,7 +60,7 @@ def _violator(f: Composite, w: Array, outside: Mask) -> int | None:
 
 
 def _newton(f: Composite, w: Array, signs: Array, free: Mask) -> tuple[Array, bool]:
-    """Take a damped Newton step on the free coordinates; say whether it made progress."""
+    """Take a damped Newton step on the free coordinates; return also whether it made progress."""
     gradient = np.where(free, f.smooth(w)[1] + f.l1 * signs, 0.0)
     norm = float(np.linalg.norm(gradient))
     if norm == 0:
@@ -76,7 +76,7 @@ def _newton(f: Composite, w: Array, signs: Array, free: Mask) -> tuple[Array, bo
         new = np.where(free, f.smooth(candidate)[1] + f.l1 * signs, 0.0)
         if float(np.linalg.norm(new)) <= (1 - min(t, 1.0) / 2) * norm:
             return candidate, True
-        # A fall below rounding is none, except next to a kink: a coordinate less is progress.
+        # A decrease below rounding is none, except next to a kink: a coordinate less is progress.
         slack = (1e-14 if leaving.any() else -1e-14) * abs(value)
         if f.value(candidate) < value + 1e-4 * t * slope + slack:
             return candidate, True
@@ -111,7 +111,7 @@ def _direction(
 
 
 def solvable(f: Composite, free: Mask) -> bool:
-    """Return whether the Hessian on the free coordinates is taken; else steps are truncated."""
+    """Return whether the Hessian on the free coordinates is computed; else steps are truncated."""
     linear = isinstance(f.problem.loss, LinearLoss)
     return (int(np.count_nonzero(free)) if linear else len(free)) <= NEWTON_LIMIT
 
@@ -125,7 +125,7 @@ def _truncated(f: Composite, w: Array, gradient: Array, free: Mask) -> Array:
     for _ in range(_TRUNCATED):
         curved = _curvature(f, w, p, free)
         bend = float(p @ curved)
-        # The bound's curvature times rounding is what a flat direction shows.
+        # A flat direction shows as the bound's curvature times rounding.
         if bend <= 1e-12 * float(np.square(p * f.scale).sum()):
             break
         step += product / bend * p

@@ -1,7 +1,7 @@
 """The best value known of a sparse model: least squares and classifiers with few weights.
 
-The least value over all supports is not computable (Natarajan, SIAM J. Comput. 1995), so
-what is given is the best of a few local searches, and says so.
+The least value over all supports is not computable (Natarajan, SIAM J. Comput. 1995), so the result
+is the best of a few local searches, and labelled so.
 """
 
 from functools import cached_property, partial
@@ -45,7 +45,7 @@ def sparse_optimum(
 
     Returns:
         The reference, its method beginning with "best value known"; its residual is of the
-        weights on the support. None where the problem is another.
+        weights on the support. None for any other problem.
 
     Raises:
         ValueError: the count is negative.
@@ -71,7 +71,7 @@ class _Search:
 
     @cached_property
     def step(self) -> float:
-        """The step 1/L; computed only where nothing is in the cache."""
+        """The step 1/L; computed only if the cache has no result."""
         return gradient_step(self.problem.smoothness(self.f.objective) + self.f.l2)
 
     def best(self) -> tuple[Array, str]:
@@ -100,7 +100,7 @@ class _Search:
         return w
 
     def _pursue(self, w: Array) -> Array:
-        """Minimise on the support, take a step from there to the next one, while it pays."""
+        """Minimise on the support and step to the next support, while the value decreases."""
         best = self._on_support(w != 0)
         for _ in range(_PURSUIT):
             support = self._next(best) != 0

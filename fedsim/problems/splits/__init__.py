@@ -1,4 +1,4 @@
-"""Splits: which client has which rows."""
+"""Splits: the assignment of rows to clients."""
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.splits.base import Indices, Split

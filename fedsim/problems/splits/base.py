@@ -1,4 +1,4 @@
-"""What every split is: a frozen block that deals out rows to clients."""
+"""Base class of splits: a frozen block that assigns rows to clients (partition)."""
 
 from abc import abstractmethod
 from typing import ClassVar
@@ -12,17 +12,17 @@ from fedsim.errors import DataError
 from fedsim.problems.samples import Samples
 
 Indices = NDArray[np.intp]
-"""Numbers of rows, in the order in which a client has them."""
+"""Row indices, in the order in which a client has them."""
 
 
 class Split(Spec):
-    """How rows are dealt out to clients."""
+    """The assignment of rows to clients (partition)."""
 
     source: ClassVar[str]
-    """Where the split is from, for people to read."""
+    """Human-readable source of the split."""
 
     sees_features: ClassVar[bool] = True
-    """Whether it looks at features; where not, those it is given may not be preprocessed yet."""
+    """Whether it uses features; if not, they may be passed before preprocessing."""
 
     kind: str
 
@@ -34,7 +34,7 @@ class Split(Spec):
 
         Args:
             samples: all rows.
-            clients: the size of the fleet; None where the split shall say how many it takes.
+            clients: the size of the fleet; None if the split determines it.
             rng: the stream that shuffles draw from.
 
         Raises:
@@ -43,7 +43,7 @@ class Split(Spec):
 
 
 class SizedSplit(Split):
-    """A split that does not know from the data how many clients there are."""
+    """A split that cannot infer the number of clients from the data."""
 
     clients: int | None = Field(
         default=None, ge=1, description="number of clients; as many as the fleet when not given"
@@ -53,9 +53,9 @@ class SizedSplit(Split):
         """Return the number of clients, M.
 
         Args:
-            rows: how many there are to deal out.
-            fleet: the size of the fleet, where it is known.
-            least: rows that each client takes.
+            rows: the number of rows to assign.
+            fleet: the size of the fleet, if known.
+            least: the least number of rows of each client.
 
         Raises:
             DataError: the number is not known, contradicts the fleet's, or is larger than
@@ -85,7 +85,7 @@ def blocks(order: Indices, sizes: NDArray[np.intp]) -> tuple[Indices, ...]:
 def grouped(owners: NDArray[np.intp], clients: int) -> tuple[Indices, ...]:
     """Return the rows of each client in their order, given the owner of each row.
 
-    A row whose owner is -1 belongs to nobody.
+    A row whose owner is -1 is assigned to no client.
     """
     order = np.argsort(owners, kind="stable")
     dropped = int((owners < 0).sum())

@@ -1,4 +1,4 @@
-"""Splits in which a client has rows of a few kinds only: of some labels, or some clusters."""
+"""Splits that give a client rows of a few kinds only: of some labels, or some clusters."""
 
 from typing import ClassVar, Literal
 
@@ -99,7 +99,7 @@ def _narrow(X: Features) -> Features:
 def _deal(
     kinds: Kinds, clients: int, per_client: int, rng: np.random.Generator
 ) -> tuple[Indices, ...]:
-    """Return the rows of clients that have equal parts of so many kinds each.
+    """Return the rows of clients that have equal parts of `per_client` kinds each.
 
     Raises:
         DataError: a client would be left without rows.
@@ -138,7 +138,7 @@ def _holders(
     return holders
 
 
-# Splits by label as two much-cited papers make them.
+# The label-skewed splits of two much-cited papers.
 
 
 class Shards(SizedSplit):
@@ -212,12 +212,12 @@ class LabelMix(SizedSplit):
 def _drawn(
     mix: NDArray[np.float64], left: NDArray[np.intp], size: int, rng: np.random.Generator
 ) -> NDArray[np.intp]:
-    """Return how many rows of each label are drawn: by a mix, as long as there are any left."""
+    """Return the number of drawn rows of each label: by a mix, as long as any are left."""
     drawn = np.zeros_like(left)
     while size:
         open_ = drawn < left
         weights = np.where(open_, mix, 0.0)
-        if not weights.sum() > 0:  # the mix is of labels that have run out: all others alike
+        if not weights.sum() > 0:  # the mix has run out: others alike
             weights = np.where(open_, left - drawn, 0).astype(np.float64)
         more = np.minimum(rng.multinomial(size, weights / weights.sum()), left - drawn)
         drawn += more

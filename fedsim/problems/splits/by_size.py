@@ -28,7 +28,7 @@ class _EqualParts(SizedSplit):
     )
 
     def sizes(self, rows: int, clients: int | None) -> NDArray[np.intp]:
-        """Return how many rows each client gets, shape (M,).
+        """Return the number of rows of each client, shape (M,).
 
         Raises:
             DataError: the number of clients is not known, contradicts the fleet's, or is
@@ -76,13 +76,13 @@ class IID(_EqualParts):
         sizes, shuffled = self.sizes(samples.rows, clients), rng.permutation(samples.rows)
         if not self.stratify:
             return blocks(shuffled, sizes)
-        # Like cards in turn from a deck that is sorted by label, what is dropped put aside.
+        # Rows are dealt in turn from a list sorted by label; the dropped rows are put aside.
         kept = shuffled[: sizes.sum()]
         deck = kept[np.argsort(samples.y[kept], kind="stable")]
         return tuple(deck[m :: len(sizes)] for m in range(len(sizes)))
 
 
-# The split that the data brings with it.
+# The split given by the data's own client numbers.
 
 # ruff: noqa: ARG002 - nothing is drawn
 
@@ -136,7 +136,7 @@ _LEAST = Field(
 class Dirichlet(SizedSplit):
     """The rows of each label are dealt out in proportions from a Dirichlet distribution.
 
-    For each label the M proportions are drawn anew; the smaller alpha, the fewer clients
+    For each label the M proportions are drawn independently; the smaller alpha, the fewer clients
     have most of a label. Clients have unlike numbers of rows; see `label-mix` for equal ones. A
     client that is left with too few rows takes them, one by one, of the client that has most.
     """
@@ -206,7 +206,7 @@ def _whole(shares: NDArray[np.float64], total: int) -> NDArray[np.intp]:
 
 
 def _filled(parts: Sequence[Indices], least: int) -> tuple[Indices, ...]:
-    """Return the parts after each small one has got rows, each of what was then the largest."""
+    """Return the parts after each small one has taken rows, each from the currently largest."""
     queue = [(-len(part), m) for m, part in enumerate(parts)]
     heapify(queue)
     given = [0] * len(parts)

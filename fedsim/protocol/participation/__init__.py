@@ -1,7 +1,7 @@
-"""Participation: who is asked in a round, and when it closes. The block is the policy.
+"""Participation policies: client sampling and when a round closes, as scenario blocks.
 
-What depends on the fleet is asked of it with a number, or handed over: the size of the fleet, how
-many samples each client has.
+What depends on the fleet is passed as arguments: the number of clients, and the number of samples
+of each client.
 """
 
 from typing import Annotated

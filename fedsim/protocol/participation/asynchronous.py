@@ -21,7 +21,7 @@ from fedsim.protocol.participation.rounds import (
     check_heartbeat,
 )
 
-# Orders of clients, of which a round of a large fleet looks at the first few only.
+# Lazily generated orders of clients: a round of a large fleet needs only the first few.
 
 WHOLE = 10_000
 """Of up to so many clients a whole permutation is drawn: it takes 0.1 ms."""
@@ -82,13 +82,14 @@ def _stretches(count: int) -> Iterator[tuple[int, int]]:
 
 
 class AsynchronousParticipation(Spec):
-    """No rounds: the server reacts to what arrives, and asks the client again.
+    """No rounds: the server processes replies as they arrive and sends the client new work.
 
-    With a buffer it reacts to every so many replies.
+    With a buffer it makes one update of a fixed number of replies.
     """
 
-    # Whichever round they answer; who has not replied is not asked again (Nguyen et al., FedBuff,
-    # AISTATS 2022). Where it gives up, it keeps what has come, and asks anew whom it waited for.
+    # Replies count for whichever round is open; a busy client gets no second request (Nguyen et
+    # al., FedBuff, AISTATS 2022). After a timeout the buffer stays and busy clients are asked
+    # again.
 
     asynchronous: ClassVar[bool] = True
 
@@ -128,7 +129,7 @@ class AsynchronousParticipation(Spec):
         return self
 
     def among(self, clients: int) -> Self:
-        """Return the policy: nothing in it is a share."""
+        """Return the policy itself: it has no shares to resolve."""
         return self
 
     @property
@@ -138,18 +139,18 @@ class AsynchronousParticipation(Spec):
         return {**at_work, "buffer": self.buffer}
 
     def early(self) -> Iterator[Early]:
-        """Yield what lets the server go on without those who are at work."""
+        """Yield the rules that let the server proceed without busy clients."""
         if self.patience < inf:
             yield Early("give_up", f"{self.patience:g} s", IN_TIME)
 
     @property
     def asked(self) -> int | None:
-        """How many work at a time; None for all."""
+        """The number of concurrently busy clients; None for all."""
         return self.concurrency
 
     @property
     def patience(self) -> float:
-        """So long after the last update those at work are asked anew, s; infinite for never."""
+        """The timeout after the last update, s; infinite for none."""
         return inf if self.give_up is None else self.give_up
 
     def goal(self, cohort: int) -> float:

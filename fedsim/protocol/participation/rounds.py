@@ -1,4 +1,4 @@
-"""Participation in rounds: when a round closes, whoever is asked in it."""
+"""Participation in rounds: when a round closes, for every sampling scheme."""
 
 # ruff: noqa: ARG002 - a policy may need less than it is handed
 
@@ -32,10 +32,10 @@ Noticed = Literal["at-once", "heartbeat", "deadline"]
 
 
 def check_heartbeat(noticed: Noticed, heartbeat: float | None) -> None:
-    """Make sure that there is a time between beats where it is needed, and nowhere else.
+    """Validate that a heartbeat interval is given exactly if `noticed` needs one.
 
     Raises:
-        ValueError: there is none, or one that nothing uses; as a model's validator raises it.
+        ValueError: it is missing or unused; in the form that a pydantic validator raises.
     """
     if noticed == "heartbeat" and heartbeat is None:
         text = 'missing: noticed is heartbeat; give the time between two beats, such as "10 s"'
@@ -46,15 +46,15 @@ def check_heartbeat(noticed: Noticed, heartbeat: float | None) -> None:
 
 
 IN_TIME, FIRST = "who answers in time decides", "the first ones to answer decide"
-"""On whom it depends what a round adds up, where it does not wait for all."""
+"""Which replies an early-closing round aggregates: those in time, or the first ones."""
 
 
 class Early(NamedTuple):
-    """What may close a round before all who were asked have answered.
+    """A rule that may close a round before every recipient has replied.
 
     Attributes:
         key: of the block.
-        seen: what stands there, for messages.
+        seen: its value, for messages.
         who: `IN_TIME`, `FIRST` or words like these.
     """
 
@@ -64,12 +64,12 @@ class Early(NamedTuple):
 
 
 class Rounds(Spec):
-    """What all participation in rounds has: when a round closes.
+    """Base class of round-based participation: when a round closes.
 
-    It closes when all who were asked have reported. With a quorum it may close once so many
-    have: without a deadline at once, with one not before the deadline. With a deadline alone
-    it closes then, whoever is missing. A reply to a round that was given up is late (Bonawitz
-    et al., "Towards Federated Learning at Scale", MLSys 2019: abandonment).
+    It closes when every recipient has reported. With a quorum it may close at that share of
+    reports: at once without a deadline, otherwise not before the deadline. With a deadline alone it
+    closes at the deadline, regardless of missing reports. A reply to a given-up round is late
+    (Bonawitz
     """
 
     asynchronous: ClassVar[bool] = False
@@ -93,7 +93,7 @@ class Rounds(Spec):
         return self
 
     def among(self, clients: int) -> Self:
-        """Return the policy for a fleet of so many: what is a share of it as a number."""
+        """Return the policy with shares of the fleet resolved to numbers of clients."""
         return self
 
     @property
@@ -103,16 +103,16 @@ class Rounds(Spec):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """The numbers of clients that it speaks of, by their keys."""
+        """The numbers of clients among its parameters, by key."""
         return {}
 
     @property
     def over_selects(self) -> bool:
-        """Whether more are asked than a round waits for."""
+        """Whether more clients are asked than replies are waited for."""
         return False
 
     def early(self) -> Iterator[Early]:
-        """Yield what may close a round before all who were asked have answered."""
+        """Yield the rules that may close a round before every recipient has replied."""
         if self.closes_after < inf:
             yield Early("deadline", f"{self.closes_after:g} s", IN_TIME)
         if self.quorum is not None and self.quorum < 1:
@@ -122,41 +122,41 @@ class Rounds(Spec):
 
     @property
     def wanted(self) -> int | None:
-        """How many replies a round is after; None for those of all."""
+        """The number of replies that a round aims for; None for all."""
         return None
 
     @property
     def asked(self) -> int | None:
-        """How many are asked, or at work at a time; None for all, of whom none is drawn."""
+        """The cohort size, or the number of concurrently busy clients; None without sampling."""
         return None
 
     @property
     def closes_after(self) -> float:
-        """So long after its broadcast a round is overdue, s; infinite for never."""
+        """The deadline of a round after its broadcast, s; infinite for none."""
         return inf if self.deadline is None else self.deadline
 
     @property
     def patience(self) -> float:
-        """So long after its broadcast a round is given up, s; infinite for never."""
+        """The timeout after which a round is given up, from its broadcast, s; infinite for none."""
         return inf if self.give_up is None else self.give_up
 
     @property
     def keep_late(self) -> bool:
-        """Whether a reply to a round that has closed counts for the next one."""
+        """Whether a reply to a closed round counts for the next one."""
         return self.late == "keep"
 
     def goal(self, cohort: int) -> float:
-        """Return the number of reports that closes a round of so many at once."""
+        """Return the number of reports that closes a round of this cohort size immediately."""
         if self.quorum is not None and self.deadline is None:
             return at_least(self.quorum * cohort)
         return inf
 
     def least(self, cohort: int) -> int:
-        """Return the number of reports without which not even the deadline closes a round."""
+        """Return the minimum number of reports for the deadline to close a round."""
         return at_least((self.quorum or 0.0) * cohort)
 
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
-        """Return the clients in the order in which they are drawn; see `Sample.order`."""
+        """Return the clients in sampling order; see `Sample.order`."""
         return range(len(samples))
 
 

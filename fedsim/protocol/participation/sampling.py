@@ -1,4 +1,4 @@
-"""Participation of a sample: how many are drawn in a round, and how."""
+"""Client sampling: how many clients a round samples, and how."""
 
 # ruff: noqa: ARG002 - an order may need less than its base hands over
 
@@ -19,7 +19,7 @@ from fedsim.protocol.participation.rounds import FIRST, Early, Rounds, at_least
 
 
 class Sample(Rounds):
-    """What sampling has: how many are wanted, how many more are asked, and in which order.
+    """Base class of client sampling: target number of replies, over-selection and order.
 
     Of a share the nearest whole number of clients is wanted, and at least one. Where more are
     asked than are wanted, the round closes with as many replies as are wanted (Bonawitz et al.).
@@ -48,7 +48,7 @@ class Sample(Rounds):
 
     @property
     def asks_all(self) -> bool:
-        """No: it draws them."""
+        """False: it samples clients."""
         return False
 
     @property
@@ -58,11 +58,11 @@ class Sample(Rounds):
 
     @property
     def over_selects(self) -> bool:
-        """Whether `over` says so."""
+        """Whether `over` exceeds 1."""
         return self.over > 1.0
 
     def early(self) -> Iterator[Early]:
-        """Yield what may close a round before all who were asked have answered."""
+        """Yield the rules that may close a round before every recipient has replied."""
         yield from super().early()
         if self.over_selects:
             yield Early("over", f"{self.over:g}", FIRST)
@@ -78,16 +78,16 @@ class Sample(Rounds):
         return None if self.count is None else at_least(self.over * self.count)
 
     def goal(self, cohort: int) -> float:
-        """Return as many as are wanted, where more are asked."""
+        """Return the target number of replies when over-selecting; otherwise as the base class."""
         if self.over_selects and self.count is not None:
             return min(self.count, cohort)
         return super().goal(cohort)
 
     @abstractmethod
     def order(self, samples: Array, number: int, rng: np.random.Generator) -> Iterable[int]:
-        """Return all clients, from 0, in the order in which they are taken until enough are asked.
+        """Return all clients, from 0, in the order in which the cohort is filled.
 
-        Who cannot take part at the time is passed over.
+        Unavailable clients are passed over.
 
         Args:
             samples: how many each client has, shape (M,).

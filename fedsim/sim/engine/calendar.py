@@ -72,7 +72,7 @@ class Calendar(simpy.Environment):
     Attributes:
         now: the simulated time, s.
         background: timers in the heap that go on whether or not anybody works: batteries, and
-            clients that come and go. Whoever sets one counts it.
+            clients that join and leave. The caller that sets one counts it.
         background_waits: how many tasks wait for what only such timers may bring.
     """
 
@@ -143,7 +143,7 @@ class Calendar(simpy.Environment):
         """Make sure, as a background timer happens, that there is more to come than its like.
 
         Raises:
-            EmptySchedule: nothing else will ever happen, and nobody waits for its like.
+            EmptySchedule: no event is scheduled that anything could wait for.
         """
         if not self.background_waits and len(self._queue) - self._cancelled <= self.background:
             raise EmptySchedule

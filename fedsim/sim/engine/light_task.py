@@ -17,7 +17,7 @@ from fedsim.sim.engine.loop import SimLoop, alarm
 
 
 class Owner(Protocol):
-    """Whose task it is."""
+    """The owner of a task."""
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ class Driver(ABC):
 
 
 _SLEEP = object()
-"""What a task is told of who waits for nothing but a time."""
+"""Sentinel for a task whose coroutine waits for nothing but a time."""
 
 _ASLEEP = (_SLEEP,)
 
@@ -103,7 +103,7 @@ class LightTask:
         return Sleep(self, when)
 
     def sleep(self, when: float) -> Generator[Any, None, None]:
-        """Return what is yielded to whatever runs who waits until then."""
+        """Return an awaitable that the driver resumes at that time."""
         running: object = current_task(self._loop)
         if running is not self:
             return alarm(self._loop, when).__await__()
@@ -186,7 +186,7 @@ class LightTask:
         except (KeyboardInterrupt, SystemExit):
             self._coroutine = None
             raise
-        except BaseException as raised:  # noqa: BLE001 - whoever owns the task is told
+        except BaseException as raised:  # noqa: BLE001 - passed to the task's owner
             failure = raised
         else:
             if awaited is _SLEEP and not self._broken:
@@ -235,10 +235,10 @@ class LightTask:
 
 
 class Sleep:
-    """What is awaited by who waits until a time.
+    """An awaitable that completes at a time.
 
     Args:
-        task: that waits, or in a task of which somebody waits.
+        task: the waiting task, or the one in which the wait happens.
         when: until then.
     """
 

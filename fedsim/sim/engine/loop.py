@@ -31,7 +31,7 @@ from simpy.core import EmptySchedule
 from fedsim.errors import Deadlock
 from fedsim.sim.engine.calendar import DEADLINE, NORMAL, Calendar, Timer
 
-# Who waits, and where, when nothing will ever happen again.
+# Deadlock diagnosis: which tasks wait, and where, when no event is scheduled.
 
 _MOST_REPORTED = 20
 
@@ -83,7 +83,7 @@ def _where(task: Waiting) -> str:
     return " > ".join(chain) or repr(waiting)
 
 
-# Python's cyclic garbage collector, while a world is made and while it runs.
+# Control of Python's cyclic garbage collector while a world is built and run.
 
 _THRESHOLDS = (50_000, 50, 100)
 
@@ -94,7 +94,7 @@ def collecting_rarely() -> Iterator[None]:
 
     A message leaves no cycles behind, and reference counts free what it was made of. By default
     the collector would look again and again at all that a large fleet has under way: that takes
-    half of the time of 30,000 clients who learn at once.
+    half of the time of 30,000 clients that train at once.
     """
     before = gc.get_threshold()
     # 0 of the first says that it is off.
@@ -322,18 +322,18 @@ def _nothing() -> None:
     """Be ready, so that the calendar takes no further step."""
 
 
-# Alarms: what is waited for by who waits until a time in a task of asyncio.
+# Alarms: timed waits of asyncio tasks.
 
 
 def alarm(loop: SimLoop, when: float) -> "asyncio.Future[None]":
-    """Return what is done at the time `when`, for who waits in a task of asyncio."""
+    """Return a future that completes at simulated time `when`."""
     future: asyncio.Future[None] = asyncio.Future(loop=loop)
     loop.calendar.call(when, _ring, future)
     return future
 
 
 class Alarms:
-    """Lets those wait who are in tasks of asyncio.
+    """Provides waits for asyncio tasks.
 
     Args:
         loop: that they run on.
@@ -348,6 +348,6 @@ class Alarms:
 
 
 def _ring(future: "asyncio.Future[None]") -> None:
-    """Wake up who waits for a time, unless it was cancelled meanwhile."""
+    """Complete the future, unless it was cancelled meanwhile."""
     if not future.done():
         future.set_result(None)

@@ -1,4 +1,4 @@
-"""Bearers: what carries the bits of one lane's messages, chosen once for each lane."""
+"""Bearers: the transmission of one lane's messages, chosen once for each lane."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -76,7 +76,7 @@ class FairBearer:
     open = False
 
     def __init__(self, link: FairLink) -> None:
-        # The link's own method, for this runs once a message: whoever declared the lane's
+        # The link's own method, for this runs once a message: the code that declared the lane's
         # rate to be constant gives a number.
         self.start: Any = link.add
 
@@ -87,7 +87,7 @@ class FluidBearer:
     Args:
         fluid: where it flows.
         path: over which links.
-        changed: who is told of its rate, if anybody is.
+        changed: callback for changes of its rate, if any.
         signal: what the radio's rate follows, if it varies.
         factor: what is left of that rate, and of the cap of a message.
     """
@@ -141,7 +141,7 @@ def bearers(
         model: of the network.
         radio_latency: by client, one way, s; only LV08 asks for it.
         watched: by client: whether changes of its rates are to be told.
-        changed: who is told, at the end of the instant, with 0 at the end of a message. What
+        changed: callback at the end of the instant, with 0 at the end of a message. What
             runs at a constant rate on an open bearer is not told.
         own: see `OwnLaw`; not needed where `up` and `down` have everybody's own.
     """
@@ -221,7 +221,7 @@ class _Chooser:
         self._fluid = fluid
         self._links = topology.links
         self._plan = LinkPlan(topology, lanes)
-        self._plain = OpenBearer(calendar)  # for all who need no more
+        self._plain = OpenBearer(calendar)  # shared by all lanes that need no more
         self._fair: dict[int, FairBearer] = {}
         self._fluid_links: dict[int, Link] = {}
 

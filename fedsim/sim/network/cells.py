@@ -1,4 +1,4 @@
-"""Cells: a broadcast that is transmitted once, and that a whole radio cell hears."""
+"""Cells: broadcasts that are transmitted once and received by a whole radio cell."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,11 +22,11 @@ DOWN = False
 """The direction of all that is broadcast."""
 
 Follow = Callable[[ClientId, Sequence[Lane]], None]
-"""Told whose rate all of these lanes follow from now on."""
+"""Callback for the client whose rate all of these lanes follow from now on."""
 
 
 class Cell:
-    """The clients of one group, who all hear what is sent to any of them.
+    """The clients of one group, which all receive what is sent to any of them.
 
     A transmission is as fast as its slowest listener can take it, and begins when the last
     one's radio is awake. Nothing is sent again: a listener that misses a packet has missed
@@ -34,7 +34,7 @@ class Cell:
 
     Attributes:
         current: the broadcast under way, if any.
-        listeners: who is to hear it, and still can.
+        listeners: the receivers still reachable.
         rest: how long the sender keeps silent after it, s.
         free_at: until when it must keep silent.
     """
@@ -142,7 +142,7 @@ class CellNetwork(Network):
                 lane.radio.begin(DOWN, rate if first.bearer.open else 0.0)
 
     def _end(self, cell: Cell) -> None:
-        """Hand over the broadcast to all who still listen, and start the next one."""
+        """Deliver the broadcast to all remaining listeners, and start the next one."""
         envelope, lanes = cell.current, cell.listeners
         if envelope is None:  # pragma: no cover - there is one end for every broadcast
             return

@@ -1,4 +1,4 @@
-"""Links: how simultaneous transfers share a capacity."""
+"""Links: capacity sharing by simultaneous transfers."""
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
@@ -50,14 +50,14 @@ class Flow:
         return self.bits - (self.mark if self.link is None else self.link.left(self, now))
 
     def stop(self) -> None:
-        """Break it off: no more bits pass from now on, and nobody is told."""
+        """Cancel the transfer; its completion callback is not called."""
         self.finished = _untold
         if self.link is not None:
             self.link.remove(self)
 
 
 def _untold(_: object) -> None:
-    """Nobody is told."""
+    """Ignore a rate change."""
 
 
 _FEW = 64  # stale entries that are not worth a clean-up
@@ -148,7 +148,7 @@ class FairLink:
         if self._sharing:
             self._virtual += self._share * (now - self._virtual_at)
         else:
-            self._virtual = 0.0  # nobody refers to it: start afresh, at full precision
+            self._virtual = 0.0  # no flow refers to it: restart at full precision
         self._virtual_at = now
 
     def _balance(self) -> None:
@@ -226,7 +226,7 @@ class FairLink:
         self._tidy()
         if self._sharing:
             self._touch()
-        else:  # nobody can go faster for it
+        else:  # no flow can go faster for it
             self._wait()
         for flow in sorted(ended, key=attrgetter("serial")):
             flow.finished(flow.token)

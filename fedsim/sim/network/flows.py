@@ -1,4 +1,4 @@
-"""What the fluid network is made of: links of three disciplines, paths and flows."""
+"""Components of the fluid network: links of three disciplines, paths and flows."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from fedsim.physics.radios import RateLaw
 from fedsim.physics.signals import Signal
 from fedsim.sim.engine.calendar import Timer
 
-# Limits: what holds one transfer back, whatever the others do.
+# Rate limits of a single transfer, independent of other transfers.
 
 
 class Limit(Protocol):
@@ -62,7 +62,7 @@ def least(most: float, signals: Sequence[Signal]) -> tuple[Limit, Signal | None]
     return Least(most, signals), None
 
 
-# What the parts of the fluid network ask of one another, and whom they tell.
+# Interfaces between the parts of the fluid network, and their callbacks.
 
 Finished = Callable[[Any], None]
 """Called with the token of the transfer that has passed."""
@@ -137,7 +137,7 @@ class Pipe:
     def leave(self, flow: "Flow") -> None:
         """Let a flow go."""
         hop = self.flows.pop(flow)
-        # Nobody is left: start afresh, at full precision.
+        # No flow is left: restart at full precision.
         self.demand = self.demand - self._wanted(flow, hop) if self.flows else 0.0
 
     def _wanted(self, flow: "Flow", hop: int) -> float:
@@ -161,7 +161,7 @@ class Turns:
 
     @property
     def first(self) -> "Flow | None":
-        """Whose turn it is."""
+        """The flow at the head of the queue."""
         return next(iter(self.queue), None)
 
 
@@ -226,7 +226,7 @@ class Flow:
         pool: the pool that it is in; it is on its own where there is none.
         slot: its place in the pool.
         timer: its end or, where its limit changes before, that change.
-        trace: what its rate follows all the way to its end, where nobody need be told.
+        trace: followed by its rate to its end, without rate callbacks.
     """
 
     __slots__ = (
@@ -336,5 +336,5 @@ class Flow:
             self.timer = None
 
     def stop(self) -> None:
-        """Break it off: no more bits pass from now on, and nobody is told that it is over."""
+        """Cancel the transfer; its completion callback is not called."""
         self._fluid.stop(self)

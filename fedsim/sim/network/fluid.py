@@ -44,7 +44,7 @@ class Fluid:
         Args:
             capacity: what it carries; of an infinite rate for no limit.
             discipline: how it is shared.
-            users: who has a share of a slotted one, whether they use it or not.
+            users: the number of shares of a slotted one, whether they are used or not.
         """
         if discipline == "fair":
             return Pipe(capacity)
@@ -94,7 +94,7 @@ class Fluid:
             signal: what it can do at most besides, where that varies.
         """
         flow = Flow(self, next(self._serial), path, bits, cap, finished, token, changed, signal)
-        for turn in path.turns:  # in one instant for all, so nobody can wait in a circle
+        for turn in path.turns:  # in one instant for all, so that no circular wait is possible
             turn.queue[flow] = None
         if flow.first:
             self._enter(flow)
@@ -179,7 +179,7 @@ class Fluid:
         self._end([flow])
 
     def _end(self, flows: Sequence[Flow]) -> None:
-        """Let flows go whose last bit has passed, and tell."""
+        """Complete flows whose last bit has passed, and call their callbacks."""
         for flow in flows:
             if not flow.over:
                 self._leave(flow)
@@ -190,7 +190,7 @@ class Fluid:
             flow.finished(flow.token)
 
     def stop(self, flow: Flow) -> None:
-        """Break a flow off; nobody is told that it is over, if it is not over yet."""
+        """Cancel a flow; its completion callback is not called if it is still open."""
         flow.finished = _untold
         if not flow.over:
             self._leave(flow)
@@ -219,7 +219,7 @@ class Fluid:
             self._pools.release(pipe)
 
     def _take_turns(self, flow: Flow) -> None:
-        """Leave the queues, and let those enter whose turns have come."""
+        """Leave the queues, and admit the flows that are next."""
         for turn in flow.path.turns:
             del turn.queue[flow]
         for turn in flow.path.turns:
@@ -229,4 +229,4 @@ class Fluid:
 
 
 def _untold(_: object) -> None:
-    """Nobody is told."""
+    """Ignore a rate change."""

@@ -1,4 +1,4 @@
-"""Lanes: what a message travels in, one direction of one client's radio at a time."""
+"""Lanes: message queues of one direction of one client's radio."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -191,7 +191,7 @@ class Lane:
         return (self.cap or 0.0) * (now - self.began)  # a quick lane has a cap
 
 
-# The manifest: what the log and the books say of every message, delivered or not.
+# The manifest: log rows and bit totals of every message, delivered or not.
 
 LOST, ABORTED, IN_FLIGHT = "lost", "aborted", "in flight"
 """What becomes of a message that does not arrive."""
@@ -234,7 +234,7 @@ class Manifest:
         )
 
     def close(self, lane: Lane, envelope: Envelope, joules: float) -> None:
-        """Write down a message whose last bit has flowed."""
+        """Record a message whose last bit has flowed."""
         if lane.again_bits or lane.doomed or lane.radio.supply is not None:
             self._close_in_full(lane, envelope, joules)
         else:
@@ -266,7 +266,7 @@ class Manifest:
     ) -> None:
         """Write down a message that will not arrive, with what it has cost so far.
 
-        Its energy is the client's, who sends or receives it; its bits are the sender's.
+        Its energy is that of the sending or receiving client; its bits are the sender's.
         """
         own = joules if lane.up else 0.0
         framing = 0 if lane.framing is None else lane.framing.bits(envelope.bits)
@@ -330,5 +330,5 @@ class Manifest:
         )
 
     def _ends(self, lane: Lane, envelope: Envelope) -> tuple[ClientId, ClientId]:  # noqa: ARG002
-        """Return who sends a message to whom."""
+        """Return sender and receiver of a message."""
         return lane.sender, lane.receiver

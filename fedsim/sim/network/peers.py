@@ -1,4 +1,4 @@
-"""The transport among peers: a message's two legs, and the books of its bits.
+"""The transport among peers: a message's two legs, and its bit totals.
 
 What a node tells another takes the sender's own uplink lane first: its radio, and the links of the
 route between the two. At the receiver's point of access it is stored, and then takes the receiver's
@@ -69,7 +69,7 @@ class Ways:
         calendar: the simulated time.
         topology: links and routes.
         watched: by node: whether changes of its rate are to be told.
-        changed: who is told.
+        changed: callback for rate changes.
         own: returns the rate law of a node's radio.
     """
 
@@ -202,7 +202,7 @@ class PeerNetwork(Network):
         self._gone: set[ClientId] = set()
 
     def join(self, nodes: Sequence[Arrived], undelivered: Undelivered) -> None:
-        """Say who takes what arrives at each node, and who is told of what is lost."""
+        """Register the callbacks for messages received at each node, and for undelivered ones."""
         self._arrived = nodes
         self.connect(self._hand_on, self._hand_over, undelivered)
 
@@ -223,7 +223,7 @@ class PeerNetwork(Network):
         super()._queue(lane, envelope)
 
     def _charge_again(self, lane: Lane) -> None:
-        """Charge it to the sender, whose row of the log it stands in, on either leg."""
+        """Charge it to the sender, which has its row of the log, on either leg."""
         self._traffic.bits_up += lane.again_bits
 
     def _hand_on(self, _: ClientId, envelope: Envelope) -> None:

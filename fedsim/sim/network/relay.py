@@ -1,4 +1,4 @@
-"""A relay: one client that forwards the messages of others, and what that costs it."""
+"""A relay: one client that forwards messages of others, and the cost of that."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ class Relay:
 
     Args:
         client: its number.
-        radio: that forwards, and whose battery, if any, is drained.
+        radio: of the forwarding client, which drains its battery, if any.
         rates: the laws of its two directions, up and down.
         carriers: of these.
         there: returns whether it is on and online.

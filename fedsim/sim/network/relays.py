@@ -44,7 +44,7 @@ class Relays:
         self._log = log
         self._traffic = traffic
         self._made: dict[ClientId, Relay] = {}
-        self._lanes: dict[ClientId, dict[Lane, None]] = {}  # whose messages flow through it now
+        self._lanes: dict[ClientId, dict[Lane, None]] = {}  # with a message through it now
 
     def of(self, clients: Sequence[ClientId]) -> tuple[Relay, ...]:
         """Return the relays of a way."""

@@ -1,4 +1,4 @@
-"""Which links can hold which lanes up: what is left of a topology once the fleet is known."""
+"""Contended links: which links of a topology can limit which lanes of the fleet."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -19,7 +19,7 @@ class Way(NamedTuple):
     """One direction of one client's radio, and its route.
 
     Attributes:
-        client: whose; 0 where it stands for several.
+        client: its number; 0 if it stands for several.
         up: whether it leads to the server.
         rate: the radio's.
         route: the way that its messages take.

@@ -1,4 +1,4 @@
-"""Which flows are shared out together: pools grow together, fall apart, and wait for ends."""
+"""Components of flows that share links: their growth, splits and completions."""
 
 from collections.abc import Callable
 from math import inf, nan
@@ -202,7 +202,7 @@ class Pool:
         return self._table.item(_RATE, slot)
 
     def rebound(self, flow: Flow, bound: float) -> None:
-        """Take note of a flow's present limit; whoever watches is told of its rate again.
+        """Set a flow's present limit; its rate callback is called again.
 
         The rate may stay, and is another share of what the flow could reach alone.
         """
@@ -218,7 +218,7 @@ class Pool:
         self.at = now
 
     def share(self) -> list[tuple[Flow, float]]:
-        """Share anew from the present time on; return who is to be told which rate."""
+        """Recompute the rates; return the flows whose rate changed."""
         self.age += 1
         n = len(self.flows)
         left, rates, ends, weights, bounds, told, watched, negligible = self._table[:, :n]
@@ -311,7 +311,7 @@ class ContendedFlows:
             self._touch(pool)
 
     def settle(self) -> list[tuple[Flow, float]]:
-        """Share anew whatever has changed; return who is to be told which rate."""
+        """Recompute the rates of changed components; return the flows whose rate changed."""
         news = list[tuple[Flow, float]]()
         for pool in self._touched:  # it grows where one falls apart
             pool.touched = False
@@ -363,7 +363,7 @@ class ContendedFlows:
         for pipe in pipes:
             small.release(pipe)
             large.adopt(pipe)
-        self._touch(small)  # its timer is for nobody
+        self._touch(small)  # its timer has no flows any more
         return large
 
     def _split(self, pool: Pool) -> None:

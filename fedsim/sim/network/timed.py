@@ -1,4 +1,4 @@
-"""Timed transfers: those that nothing but their own radio holds up, and the bearers of these."""
+"""Timed transfers: limited by their own radio alone, and the bearers of these."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class Transfer(Protocol):
         ...
 
     def stop(self) -> None:
-        """Break it off: no more bits pass from now on, and nobody is told that it is over."""
+        """Cancel the transfer; its completion callback is not called."""
         ...
 
 
@@ -101,7 +101,7 @@ class TracedTransfer(_Timed):
 
 
 class OpenBearer:
-    """Nothing but the radio limits a message, at a rate that is known to whoever starts it."""
+    """Only the radio limits a message, at a rate that is known when it starts."""
 
     open = True
 
@@ -116,7 +116,7 @@ class OpenBearer:
 
 
 class TracedBearer:
-    """The same at a rate that follows a trace, while nobody watches."""
+    """The same at a rate that follows a trace, without a rate callback."""
 
     open = True
 
@@ -136,7 +136,7 @@ class TracedBearer:
 
 
 class WatchedBearer:
-    """The same where somebody is told of the rate as it changes."""
+    """The same with a callback for changes of the rate."""
 
     open = True
 

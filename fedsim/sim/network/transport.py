@@ -58,12 +58,12 @@ class Network:
         self._undelivered: Undelivered
 
     def connect(self, server: Receive, client: Receive, undelivered: Undelivered) -> None:
-        """Say who takes what arrives at the server and at the clients, and what is lost."""
+        """Register the callbacks for received and undelivered messages."""
         self._receive = {True: server, False: client}
         self._undelivered = undelivered
 
     def prepare(self, clients: Iterable[ClientId]) -> None:
-        """Make the lanes of clients whose batteries have to hear how they end."""
+        """Create the lanes of clients whose batteries depend on the outcomes of messages."""
         for client in clients:
             self._down[client], self._up[client]
 
@@ -145,7 +145,7 @@ class Network:
             self._wake(lane, lane.current, paged=True)
 
     def _flow(self, began: float) -> None:
-        """Let the bits flow of all whose latency is over now."""
+        """Start the bits of all messages whose latency is over now."""
         for lane, turn in self._starting.pop(began):
             if lane.turn != turn or lane.current is None:
                 continue
@@ -192,7 +192,7 @@ class Network:
         lane.receive(lane.client, envelope)
 
     def _arrive(self, lane: Lane) -> None:
-        """Log and hand over the message whose last bit has come, and start the next one."""
+        """Log and deliver the message whose last bit has arrived, and start the next one."""
         envelope = lane.current
         if envelope is None:  # pragma: no cover - a lane has one end for each message
             return

@@ -1,1 +1,1 @@
-"""Meters: what the physical parts of a client spend while the world runs."""
+"""Meters: energy that the physical components of a client spend while the world runs."""

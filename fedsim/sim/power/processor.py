@@ -66,7 +66,7 @@ class Processor:
         return self._running is not None and self._running[0] < now < self._running[1]
 
     def release(self, now: float, begin: float, end: float) -> None:
-        """Give back what is left of a reservation; those who queue behind it stay where they are.
+        """Release the rest of a reservation; queued reservations stay where they are.
 
         Once they are gone, too, the time is free.
         """

@@ -1,4 +1,4 @@
-"""Radios: what their two directions spend, metered."""
+"""Radios: metered energy of their two directions."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -187,7 +187,7 @@ class Radio:
             rate: what they flow at, bit/s; 0 where `change` will tell, at the end of the instant.
         """
         self._flowing |= _BITS[up]
-        if self.supply is not None:  # else nobody asks for the power
+        if self.supply is not None:  # else the power is not needed
             # What takes no time has no power.
             self._rates = _with(self._rates, up, rate if rate < inf else 0.0)
             self.feed()

@@ -1,4 +1,4 @@
-"""Rest: what a fleet draws whether or not it works, and what that emits."""
+"""Idle power: the fleet's draw independent of its work, and the emissions of that draw."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ class RestMeter:
 
     Args:
         watts: of each client, shape (M,).
-        emissions: says what their electricity emits; None where nobody counts that.
+        emissions: of their electricity; None if not tracked.
     """
 
     def __init__(self, watts: Array, emissions: Emissions | None = None) -> None:
@@ -65,7 +65,7 @@ class RestMeter:
         return joules
 
     def take_grams(self, now: float) -> float:
-        """Return the grams of all clients since the last time; 0 where nobody counts them."""
+        """Return the grams of all clients since the last time; 0 if not tracked."""
         self._meter(now)
         return 0.0 if self._grams is None else self._grams.take()
 
@@ -75,7 +75,7 @@ class RestMeter:
         return np.asarray(self._watts * (self._on_seconds + since))
 
     def grams_per_client(self, now: float) -> Array | None:
-        """Return the grams of each client so far, shape (M,); None where nobody counts them."""
+        """Return the grams of each client so far, shape (M,); None if not tracked."""
         if self._grams is None:
             return None
         return self._grams.per_client(np.where(self._on, self._switched, now), now)
@@ -91,14 +91,14 @@ class _RestGrams:
         self.switch(np.ones(len(watts), dtype=bool))
 
     def switch(self, on: NDArray[np.bool_]) -> None:
-        """Take note of who draws power from now on."""
+        """Update which clients are powered on."""
         own = on & self._emissions.known
         numbers = self._emissions.numbers[own]
         kinds = len(self._emissions.intensities)
         self._powers: list[float] = np.bincount(numbers, self._watts[own], kinds).tolist()
 
     def meter(self, since: float, now: float) -> None:
-        """Charge what those who are on have drawn."""
+        """Charge the idle draw of the clients that are on."""
         if now > since:
             for number, power in enumerate(self._powers):
                 joules = power * (now - since)
@@ -126,7 +126,7 @@ class _RestGrams:
         return grams
 
 
-# Carbon: what prices the log of a fleet in grams.
+# Carbon: pricing of a fleet's log in grams.
 
 
 def emissions_of(kinds: Runs[Member]) -> Emissions | None:

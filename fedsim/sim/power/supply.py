@@ -1,4 +1,4 @@
-"""Supplies: a client's battery at work, with its events at their exact times."""
+"""Supplies: a client's battery in operation, with its events at their exact times."""
 
 from collections.abc import Callable
 from copy import copy
@@ -110,7 +110,7 @@ class Supply:
         battery is drained of what the log says to the last bit.
 
         Args:
-            part: whose meter.
+            part: the metered component.
             joules: what it shows, beyond idle power, J.
             watts: the power of what may have begun and ended within one instant, W.
         """
@@ -131,7 +131,7 @@ class Supply:
         A battery that holds less above its cut-off gives that, and is then empty.
 
         Args:
-            part: whose work it is; its meter shows as much more from now on.
+            part: the component that works; its meter shows as much more from now on.
             joules: what it takes, J.
         """
         self.advance()

@@ -1,4 +1,4 @@
-"""What every compressor is: a frozen block of parameters, and a map from vectors to payloads."""
+"""Base class of compressors: a frozen block of parameters, and a map from vectors to payloads."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -101,7 +101,7 @@ class Compressor(Spec):
 
     @classmethod
     def unbiased(cls) -> bool:
-        """Say whether what arrives is right in the mean, by its law."""
+        """Return whether what arrives is right in the mean, by its law."""
         return cls.law.startswith("unbiased")
 
     def sender(self) -> Sender:

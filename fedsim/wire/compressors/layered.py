@@ -45,7 +45,7 @@ class Layered(Compressor):
         return tuple(slice(*pair) for pair in pairwise(ends))
 
     def splits(self, dimension: int) -> bool:
-        """Say whether a vector of so many coordinates has layers."""
+        """Return whether a vector of so many coordinates has layers."""
         return bool(self.places) and self.places[-1].stop == dimension
 
     def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Encodable:

@@ -1,4 +1,4 @@
-"""What the codec asks of a payload."""
+"""The interface of payloads for the codec."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -34,7 +34,7 @@ from fedsim.repricing.tape import Original
 from fedsim.robustness.design import Design
 from fedsim.robustness.finding import constants_of
 from fedsim.robustness.levels import interval, of_a_run, of_the_typical
-from fedsim.robustness.pricing import Run, priced
+from fedsim.robustness.pricing import FinishedRun, price
 
 SEEDS, WORLDS = 5, 256
 """Of a small study."""
@@ -150,8 +150,8 @@ def pool(study: Study, seeds: int, worlds: int, out: Path) -> Pool:
         variant, seed = folder.parent.name, int(folder.name.removeprefix("seed-"))
         look = reached[variant, seed]
         known = None if np.isnan(look) else int(look)
-        run = Run(folder, variant, seed, known, bits=0.0, target=target)
-        for cost, values in priced(run, drawn, worlds)._asdict().items():
+        run = FinishedRun(folder, variant, seed, known, bits=0.0, target=target)
+        for cost, values in price(run, drawn, worlds)._asdict().items():
             found.setdefault((variant, cost), []).append(values)
     return {key: np.array(values) for key, values in found.items()}
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 import fedsim
-from fedsim.analysis import entitle, listing, measured, panels, quantity, save
+from fedsim.analysis import entitle, label_axis, listing, panels, quantity, save
 from fedsim.robustness import Robustness
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -73,8 +73,8 @@ def drawn(table: pd.DataFrame, budget: float) -> Figure:
         )
     axis.axhline(budget, color="k", linestyle=":", linewidth=0.8)
     axis.legend(fontsize="small")
-    measured(axis.xaxis, "time", "s", log=True)
-    measured(axis.yaxis, "energy", "J", log=True)
+    label_axis(axis.xaxis, "time", "s", log=True)
+    label_axis(axis.yaxis, "energy", "J", log=True)
     entitle(
         figure,
         "Which radio and which threshold?\nlines: nine of ten worlds; full: Pareto-optimal in most;"

@@ -22,7 +22,7 @@ import fedsim
 from fedsim.analysis import (
     PART_COLOURS,
     entitle,
-    measured,
+    label_axis,
     name_variants,
     panels,
     save,
@@ -168,7 +168,7 @@ def _timeline(
         )
     axis.set_yticks(range(len(clients)), clients)
     axis.set(xlim=window, ylim=(len(clients) - 0.5, -0.5))
-    measured(axis.xaxis, "simulated time", "s")
+    label_axis(axis.xaxis, "simulated time", "s")
     axis.set_title("as the first battery ran empty", fontsize=10)
 
 

@@ -24,9 +24,9 @@ class FedsimError(Exception):
     seed: int | None = None
 
     def __str__(self) -> str:
-        return self._named(super().__str__())
+        return self._with_run_name(super().__str__())
 
-    def _named(self, text: str) -> str:
+    def _with_run_name(self, text: str) -> str:
         """Return the text behind the name of the run, unless it has that already."""
         name = f"{self.variant}, seed {self.seed}"
         return text if self.seed is None or text.startswith(name) else f"{name}: {text}"
@@ -61,12 +61,12 @@ class ScenarioError(FedsimError):
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
-        super().__init__("\n".join(self.told()))
+        super().__init__("\n".join(self.describe_faults()))
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.faults,)  # as it comes back from another process
 
-    def told(self) -> list[str]:
+    def describe_faults(self) -> list[str]:
         """Return what is said of each fault; of very many, of the first ones, and how many more."""
         more = len(self.faults) - _MOST_FAULTS
         told = [str(fault) for fault in self.faults[:_MOST_FAULTS]]
@@ -118,9 +118,9 @@ class VersionError(DataError):
 
     def __init__(self, folder: Path, seen: object, read: int, helps: str) -> None:
         self.folder, self.seen, self.read, self.helps = folder, seen, read, helps
-        super().__init__("run", f"the log in {folder} {self.said()}; {helps}")
+        super().__init__("run", f"the log in {folder} {self.describe_version()}; {helps}")
 
-    def said(self) -> str:
+    def describe_version(self) -> str:
         """Return what it is, and what would be read."""
         return f"is of schema version {self.seen}, and {self.read} is read"
 
@@ -167,7 +167,7 @@ class OutputError(FedsimError, OSError):
         remedy = _REMEDIES.get(self.errno or 0)
         reason = _REASONS.get(self.errno or 0, self.strerror)
         text = f"cannot write {self.filename}: {reason}"
-        return self._named(text if remedy is None else f"{text}; {remedy} {_REPEAT}")
+        return self._with_run_name(text if remedy is None else f"{text}; {remedy} {_REPEAT}")
 
 
 class TheoryWarning(UserWarning):

@@ -37,13 +37,13 @@ from fedsim.physics.packet_loss import LossProcess, PacketLoss
 from fedsim.physics.radios import Constant as ConstantRate
 from fedsim.physics.radios import Draw, PacketRadio, RadioLaw, RateLaw, Rates
 from fedsim.physics.radios import Traced as TracedRate
-from fedsim.physics.radios.traces import Reading as ReadTrace
 from fedsim.physics.radios.traces import Trace
+from fedsim.physics.radios.traces import TraceReader as ReadTrace
 from fedsim.physics.signals import Constant as ConstantSignal
 from fedsim.physics.signals import Signal
 from fedsim.physics.signals import Steps as StepSignal
 from fedsim.physics.slowdowns import Slowdown
-from fedsim.physics.topology import Link, Route, Topology, routed, star, tree
+from fedsim.physics.topology import Link, Route, Topology, build_routes, star, tree
 from fedsim.ports import (
     SERVER,
     SILENCE,
@@ -75,7 +75,7 @@ from fedsim.problems import (
 from fedsim.problems.losses import Rows, State
 from fedsim.problems.penalties.base import Shape
 from fedsim.problems.penalties.base import Weighted as WeightedPenalty
-from fedsim.problems.splits.base import Indices, SizedSplit, grouped
+from fedsim.problems.splits.base import Indices, SizedSplit, group_rows
 from fedsim.protocol.participation import Sample
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.wire import Compressor, Contract, Dense, Encodable, Quantized, Sign, Sparse, ValueFormat
@@ -168,8 +168,8 @@ __all__ = [
     "Watts",
     "WeightedPenalty",
     "Work",
-    "grouped",
-    "routed",
+    "build_routes",
+    "group_rows",
     "star",
     "tree",
 ]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.errors import DataError
-from fedsim.limits import afford, limit, shown
+from fedsim.limits import check_budget, format_size, limit
 
 _Stream = IO[bytes] | gzip.GzipFile
 
@@ -71,7 +71,7 @@ def check_is_file(path: Path) -> None:
         raise OSError(EINVAL, f"it is {kind}; give a file", str(path))
 
 
-def decompressed(content: bytes, path: Path, key: str = "data.path", times: int = 1) -> bytes:
+def decompress(content: bytes, path: Path, key: str = "data.path", times: int = 1) -> bytes:
     """Return what gzip, bzip2 or xz have packed, and anything else as it is.
 
     Raises:
@@ -100,7 +100,9 @@ def _within(file: _Stream, path: Path, key: str, times: int) -> bytes:
         chunks.append(chunk)
         size += len(chunk)
         if size > most:
-            afford(key, f"{path}: the first {shown(size)} of what is in it", times * size)
+            check_budget(
+                key, f"{path}: the first {format_size(size)} of what is in it", times * size
+            )
     return b"".join(chunks)
 
 
@@ -191,7 +193,7 @@ def _check_archive(file: IO[bytes], path: Path, key: str) -> None:
     """
     with ZipFile(file) as archive:
         members = archive.infolist()
-        afford(key, f"{path}: what is in it", 3 * sum(member.file_size for member in members))
+        check_budget(key, f"{path}: what is in it", 3 * sum(member.file_size for member in members))
         for member in members:
             with archive.open(member) as opened:
                 _check_array(opened, member.filename, member.file_size)

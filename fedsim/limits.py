@@ -41,7 +41,7 @@ def limit(key: str = "data") -> int:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
-def afford(key: str, what: str, size: int, error: type[DataError] = DataError) -> None:
+def check_budget(key: str, what: str, size: int, error: type[DataError] = DataError) -> None:
     """Check that something fits into the limit.
 
     Args:
@@ -57,15 +57,16 @@ def afford(key: str, what: str, size: int, error: type[DataError] = DataError) -
     if size > most:
         raise error(
             key,
-            f"{what} would take {shown(size)} of memory; up to {shown(most)} is accepted, or more "
+            f"{what} would take {format_size(size)} of memory; up to {format_size(most)} is "
+            "accepted, or more "
             f'where the environment variable {VARIABLE} says so ("16 GB")',
         )
 
 
-def shown(size: int) -> str:
+def format_size(size: int) -> str:
     """Return a size for people.
 
-    >>> shown(8 * 10**9), shown(1500), shown(10**30), shown(10**400)
+    >>> format_size(8 * 10**9), shown(1500), shown(10**30), shown(10**400)
     ('8 GB', '1.5 kB', 'more than 1000 TB', 'more than 1000 TB')
     """
     if size > 10**15:

@@ -11,13 +11,13 @@ ENDING = tuple(
 """The signals that end a command."""
 
 
-def heard() -> list[int]:
+def active_signals() -> list[int]:
     """Return the signals that are not ignored."""
     return [number for number in ENDING if signal.getsignal(number) not in {signal.SIG_IGN, None}]
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """Let signals that end a command wait for the end of the block, which is to be short.
 
     It is for cleanup: an interrupt that cuts it off would leave files that are never removed.
@@ -25,7 +25,7 @@ def uninterrupted() -> Iterator[None]:
     """
     noted: list[int] = []
     main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in (heard() if main else ())}
+    before = {number: signal.getsignal(number) for number in (active_signals() if main else ())}
     for number in before:
         signal.signal(number, lambda seen, _: noted.append(seen))
     try:

@@ -49,7 +49,7 @@ class Fitted(Table):
         texts = [_texts(console, column) for column in self.columns]
         floors = [_floor(*each) for each in texts]
         whole = [max(map(_widest, (head, *cells))) for head, cells in texts]
-        for places in _divided(floors, self.keys, width):
+        for places in _divide(floors, self.keys, width):
             block = copy(self)
             block.title = block.caption = None
             room = width - _between(len(places))
@@ -93,7 +93,7 @@ def _between(columns: int) -> int:
     return 2 * columns + 1
 
 
-def _divided(floors: Sequence[int], keys: int, width: int) -> Iterator[list[int]]:
+def _divide(floors: Sequence[int], keys: int, width: int) -> Iterator[list[int]]:
     """Yield blocks of columns that go beside one another, as many as go."""
     first = list(range(min(keys, len(floors))))
     block = list(first)
@@ -137,7 +137,7 @@ def visible(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(each if _is_seen(each) else _escaped(each) for each in text)
+    return "".join(each if _is_seen(each) else _escape(each) for each in text)
 
 
 def _is_seen(character: str) -> bool:
@@ -145,7 +145,7 @@ def _is_seen(character: str) -> bool:
     return spaces or character in _KEPT or character.isprintable()
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
@@ -250,13 +250,15 @@ def as_html(table: Table) -> str:
 
 def _row(tag: str, cells: Sequence[str], sides: Sequence[str]) -> str:
     pairs = zip(cells, sides, strict=True)
-    parts = [f'<{tag} style="text-align: {side}">{_shown(cell)}</{tag}>' for cell, side in pairs]
+    parts = [
+        f'<{tag} style="text-align: {side}">{_cell_html(cell)}</{tag}>' for cell, side in pairs
+    ]
     return f"<tr>{''.join(parts)}</tr>"
 
 
 def _line(text: object) -> str:
-    return f"<p>{_shown(str(text))}</p>\n" if text else ""
+    return f"<p>{_cell_html(str(text))}</p>\n" if text else ""
 
 
-def _shown(markup: str) -> str:
+def _cell_html(markup: str) -> str:
     return escaped(visible(Text.from_markup(markup).plain))

@@ -12,16 +12,16 @@ _stages: list[Callable[[], str]] = []
 
 
 @contextmanager
-def doing(what: str | Callable[[], str]) -> Iterator[None]:
+def activity(what: str | Callable[[], str]) -> Iterator[None]:
     """Set the current activity within the block, which may be nested.
 
     Args:
         what: a few words, or a function that returns them, called by displays from any thread.
 
-    >>> with doing("the whole"):
-    ...     with doing(lambda: "a part"):
-    ...         inside = now()
-    ...     inside, now()
+    >>> with activity("the whole"):
+    ...     with activity(lambda: "a part"):
+    ...         inside = current_activity()
+    ...     inside, current_activity()
     ('a part', 'the whole')
     """
     stage = what if callable(what) else partial(str, what)
@@ -32,7 +32,7 @@ def doing(what: str | Callable[[], str]) -> Iterator[None]:
         _stages.remove(stage)
 
 
-def now() -> str:
+def current_activity() -> str:
     """Return the current activity in a few words; empty if there is none."""
     for stage in reversed(tuple(_stages)):
         if words := stage():

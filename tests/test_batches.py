@@ -8,7 +8,7 @@ import pytest
 
 from fedsim.record.folder import SCENARIO, SUMMARY
 from fedsim.running.run import RunProgress
-from fedsim.running.sending import LASTING, Batches, lasted
+from fedsim.running.sending import LASTING, Batches, run_duration
 from fedsim.running.workers import Known, Order, Outcome, Run
 from fedsim.scenario import load
 from tests.runs import small
@@ -129,9 +129,9 @@ def test_what_has_ended_is_awaited_no_more_whoever_tells_of_it(tmp_path: Path) -
     left = batches(2, tmp_path)
     names = [each.name for each in load(_two()).variants]
     assert left.awaited == 2 * SEEDS
-    left.heard(RunProgress(names[1], 7, "gd", 10, round=3))
+    left.report_progress(RunProgress(names[1], 7, "gd", 10, round=3))
     assert left.awaited == 2 * SEEDS  # it goes on
-    left.heard(RunProgress(names[1], 7, "gd", 10, ended=True))
+    left.report_progress(RunProgress(names[1], 7, "gd", 10, ended=True))
     left.note([Outcome(Run(1, 7)), Outcome(Run(0, 7), seconds=1.0)])
     assert left.awaited == 2 * SEEDS - 2
     several = [left.take("a", 2) for _ in range(3)]
@@ -145,14 +145,14 @@ def _two() -> dict[str, object]:
 
 
 def test_a_run_took_the_time_from_its_first_file_to_its_last(tmp_path: Path) -> None:
-    assert lasted(tmp_path) is None
+    assert run_duration(tmp_path) is None
     for name, at in ((SCENARIO, 100.0), (SUMMARY, 102.5)):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (at, at))
-    assert lasted(tmp_path) == 2.5
+    assert run_duration(tmp_path) == 2.5
     os.utime(tmp_path / SCENARIO, (102.5, 102.5))
-    assert lasted(tmp_path) == 0
+    assert run_duration(tmp_path) == 0
     os.utime(tmp_path / SCENARIO, (103, 103))
-    assert lasted(tmp_path) is None  # the clock went back
+    assert run_duration(tmp_path) is None  # the clock went back
     (tmp_path / SUMMARY).unlink()
-    assert lasted(tmp_path) is None
+    assert run_duration(tmp_path) is None

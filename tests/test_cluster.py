@@ -17,7 +17,7 @@ from tqdm import tqdm
 import fedsim
 from fedsim.problems.references import convex
 from fedsim.record.folder import SUMMARY
-from fedsim.record.lock import held
+from fedsim.record.lock import hold
 from fedsim.running import api, places, sending
 from fedsim.running.folder import Status, status
 from fedsim.running.run import RunProgress, surroundings
@@ -317,7 +317,7 @@ def test_shards_share_a_folder_and_nobody_else_does(tmp_path: Path) -> None:
     result = fedsim.run(SWEPT, out=tmp_path, shard="1/2", watch=watch)
     assert len(result.runs) == 2
     assert len(list(tmp_path.rglob(SUMMARY))) == 4
-    with held(tmp_path), pytest.raises(fedsim.OccupiedError, match="in use"):
+    with hold(tmp_path), pytest.raises(fedsim.OccupiedError, match="in use"):
         fedsim.run(SWEPT, out=tmp_path, shard="1/2")
 
 

@@ -19,7 +19,7 @@ from fedsim.errors import DataError
 from fedsim.record.folder import RESULTS, tidy
 from fedsim.record.manifest import MANIFEST
 from fedsim.record.parts import read_table
-from fedsim.record.scenarios import parsed
+from fedsim.record.scenarios import parse
 from fedsim.running.run import is_finished
 from tests.runs import files, small
 
@@ -150,7 +150,7 @@ def test_a_table_in_which_a_value_is_missing_is_named(
 @pytest.mark.parametrize("text", ["", "7", "[fleet, network]", "fleet: []", "network: {}"])
 def test_what_is_no_scenario_is_named(text: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"scenario\.yaml is damaged \(it says nothing of a fleet"):
-        parsed(text, tmp_path / "scenario.yaml")
+        parse(text, tmp_path / "scenario.yaml")
 
 
 def test_parts_that_lie_beside_the_whole_are_removed(out: Path) -> None:

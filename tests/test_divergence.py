@@ -33,7 +33,7 @@ class Slips(FedAvg):
 
     kind: Literal["slips"] = "slips"  # type: ignore[assignment]
 
-    async def descended(self, client: Client, start: Array) -> Array:
+    async def descend(self, client: Client, start: Array) -> Array:
         """Compute where the local steps lead."""
         slips = client.id == CLIENT and client.round == ROUND
         eta = WILD if slips else self.eta

@@ -71,7 +71,7 @@ def test_the_command_prints_what_is_found_in_python(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = fedsim.check(file)
-    monkeypatch.setattr(checking, "checked", lambda plan: found)
+    monkeypatch.setattr(checking, "check_plan", lambda plan: found)
     lines = check(file)
     assert lines[0] == found.title
     told = repr(found).splitlines()

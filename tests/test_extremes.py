@@ -9,7 +9,7 @@ import pytest
 
 import fedsim
 from fedsim.physics.formats.pickles import loads_plain
-from fedsim.scenario.readers import Reading
+from fedsim.scenario.readers import BlockReader
 from tests.runs import small
 
 RNG = np.random.default_rng(1)
@@ -62,13 +62,13 @@ def test_keys_of_one_hash_are_refused_and_others_are_not() -> None:
 def test_places_of_keys_are_collected_once_for_all_faults(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    walks, walk = [], Reading._paths
+    walks, walk = [], BlockReader._paths
 
-    def counted(self: Reading, *given: object) -> object:
+    def counted(self: BlockReader, *given: object) -> object:
         walks.append(given[-1])
         return walk(self, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Reading, "_paths", counted)
+    monkeypatch.setattr(BlockReader, "_paths", counted)
     for keys in (1, 50):
         walks.clear()
         with pytest.raises(fedsim.ScenarioError):

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 import fedsim
-from fedsim.record.lock import LOCK, held, shared
+from fedsim.record.lock import LOCK, hold, share
 from fedsim.record.writing import Draft
 from fedsim.running.interrupts import Interrupted, behind, raise_once
-from fedsim.running.places import opened
-from fedsim.running.workers import postponed
+from fedsim.running.places import open_place
+from fedsim.running.workers import postpone_signals
 from fedsim.signals import ENDING
 from tests.interrupting import LONG, hearing, interrupted
 from tests.runs import small
@@ -130,7 +130,7 @@ def test_an_error_that_no_interrupt_is_behind_stays_what_it_is() -> None:
 def test_signals_wait_for_the_end_of_a_block_and_come_then(handlers: None) -> None:
     seen: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: seen.append(number))
-    with postponed():
+    with postpone_signals():
         os.kill(os.getpid(), signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
         assert seen == []
@@ -139,17 +139,17 @@ def test_signals_wait_for_the_end_of_a_block_and_come_then(handlers: None) -> No
 
 
 def _hold(folder: Path) -> None:
-    with held(folder):
+    with hold(folder):
         (folder / "a").touch()
 
 
 def _share(folder: Path) -> None:
-    with shared(folder, nothing, nothing, nothing):
+    with share(folder, nothing, nothing, nothing):
         (folder / "a").touch()
 
 
 def _make_aside(folder: Path) -> None:
-    with opened(folder) as place, place.aside() as home:
+    with open_place(folder) as place, place.aside() as home:
         (home / "b").touch()
     (folder / "a").touch()
 
@@ -191,7 +191,7 @@ def test_an_interrupt_of_what_tidies_up_leaves_nothing(
 
 def test_what_is_begun_while_signals_wait_hears_none(handlers: None) -> None:
     hearing()
-    with postponed(), subprocess.Popen(SLEEPING) as process:
+    with postpone_signals(), subprocess.Popen(SLEEPING) as process:
         process.send_signal(signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.2)

@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 import fedsim
 from fedsim.cli import app
-from fedsim.record.lock import HOLDER, LOCK, FolderLock, held, is_at_work, is_held, shared
+from fedsim.record.lock import HOLDER, LOCK, FolderLock, hold, is_at_work, is_held, share
 from tests.runs import files, small
 
 QUICK = small(stop={"rounds": 3})
@@ -64,7 +64,7 @@ def test_a_folder_that_is_being_written_is_left_alone(
         assert invoke(WRITING[command], **made, out=out).exit_code == 0
     else:
         fedsim.run(LONG, out=out)
-    with held(out):
+    with hold(out):
         before = files(out)
         result = invoke(WRITING[command], **made, out=out)
         assert files(out) == before
@@ -79,7 +79,7 @@ def test_a_folder_that_is_being_written_is_left_alone(
 @pytest.mark.parametrize("command", READING)
 def test_reading_takes_no_lock(command: str, made: dict[str, Path], tmp_path: Path) -> None:
     (scenario, out), new = made.values(), tmp_path / "new"
-    with held(out):
+    with hold(out):
         result = invoke(READING[command], scenario=scenario, out=out, new=new)
     assert result.exit_code == 0, result.output
 
@@ -87,7 +87,7 @@ def test_reading_takes_no_lock(command: str, made: dict[str, Path], tmp_path: Pa
 def test_the_same_folder_under_another_name_is_the_same(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "other").symlink_to(tmp_path / "out")
-    with held(tmp_path / "out"), pytest.raises(fedsim.OccupiedError):
+    with hold(tmp_path / "out"), pytest.raises(fedsim.OccupiedError):
         fedsim.run(QUICK, out=tmp_path / "other")
 
 
@@ -211,7 +211,7 @@ def wait(until: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"process": "x"}', '{"process": 1e400}'])
 def test_whoever_cannot_be_named_is_somebody(content: str, tmp_path: Path) -> None:
-    with held(tmp_path):
+    with hold(tmp_path):
         (tmp_path / HOLDER).write_text(content)
         with pytest.raises(fedsim.OccupiedError, match="another process writes into it"):
             fedsim.run(QUICK, out=tmp_path)
@@ -221,7 +221,7 @@ def test_what_a_command_says_of_itself_is_shown_as_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["fedsim", "run", "a\x1b[31m\u202eb.yaml"])
-    with held(tmp_path), pytest.raises(fedsim.OccupiedError) as caught, held(tmp_path):
+    with hold(tmp_path), pytest.raises(fedsim.OccupiedError) as caught, hold(tmp_path):
         pass
     assert str(caught.value).isprintable()
 
@@ -242,19 +242,19 @@ def test_a_finished_campaign_leaves_what_it_made_and_an_empty_lock(tmp_path: Pat
 def test_where_nothing_was_written_nothing_is_left(
     error: type[BaseException], tmp_path: Path
 ) -> None:
-    with pytest.raises(error), held(tmp_path / "deep" / "out"):
+    with pytest.raises(error), hold(tmp_path / "deep" / "out"):
         raise error
     assert not list(tmp_path.iterdir())
-    with held(tmp_path):
+    with hold(tmp_path):
         pass
-    with pytest.raises(error), held(tmp_path):
+    with pytest.raises(error), hold(tmp_path):
         raise error
     assert [path.name for path in tmp_path.iterdir()] == [LOCK]  # as it was before
 
 
 def test_what_was_written_stays_and_so_does_its_lock(tmp_path: Path) -> None:
     def written() -> None:
-        with held(tmp_path):
+        with hold(tmp_path):
             (tmp_path / "base").mkdir()
             raise RuntimeError
 
@@ -274,7 +274,7 @@ def test_the_first_process_of_a_machine_may_be_at_work_too(tmp_path: Path) -> No
 
 def test_who_has_left_a_shared_folder_is_named_no_longer(tmp_path: Path) -> None:
     calls: list[str] = []
-    with shared(
+    with share(
         tmp_path,
         lambda: calls.append("begin"),
         lambda: calls.append("check"),

@@ -14,7 +14,7 @@ from fedsim.analysis import Comparison
 from fedsim.building import Builder, Job
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.record.manifest import FILES, MANIFEST, SEAL, as_json, sealed
+from fedsim.record.manifest import FILES, MANIFEST, SEAL, as_json, seal
 from fedsim.running.run import RunProgress
 from tests.disks import Disk
 from tests.faults.operations import met
@@ -278,7 +278,7 @@ def test_a_run_without_models_of_before_they_were_kept_is_priced_again(
     (run / "models.parquet").unlink()
     made = json.loads((run / MANIFEST).read_text())
     del made[FILES]["models.parquet"], made[SEAL]
-    (run / MANIFEST).write_text(as_json(sealed(made)))
+    (run / MANIFEST).write_text(as_json(seal(made)))
     priced = fedsim.reprice(out, ["fleet.0.radio=wifi"], tmp_path / "priced")
     assert len(priced.models) == 0
     with pytest.raises(DataError, match=r"there is no .*models\.parquet; make the run again"):

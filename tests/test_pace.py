@@ -5,7 +5,7 @@ import pytest
 import fedsim
 from fedsim.building import Builder
 from fedsim.running import probe
-from fedsim.running.check import checked
+from fedsim.running.check import check_plan
 from fedsim.running.probe import Enough, Pace, extent, opening
 from fedsim.scenario import load
 from tests.runs import small
@@ -84,7 +84,7 @@ def test_rounds_that_are_timed_change_nothing_of_what_the_first_ones_cost() -> N
 def test_the_duration_counts_the_rounds_of_all_variants_and_seeds() -> None:
     gd = {"algorithm": {"kind": "gd", "step_size": "1/L"}, "stop": {"rounds": 1000}}
     plan = load(small(stop={"rounds": 500}, seeds=3, variants={"gd": gd}))
-    found = checked(plan)
+    found = check_plan(plan)
     paced = {
         name: began.__class__(**{**vars(began), "pace": 0.01})
         for name, began in found.openings.items()

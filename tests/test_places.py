@@ -10,7 +10,7 @@ import fedsim
 from fedsim.record.folder import SUMMARY
 from fedsim.record.lock import HOLDER
 from fedsim.record.writing import ASIDE
-from fedsim.running.places import MAKING, clear, opened, settle
+from fedsim.running.places import MAKING, clear, open_place, settle
 from tests.runs import files, small
 
 QUICK = small(stop={"rounds": 3})
@@ -59,7 +59,7 @@ def test_what_was_whole_when_its_maker_was_killed_is_kept(tmp_path: Path) -> Non
 
 
 def test_an_error_of_who_makes_a_run_is_its_own(tmp_path: Path) -> None:
-    with opened(tmp_path) as place, pytest.raises(FileNotFoundError), place.aside():
+    with open_place(tmp_path) as place, pytest.raises(FileNotFoundError), place.aside():
         raise FileNotFoundError("of a file of somebody's own")
     assert not (tmp_path / MAKING).exists()
 

@@ -31,7 +31,7 @@ def killed(failures: int = 3) -> KilledWorker:
 
 
 def lost(of: Sending, batch: Batch, error: Exception, *, alone: bool) -> list[Any]:
-    return list(of._lost(batch, error, alone=alone))
+    return list(of._retry_lost(batch, error, alone=alone))
 
 
 def test_an_error_of_a_worker_itself_ends_the_campaign(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_scheduler_that_is_gone_is_told_with_what_had_not_ended(
     runs: int, words: str, tmp_path: Path
 ) -> None:
     of, _ = sending(tmp_path, runs)
-    assert f"tcp://scheduler is gone: {words} ended" in str(of._gone())
+    assert f"tcp://scheduler is gone: {words} ended" in str(of._no_workers_error())
 
 
 @pytest.mark.parametrize(

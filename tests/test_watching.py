@@ -10,7 +10,7 @@ import fedsim
 from fedsim.algorithms.censored import GradientDescent
 from fedsim.cli import watching
 from fedsim.running.run import RunProgress
-from fedsim.under_way import doing, now
+from fedsim.under_way import activity, current_activity
 from tests.runs import small
 
 
@@ -34,10 +34,10 @@ def test_what_takes_long_says_what_goes_on(monkeypatch: pytest.MonkeyPatch) -> N
     shown = io.StringIO()
     console = Console(file=shown, width=200, force_terminal=True)
     with watching.progress_table(console, 2) as watch:
-        with doing("reading data"):
+        with activity("reading data"):
             assert "0 of 2, reading data" in drawn(watch, shown)
         watch(RunProgress("base", 1, "gd", rounds=9, round=2, objective=0.5))
-        with doing(lambda: "round 3: 7 of 8 answered"):
+        with activity(lambda: "round 3: 7 of 8 answered"):
             line = drawn(watch, shown)
         assert "base, seed 1" in line
         assert "round 3: 7 of 8 answered" in line
@@ -59,7 +59,7 @@ class Nosy(GradientDescent):
     seen: ClassVar[list[str]] = []
 
     async def handle(self, client: Any, message: Any) -> Any:
-        self.seen.append(now())
+        self.seen.append(current_activity())
         return await super().handle(client, message)
 
 
@@ -70,4 +70,4 @@ def test_a_round_says_how_many_have_answered() -> None:
     second = Nosy.seen[5:]
     assert second[0] == "round 2: 0 of 5 answered"
     assert all("round 2" in words and "of 5 answered" in words for words in second)
-    assert now() == ""
+    assert current_activity() == ""

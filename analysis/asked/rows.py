@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from asked.studies import ALL, Asked, Study
-from fedsim.analysis.compare.verdicts import LESS, undecided
+from fedsim.analysis.compare.verdicts import LESS, is_undecided
 from fedsim.robustness import Robustness
 from fedsim.robustness.verdicts import by_weight
 
@@ -31,7 +31,7 @@ def _row(study: Study, known: Robustness, claim: Asked, deciding: dict[str, pd.D
     if isnan(share):
         return f"| {study.title} | {words} | no seed in which both reached it | | | |"
     sure = f"{100 * share:.3g} %"
-    mark = f"**{sure}**" if undecided(share) else sure
+    mark = f"**{sure}**" if is_undecided(share) else sure
     spread = f"{row['ratio_low']:.3g} to {row['ratio_high']:.3g}"
     other = str(row["against"])
     if other not in deciding:

@@ -26,7 +26,7 @@ from fedsim.physics.topology import Topology, star
 from fedsim.ports import Array, Client, Server, Work
 from fedsim.protocol.carriage import Values
 from fedsim.protocol.stopping import Stop
-from fedsim.record.book import Book
+from fedsim.record.book import RunRecorder
 from fedsim.record.models import ModelTable
 from fedsim.record.parts import Parts
 from fedsim.sim.setup import Member, Setup
@@ -120,7 +120,7 @@ def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         models = ModelTable(Parts(Path(folder), "models"), NOTHING.shape)
-        with Book(Path(folder), CLIENTS, models=models) as book:
+        with RunRecorder(Path(folder), CLIENTS, models=models) as book:
             world = World(setup, book)
             world.close(world.run())
 

@@ -24,7 +24,7 @@ from distributed import Client
 
 import fedsim
 from fedsim.running import sending, workers
-from fedsim.running.cluster import opened
+from fedsim.running.cluster import open_cluster
 
 
 def made(runs: int, rounds: int, **options: Any) -> None:
@@ -117,7 +117,7 @@ def main() -> None:
     given = parser.parse_args()
     lasting = {"in batches": sending.LASTING, "one by one": 1e-9}
     took: dict[str, list[Took]] = {"one process": [], **{name: [] for name in lasting}}
-    with opened("local:1") as cluster:
+    with open_cluster("local:1") as cluster:
         cluster.client.run(watch_runs)
         in_process(given.runs // 5, given.rounds)  # to warm up
         on_cluster(cluster.client, given.runs // 5, given.rounds)

@@ -11,7 +11,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from scale import ROWS, kept
 
-from fedsim.analysis import COLOURS, entitle, measured, name_variants, panels, save
+from fedsim.analysis import COLOURS, entitle, label_axis, name_variants, panels, save
 
 TABLE = Path(__file__).with_name("scale.csv")
 FIGURE = Path(__file__).resolve().parents[1] / "figures" / "scale.png"
@@ -42,8 +42,8 @@ def draw(forms: dict[str, Sizes]) -> Figure:
     seconds.set_ylim(1e-3, 1e2)
     memory.set_ylim(1e8, 1e10)
     for axis, label, unit in ((seconds, "processor time", "s"), (memory, "peak of memory", "B")):
-        measured(axis.xaxis, "clients", log=True)
-        measured(axis.yaxis, label, unit, log=True)
+        label_axis(axis.xaxis, "clients", log=True)
+        label_axis(axis.yaxis, label, unit, log=True)
     name_variants(figure)
     entitle(figure, "What a large fleet costs")
     return figure

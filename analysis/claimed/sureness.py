@@ -8,10 +8,10 @@ import numpy as np
 import fedsim
 from claimed.papers import Claim
 from claimed.verdicts import short
-from fedsim.analysis.compare.verdicts import undecided
+from fedsim.analysis.compare.verdicts import is_undecided
 from fedsim.ports import Array
 from fedsim.repricing.tape import Original
-from fedsim.robustness.constants import Key
+from fedsim.robustness.constants import ConstantKey
 from fedsim.robustness.design import Design
 from fedsim.robustness.finding import constants_of
 from fedsim.robustness.pricing import Costs, hindrance, priced_at
@@ -38,7 +38,7 @@ class Sure(NamedTuple):
     @property
     def doubtful(self) -> bool:
         """Whether constants decide, and not methods."""
-        return undecided(self.share)
+        return is_undecided(self.share)
 
     def __str__(self) -> str:
         share = f"{100 * self.share:.3g} %"
@@ -77,7 +77,7 @@ def originals(claim: Claim, result: fedsim.Result) -> Mapping[tuple[str, int], O
 
 
 def log_ratios(
-    claim: Claim, result: fedsim.Result, world: Mapping[Key, Array], worlds: int
+    claim: Claim, result: fedsim.Result, world: Mapping[ConstantKey, Array], worlds: int
 ) -> Mapping[str, Array]:
     """Return the logarithms of worse over better in each world, means over seeds, shape (W,).
 
@@ -118,7 +118,7 @@ def _spans(claim: Claim, result: fedsim.Result) -> Mapping[tuple[str, int], Sequ
 
 
 def _over(
-    spans: Sequence[int], original: Original, world: Mapping[Key, Array], worlds: int
+    spans: Sequence[int], original: Original, world: Mapping[ConstantKey, Array], worlds: int
 ) -> Costs:
     """Return what is spent in spans: begin, end, begin, end and so on, shape (W,)."""
     looks = sorted({number for number in spans if number})

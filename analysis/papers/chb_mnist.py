@@ -19,9 +19,9 @@ import fedsim
 from fedsim.analysis import (
     cumulative,
     entitle,
+    label_axis,
     listing,
     look,
-    measured,
     name_variants,
     panels,
     run_parts,
@@ -71,7 +71,7 @@ def table(part: str, result: fedsim.Result) -> Table:
         )
         for name, label in LABELS.items()
     ]
-    heads = ("method", "published", "measured", "iterations", "objective")
+    heads = ("method", "published", "label_axis", "iterations", "objective")
     return listing(f"Table III: transmissions, {part}", heads, rows)
 
 
@@ -84,7 +84,7 @@ def draw(part: str, result: fedsim.Result) -> Figure:
         for number, (variant, name) in enumerate(LABELS.items()):
             own = totals[totals["variant"] == variant]
             axis.plot(own[cost], own["objective"], label=name, **look(number))
-        measured(axis.xaxis, label, unit, log=True)
+        label_axis(axis.xaxis, label, unit, log=True)
     shared_upwards(every, 2, "objective", log=True)
     name_variants(figure)
     entitle(figure, f"Table III of CHB: {TITLES[part]}\n{result.setting}")

@@ -24,9 +24,9 @@ from fedsim.analysis import (
     GREY,
     cost_to_target,
     entitle,
+    label_axis,
     listing,
     look,
-    measured,
     name_variants,
     panels,
     progress,
@@ -226,7 +226,7 @@ def draw_workers(results: Mapping[str, fedsim.Result]) -> Figure:
         edge = np.sqrt([run.eps1 for run in runs]).mean()
         axis.axvline(edge, color=GREY, linestyle="--", label=EDGE)
         axis.axhline(FIRST / 2, color=GREY, linestyle=":", label="half of the iterations")
-        measured(axis.xaxis, "smoothness $L_m$ of the worker", log=True)
+        label_axis(axis.xaxis, "smoothness $L_m$ of the worker", log=True)
         axis.set_title(STEPS[reading], fontsize=10)
     every[0].set_ylabel(f"transmissions in the\nfirst {FIRST} iterations")
     name_variants(figure)

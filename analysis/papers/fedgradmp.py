@@ -32,9 +32,9 @@ from fedsim.analysis import (
     AXES,
     cost_table,
     cost_to_target,
+    label_axis,
     listing,
     mean_cost,
-    measured,
     progress,
     ranking,
     run_parts,
@@ -227,7 +227,7 @@ def draw(part: Part, result: fedsim.Result) -> Figure:
     # What methods send differs by a factor of a hundred.
     bits = figure.axes[1]
     bits.autoscale(axis="x")
-    measured(bits.xaxis, *AXES["bits"], log=True)
+    label_axis(bits.xaxis, *AXES["bits"], log=True)
     return figure
 
 

@@ -23,9 +23,9 @@ import fedsim
 from fedsim.analysis import (
     GREY,
     entitle,
+    label_axis,
     listing,
     look,
-    measured,
     name_variants,
     panels,
     progress,
@@ -179,7 +179,7 @@ def draw_steps(tables: Mapping[float, pd.DataFrame], setting: str = "") -> Figur
     for axis, label in zip(
         every, ("rounds with $g > 0.1$", "$f$ after the last round"), strict=True
     ):
-        measured(axis.xaxis, r"step size $\eta$", log=True)
+        label_axis(axis.xaxis, r"step size $\eta$", log=True)
         axis.set_ylabel(label)
         axis.set_xticks(list(tables), [f"{step:g}" for step in tables])
         axis.minorticks_off()

@@ -26,9 +26,9 @@ import fedsim
 from fedsim.analysis import (
     cost_to_target,
     entitle,
+    label_axis,
     listing,
     look,
-    measured,
     name_variants,
     panels,
     quantity,
@@ -319,8 +319,8 @@ def draw(table: pd.DataFrame, part: str, setting: str = "") -> Figure:
     ):
         for number, (method, values) in enumerate(by_method(table, cost).items()):
             axis.plot(values.index, values, marker="o", ms=4, label=str(method), **look(number))
-        measured(axis.xaxis, claim.varied, log=True)
-        measured(axis.yaxis, label, log=True)
+        label_axis(axis.xaxis, claim.varied, log=True)
+        label_axis(axis.yaxis, label, log=True)
         ticks = sorted(set(table["x"]))
         axis.set_xticks(ticks, [f"{value:g}" for value in ticks])
         axis.minorticks_off()

@@ -118,13 +118,13 @@ def table(costs: pd.DataFrame, column: str) -> Table:
 
 def best(costs: pd.DataFrame, column: str) -> dict[str, str]:
     """Return the best method on each radio."""
-    return {radio: own.ranked(column)[0] for radio, own in decided(costs, column).items()}
+    return {radio: own.rank(column)[0] for radio, own in decided(costs, column).items()}
 
 
 def ties(costs: pd.DataFrame, column: str) -> dict[str, list[str]]:
     """Return, of each radio, the methods that are statistically indistinguishable from the best."""
     return {
-        radio: own.not_costlier(own.ranked(column)[0], column)
+        radio: own.not_costlier(own.rank(column)[0], column)
         for radio, own in decided(costs, column).items()
     }
 

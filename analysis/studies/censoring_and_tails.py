@@ -27,8 +27,8 @@ from fedsim.analysis import (
     PART_COLOURS,
     energy_parts,
     entitle,
+    label_axis,
     listing,
-    measured,
     name_variants,
     panels,
     quantity,
@@ -188,7 +188,7 @@ def _panel(axis: Axes, spent: pd.DataFrame) -> None:
     for bar, (end, seconds) in enumerate(zip(ends, spent["t"], strict=True)):
         axis.text(end + 0.02 * most, bar, duration(seconds), va="center", fontsize=9)
     axis.set_xlim(0, 1.3 * most)
-    measured(axis.xaxis, "", "J")
+    label_axis(axis.xaxis, "", "J")
     axis.grid(visible=False, axis="y")
     axis.tick_params(axis="y", length=0)
 

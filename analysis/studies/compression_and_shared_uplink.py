@@ -29,8 +29,8 @@ from fedsim.analysis import (
     COLOURS,
     cost_to_target,
     entitle,
+    label_axis,
     listing,
-    measured,
     name_variants,
     panels,
     quantity,
@@ -166,12 +166,12 @@ def draw(costs: pd.DataFrame, rounds: pd.DataFrame) -> Figure:
     for (method, form), run in rounds.groupby(["method", "format"], sort=False):
         left.plot(run["round"], run["gap"].where(run["gap"] > 0), **_style(str(method), str(form)))
     left.set(ylim=(1e-7, None), xlabel="rounds")
-    measured(left.yaxis, words("gap"), log=True)
+    label_axis(left.yaxis, words("gap"), log=True)
     _against_capacity(right, costs[costs["discipline"] == "fair"], "t")
-    measured(right.yaxis, "time to the gap,\nlink shared fairly", "s", log=True)
+    label_axis(right.yaxis, "time to the gap,\nlink shared fairly", "s", log=True)
     few = costs[(costs["format"] == "float32") | (costs["format"] == "float16")]
     _against_capacity(below, few, "radio_joules")
-    measured(below.yaxis, "energy of all radios\nto the gap", "J", log=True)
+    label_axis(below.yaxis, "energy of all radios\nto the gap", "J", log=True)
     name_variants(figure, handles=_keys())
     setting = f"smoothness; 50 phone-mid over wifi; seed {costs['seed'].min()}"
     entitle(figure, f"Compression and a shared uplink\n{setting}")
@@ -186,7 +186,7 @@ def _against_capacity(axis: Axes, costs: pd.DataFrame, column: str) -> None:
     for (method, form, way), line in costs.groupby(["method", "format", "discipline"], sort=False):
         style = _style(str(method), str(form))
         axis.plot(line["capacity"], line[column], marker=DISCIPLINES[str(way)], ms=5, **style)
-    measured(axis.xaxis, "server's uplink", "bit/s", log=True)
+    label_axis(axis.xaxis, "server's uplink", "bit/s", log=True)
 
 
 def _keys() -> list[Line2D]:

@@ -31,8 +31,8 @@ from fedsim.analysis import (
     cost_to_target,
     energy_parts,
     entitle,
+    label_axis,
     listing,
-    measured,
     name_variants,
     panels,
     quantity,
@@ -233,7 +233,7 @@ def draw(costs: pd.DataFrame) -> Figure:
         for (radio, name), colour, mark in zip(RADIOS.items(), COLOURS, "osD", strict=False):
             own = figures.loc[radio][column]
             axis.plot(own, names, mark, color=colour, ms=5, label=name)
-        measured(axis.xaxis, label, unit, log=True)
+        label_axis(axis.xaxis, label, unit, log=True)
     payloads = figures.loc["nb-iot"]["payload_bits"]
     every[0].plot(payloads, names, "x", color="black", ms=5, label="payloads alone")
     every[0].invert_yaxis()

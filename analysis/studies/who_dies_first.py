@@ -33,8 +33,8 @@ from fedsim.analysis import (
     cost_to_target,
     energy_parts,
     entitle,
+    label_axis,
     listing,
-    measured,
     name_variants,
     panels,
     quantity,
@@ -192,7 +192,7 @@ def draw(run: fedsim.Result, mains: fedsim.Result) -> Figure:
     _gaps(gap, run.rounds, "-")
     _gaps(gap, mains.rounds, ":")
     gap.set_title("learning; dotted: all on mains", fontsize=10)
-    measured(gap.yaxis, "gap $f - f^\\star$", log=True)
+    label_axis(gap.yaxis, "gap $f - f^\\star$", log=True)
     gap.legend(loc="upper right", fontsize=7, frameon=False, labelspacing=0.2)
     days = run.rounds["t"].max() / DAY
     for axis in every:

@@ -133,7 +133,7 @@ class FedAsync(LocalUpdates):
 
     async def handle(self, client: Client, message: Model) -> LocalModel:
         """Run a worker: its local steps, and where they have led."""
-        return LocalModel(client.pack(await self.descended(client, message.w.values)))
+        return LocalModel(client.pack(await self.descend(client, message.w.values)))
 
 
 class FedBuff(LocalUpdates):

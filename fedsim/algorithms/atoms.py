@@ -47,7 +47,7 @@ class Atoms(Protocol):
         """Return some atoms as `Oracle.restricted` takes them."""
         ...
 
-    def truncated(self, x: Array, count: int) -> Array:
+    def truncate(self, x: Array, count: int) -> Array:
         """Return coefficients of the projection of A x on its best atoms, shape (D,).
 
         Args:
@@ -95,7 +95,7 @@ class UnitVectors:
         """Return the coordinates."""
         return kept
 
-    def truncated(self, x: Array, count: int) -> Array:
+    def truncate(self, x: Array, count: int) -> Array:
         """Return H_count(x)."""
         return hard_threshold(x, count)
 
@@ -141,7 +141,7 @@ class Frame:
         """Return the columns, shape (n, k)."""
         return np.asarray(self.matrix[:, kept])
 
-    def truncated(self, x: Array, count: int) -> Array:
+    def truncate(self, x: Array, count: int) -> Array:
         """Return the coefficients of least squares on the atoms of the largest ones.
 
         NaNs and infinities are passed on, so that divergence is detected.
@@ -206,9 +206,9 @@ class Columnwise:
         places = (self.atoms.matrix.T[atom].ravel(), (rows.ravel(), np.repeat(np.arange(k), n)))
         return csr_array(places, shape=(n * C, k))
 
-    def truncated(self, x: Array, count: int) -> Array:
+    def truncate(self, x: Array, count: int) -> Array:
         """Return the coefficients of every column's projection on its best atoms."""
-        return self._each(lambda column: self.atoms.truncated(column, count), x)
+        return self._each(lambda column: self.atoms.truncate(column, count), x)
 
     def largest(self, x: Array, count: int) -> Indices:
         """Return where the largest coefficients of each column stand."""

@@ -104,14 +104,14 @@ class LocalUpdates(LocalSteps):
         """mu, where local steps are those on f_i + mu/2 |. - w|^2, w the model that was sent."""
         return None
 
-    def descended(self, client: Client, start: Array) -> Awaitable[Array]:
+    def descend(self, client: Client, start: Array) -> Awaitable[Array]:
         """Compute w_i, the model that local steps reach from the received one."""
         return local_steps(client, start, self.eta, self.steps(client), self.batch, self.pull)
 
     async def handle(self, client: Client, message: Model) -> Message:
         """Run a client: take local steps, and return the update."""
         w = message.w.values
-        return Update(client.pack(await self.descended(client, w) - w))
+        return Update(client.pack(await self.descend(client, w) - w))
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/L_max."""
@@ -131,10 +131,10 @@ class FedAvg(LocalUpdates):
         """Run the server: the weighted mean of the updates is its step."""
         w = server.initial
         while True:
-            w = await self._averaged(server, w)
+            w = await self._average(server, w)
             server.commit(w)
 
-    async def _averaged(self, server: Server, w: Array) -> Array:
+    async def _average(self, server: Server, w: Array) -> Array:
         """Return the model after a round, releasing its replies before those of the next arrive."""
         replies = await server.exchange(Model(server.pack(w)))
         return w + mean(server, replies, "delta") if replies else w
@@ -185,5 +185,5 @@ class FedNova(LocalUpdates):
     async def handle(self, client: Client, message: Model) -> NormalisedUpdate:
         """Run a client: take local steps, and return the mean step."""
         w, tau = message.w.values, self.steps(client)
-        delta = (await self.descended(client, w) - w) / tau
+        delta = (await self.descend(client, w) - w) / tau
         return NormalisedUpdate(client.pack(delta, field="delta"), client.pack(np.array(tau)))

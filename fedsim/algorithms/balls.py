@@ -31,11 +31,11 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms.base import Concern, ProblemInfo
-from fedsim.algorithms.composite import CountedDual, Dual, counted, dual
+from fedsim.algorithms.composite import CountedDual, Dual, dual, rounds_of
 from fedsim.algorithms.dual_averaging import StronglyConvex
 from fedsim.algorithms.local import Average, mean
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import joined
+from fedsim.blocks.wording import join_names
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Message, Payload, Server, Work
 from fedsim.problems import PENALTIES, Problem, Reference, Regulariser
@@ -59,7 +59,7 @@ class StagedDual(Message):
 
 
 _NORMS = {kind: model.ball for kind, model in PENALTIES.own.items() if model.ball}
-_BALLS = joined([f"{ball} of {kind}" for kind, ball in _NORMS.items()], "or")
+_BALLS = join_names([f"{ball} of {kind}" for kind, ball in _NORMS.items()], "or")
 
 
 class Ball(Spec):
@@ -77,7 +77,7 @@ class Stage(Spec):
     rounds: int = Field(ge=1, description="its length; the last one goes on until the run stops")
 
 
-class Phase(NamedTuple):
+class RunningStage(NamedTuple):
     """A stage as it runs.
 
     Attributes:
@@ -98,19 +98,19 @@ class InBalls(StronglyConvex):
 
     messages: ClassVar[tuple[type[Message], ...]] = (Dual, CountedDual, StagedDual, Gradients)
 
-    _phases: tuple[Phase, ...] = PrivateAttr(default=())
+    _phases: tuple[RunningStage, ...] = PrivateAttr(default=())
 
     def gradient_in(self, client: Client, v: Bounded) -> Work:
         """Describe a gradient at v, and the proxes and projections, at one price, that led to v."""
         work = super().gradient(client, v.point)
         return work.plus((v.evaluations - 1) * self.regulariser.operations)
 
-    def within(self, z: Array, weight: float, centre: Array, phase: Phase) -> Bounded:
+    def within(self, z: Array, weight: float, centre: Array, phase: RunningStage) -> Bounded:
         """Return P^R_A(z) for the weight A."""
-        w, step = self.scaled(z, weight, centre)
+        w, step = self.prox_arguments(z, weight, centre)
         return phase.h.prox_in_ball(w, step, centre, phase.radius)
 
-    def told(
+    def dual_message(
         self, server: Server, z: Array, centre: Array, rounds: int
     ) -> Dual | CountedDual | StagedDual:
         """Return the message to clients: after the first phase it includes the centre."""
@@ -128,15 +128,15 @@ class InBalls(StronglyConvex):
         for phase in self._phases:
             centre, z, average = w, np.zeros_like(w), Average(w)
             while rounds < phase.end:
-                replies = await server.exchange(self.told(server, z, centre, rounds))
+                replies = await server.exchange(self.dual_message(server, z, centre, rounds))
                 if replies:
                     rounds += 1
                     z = z - half * w + mean(server, replies, "g")
                     weight = (rounds - phase.start) * self.local_steps
                     w = self.within(z, weight, centre, phase).point
                     average.add(w, self.local_steps)
-                server.commit(self.reported(w, average))
-            w = self.reported(w, average)
+                server.commit(self.reported_model(w, average))
+            w = self.reported_model(w, average)
 
     async def handle(
         self, client: Client[Array], message: Dual | CountedDual | StagedDual
@@ -145,7 +145,7 @@ class InBalls(StronglyConvex):
         if isinstance(message, StagedDual):
             rounds, centre = round(float(message.rounds.values)), message.centre.values
         else:
-            rounds, centre = counted(client, message), client.state
+            rounds, centre = rounds_of(client, message), client.state
         phase = self._phases[bisect_right([each.end for each in self._phases], rounds)]
         weight, z = (rounds - phase.start) * self.local_steps, message.z.values
         v = self.within(z, weight, centre, phase)
@@ -181,7 +181,7 @@ class CFedDA(InBalls):
         if self.ball.kind != kind:
             text = f"got {self.ball.kind}, but {_ball_of(info)}"
             raise ParameterError("ball.kind", f"{text}; give {kind}" if kind else text)
-        ready._phases = (Phase(info.regulariser, self.ball.radius, 0, inf),)  # noqa: SLF001
+        ready._phases = (RunningStage(info.regulariser, self.ball.radius, 0, inf),)  # noqa: SLF001
         return ready
 
 
@@ -206,7 +206,7 @@ class MCFedDA(InBalls):
         starts = [0, *accumulate(stage.rounds for stage in self.stages)]
         ends = [*map(float, starts[1:-1]), inf]
         ready._phases = tuple(  # noqa: SLF001 - a copy of this very class
-            Phase(h.weighted(stage.weight), stage.radius, start, end)
+            RunningStage(h.with_weight(stage.weight), stage.radius, start, end)
             for stage, start, end in zip(self.stages, starts[:-1], ends, strict=True)
         )
         return ready
@@ -231,5 +231,5 @@ def _ball_of(info: ProblemInfo) -> str:
         return f"the penalty is {penalty.kind}, and the ball is one of its norm"
     return (
         f"the penalty {penalty.kind} is no multiple of a norm that could have a ball; it takes"
-        f" {joined(list(_NORMS), 'or')}, or the method fast-fedda, which has no ball"
+        f" {join_names(list(_NORMS), 'or')}, or the method fast-fedda, which has no ball"
     )

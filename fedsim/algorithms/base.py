@@ -58,7 +58,7 @@ StepSize = Annotated[
 "c/L_max" with the largest of those of the clients' losses."""
 
 
-def resolved(
+def resolve(
     step_size: float | str, constants: Mapping[str, Callable[[], float]], key: str = "step_size"
 ) -> float:
     """Return a step size as a number.
@@ -343,7 +343,7 @@ class Algorithm(Spec, Generic[Memory]):
         if not isinstance(step_size, str):
             return self
         constants = {"L": info.smoothness, "L_max": lambda: info.largest_smoothness}
-        return self.model_copy(update={"step_size": resolved(step_size, constants)})
+        return self.model_copy(update={"step_size": resolve(step_size, constants)})
 
     def reference(self, problem: Problem) -> Reference | None:
         """Return the least value that the method can reach; None where none is known.

@@ -69,7 +69,7 @@ def dual(server: Server, z: Array, rounds: int) -> Dual | CountedDual:
     return CountedDual(server.pack(z), server.pack(np.array(float(rounds)), field="rounds"))
 
 
-def counted(client: Client, message: Dual | CountedDual) -> int:
+def rounds_of(client: Client, message: Dual | CountedDual) -> int:
     """Return the number of rounds in the dual state that a client receives."""
     if isinstance(message, CountedDual):
         return round(float(message.rounds.values))
@@ -191,7 +191,7 @@ class FedDualAvg(ServerRate):
     async def handle(self, client: Client, message: Dual | CountedDual) -> Step:
         """Run a client: K steps in the dual, the model computed again for each gradient."""
         start = z = message.z.values
-        weight = self.stride * counted(client, message)
+        weight = self.stride * rounds_of(client, message)
         for k in range(self.local_steps):
             w = self.regulariser.prox(z, weight + self.eta * k)
             z = z - self.eta * await client.compute(self.gradient(client, w))

@@ -30,7 +30,7 @@ from fedsim.algorithms.local import (
     Batch,
     GrowingBatch,
     Model,
-    drawn,
+    draw_count,
     of_this_round,
     shares,
     stochastic_gradient,
@@ -79,7 +79,7 @@ class Diana(Algorithm[Shift]):
 
     def samples_per_round(self, rows: int) -> float:
         """Return how many samples a stochastic gradient takes."""
-        return float(drawn(self.batch, rows))
+        return float(draw_count(self.batch, rows))
 
     def configured(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size and alpha as numbers."""

@@ -21,7 +21,7 @@ from fedsim.algorithms.base import ProblemInfo
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, ParameterError
 from fedsim.files import read_arrays
-from fedsim.limits import afford
+from fedsim.limits import check_budget
 from fedsim.ports import Array
 from fedsim.problems.samples import Features, dense
 
@@ -48,14 +48,14 @@ def k_svd(
     """
     A = _start(signals, atoms, rng)
     for _ in range(iterations):
-        codes = coded(A, signals, sparsity)
+        codes = encode_sparse(A, signals, sparsity)
         residuals = signals - A @ codes
         for atom in range(atoms):
             _update(A, codes, residuals, atom)
     return A
 
 
-def coded(A: Array, signals: Array, sparsity: int) -> Array:
+def encode_sparse(A: Array, signals: Array, sparsity: int) -> Array:
     """Return coefficients of signals, shape (D, N), by orthogonal matching pursuit.
 
     Args:
@@ -179,7 +179,7 @@ class Learnt(Dictionary):
 def _check_size(entries: int, columns: int) -> None:
     """Raise a ParameterError where atoms do not fit into the limit of memory."""
     what = f"{columns} atoms of {entries} entries"
-    afford("dictionary.columns", what, 16 * entries * columns, ParameterError)
+    check_budget("dictionary.columns", what, 16 * entries * columns, ParameterError)
 
 
 def _read(path: Path) -> Array:

@@ -35,7 +35,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.algorithms.base import Concern, ProblemInfo
-from fedsim.algorithms.composite import Composite, CountedDual, Dual, counted, dual
+from fedsim.algorithms.composite import Composite, CountedDual, Dual, dual, rounds_of
 from fedsim.algorithms.local import Average, mean
 from fedsim.algorithms.remedies import at_most, concern
 from fedsim.ports import Array, Client, Message, Payload, Server
@@ -87,7 +87,7 @@ class StronglyConvex(Composite[Array]):
             )
             yield concern("mu", text, at_most(smoothness))
 
-    def reported(self, w: Array, average: Average) -> Array:
+    def reported_model(self, w: Array, average: Average) -> Array:
         """Return the model of a round, of the server's last one and the mean."""
         return average.or_else(w) if self.output == "average" else w
 
@@ -97,9 +97,9 @@ class StronglyConvex(Composite[Array]):
 
     def point(self, z: Array, weight: float, centre: Array, h: Regulariser) -> Array:
         """Return P_A(z) for the weight A, in a form that also holds where A is 0."""
-        return h.prox(*self.scaled(z, weight, centre))
+        return h.prox(*self.prox_arguments(z, weight, centre))
 
-    def scaled(self, z: Array, weight: float, centre: Array) -> tuple[Array, float]:
+    def prox_arguments(self, z: Array, weight: float, centre: Array) -> tuple[Array, float]:
         """Return the argument of the prox that computes P_A(z), and its step."""
         curvature = weight * self.mu / 2 + self.gamma  # A b
         return (self.gamma * centre - z) / curvature, weight / curvature
@@ -136,12 +136,12 @@ class FastFedDA(StronglyConvex):
                     z = z + mean(server, replies, "g") - self.mu / 2 * mean(server, replies, "x")
                 w = self.point(z, rounds * self.local_steps, server.initial, self.regulariser)
                 average.add(w, self.local_steps)
-            server.commit(self.reported(w, average))
+            server.commit(self.reported_model(w, average))
 
     async def handle(self, client: Client[Array], message: Dual | CountedDual) -> Sums | Combined:
         """Run a client: K steps from the server's w, which it computes first."""
         h, centre, z = self.regulariser, client.state, message.z.values
-        weight = counted(client, message) * self.local_steps
+        weight = rounds_of(client, message) * self.local_steps
         v = self.point(z, weight, centre, h)
         z = z - self.mu / 2 * v
         g, x = np.zeros_like(z), np.zeros_like(z)

@@ -44,7 +44,7 @@ class FullDifference(Message):
 
 
 @dataclass(slots=True)
-class Held:
+class ErrorFeedbackState:
     """A client's state between rounds.
 
     Attributes:
@@ -56,7 +56,7 @@ class Held:
     started: bool = False
 
 
-class EF21(Algorithm[Held]):
+class EF21(Algorithm[ErrorFeedbackState]):
     """EF21: clients send compressed differences to the server's estimates of their gradients."""
 
     kind: Literal["ef21"] = "ef21"
@@ -76,9 +76,9 @@ class EF21(Algorithm[Held]):
         " gradient, which that message then says in full",
     )
 
-    def memory(self, initial: Array) -> Held:
+    def memory(self, initial: Array) -> ErrorFeedbackState:
         """Return a client's memory: nothing sent yet."""
-        return Held(np.zeros_like(initial))
+        return ErrorFeedbackState(np.zeros_like(initial))
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Return that the step is longer than that of theorem 1."""
@@ -104,7 +104,9 @@ class EF21(Algorithm[Held]):
                 g = g + shares(server, replies, "d")
                 w = w - float(self.step_size) * g
 
-    async def handle(self, client: Client[Held], message: Model) -> Difference | FullDifference:
+    async def handle(
+        self, client: Client[ErrorFeedbackState], message: Model
+    ) -> Difference | FullDifference:
         """Run a client of EF21."""
         held = client.state
         difference = await client.compute(client.oracle.gradient(message.w.values)) - held.g
@@ -113,7 +115,9 @@ class EF21(Algorithm[Held]):
         held.g, held.started = held.g + d.values, True
         return FullDifference(d) if in_full else Difference(d)
 
-    def undelivered(self, client: Client[Held], message: Difference | FullDifference) -> None:
+    def undelivered(
+        self, client: Client[ErrorFeedbackState], message: Difference | FullDifference
+    ) -> None:
         """Take back a difference that the server will not receive."""
         held = client.state
         held.g = held.g - message.d.values

@@ -43,7 +43,7 @@ class FedExProx(FedProx):
         " of how much the clients' steps differ",
     )
 
-    async def _averaged(self, server: Server, w: Array) -> Array:
+    async def _average(self, server: Server, w: Array) -> Array:
         """Return the model after a round."""
         replies = await server.exchange(Model(server.pack(w)))
         if not replies:

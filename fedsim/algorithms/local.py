@@ -53,7 +53,7 @@ def batch_size(batch: int | GrowingBatch | None, number: int) -> int | None:
     return ceil(min(grown, LARGEST))
 
 
-def drawn(batch: int | GrowingBatch | None, rows: int) -> int:
+def draw_count(batch: int | GrowingBatch | None, rows: int) -> int:
     """Return the number of samples of a stochastic gradient out of `rows`; all, if it grows."""
     return min(batch, rows) if isinstance(batch, int) else rows
 
@@ -120,7 +120,7 @@ class LocalGradients(Algorithm[Memory]):
 
     def samples_per_round(self, rows: int) -> float:
         """Return how many samples the local steps take."""
-        return float(self.local_steps * drawn(self.batch, rows))
+        return float(self.local_steps * draw_count(self.batch, rows))
 
     def gradient(self, client: Client, w: Array) -> Work:
         """Describe a stochastic gradient of the client's loss at `w`."""
@@ -223,7 +223,7 @@ class SendsModels(Algorithm):
         other = self.model_copy(update={"sends": "differences"})
         return AddingUp("sends: differences", other)
 
-    def said(
+    def result_message(
         self, client: Client, ends: Array, start: Array, kind: _Says, known: Structure
     ) -> Message:
         """Return a client's message.

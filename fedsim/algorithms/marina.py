@@ -80,7 +80,7 @@ class FullRound(Message):
     w: Payload
 
 
-class Estimate:
+class MarinaState:
     """A client's state in MARINA.
 
     Attributes:
@@ -93,7 +93,7 @@ class Estimate:
     def __init__(self, d: int) -> None:
         self.g = self.gradient = np.zeros(d)
 
-    def tell(self, d: Payload, gradient: Array) -> Noted[Array]:
+    def record(self, d: Payload, gradient: Array) -> Noted[Array]:
         """Record what is sent; return it with the resulting changes of state."""
         change = gradient - self.gradient
         self.g, self.gradient = self.g + d.values, gradient
@@ -105,7 +105,7 @@ class Estimate:
         self.gradient = self.gradient - told.note
 
 
-class Marina(FullRounds[Estimate]):
+class Marina(FullRounds[MarinaState]):
     """MARINA: compressed differences of gradients, and full ones now and then, by a coin."""
 
     kind: Literal["marina"] = "marina"
@@ -161,9 +161,9 @@ class Marina(FullRounds[Estimate]):
 
         return long_step(gamma, sqrt(shares @ squares) + sqrt(noise), text)
 
-    def memory(self, initial: Array) -> Estimate:
+    def memory(self, initial: Array) -> MarinaState:
         """Return a client's memory: nothing sent yet."""
-        return Estimate(initial.size)
+        return MarinaState(initial.size)
 
     async def serve(self, server: Server) -> None:
         """Run the server of MARINA."""
@@ -178,18 +178,20 @@ class Marina(FullRounds[Estimate]):
             asks = FullRound if self.in_full(server) else Model
 
     async def handle(
-        self, client: Client[Estimate], message: Model | FullRound
+        self, client: Client[MarinaState], message: Model | FullRound
     ) -> Difference | FullDifference:
         """Run a client of MARINA."""
         gradient = await client.compute(client.oracle.gradient(message.w.values))
         estimate = client.state
         if isinstance(message, FullRound):
             d = client.pack(gradient - estimate.g, field="full")
-            return FullDifference(estimate.tell(d, gradient))
+            return FullDifference(estimate.record(d, gradient))
         d = client.pack(gradient - estimate.gradient)
-        return Difference(estimate.tell(d, gradient))
+        return Difference(estimate.record(d, gradient))
 
-    def undelivered(self, client: Client[Estimate], message: Difference | FullDifference) -> None:
+    def undelivered(
+        self, client: Client[MarinaState], message: Difference | FullDifference
+    ) -> None:
         """Take back a difference that the server will not receive."""
         told = message.d
         assert isinstance(told, Noted), "as it was sent"  # noqa: S101

@@ -101,7 +101,7 @@ class FedGradMP(SendsModels, LocalGradients):
                 the model, or the solver the loss.
             DataError: the step size is relative to a constant that the problem lacks.
         """
-        atoms = self._made(info)
+        atoms = self._build_atoms(info)
         check_sparsity(self.sparsity, atoms.count)
 
         def smoothness() -> float:
@@ -112,7 +112,7 @@ class FedGradMP(SendsModels, LocalGradients):
         ready._atoms = atoms  # noqa: SLF001 - a copy of this very class
         return ready
 
-    def _made(self, info: ProblemInfo) -> Atoms:
+    def _build_atoms(self, info: ProblemInfo) -> Atoms:
         """Return the atoms: of a matrix model those that make each of its columns."""
         if len(info.shape) < 2:
             return self.dictionary.atoms(info)
@@ -129,7 +129,7 @@ class FedGradMP(SendsModels, LocalGradients):
 
     def nearest(self, x: Array) -> Array:
         """Return the best tau terms of coefficients, shape (D,), their model in the ball."""
-        x = self._atoms.truncated(x, self.sparsity)
+        x = self._atoms.truncate(x, self.sparsity)
         if self.ball is None:
             return x
         norm = float(np.linalg.norm(self._atoms.model(x)))
@@ -147,10 +147,10 @@ class FedGradMP(SendsModels, LocalGradients):
         """Run a client: K local steps from the coefficients it has received."""
         x = start = message.x.values
         for _ in range(self.local_steps):
-            x = await self._pursued(client, x)
-        return self.said(client, x, start, Estimate, SPARSE)
+            x = await self._pursue(client, x)
+        return self.result_message(client, x, start, Estimate, SPARSE)
 
-    async def _pursued(self, client: Client, x: Array) -> Array:
+    async def _pursue(self, client: Client, x: Array) -> Array:
         """Return the coefficients after one local step."""
         atoms, oracle = self._atoms, client.oracle
         work = self.gradient(client, atoms.model(x))

@@ -17,7 +17,7 @@ class Speaker(Protocol):
         ...
 
 
-def registered(method: type[Speaker]) -> tuple[type[Message], ...]:
+def register_messages(method: type[Speaker]) -> tuple[type[Message], ...]:
     """Return the classes of a method's messages, in the order of their numbers.
 
     They are its `messages`; where it has none, they are what its `handle` is annotated with, by
@@ -28,7 +28,7 @@ def registered(method: type[Speaker]) -> tuple[type[Message], ...]:
     """
     if method.messages:
         return method.messages
-    found = annotated(method)
+    found = annotated_messages(method)
     if not found:
         raise TypeError(
             f"{method.__name__} does not say which messages it sends, so they cannot be numbered:"
@@ -38,7 +38,7 @@ def registered(method: type[Speaker]) -> tuple[type[Message], ...]:
     return found
 
 
-def annotated(method: type[Speaker]) -> tuple[type[Message], ...]:
+def annotated_messages(method: type[Speaker]) -> tuple[type[Message], ...]:
     """Return the classes of messages in the annotations of `handle`, by name, once each.
 
     Empty where they cannot be read, or name no class more special than `Message`.
@@ -67,7 +67,7 @@ def check(method: type[Speaker]) -> None:
         if kind in seen:
             raise TypeError(f"{method.__name__}.messages has {kind.__name__} twice")
         seen.add(kind)
-    for kind in annotated(method) if method.messages else ():
+    for kind in annotated_messages(method) if method.messages else ():
         if kind not in seen:
             name, known = kind.__name__, ", ".join(one.__name__ for one in method.messages)
             raise TypeError(

@@ -94,14 +94,14 @@ class PPMarina(FullRounds):
         w = before = server.initial
         g, full, begun = np.zeros_like(w), True, False
         while True:
-            replies = of_this_round(server, await self._asked(server, w, before, full))
+            replies = of_this_round(server, await self._collect(server, w, before, full))
             server.commit(w)
             if replies:
                 g, before = self._estimate(server, g, replies, full), w
                 w, begun = w - float(self.step_size) * g, True
             full = self.in_full(server) or not begun
 
-    async def _asked(self, server: Server, w: Array, before: Array, full: bool) -> list[Reply]:  # noqa: FBT001
+    async def _collect(self, server: Server, w: Array, before: Array, full: bool) -> list[Reply]:  # noqa: FBT001
         """Return the replies of all clients, or of a sample."""
         sent = server.pack(w, field="w")
         if full:

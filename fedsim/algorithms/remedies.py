@@ -21,7 +21,7 @@ def at_most(bound: float) -> str:
     >>> at_most(0.123456), at_most(0.5), at_most(1.99999e-9)
     ('0.1234', '0.5', '1.999e-9')
     """
-    return _rounded(bound, ROUND_FLOOR)
+    return _round(bound, ROUND_FLOOR)
 
 
 def at_least(bound: float) -> str:
@@ -30,10 +30,10 @@ def at_least(bound: float) -> str:
     >>> at_least(0.123456), at_least(3.0)
     ('0.1235', '3')
     """
-    return _rounded(bound, ROUND_CEILING)
+    return _round(bound, ROUND_CEILING)
 
 
-def _rounded(bound: float, rounding: str) -> str:
+def _round(bound: float, rounding: str) -> str:
     context = Context(prec=_DIGITS, rounding=rounding)
     return f"{context.create_decimal(bound).normalize():g}"
 

@@ -31,7 +31,7 @@ from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.averaging import Update, local_step_concern
 from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo, StepSize
-from fedsim.algorithms.local import Batch, GrowingBatch, drawn, shares, stochastic_gradient
+from fedsim.algorithms.local import Batch, GrowingBatch, draw_count, shares, stochastic_gradient
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 
@@ -82,7 +82,7 @@ class Scaffnew(Algorithm[Moved]):
 
     def samples_per_round(self, rows: int) -> float:
         """Return how many samples the local steps take on average."""
-        return drawn(self.batch, rows) / self.probability
+        return draw_count(self.batch, rows) / self.probability
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that a local step is longer than 1/L_max, or that only some are asked."""

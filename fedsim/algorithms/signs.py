@@ -30,7 +30,7 @@ from fedsim.algorithms.local import (
     Batch,
     GrowingBatch,
     Model,
-    drawn,
+    draw_count,
     of_this_round,
     stochastic_gradient,
 )
@@ -84,7 +84,7 @@ class SignSGD(Algorithm[Voter]):
 
     def samples_per_round(self, rows: int) -> float:
         """Return how many samples a stochastic gradient takes."""
-        return float(drawn(self.batch, rows))
+        return float(draw_count(self.batch, rows))
 
     def configured(self, info: ProblemInfo) -> Self:
         """Return a copy whose step size is a number.

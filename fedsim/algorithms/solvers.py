@@ -16,7 +16,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Concern, ProblemInfo, StepSize, resolved
+from fedsim.algorithms.base import Concern, ProblemInfo, StepSize, resolve
 from fedsim.blocks.spec import Spec
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Oracle
@@ -149,7 +149,7 @@ class _Stepping(Solver):
         """Return a copy whose step size is a number; see `Solver.configured`."""
         ready = super().configured(info, smoothness)
         constants = {"L": smoothness, "L_max": smoothness}
-        step_size = resolved(ready.step_size, constants, "solver.step_size")
+        step_size = resolve(ready.step_size, constants, "solver.step_size")
         return ready.model_copy(update={"step_size": step_size})
 
 
@@ -173,7 +173,7 @@ class _Certified(_Stepping):
             )
             yield Concern("solver.accuracy", text)
 
-    async def allowed(self, client: Client, oracle: Oracle) -> float:
+    async def gradient_bound(self, client: Client, oracle: Oracle) -> float:
         """Return mu delta, the gradient at which it ends."""
         return self.accuracy * float(await client.compute(oracle.strong_convexity()))
 
@@ -190,7 +190,7 @@ class GradientDescent(_Certified):
 
     async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
         """Return nearly the minimiser; see `Solver.minimise`."""
-        allowed = await self.allowed(client, oracle)
+        allowed = await self.gradient_bound(client, oracle)
         for _ in range(self.steps):
             g = await client.compute(oracle.gradient(c))
             if np.linalg.norm(g) <= allowed:
@@ -223,7 +223,7 @@ class VarianceReduced(_Certified):
 
     async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
         """Return nearly the minimiser; see `Solver.minimise`."""
-        allowed = await self.allowed(client, oracle)
+        allowed = await self.gradient_bound(client, oracle)
         for _ in range(self.epochs):
             start, g = c, await client.compute(oracle.gradient(c))
             if np.linalg.norm(g) <= allowed:

@@ -60,7 +60,7 @@ class StaleFedSGM(FedSGM):
         w, average = server.initial, Average(server.initial)
         known: dict[ClientId, float] = {}
         while True:
-            replies = await server.exchange(_told(server, w, known))
+            replies = await server.exchange(_client_message(server, w, known))
             known |= {reply.client: float(reply.message.g.values) for reply in replies}
             g = _mean(server, known)
             s = self.switch(g) if known else nan
@@ -92,7 +92,7 @@ def _mean(server: Server, known: dict[ClientId, float]) -> float:
     return float(weights @ [known[client] for client in sorted(known)] / weights.sum())
 
 
-def _told(server: Server, w: Array, known: dict[ClientId, float]) -> Message:
+def _client_message(server: Server, w: Array, known: dict[ClientId, float]) -> Message:
     """Return the message to clients: w_t, and the estimate of g once there is one."""
     if not known:
         return Model(server.pack(w))

@@ -33,7 +33,7 @@ from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo, StepSize
 from fedsim.algorithms.local import Average, Model, Progress, mean, of_this_round
 from fedsim.algorithms.remedies import at_least, at_most, concern
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import joined
+from fedsim.blocks.wording import join_names
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Message, Payload, Reply, Server
 from fedsim.problems import Problem, Reference, constrained_optimum
@@ -146,7 +146,7 @@ class MeanConstraint(Message):
 
 
 @dataclass(slots=True)
-class Heard:
+class SwitchingState:
     """A client's state between the two exchanges of a round.
 
     Attributes:
@@ -156,7 +156,7 @@ class Heard:
     w: Array
 
 
-class FedSGM(Algorithm[Heard]):
+class FedSGM(Algorithm[SwitchingState]):
     """FedSGM: local steps on the objective or on the constraint, as all clients together stand."""
 
     kind: Literal["fedsgm"] = "fedsgm"
@@ -225,7 +225,7 @@ class FedSGM(Algorithm[Heard]):
         """Return the theorem's constants; `key` names the setting that requires them."""
         assert self.theory is not None, "validated"  # noqa: S101
         if info.uplink.kind not in ("exact", "unbiased"):
-            unbiased = joined(COMPRESSORS.where(lambda each: each.unbiased()), "or")
+            unbiased = join_names(COMPRESSORS.where(lambda each: each.unbiased()), "or")
             text = (
                 'got "theory", but theorem 1 takes an unbiased compressor on the uplink, and this'
                 f" one is {info.uplink.kind}; give a number, or use {unbiased}"
@@ -268,9 +268,9 @@ class FedSGM(Algorithm[Heard]):
         beta = self.sharpness or 2 / self.eps
         return min(1.0, max(0.0, 1 + beta * (g - self.eps)))
 
-    def memory(self, initial: Array) -> Heard:
+    def memory(self, initial: Array) -> SwitchingState:
         """Return a client's memory: nothing received yet."""
-        return Heard(initial)
+        return SwitchingState(initial)
 
     async def serve(self, server: Server) -> None:
         """Run the server of FedSGM."""
@@ -292,7 +292,7 @@ class FedSGM(Algorithm[Heard]):
             server.commit(model, seen_constraint=g, switch=s)
 
     async def handle(
-        self, client: Client[Heard], message: Model | MeanConstraint
+        self, client: Client[SwitchingState], message: Model | MeanConstraint
     ) -> Constraint | Progress:
         """Run a client of FedSGM: what its constraint is, then its local steps."""
         heard = client.state

@@ -174,7 +174,7 @@ class FedHT(SendsModels, LocalSteps):
             return hard_threshold(w, self.sparsity)
         return hard_threshold_columns(w.reshape(self._shape), self.sparsity).ravel()
 
-    def kept(self, w: Array) -> Array:
+    def retain(self, w: Array) -> Array:
         """Return the part of a client's model that is kept after a local step: all of it."""
         return w
 
@@ -191,8 +191,8 @@ class FedHT(SendsModels, LocalSteps):
         w = start = message.w.values
         for _ in range(self.local_steps):
             g = await client.compute(self.gradient(client, w))
-            w = self.kept(w - self.eta * g)
-        return self.said(client, w, start, LocalModel, self.known)
+            w = self.retain(w - self.eta * g)
+        return self.result_message(client, w, start, LocalModel, self.known)
 
 
 class FedIterHT(FedHT):
@@ -206,7 +206,7 @@ class FedIterHT(FedHT):
         """One a local step, and the server's."""
         return self.local_steps + 1
 
-    def kept(self, w: Array) -> Array:
+    def retain(self, w: Array) -> Array:
         """Return H_tau(w)."""
         return self.threshold(w)
 

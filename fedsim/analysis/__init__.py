@@ -2,9 +2,9 @@
 
 from fedsim.analysis.compare.answer import answer
 from fedsim.analysis.compare.comparison import Comparison
-from fedsim.analysis.compare.costs import COMPARED, Target, paired, summarised
+from fedsim.analysis.compare.costs import COMPARED, Target, pair, summarise
 from fedsim.analysis.compare.dominance import Decisions, pareto
-from fedsim.analysis.compare.runs import Runs, gather, labels_of, so_far
+from fedsim.analysis.compare.runs import EndedRuns, gather, labels_of, so_far
 from fedsim.analysis.compare.trade_offs import cost_bars, pareto_scatter
 from fedsim.analysis.costs import (
     cost_to_target,
@@ -28,8 +28,8 @@ from fedsim.analysis.style import (
     GREY,
     PART_COLOURS,
     entitle,
+    label_axis,
     look,
-    measured,
     name_variants,
     panels,
     typeset,
@@ -52,8 +52,8 @@ __all__ = [
     "STATES",
     "Comparison",
     "Decisions",
+    "EndedRuns",
     "Log",
-    "Runs",
     "Target",
     "answer",
     "convergence",
@@ -66,18 +66,18 @@ __all__ = [
     "entitle",
     "final_cost",
     "gather",
+    "label_axis",
     "labels_of",
     "link_load",
     "listing",
     "look",
     "mean_cost",
-    "measured",
     "measures_in",
     "name_variants",
     "outcome_table",
     "outcomes",
     "over_seeds",
-    "paired",
+    "pair",
     "panels",
     "pareto",
     "pareto_scatter",
@@ -90,7 +90,7 @@ __all__ = [
     "spans",
     "stacked_bars",
     "state_of_charge",
-    "summarised",
+    "summarise",
     "time_in_states",
     "typeset",
     "typeset_labels",

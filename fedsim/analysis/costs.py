@@ -175,7 +175,7 @@ def outcome_table(
     for variant, label in labels.items():
         figures = [means[name].get(variant, np.nan) for name in names]
         cells = [figure(float(value)) for value in figures]
-        table.add_row(escape(label), *cells, escape(_ended(summary, variant)))
+        table.add_row(escape(label), *cells, escape(_describe_end(summary, variant)))
     return table
 
 
@@ -184,7 +184,7 @@ def figure(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.4g}"
 
 
-def _ended(summary: pd.DataFrame, variant: str) -> str:
+def _describe_end(summary: pd.DataFrame, variant: str) -> str:
     """Return why the runs of a variant have ended; of several the rules, each with its count."""
     reasons = summary.loc[summary["variant"] == variant, "reason"].astype(str)
     if len(reasons) == 1:

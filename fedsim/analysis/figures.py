@@ -15,8 +15,8 @@ from fedsim.analysis.style import (
     AXES,
     Drawing,
     against_cost,
-    drawn,
     entitle,
+    escape_text,
     look,
     name_variants,
     panels,
@@ -120,7 +120,7 @@ def _panel(
     groups = totals.groupby("variant", sort=False, observed=True)
     variants = {str(variant): runs for variant, runs in groups}
     for number, variant in enumerate(dict.fromkeys([*labels, *variants])):
-        runs, name = variants.get(variant, totals[:0]), drawn(labels.get(variant, variant))
+        runs, name = variants.get(variant, totals[:0]), escape_text(labels.get(variant, variant))
         for _, run in runs.groupby("seed"):
             thin = run.iloc[spread(len(run))]
             values = thin[measure].where(thin[measure] > 0) if measure == "gap" else thin[measure]

@@ -13,8 +13,8 @@ from fedsim.analysis.style import (
     AXES,
     GREY,
     against_cost,
-    drawn,
     entitle,
+    escape_text,
     look,
     name_variants,
     panels,
@@ -86,7 +86,11 @@ def progress(
         for number, (variant, name) in enumerate(labels.items()):
             own = table[table["variant"] == variant]
             _curve(
-                axis, own, cost, (number, drawn(name)), alpha=0.2 if len(labels) <= _FEW else 0.1
+                axis,
+                own,
+                cost,
+                (number, escape_text(name)),
+                alpha=0.2 if len(labels) <= _FEW else 0.1,
             )
         if target is not None:
             axis.axhline(target, color=GREY, linewidth=1, linestyle=":")

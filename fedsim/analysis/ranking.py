@@ -70,16 +70,16 @@ def ranking(costs: pd.DataFrame, labels: Mapping[str, str], confidence: float = 
     for cost in ranked:
         names.setdefault(_order(decisions, cost, labels), []).append(RANKED[cost])
     (first, same), *others = names.items()
-    parts = [f"by {_listed(own)} it is {order}" for order, own in others]
+    parts = [f"by {_list(own)} it is {order}" for order, own in others]
     if same[1:]:
-        parts.append(f"by {_listed(same[1:])} it is the same")
+        parts.append(f"by {_list(same[1:])} it is the same")
     unsure = f" (~: {INDISTINGUISHABLE})" if "~" in "".join(names) else ""
     return f"The order by rounds is {first}; {'; '.join(parts)}{unsure}."
 
 
 def _order(decisions: Decisions, cost: str, labels: Mapping[str, str]) -> str:
     """Return the variants by their cost, "A < B ~ C"."""
-    ranked = decisions.ranked(cost)
+    ranked = decisions.rank(cost)
     words = labels[ranked[0]]
     for one, other in pairwise(ranked):
         pair = decisions.pair(one, other, cost)
@@ -88,5 +88,5 @@ def _order(decisions: Decisions, cost: str, labels: Mapping[str, str]) -> str:
     return words
 
 
-def _listed(names: list[str]) -> str:
+def _list(names: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

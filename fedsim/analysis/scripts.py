@@ -13,7 +13,7 @@ from rich.table import Table
 from fedsim.errors import FedsimError
 
 
-class Part(Protocol):
+class ScriptPart(Protocol):
     """Runs a part of a script."""
 
     def __call__(
@@ -23,7 +23,7 @@ class Part(Protocol):
         ...
 
 
-def run_parts(doc: str, parts: Iterable[str], run: Part) -> None:
+def run_parts(doc: str, parts: Iterable[str], run: ScriptPart) -> None:
     """Run the parts that were asked for on the command line, and print what each returns.
 
     Args:

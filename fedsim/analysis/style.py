@@ -45,10 +45,10 @@ def words(measure: str) -> str:
     return _WORDS.get(measure, measure.replace("_", " "))
 
 
-def drawn(text: str) -> str:
+def escape_text(text: str) -> str:
     r"""Return a text for a figure, which is no formula and hides from no legend.
 
-    >>> print(drawn("$a$"), drawn("_b"), drawn(Maths("$a$")))
+    >>> print(escape_text("$a$"), drawn("_b"), drawn(Maths("$a$")))
     \$a\$  _b $a$
     """
     if isinstance(text, Maths):
@@ -191,12 +191,14 @@ def entitle(figure: Figure, title: str, *, apart: bool = False) -> None:
     letters = int((13 if apart else 16) * width)
     lines = [kind(fill(line, letters)) for line in rest.splitlines()]
     if apart:
-        figure.suptitle("\n".join(map(drawn, [first, *lines])), x=0.02, ha="left", fontsize=10)
+        figure.suptitle(
+            "\n".join(map(escape_text, [first, *lines])), x=0.02, ha="left", fontsize=10
+        )
         return
     if first:
-        figure.suptitle(drawn(first), x=0.02, ha="left", fontsize=11)
+        figure.suptitle(escape_text(first), x=0.02, ha="left", fontsize=11)
     if rest:
-        said = drawn(kind("\n".join(lines)))
+        said = escape_text(kind("\n".join(lines)))
         figure.axes[0].set_title(said, loc="left", fontsize=8, color=GREY)
 
 
@@ -227,7 +229,7 @@ def name_variants(figure: Figure, axis: Axes | None = None, **keys: Any) -> None
     )
 
 
-def measured(axis: Axis, label: str, unit: str = "", *, log: bool = False) -> None:
+def label_axis(axis: Axis, label: str, unit: str = "", *, log: bool = False) -> None:
     """Label an axis on which all is drawn; figures have a space before their unit.
 
     Args:
@@ -260,10 +262,10 @@ def shared_upwards(axes: Sequence[Axes], columns: int, label: str, *, log: bool)
         if number % columns:
             axis.tick_params(labelleft=False)
         else:
-            measured(axis.yaxis, label, log=log)
+            label_axis(axis.yaxis, label, log=log)
 
 
-def counted(axis: Axis, label: str) -> None:
+def label_count_axis(axis: Axis, label: str) -> None:
     """Label an axis of whole numbers."""
     axis.set_label_text(label)
     axis.set_major_locator(MaxNLocator(4, integer=True))
@@ -275,9 +277,9 @@ def against_cost(axis: Axes, cost: str, costs: Mapping[str, tuple[str, str]] = E
     label, unit = costs[cost]
     axis.set_xlim(left=0)
     if unit:
-        measured(axis.xaxis, label, unit)
+        label_axis(axis.xaxis, label, unit)
     else:
-        counted(axis.xaxis, label)
+        label_count_axis(axis.xaxis, label)
 
 
 def _logarithmic(axis: Axis, units: Formatter | None) -> None:

@@ -250,7 +250,7 @@ _GZIP = 31  # asks zlib for the format of gzip, which then has no date in it
 _SLACK = 2000  # ns; what rounding may seem to overlap
 
 
-class Window(NamedTuple):
+class RunWindow(NamedTuple):
     """A part of a run: its first and last round, and when it begins and ends, s."""
 
     first: int
@@ -278,7 +278,7 @@ class Log:
         events = self.events[nodes.isin(clients) | ((nodes == SERVER) & about)]
         return Log(events, self.rounds, self.clients[self.clients["client"].isin(clients)])
 
-    def window(self, first: int | None = None, last: int | None = None) -> Window:
+    def window(self, first: int | None = None, last: int | None = None) -> RunWindow:
         """Return the part of the run that has these rounds, both included.
 
         Without a first round it begins when the run does, without a last one, or with the
@@ -291,7 +291,7 @@ class Log:
         low, high = check_rounds(first, last, count)
         ends = dict(zip(self.rounds["round"], self.rounds["t"], strict=True))
         end = length if high >= count else float(ends[high])
-        return Window(low, high, float(ends.get(low - 1, 0.0)), end)
+        return RunWindow(low, high, float(ends.get(low - 1, 0.0)), end)
 
 
 def check_rounds(first: int | None, last: int | None, count: int) -> tuple[int, int]:
@@ -306,7 +306,7 @@ def check_rounds(first: int | None, last: int | None, count: int) -> tuple[int, 
     return low, high
 
 
-def write_trace(path: Path, log: Log, window: Window | None = None) -> int:
+def write_trace(path: Path, log: Log, window: RunWindow | None = None) -> int:
     """Write the trace of a run, aside and then under its name; return its number of events.
 
     Args:
@@ -334,7 +334,7 @@ def write_trace(path: Path, log: Log, window: Window | None = None) -> int:
     return count
 
 
-def _lines(log: Log, window: Window) -> Iterator[str]:
+def _lines(log: Log, window: RunWindow) -> Iterator[str]:
     """Return the events of the trace, as JSON."""
     length = float(log.events["t"].max())
     doings = spans(log.events)
@@ -385,7 +385,7 @@ def _meta(what: str, pid: int, tid: int, **args: object) -> str:
     return json.dumps(content, separators=(",", ":"))
 
 
-def _rounds(log: Log, window: Window, tid: int, length: float) -> Iterator[str]:
+def _rounds(log: Log, window: RunWindow, tid: int, length: float) -> Iterator[str]:
     """Return a slice for every round, with what it reached or lacked, and a mark at its end."""
     table = log.rounds
     own = table[(table["round"] >= window.first) & (table["round"] <= window.last)]

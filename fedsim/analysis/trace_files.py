@@ -51,7 +51,7 @@ def write_traces(
     """
     first, last = read_range(rounds, "rounds")
     whose = read_range(clients, "clients")
-    folders = _found(place)
+    folders = _find(place)
     if gzip and out is not None and out.suffix == _PLAIN:
         wanted = f"what is compressed ends in {PACKED}, as {out}{PACKED} does"
         raise DataError("trace", f"--gzip: got the file {out}; {wanted}")
@@ -66,11 +66,11 @@ def write_traces(
             check_rounds(first, last, len(_read(folder, "rounds")))
         except ValueError as error:
             raise DataError("trace", f"--rounds: {error}, in {folder}") from None
-        _check_size(folder, (first, last), _chosen(folder, whose))
+        _check_size(folder, (first, last), _choose(folder, whose))
     written = []
     for folder in folders:
         log = Log(_read(folder, "events"), _read(folder, "rounds"), _read(folder, "clients"))
-        window, chosen = log.window(first, last), _chosen(folder, whose)
+        window, chosen = log.window(first, last), _choose(folder, whose)
         if out is None and folder.is_relative_to(place):
             check_links(place, folder)
         file = _file(folder, out, PACKED if gzip else "")
@@ -78,7 +78,7 @@ def write_traces(
     return written
 
 
-def _chosen(folder: Path, whose: tuple[int | None, int | None]) -> Sequence[str] | None:
+def _choose(folder: Path, whose: tuple[int | None, int | None]) -> Sequence[str] | None:
     """Return the names of the clients that a trace is of; None for all of them."""
     if whose == (None, None):
         return None
@@ -132,7 +132,7 @@ def read_range(text: str | None, option: str) -> tuple[int | None, int | None]:
     return first, last if match[2] else first
 
 
-def _found(place: Path) -> list[Path]:
+def _find(place: Path) -> list[Path]:
     """Return the folders of the runs, all of which have ended and are whole."""
     if not place.is_dir():
         raise missing("trace", place)

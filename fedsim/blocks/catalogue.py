@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
-from fedsim.blocks.installed import extras, idle, imported, installed
+from fedsim.blocks.installed import extras, find_installed, idle, import_class
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.requirements import lacks
 from fedsim.blocks.spec import Spec
@@ -54,22 +54,22 @@ class Catalogue:
         every = (model for models in self._given.values() for model in models.values())
         return tuple(dict.fromkeys(every))
 
-    def given(self, registry: AnyRegistry) -> tuple[type[Spec], ...]:
+    def of_kind(self, registry: AnyRegistry) -> tuple[type[Spec], ...]:
         """Return those of one kind of block."""
         return tuple(dict.fromkeys(self._given.get(registry.group, {}).values()))
 
     def names(self, registry: AnyRegistry) -> tuple[str, ...]:
         """Return every name that there is for a kind of block; none is imported for that."""
         given = self._given.get(registry.group, {})
-        more = *extras(registry), *given, *self._installed(registry)
+        more = *extras(registry), *given, *self._load_installed(registry)
         return tuple(dict.fromkeys((*registry.own, *more)))
 
-    def _installed(self, registry: AnyRegistry) -> Points:
+    def _load_installed(self, registry: AnyRegistry) -> Points:
         """Return the blocks of installed packages; all are looked through once a scenario."""
         if self._found is None:
-            return installed(registry)
+            return find_installed(registry)
         if registry.group not in self._found:
-            self._found[registry.group] = installed(registry)
+            self._found[registry.group] = find_installed(registry)
         return self._found[registry.group]
 
     def find(self, registry: AnyRegistry, name: str) -> type[Spec] | None:
@@ -81,8 +81,8 @@ class Catalogue:
         known = registry.own.get(name) or self._given.get(registry.group, {}).get(name)
         if known:
             return known
-        points = extras(registry).get(name) or self._installed(registry).get(name)
-        return imported(points, registry) if points else None
+        points = extras(registry).get(name) or self._load_installed(registry).get(name)
+        return import_class(points, registry) if points else None
 
     def every(self, registry: AnyRegistry, failed: Failed | None = None) -> tuple[type[Spec], ...]:
         """Return every class for a kind of block; of fedsim's extras, those that are in use.
@@ -94,13 +94,13 @@ class Catalogue:
         Raises:
             BlockError: an installed one cannot be used, and `failed` is not given.
         """
-        models = [*registry, *self.given(registry)]
+        models = [*registry, *self.of_kind(registry)]
         taken = {name for model in models for name in registry.names_of(model)}
-        for name, points in {**self._installed(registry), **extras(registry)}.items():
+        for name, points in {**self._load_installed(registry), **extras(registry)}.items():
             if name in taken or idle(points):
                 continue
             try:
-                models.append(imported(points, registry))
+                models.append(import_class(points, registry))
             except BlockError as error:
                 if failed is None:
                     raise
@@ -111,7 +111,7 @@ class Catalogue:
         """Return the file or the package that a class is from; empty for fedsim's own."""
         if model in registry.built_in:
             return ""
-        points = () if model in self.given(registry) else _points(registry, model)
+        points = () if model in self.of_kind(registry) else _points(registry, model)
         return next((point.dist.name for point in points if point.dist), _file(model))
 
     def _add(self, model: object, registries: Sequence[AnyRegistry]) -> str:
@@ -136,14 +136,17 @@ class Catalogue:
 
 def _both(model: type[Spec], other: type[Spec], name: str, registry: AnyRegistry) -> str:
     """Say that two classes are of one name."""
-    whose = f"fedsim's own {other.__name__}" if other in registry.built_in else _said(other)
+    whose = (
+        f"fedsim's own {other.__name__}" if other in registry.built_in else _describe_class(other)
+    )
     return (
-        f"{_said(model)} cannot be used as {registry.one}: its {registry.key} '{name}' is that of"
+        f"{_describe_class(model)} cannot be used as {registry.one}: its {registry.key} "
+        f"'{name}' is that of"
         f" {whose}; give it another"
     )
 
 
-def _said(model: type[Spec]) -> str:
+def _describe_class(model: type[Spec]) -> str:
     """Name a class and the file that it is from."""
     file = _file(model)
     return f"{model.__name__} ({file})" if file else model.__name__
@@ -157,7 +160,7 @@ def _file(model: type) -> str:
 def _points(registry: AnyRegistry, model: type[Spec]) -> tuple[EntryPoint, ...]:
     """Return the entry points that lead to a class."""
     names = registry.names_of(model)
-    points = {**installed(registry), **extras(registry)}
+    points = {**find_installed(registry), **extras(registry)}
     return tuple(each for name in names for each in points.get(name, ()))
 
 

@@ -21,7 +21,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 from fedsim.blocks.catalogue import Catalogue, described
 from fedsim.blocks.registry import Registry, kinds_of
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import nearest, printable, shown, unknown
+from fedsim.blocks.wording import nearest, printable, show, unknown
 from fedsim.errors import BlockError
 
 
@@ -68,7 +68,7 @@ def wrong_kind(
     if isinstance(block, str):
         return failure(("", unknown(block, known, hint), block))
     if not isinstance(block, Mapping):
-        text = f"got {shown(block)}; give a block, such as {{{key}: {known[0]}, ...}}."
+        text = f"got {show(block)}; give a block, such as {{{key}: {known[0]}, ...}}."
         return failure(("", f"{text} One of: {', '.join(known)}", block))
     if key not in block:
         meant = [f" ('{printable(str(each))}' is none)" for each in block if nearest(each, [key])]
@@ -140,11 +140,11 @@ class OneOf:
         kind = value.get(self.key) if isinstance(value, Mapping) else value
         model = self.model(kind, info.context) if isinstance(kind, str) else None
         if model is None:
-            hint = self.meant(kind, info.context) if isinstance(kind, str) else ""
+            hint = self.suggest(kind, info.context) if isinstance(kind, str) else ""
             raise wrong_kind(value, self.kinds(info.context), self.key, hint)
         return block_of(model, {self.key: value} if isinstance(value, str) else value, info)
 
-    def meant(self, value: str, context: object, field: str = "") -> str:
+    def suggest(self, value: str, context: object, field: str = "") -> str:
         """Return "; did you mean {kind: sklearn, name: iris}?" for "iris", or nothing.
 
         Args:
@@ -152,7 +152,7 @@ class OneOf:
             context: of the validation.
             field: the field, where it is known.
         """
-        every = (*self.registry.built_in, *Catalogue.of(context).given(self.registry))
+        every = (*self.registry.built_in, *Catalogue.of(context).of_kind(self.registry))
         for model in every:
             for name, of in model.model_fields.items():
                 if value in get_args(of.annotation) and field in ("", name) and name != self.key:
@@ -162,7 +162,7 @@ class OneOf:
 
     def having(self, field: str, context: object) -> list[str]:
         """Return the kinds of the blocks that have a field of this name."""
-        every = (*self.registry.built_in, *Catalogue.of(context).given(self.registry))
+        every = (*self.registry.built_in, *Catalogue.of(context).of_kind(self.registry))
         models = [model for model in every if field in model.model_fields]
         return [name for model in models for name in self.registry.names_of(model)]
 

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import cloudpickle
 from pydantic import Field, PrivateAttr, model_validator
 
-from fedsim.blocks.identity import Identity, identity_of
+from fedsim.blocks.identity import ObjectIdentity, identity_of
 from fedsim.blocks.plugins import own_classes, specs_in
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
@@ -24,7 +24,7 @@ _UNKNOWN = "unknown-"
 """What stands before the number of an object without a digest."""
 
 
-class Held:
+class InMemory:
     """An object that was handed over; equal to itself alone, whatever its digest.
 
     Attributes:
@@ -36,7 +36,11 @@ class Held:
     __slots__ = ("__weakref__", "_again", "key", "reason", "value")
 
     def __init__(
-        self, key: str, value: object, reason: str = "", again: Callable[[], Identity] | None = None
+        self,
+        key: str,
+        value: object,
+        reason: str = "",
+        again: Callable[[], ObjectIdentity] | None = None,
     ) -> None:
         self.key = key
         self.value = value
@@ -52,14 +56,16 @@ class Held:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By value, as a module's class may have been typed into a notebook.
-        return _unpickled, (self.key, cloudpickle.dumps(self.value), self.reason)
+        return _unpickle, (self.key, cloudpickle.dumps(self.value), self.reason)
 
 
-_HELD: WeakValueDictionary[str, Held] = WeakValueDictionary()
+_HELD: WeakValueDictionary[str, InMemory] = WeakValueDictionary()
 """What this process was given, for as long as a block holds it; of two alike the later one."""
 
 
-def hold(found: Identity, value: object, again: Callable[[], Identity] | None = None) -> Held:
+def hold(
+    found: ObjectIdentity, value: object, again: Callable[[], ObjectIdentity] | None = None
+) -> InMemory:
     """Return a value as it is held from now on.
 
     Args:
@@ -68,13 +74,13 @@ def hold(found: Identity, value: object, again: Callable[[], Identity] | None = 
         again: computes that anew; None for what nothing can change.
     """
     key = found.digest or f"{_UNKNOWN}{uuid4().hex}"
-    held = _HELD[key] = Held(key, value, found.reason, again)
+    held = _HELD[key] = InMemory(key, value, found.reason, again)
     return held
 
 
-def _unpickled(key: str, pickled: bytes, reason: str) -> Held:
+def _unpickle(key: str, pickled: bytes, reason: str) -> InMemory:
     """Return what another process has sent: an object of its own, which no earlier run has used."""
-    held = Held(key, cloudpickle.loads(pickled), reason)
+    held = InMemory(key, cloudpickle.loads(pickled), reason)
     _HELD.setdefault(key, held)
     return held
 
@@ -87,14 +93,14 @@ class Holding(Spec):
         " random number where it cannot be compared with anything else for certain"
     )
 
-    _held: Held | None = PrivateAttr(default=None)
+    _held: InMemory | None = PrivateAttr(default=None)
 
     @classmethod
     def holding(
         cls,
-        found: Identity,
+        found: ObjectIdentity,
         value: object,
-        again: Callable[[], Identity] | None = None,
+        again: Callable[[], ObjectIdentity] | None = None,
         **fields: Any,
     ) -> Self:
         """Return a block that holds a value; see `hold`."""
@@ -109,7 +115,7 @@ class Holding(Spec):
         return self
 
     @property
-    def held(self) -> Held | None:
+    def held(self) -> InMemory | None:
         """What is held; None in a process that was not given it."""
         return self._held
 
@@ -128,19 +134,21 @@ class Holding(Spec):
         return self._held.value
 
 
-def held_in(value: object) -> Iterable[Held]:
+def held_in(value: object) -> Iterable[InMemory]:
     """Return what the blocks within a value hold, each once."""
     every = (each.held for each in specs_in(value) if isinstance(each, Holding))
     return dict.fromkeys(each for each in every if each is not None)
 
 
-def identity_in(value: object) -> Identity:
+def identity_in(value: object) -> ObjectIdentity:
     """Return by what all is known that blocks within a value have of a user's own, beside fields.
 
     That is the classes of the blocks, with all that their code reads, and what blocks hold.
     """
     for held in held_in(value):
         if held.reason:
-            return Identity(reason=held.reason)
+            return ObjectIdentity(reason=held.reason)
     found = identity_of(*own_classes(value))
-    return Identity(reason=f"a class of its blocks: {found.reason}") if found.reason else found
+    return (
+        ObjectIdentity(reason=f"a class of its blocks: {found.reason}") if found.reason else found
+    )

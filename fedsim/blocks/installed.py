@@ -19,7 +19,7 @@ EXTRAS = {EntryPoint("flower", "fedsim.flower:Flower", "fedsim.algorithms"): "fl
 """Blocks of fedsim's own that are there once something else is installed: an extra of fedsim's."""
 
 
-def installed(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
+def find_installed(registry: Registry[Spec]) -> dict[str, tuple[EntryPoint, ...]]:
     """Return the entry points for a kind of block by name, in its order; one a name is right."""
     if registry.base is None:
         return {}
@@ -43,7 +43,7 @@ def idle(points: Iterable[EntryPoint]) -> bool:
     return any(point in EXTRAS and point.module not in sys.modules for point in points)
 
 
-def imported(points: Iterable[EntryPoint], registry: Registry[Spec]) -> type[Spec]:
+def import_class(points: Iterable[EntryPoint], registry: Registry[Spec]) -> type[Spec]:
     """Import the class that the entry points of one name lead to.
 
     Raises:
@@ -52,29 +52,29 @@ def imported(points: Iterable[EntryPoint], registry: Registry[Spec]) -> type[Spe
     """
     point, *others = dict.fromkeys(points)
     if others:
-        raise BlockError(f"'{point.name}' is {' and '.join(map(_said, (point, *others)))}")
+        raise BlockError(f"'{point.name}' is {' and '.join(map(_describe, (point, *others)))}")
     try:
         with redirect_stdout(sys.stderr):  # standard output is the command's, to be piped
             model = point.load()
     except ModuleNotFoundError as error:
         if point in EXTRAS and error.name == EXTRAS[point]:  # which says how it is installed
             raise BlockError(str(error)) from error
-        raise BlockError(f"{_said(point)} cannot be imported: {error!r}") from error
+        raise BlockError(f"{_describe(point)} cannot be imported: {error!r}") from error
     except Exception as error:
-        raise BlockError(f"{_said(point)} cannot be imported: {error!r}") from error
+        raise BlockError(f"{_describe(point)} cannot be imported: {error!r}") from error
     if not (isinstance(model, type) and registry.admits(model)):
         base = getattr(registry.base, "__name__", "")
-        raise BlockError(f"{_said(point)} is no subclass of {base}")
+        raise BlockError(f"{_describe(point)} is no subclass of {base}")
     if reason := lacks(model, registry):
-        raise BlockError(f"{_said(point)}: {reason}")
+        raise BlockError(f"{_describe(point)}: {reason}")
     if point.name not in registry.names_of(model):
         names = ", ".join(registry.names_of(model))
-        raise BlockError(f"{_said(point)} is named '{point.name}', but its kind is {names}")
+        raise BlockError(f"{_describe(point)} is named '{point.name}', but its kind is {names}")
     block: type[Spec] = model
     return block
 
 
-def _said(point: EntryPoint) -> str:
+def _describe(point: EntryPoint) -> str:
     """Name an entry point and the package that has it."""
     package = f" (of the package {point.dist.name})" if point.dist else ""
     return f"the entry point {point.value}{package}"

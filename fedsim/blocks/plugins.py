@@ -1,7 +1,7 @@
 """Plugins: Python files of a user's own that hold blocks, and that the user names to be run.
 
 A plugin is run once a process, as a module whose name is made of what is in the file: two files
-of one name are two modules. Other processes are sent its text with the classes (`dumped`), so
+of one name are two modules. Other processes are sent its text with the classes (`dump`), so
 they need not find the file, and have what it was when it was read.
 """
 
@@ -73,10 +73,10 @@ class Plugin:
                     exec(compile(self.text, self.file, "exec"), vars(module))  # noqa: S102 - its purpose
             except (Exception, SystemExit) as error:
                 del sys.modules[self.name], _run[self.name]
-                raise BlockError(self._failed(error)) from error
+                raise BlockError(self._report_failure(error)) from error
         return sys.modules[self.name]
 
-    def _failed(self, error: BaseException) -> str:
+    def _report_failure(self, error: BaseException) -> str:
         """Say what went wrong, and show the line of the plugin where it did."""
         what = f"{type(error).__name__}: {error}".strip(": ")
         if isinstance(error, SyntaxError) and error.filename == self.file:
@@ -110,7 +110,7 @@ def blocks_of(paths: Iterable[Path], registries: Iterable[AnyRegistry]) -> list[
     open_to = [each for each in registries if each.base]
     found: list[type[Spec]] = []
     for path in paths:
-        blocks = list(_offered(Plugin.at(path).module(), open_to))
+        blocks = list(_offer(Plugin.at(path).module(), open_to))
         if not blocks:
             bases = ", ".join(each.base.__name__ for each in open_to if each.base)
             raise BlockError(
@@ -121,7 +121,7 @@ def blocks_of(paths: Iterable[Path], registries: Iterable[AnyRegistry]) -> list[
     return found
 
 
-def _offered(module: ModuleType, registries: Iterable[AnyRegistry]) -> Iterator[type[Spec]]:
+def _offer(module: ModuleType, registries: Iterable[AnyRegistry]) -> Iterator[type[Spec]]:
     """Yield the blocks in the module of a plugin."""
     classes = [
         value
@@ -150,7 +150,7 @@ def text_of(model: type) -> bytes:
     return Path(file).read_bytes()
 
 
-def dumped(value: object) -> bytes:
+def dump(value: object) -> bytes:
     """Return a pickle that brings along the plugins whose classes are in it."""
     stream = BytesIO()
     _Pickler(stream).dump(value)
@@ -161,11 +161,11 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:  # noqa: ANN401 - as pickle has it
         """Say how what a plugin defines is found again; leave all else to pickle."""
         if isinstance(value, type | FunctionType) and value.__module__ in _run:
-            return _found, (_run[value.__module__], value.__qualname__)
+            return _find, (_run[value.__module__], value.__qualname__)
         return NotImplemented
 
 
-def _found(plugin: Plugin, name: str) -> Any:  # noqa: ANN401 - a class or a function
+def _find(plugin: Plugin, name: str) -> Any:  # noqa: ANN401 - a class or a function
     """Return what a plugin defines under a name."""
     get: Callable[[object], Any] = attrgetter(name)
     return get(plugin.module())

@@ -110,7 +110,7 @@ class Presettable(Spec):
     @classmethod
     def _fill_in(cls, block: Any) -> Any:  # noqa: ANN401 - anything that a file can hold
         """Turn a name into a block, and a block into one with every value."""
-        block = _named(block, cls.names())
+        block = _resolve_preset(block, cls.names())
         kind = kind_in(block, cls.names())
         return {**cls.presets[kind].values, **block} if kind in cls.presets else block
 
@@ -130,7 +130,7 @@ def names_of(model: type[Spec]) -> tuple[str, ...]:
     return model.names() if issubclass(model, Presettable) else kinds_of(model)
 
 
-def _named(block: object, known: Sequence[str]) -> object:
+def _resolve_preset(block: object, known: Sequence[str]) -> object:
     """Return a block for a name, and all else as it is.
 
     Raises:

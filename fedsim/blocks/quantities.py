@@ -11,7 +11,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from fedsim.blocks.spec import IN_SI, Given
 from fedsim.blocks.units import ARITHMETIC, divides_bit, factor, noun
-from fedsim.blocks.wording import shown
+from fedsim.blocks.wording import show
 
 # Quantities: text with a unit in the file, a float in SI units in the program.
 
@@ -68,7 +68,7 @@ class Quantity:
         if match is None or not match[2]:
             what = ", a number without a unit" if match else ""
             raise self._refusal(value, what, " as a number with its unit")
-        return self._within(value, self._converted(value, match[1], match[2]))
+        return self._within(value, self._convert(value, match[1], match[2]))
 
     def format(self, value: float) -> str:
         """Return a text that `parse` reads back as exactly `value`.
@@ -90,7 +90,7 @@ class Quantity:
         plain = -7 < scaled.adjusted() < 16
         return f"{scaled:f} {unit}" if plain else f"{scaled} {unit}"
 
-    def _converted(self, value: str, number: str, unit: str) -> float:
+    def _convert(self, value: str, number: str, unit: str) -> float:
         """Return number times unit in base units, rounded once."""
         # Most defaults are in base units: reading them takes no pint, which takes long to import.
         size = Decimal(1) if unit == self.base else factor(unit, self.base)
@@ -133,7 +133,7 @@ class Quantity:
         return value
 
     def _refusal(self, value: object, what: str, wanted: str = "") -> PydanticCustomError:
-        text = f'got {shown(value)}{what}; give {self.noun}{wanted}, such as "{self.example}"'
+        text = f'got {show(value)}{what}; give {self.noun}{wanted}, such as "{self.example}"'
         if self.word and (isinstance(value, str) or value == float("inf")):
             text += f' or "{self.word}"'
         return PydanticCustomError("quantity", "{text}", {"text": text})

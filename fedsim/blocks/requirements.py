@@ -18,24 +18,24 @@ from fedsim.blocks.spec import Spec
 def lacks(model: type[Spec], registry: Registry[Spec]) -> str:
     """Say what keeps a class from being used as a block of its kind; empty for nothing."""
     base = registry.base or Spec
-    reasons = [*_unnamed(model, registry), *_silent(model, base), *_incapable(model)]
+    reasons = [*_check_name(model, registry), *_silent(model, base), *_incapable(model)]
     reasons += _unreadable(model)
     if not reasons:
         return ""
     return f"{model.__name__} cannot be used as {registry.one}: {'; '.join(reasons)}"
 
 
-def _unnamed(model: type[Spec], registry: Registry[Spec]) -> Iterator[str]:
+def _check_name(model: type[Spec], registry: Registry[Spec]) -> Iterator[str]:
     """A scenario names a class by the literal of its field `kind`."""
     if not registry.names_of(model):
-        name, key = _dashed(model.__name__), registry.key
+        name, key = _to_kind(model.__name__), registry.key
         yield (
             f"it has no `{key}` of its own by which a scenario could name it. It must have a"
             f' line such as {key}: Literal["{name}"] = "{name}"'
         )
 
 
-def _dashed(name: str) -> str:
+def _to_kind(name: str) -> str:
     """Return the name of a class as a scenario would write it: EveryOther as every-other."""
     starts = "".join(f"-{c.lower()}" if c.isupper() else c for c in name)
     return starts.strip("-_")
@@ -43,14 +43,14 @@ def _dashed(name: str) -> str:
 
 def _silent(model: type[Spec], base: type[Spec]) -> Iterator[str]:
     """The class attributes that the base declares are there."""
-    for name, said in _declared(base).items():
+    for name, said in _declared_attributes(base).items():
         if not hasattr(model, name):
             yield f"it has no `{name}`. It must say {_clause(said) or 'it'}"
 
 
 def _incapable(model: type[Spec]) -> Iterator[str]:
     """What its bases leave to their subclasses is there; methods can be called, values be read."""
-    for name, wanted in _asked(model).items():
+    for name, wanted in _requirements_of(model).items():
         own = inspect.getattr_static(model, name)
         if getattr(own, "__isabstractmethod__", False):
             says = "say " if isinstance(wanted, property) else ""
@@ -72,7 +72,7 @@ def _unreadable(model: type[Spec]) -> Iterator[str]:
         yield f"the types of its fields are not known: {error}"
 
 
-def _asked(model: type[Spec]) -> dict[str, object]:
+def _requirements_of(model: type[Spec]) -> dict[str, object]:
     """Return what the bases of a class leave to their subclasses, as it stands in them."""
     asked: dict[str, object] = {}
     for each in reversed(model.__mro__[1:]):
@@ -91,16 +91,16 @@ def _misfit(name: str, own: object, wanted: object) -> Iterator[str]:
     try:
         given.bind(*asked.parameters)
     except TypeError:
-        yield f"its `{name}` takes {_listed(given)}, but is called with {_listed(asked)}"
+        yield f"its `{name}` takes {_list(given)}, but is called with {_list(asked)}"
     if inspect.iscoroutinefunction(wanted) > inspect.iscoroutinefunction(inspect.unwrap(own)):
         yield f"its `{name}` cannot be awaited. It must begin with async def"
 
 
-def _listed(signature: inspect.Signature) -> str:
+def _list(signature: inspect.Signature) -> str:
     return f"({', '.join(signature.parameters)})"
 
 
-def _declared(base: type[Spec]) -> dict[str, str]:
+def _declared_attributes(base: type[Spec]) -> dict[str, str]:
     """Return the class attributes without a value in a base, with what is said of them."""
     bare = {name for name in base.__class_vars__ if not hasattr(base, name)}
     said: dict[str, str] = {}

@@ -20,11 +20,11 @@ def printable(text: str, longest: int = _LONGEST) -> str:
     return line if len(line) <= longest else line[: longest - 3] + "..."
 
 
-def shown(value: object) -> str:
+def show(value: object) -> str:
     """Say what was seen, in the words of a scenario file.
 
     Example:
-        >>> shown("5 apples"), shown(True), shown(1e-3), shown({"up": 5})
+        >>> show("5 apples"), shown(True), shown(1e-3), shown({"up": 5})
         ('"5 apples"', 'true', '0.001', 'a block of keys')
     """
     match value:
@@ -51,7 +51,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
     asked = str(name).casefold()[:_LONGEST]
     close = get_close_matches(asked, folded, n=1) or _longer(asked, folded)
     names = [f"'{folded[each]}'" for each in close]
-    return f"; did you mean {joined(names, 'or')}?" if names else ""
+    return f"; did you mean {join_names(names, 'or')}?" if names else ""
 
 
 def _longer(asked: str, known: Iterable[str]) -> list[str]:
@@ -69,25 +69,25 @@ def unknown(name: object, known: Sequence[str], hint: str = "") -> str:
         hint: said in place of the one that is near.
     """
     hint = hint or nearest(name, known)
-    return f"got {shown(name)}{hint or '.'} One of: {', '.join(known)}"
+    return f"got {show(name)}{hint or '.'} One of: {', '.join(known)}"
 
 
-def joined(names: Sequence[str], last: str) -> str:
+def join_names(names: Sequence[str], last: str) -> str:
     """Return names as a sentence has them.
 
     Example:
-        >>> joined(("ef", "ef21", "none"), "or"), joined(("ef",), "or")
+        >>> join_names(("ef", "ef21", "none"), "or"), joined(("ef",), "or")
         ('ef, ef21 or none', 'ef')
     """
     *others, final = names
     return f"{', '.join(others)} {last} {final}" if others else final
 
 
-def dotted(path: Iterable[str | int]) -> str:
+def format_path(path: Iterable[str | int]) -> str:
     """Return a key path as it is written in messages.
 
     Example:
-        >>> dotted(("fleet", 0, "radio", "up"))
+        >>> format_path(("fleet", 0, "radio", "up"))
         'fleet.0.radio.up'
     """
     return ".".join(printable(str(part)) for part in path)
@@ -101,7 +101,7 @@ R = TypeVar("R")
 _GONE = ("algorithms", "losses")
 
 
-def renamed(function: Callable[P, R]) -> Callable[P, R]:
+def reject_renamed(function: Callable[P, R]) -> Callable[P, R]:
     """Let a function that takes `blocks` say so where it is given what it took before."""
 
     @wraps(function)

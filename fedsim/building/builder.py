@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.algorithms import Algorithm, Arrivals, Concern, ProblemInfo
-from fedsim.algorithms.messages import registered
+from fedsim.algorithms.messages import register_messages
 from fedsim.blocks.held import held_in
 from fedsim.building.closing import closing, slowest
 from fedsim.building.evaluation import Evaluation, evaluation, problem_of
@@ -26,7 +26,7 @@ from fedsim.building.relaying import check_broadcast
 from fedsim.building.restarting import check_restarts
 from fedsim.computing.serial import one_thread
 from fedsim.errors import DataError, Fault, Misdrawn, ParameterError, ScenarioError
-from fedsim.limits import afford
+from fedsim.limits import check_budget
 from fedsim.ports import Meaning
 from fedsim.problems import Observer, Problem, ProgramProblem, Reference
 from fedsim.problems.data import Catalogue
@@ -36,7 +36,7 @@ from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.restricted import convex
 from fedsim.protocol.carriage import VALUES, Bytes, Carriage, Carry, Values
 from fedsim.protocol.participation import PARTICIPATION, AsynchronousParticipation, Participation
-from fedsim.protocol.selection import drawn
+from fedsim.protocol.selection import sampling_order
 from fedsim.scenario import (
     Group,
     Plan,
@@ -48,7 +48,7 @@ from fedsim.scenario.plan import file_order
 from fedsim.scenario.scenario import too_many
 from fedsim.sim.engine.loop import collecting_rarely
 from fedsim.streams import drawing, stream
-from fedsim.under_way import doing
+from fedsim.under_way import activity
 
 # Select the message transport: in-memory values or encoded bytes.
 
@@ -66,7 +66,7 @@ def carriage_of(scenario: Scenario, carry: Carry, findings: Findings) -> Carriag
         updates = any(link.error_feedback == "ef21" for link in links)
         return Values(method.messages or None, updates=updates)
     try:
-        return Bytes(registered(type(method)))
+        return Bytes(register_messages(type(method)))
     except TypeError as error:
         findings.add("algorithm.kind", f"messages cannot go as bytes: {error}")
         return VALUES
@@ -114,7 +114,7 @@ def _try_order(policy: Participation, rows: NDArray[np.int64], findings: Finding
     """Find out whether a policy of a user's own draws all clients, before anything runs."""
     rng = np.random.default_rng(0)  # of no stream of the run
     try:
-        for _ in drawn(policy, rows.astype(float), 0, rng):
+        for _ in sampling_order(policy, rows.astype(float), 0, rng):
             pass
     except Misdrawn as error:
         findings.add("participation.kind", str(error))
@@ -130,25 +130,25 @@ def check_counts(scenario: Scenario, findings: Findings) -> None:
     """Raise a ScenarioError where fleet or network would not fit into the limit of memory."""
     with findings.at("fleet"):
         clients = scenario.clients
-        afford("fleet", f"{clients} clients", CLIENT * clients)
+        check_budget("fleet", f"{clients} clients", CLIENT * clients)
     for need in scenario.network.needs:
         with findings.at(f"network.{need.key}"):
-            afford("network", need.what, need.bytes)
+            check_budget("network", need.what, need.bytes)
     findings.settle()
 
 
 def check_held(scenario: Scenario, clients: int, dimension: int, findings: Findings) -> None:
     """Find what the server keeps of its clients under EF21 where that does not fit into memory."""
     with findings.at("wire.down.error_feedback"):
-        size = held(scenario, clients, dimension)
+        size = vector_memory(scenario, clients, dimension)
         what = (
             f"what the server keeps of each of {clients} clients, vectors of {dimension} values"
             " that differ from client to client under ef21,"
         )
-        afford("wire.down.error_feedback", what, size)
+        check_budget("wire.down.error_feedback", what, size)
 
 
-def held(scenario: Scenario, clients: int, dimension: int) -> int:
+def vector_memory(scenario: Scenario, clients: int, dimension: int) -> int:
     """Return the most bytes of what a server keeps of each client's vectors under EF21.
 
     0 where it keeps one state for all. Clients with the same history share theirs.
@@ -215,14 +215,14 @@ class Builder:
         # What is too large for a float64 is infinite, here as in the run, which then diverges.
         infinite = np.errstate(over="ignore", invalid="ignore")
         with one_thread(), infinite, collecting_rarely(), drawing() as drawn:
-            with doing(f"building {variant.name}, seed {seed}"):
+            with activity(f"building {variant.name}, seed {seed}"):
                 job = self._build(variant, seed)
             return replace(job, drawn=drawn() or self._drawn)
 
     def _build(self, variant: Variant, seed: int) -> Job:
         findings, scenario = Findings(variant), variant.scenario
         check_counts(scenario, findings)
-        solved = self._solved(scenario, seed, findings)
+        solved = self._solve(scenario, seed, findings)
         groups = scenario.fleet or _ideal(solved)
         carriage = carriage_of(scenario, self._carry, findings)
         deployment = deploy(scenario, groups, self._files, findings, seed)
@@ -257,14 +257,14 @@ class Builder:
             return replace(job, participation=closes, carriage=carriage, inputs=inputs)
         raise ScenarioError(findings.faults)
 
-    def _solved(self, scenario: Scenario, seed: int, findings: Findings) -> "_Solved | None":
+    def _solve(self, scenario: Scenario, seed: int, findings: Findings) -> "_Solved | None":
         """Return the problem and its solution; None where something is wrong with the data."""
         try:
             problem = self._get_problem(scenario, seed)
             info = self._info(problem, scenario, seed)
             algorithm = scenario.algorithm.configured(info)
             wanted = scenario.problem.optimum == "computed" and info.programs is None
-            with doing("looking for the optimum"):
+            with activity("looking for the optimum"):
                 reference = algorithm.reference(problem) if wanted else None
         except ParameterError as error:
             findings.add(f"algorithm.{error.key}", str(error))
@@ -275,11 +275,11 @@ class Builder:
         if scenario.stop.gap is not None and reference is None:
             findings.add("stop.gap", _no_gap(scenario))
         try:
-            looked_at = self._evaluated(problem, scenario)
+            looked_at = self._evaluate_problem(problem, scenario)
         except DataError as error:
             findings.add(error.key, str(error))
             return None
-        with doing("checking the conditions of the method's theory"):
+        with activity("checking the conditions of the method's theory"):
             concerns = _concerns(algorithm, info)
         return _Solved(problem, algorithm, reference, concerns, looked_at)
 
@@ -295,7 +295,7 @@ class Builder:
             self._key, self._choice = key, None
         return self._problem
 
-    def _evaluated(self, problem: Problem, scenario: Scenario) -> Evaluation:
+    def _evaluate_problem(self, problem: Problem, scenario: Scenario) -> Evaluation:
         """Return the problem with its evaluator."""
         choice = scenario.evaluator, scenario.precision
         if choice != self._choice:

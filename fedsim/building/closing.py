@@ -196,7 +196,7 @@ def slowest(job: Job) -> Slowest:
     busy = (
         [0.0] * len(members)
         if topology is None
-        else _shared(topology, bits, job.participation.asked)
+        else _link_times(topology, bits, job.participation.asked)
     )
     spans = [
         _work(job.algorithm, loss, groups[number])
@@ -224,7 +224,7 @@ def _on_air(group: BuiltGroup, bits: int) -> float:
     return ways * radio.transmissions + waits
 
 
-def _shared(topology: Topology, bits: int, asked: int | None) -> list[float]:
+def _link_times(topology: Topology, bits: int, asked: int | None) -> list[float]:
     """Return what the links of each client take for the messages of all that use them, s."""
     most = len(topology.up) if asked is None else asked
     users = Counter(link for route in (*topology.up, *topology.down) for link in route.links)

@@ -10,19 +10,19 @@ import numpy as np
 
 from fedsim.computing import Evaluator, OneByOne
 from fedsim.computing.serial import usable_threads
-from fedsim.computing.threaded import Threaded
-from fedsim.computing.vmapped import SimultaneousLoss, Vmapped
+from fedsim.computing.threaded import ThreadedEvaluator
+from fedsim.computing.vmapped import SimultaneousLoss, VmapEvaluator
 from fedsim.errors import DataError
 from fedsim.extras import missing
 from fedsim.ports import Array, Oracle
 from fedsim.problems import Objective, Problem, ProgramLoss, ProgramProblem, load_both
 from fedsim.problems.client_losses import ClientLosses
-from fedsim.problems.dealt import Transform, deal, finished
+from fedsim.problems.dealt import Transform, partition, preprocess_samples
 from fedsim.problems.losses import Loss
 from fedsim.problems.samples import Precision, Samples
 from fedsim.scenario import ProblemSpec
 from fedsim.streams import stream
-from fedsim.under_way import doing
+from fedsim.under_way import activity
 
 EvaluatorKind = Literal["one-by-one", "compiled", "vmap"]
 
@@ -50,7 +50,7 @@ class Evaluation(NamedTuple):
     @property
     def oracles(self) -> Sequence[Oracle]:
         """The clients' losses as priced work, whose minibatches the evaluator draws."""
-        return self.problem.asked(self.evaluator.draw)
+        return self.problem.fresh_oracles(self.evaluator.draw)
 
     def value(self, w: Array, objective: Objective) -> float:
         """Return the objective at `w`, shape (d,), penalty included; NaN if it is unknown."""
@@ -77,39 +77,39 @@ def evaluation(
             text = "clients that train by programs of their own do so one-by-one"
             raise DataError("evaluator", f"got {evaluator}, but {text}")
         return Evaluation(OneByOne(), problem, precision)
-    losses = ClientLosses.of(problem.losses).rounded(precision)
-    chosen = _chosen(evaluator, problem.loss, losses)
+    losses = ClientLosses.of(problem.losses).with_precision(precision)
+    chosen = _choose(evaluator, problem.loss, losses)
     return Evaluation(chosen, replace(problem, losses=chosen.losses), precision)
 
 
-def _chosen(evaluator: EvaluatorKind, loss: Loss, losses: ClientLosses) -> Evaluator:
+def _choose(evaluator: EvaluatorKind, loss: Loss, losses: ClientLosses) -> Evaluator:
     if evaluator == "compiled":
-        return _compiled(losses)
+        return _compile(losses)
     reference = _reference(loss, losses)
-    return _vmapped(loss, reference) if evaluator == "vmap" else reference
+    return _vmap(loss, reference) if evaluator == "vmap" else reference
 
 
-def _vmapped(loss: Loss, reference: Evaluator) -> Evaluator:
+def _vmap(loss: Loss, reference: Evaluator) -> Evaluator:
     if not isinstance(loss, SimultaneousLoss):
         text = f"the loss {loss.kind} is not computed by PyTorch; take one-by-one or compiled"
         raise DataError("evaluator", f"got vmap, but {text}")
     one = reference.losses[0]
     loss.check_together(one.features, one.outputs)
-    return Vmapped(loss, reference)
+    return VmapEvaluator(loss, reference)
 
 
 def _reference(loss: Loss, losses: ClientLosses) -> Evaluator:
     """Return what evaluates one piece of work by itself, on threads where that is of use."""
     threads = usable_threads()
-    return Threaded(losses, threads) if loss.threads and threads > 1 else OneByOne(losses)
+    return ThreadedEvaluator(losses, threads) if loss.threads and threads > 1 else OneByOne(losses)
 
 
-def _compiled(made: ClientLosses) -> Evaluator:
+def _compile(made: ClientLosses) -> Evaluator:
     losses = list(made)
     if find_spec("numba") is None:
         text = missing("compiled", "Numba", "compiled")
         raise DataError("evaluator", f"{text}; one-by-one takes nothing more")
-    from fedsim.computing.batched import Batched  # noqa: PLC0415 - needs Numba, and takes 0.5 s
+    from fedsim.computing.batched import CompiledEvaluator  # noqa: PLC0415 - needs Numba, and takes 0.5 s
     from fedsim.computing.compiled import compilable  # noqa: PLC0415 - likewise
 
     if not compilable(losses):
@@ -119,7 +119,7 @@ def _compiled(made: ClientLosses) -> Evaluator:
             "dense rows for mlp; take one-by-one"
         )
         raise DataError("evaluator", text)
-    return Batched(losses, usable_threads())
+    return CompiledEvaluator(losses, usable_threads())
 
 
 # The problem of a scenario: partitioned data, or clients that have programs of their own.
@@ -147,22 +147,25 @@ def problem_of(
         DataError: that cannot be had.
     """
     if isinstance(spec.loss, ProgramLoss):
-        with doing("asking the clients' program for its model"):
+        with activity("asking the clients' program for its model"):
             return spec.loss.problem(clients, seed, folder)
     streams = stream(seed, "data"), stream(seed, "test")
     if spec.data is None:  # which the scenario refuses for any other loss
         raise DataError("data", "missing")
-    with doing("reading data"):
+    with activity("reading data"):
         samples, test, treat = load_both(spec.data, spec.test, folder, *streams)
-    with doing("dealing out samples to clients"):
+    with activity("dealing out samples to clients"):
         if spec.split.sees_features:
-            samples, test = finished(samples, treat), test and finished(test, treat)
+            samples, test = (
+                preprocess_samples(samples, treat),
+                test and preprocess_samples(test, treat),
+            )
             treat = None
         rows = spec.split.assign(samples, clients, stream(seed, "split"))
-        kind = spec.loss.held(_kind(samples, treat), precision)
-        dealt = deal(samples, rows, treat, kind)
+        kind = spec.loss.storage_type(_kind(samples, treat), precision)
+        dealt = partition(samples, rows, treat, kind)
         if test is not None:
-            test = finished(test, treat, kind if spec.loss.converts else _DOUBLE)
+            test = preprocess_samples(test, treat, kind if spec.loss.converts else _DOUBLE)
         return Problem.of(spec.loss, dealt, spec.penalty, test)
 
 

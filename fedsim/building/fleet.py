@@ -74,7 +74,7 @@ class BuiltGroup:
         if device.varies:
             device = device.one(stream(seed, "device", client))
         if any(self._shifts):
-            rates, source = self._shifted(client, seed)
+            rates, source = self._shift(client, seed)
         if isinstance(availability, Mapping):
             availability = availability.get(client, NEVER)
         spec = self.spec
@@ -97,7 +97,7 @@ class BuiltGroup:
         charging = self.spec.battery.charging if self.spec.battery else None
         return frozenset(shifted), charging is not None and charging.starts_anywhere
 
-    def _shifted(self, client: ClientId, seed: int) -> tuple[Rates, Signal]:
+    def _shift(self, client: ClientId, seed: int) -> tuple[Rates, Signal]:
         """Return the rates of a client, and what charges it, whose traces start anywhere.
 
         All traces of a radio start at the same share of their patterns, so that two traces of
@@ -118,12 +118,14 @@ def build_groups(
 ) -> tuple[BuiltGroup, ...]:
     """Build the groups of a fleet; what is wrong with their files goes to the findings."""
     return tuple(
-        _built(number, group, files, findings, f"fleet.{number}")
+        _build_group(number, group, files, findings, f"fleet.{number}")
         for number, group in enumerate(groups)
     )
 
 
-def _built(number: int, group: Group, files: Files, findings: Findings, key: str) -> BuiltGroup:
+def _build_group(
+    number: int, group: Group, files: Files, findings: Findings, key: str
+) -> BuiltGroup:
     signals = _signals(group.radio, files, findings, f"{key}.radio")
     return BuiltGroup(
         number,
@@ -191,4 +193,4 @@ def _carbon(law: Carbon | None, files: Files, findings: Findings, key: str) -> I
 
 def _from(signal: Signal, share: float) -> Signal:
     """Return a signal from a share of its pattern on."""
-    return signal.shifted(share * signal.period) if isinstance(signal, Steps) else signal
+    return signal.shift(share * signal.period) if isinstance(signal, Steps) else signal

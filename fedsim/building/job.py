@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from fedsim.algorithms import Algorithm, Concern
-from fedsim.algorithms.base import resolved
+from fedsim.algorithms.base import resolve
 from fedsim.building.evaluation import Evaluation
 from fedsim.building.feasibility import check_cells, check_flicker, check_supplies
 from fedsim.building.fleet import BuiltGroup, build_groups
@@ -25,7 +25,7 @@ from fedsim.problems.programs import reports
 from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.participation import Participation
 from fedsim.record.folder import MODELS
-from fedsim.record.models import Keeper, ModelTable
+from fedsim.record.models import CheckpointWriter, ModelTable
 from fedsim.record.parts import Parts
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.feedback import held_alike
@@ -38,7 +38,7 @@ from fedsim.wire import HEADER_BITS
 # Executable runs: a job, or a replay of a recorded one.
 
 
-class Ready(Protocol):
+class ExecutableRun(Protocol):
     """A run that is ready to start: a `Job`, or what is made of the log of one."""
 
     @property
@@ -90,7 +90,7 @@ class Ready(Protocol):
         """Return what to say beside that it diverged."""
         ...
 
-    def keeper(self, folder: Path) -> Keeper:
+    def keeper(self, folder: Path) -> CheckpointWriter:
         """Return what keeps its models in the folder of the run."""
         ...
 
@@ -150,7 +150,7 @@ def _overlay(
     if neighbours is None or not nodes:
         return None
     with findings.at("network.peers.path"):
-        neighbours = neighbours.told(files.pairs)
+        neighbours = neighbours.read_edges(files.pairs)
         try:
             overlay = neighbours.overlay(nodes, stream(seed, "overlay"))
             if type(overlay) is not Overlay or type(neighbours).overlay is not Neighbours.overlay:
@@ -334,7 +334,7 @@ class Job:
             return ""
         name = self.algorithm.measured_by
         try:
-            safe = resolved(f"1/{name}", self.problem.constants(self.algorithm.objective))
+            safe = resolve(f"1/{name}", self.problem.constants(self.algorithm.objective))
         except DataError:  # a loss without a smoothness constant, or with none above 0
             return f"; step_size is {step_size:g}, try a smaller one"
         return f"; step_size is {step_size:g}, and 1/{name} = {safe:g}"

@@ -14,16 +14,16 @@ from pydantic import ValidationError
 from fedsim.blocks.wording import printable
 from fedsim.building.inputs import Findings
 from fedsim.errors import DataError
-from fedsim.files import decompressed, read_bytes
+from fedsim.files import decompress, read_bytes
 from fedsim.physics.availability import PresenceLaw, read_intervals
 from fedsim.physics.carbon import Carbon, Intensity
-from fedsim.physics.networks import Edge, Network, joined
+from fedsim.physics.networks import Edge, Network, build_graph
 from fedsim.physics.radios.traces import Trace
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Topology
 from fedsim.physics.traces import read_intensity, read_power
 from fedsim.scenario.faults import faults_of
-from fedsim.scenario.located import Origin, located
+from fedsim.scenario.located import Origin, locate
 
 # Files of edges: lists in CSV, and GraphML.
 
@@ -47,9 +47,9 @@ def read_graph(path: Path) -> "nx.Graph[str]":
         OSError: the file cannot be read.
     """
     if path.suffix == ".csv":
-        return joined(_edges(_csv_rows(path), path), directed=False)
+        return build_graph(_edges(_csv_rows(path), path), directed=False)
     graph = _graphml(path)
-    return joined(_edges(_graphml_rows(graph), path), directed=graph.is_directed())
+    return build_graph(_edges(_graphml_rows(graph), path), directed=graph.is_directed())
 
 
 def _edges(rows: Iterable[Row], path: Path) -> Iterator[tuple[str, Edge]]:
@@ -58,7 +58,7 @@ def _edges(rows: Iterable[Row], path: Path) -> Iterator[tuple[str, Edge]]:
         try:
             yield where, Edge.model_validate(row)
         except ValidationError as error:
-            faults = faults_of(error, located(row, Origin(f"{path}, {where}")), Edge, None)
+            faults = faults_of(error, locate(row, Origin(f"{path}, {where}")), Edge, None)
             raise DataError("path", "; ".join(map(str, faults))) from error
 
 
@@ -77,7 +77,7 @@ def _graphml(path: Path) -> "nx.Graph[str]":
     import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
     content = read_bytes(path, "path", times=_TIMES)
-    content = decompressed(content, path, "path", times=_TIMES)
+    content = decompress(content, path, "path", times=_TIMES)
     if b"<!DOCTYPE" in content or b"\0" in content:  # a few lines could stand for terabytes
         text = f"{path} is no GraphML that is read: give it in UTF-8, without a document type"
         raise DataError("path", text)
@@ -206,15 +206,17 @@ def topology(
     links = None
     with findings.at(f"network.{network.written}"):
         try:
-            links = _led(network, network.links(len(clients), files.graph), len(clients))
+            links = _check_reachable(
+                network, network.links(len(clients), files.graph), len(clients)
+            )
         except DataError as error:
             if error.key != "network":  # what is written is quoted as it stands
                 raise
-            raise DataError("network", _worded(str(error), clients)) from error
+            raise DataError("network", _describe(str(error), clients)) from error
     return links
 
 
-def _led(network: Network, made: object, clients: int) -> Topology:
+def _check_reachable(network: Network, made: object, clients: int) -> Topology:
     """Return the links of a network if they lead to every client.
 
     Raises:
@@ -236,7 +238,7 @@ def _led(network: Network, made: object, clients: int) -> Topology:
     return made
 
 
-def _worded(text: str, clients: Sequence[str]) -> str:
+def _describe(text: str, clients: Sequence[str]) -> str:
     """Return a message in which the clients are said to be what they are."""
 
     def named(match: re.Match[str]) -> str:

@@ -49,7 +49,7 @@ def check_restarts(
         if battery is None or group.source.peak <= 0:
             continue
         capacity, level = group.spec.capacity, max(battery.restarts_at, policy.least_charge)
-        taken = _taken(group, battery, loss, algorithm, scenario)
+        taken = _round_drain(group, battery, loss, algorithm, scenario)
         if taken <= (level - battery.cutoff) * capacity:
             continue
         needed = battery.cutoff + taken / capacity
@@ -66,7 +66,7 @@ def check_restarts(
         findings.add(f"fleet.{number}.battery.restart", text)
 
 
-def _taken(
+def _round_drain(
     group: BuiltGroup, battery: Battery, loss: LocalLoss, algorithm: Algorithm, scenario: Scenario
 ) -> float:
     """Return what one round takes out of a battery at the very least, less what charges it, J.

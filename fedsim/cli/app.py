@@ -133,7 +133,7 @@ _WIDTH = None if sys.stdout.isatty() else 100  # of tables; a terminal has a wid
 _UNPRINTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE)
 
 
-class _Plain(Console):
+class _PlainConsole(Console):
     """A console that shows text as it is: `:b:` is no picture, and nothing hides in a name."""
 
     def render_str(self, text: str, **options: Any) -> Text:
@@ -141,7 +141,10 @@ class _Plain(Console):
         return super().render_str(visible(text), **options)
 
 
-out, err = _Plain(width=_WIDTH, emoji=False), _Plain(stderr=True, soft_wrap=True, emoji=False)
+out, err = (
+    _PlainConsole(width=_WIDTH, emoji=False),
+    _PlainConsole(stderr=True, soft_wrap=True, emoji=False),
+)
 """Standard output and standard error."""
 
 
@@ -205,7 +208,7 @@ def errors() -> Iterator[None]:
         yield
     except ScenarioError as error:
         err.print(error.title, style="red")
-        for text in error.told():
+        for text in error.describe_faults():
             err.print(f"  {escape(text)}", highlight=False)
         raise typer.Exit(2) from None
     except OutputError as error:

@@ -247,7 +247,7 @@ def block_lines(table: str, name: str, known: Catalogue) -> Iterator[str | Table
     model = known.find(registry, name) if registry else None
     if registry is None or model is None:
         raise DataError("list", f"{table} has none of this name: {unknown(name, names)}")
-    first, _, rest = _told(model).partition("\n")
+    first, _, rest = _docstring(model).partition("\n")
     yield f"[bold]{escape(name)}[/]: {escape(first)}"
     if rest.strip():
         yield escape(rest.strip("\n"))
@@ -290,7 +290,7 @@ def as_written(value: object) -> str:
             return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _told(model: type[BaseModel]) -> str:
+def _docstring(model: type[BaseModel]) -> str:
     """Return the docstring of a class, without the section on attributes."""
     return cleandoc(model.__doc__ or "").split("\n\nAttributes:")[0]
 

@@ -24,7 +24,7 @@ def examples_table() -> Table:
     """Return the examples with their questions, how many runs they are and what data they need."""
     plans = {name: load(file) for name, file in examples().items()}
     rows = [
-        (name, plan.variants[0].question, str(_runs(plan)), ", ".join(_fetched(plan)))
+        (name, plan.variants[0].question, str(_runs(plan)), ", ".join(_external_sets(plan)))
         for name, plan in plans.items()
     ]
     return listing("examples", ("name", "question", "runs", "data to fetch"), rows)
@@ -34,7 +34,7 @@ def _runs(plan: Plan) -> int:
     return sum(len(variant.seeds) for variant in plan.variants)
 
 
-def _fetched(plan: Plan) -> list[str]:
+def _external_sets(plan: Plan) -> list[str]:
     """Return the names of the data sets that do not come with fedsim."""
     problem = plan.variants[0].scenario.problem
     parts = [each for each in (problem.data, problem.test) if isinstance(each, Catalogue)]
@@ -49,7 +49,7 @@ def offer_downloads(plan: Plan) -> None:
             fetch(name)
 
 
-def fetched(name: str) -> list[Path]:
+def fetch_named(name: str) -> list[Path]:
     """Download a data set or traces, and return where they are.
 
     Raises:
@@ -77,12 +77,12 @@ def _rows() -> Iterator[tuple[str, ...]]:
         serves = f"data: {{kind: catalogue, name: {name}}}; {entry.origin}"
         size, _, place = entry.download.partition("from ")
         download = size.strip() or ("size unknown" if place else "by hand")
-        yield name, download, licence, _said(kinds), serves
+        yield name, download, licence, _describe(kinds), serves
     for name, found in TRACE_SETS.items():
         kinds = {file.known.partition(":")[0] for file in found.files}
         serves = f"{found.serves}; {found.origin}; {found.page}"
-        yield name, found.download, found.licence, _said(kinds), serves
+        yield name, found.download, found.licence, _describe(kinds), serves
 
 
-def _said(kinds: set[str]) -> str:
+def _describe(kinds: set[str]) -> str:
     return ", ".join(sorted(kinds)) or "none"

@@ -75,12 +75,12 @@ def fetch_command(
 
     Without NAME: what there is, how large, under which licence, its authors and its use.
     """
-    from fedsim.cli.downloads import fetched, public_table
+    from fedsim.cli.downloads import fetch_named, public_table
 
     with _errors():
         if name is None:
             _out.print(public_table())
             _out.print("`fedsim fetch NAME` gets one into the cache, and checks it.")
             return
-        for path in fetched(name):
+        for path in fetch_named(name):
             _out.print(escape(str(path)))

@@ -12,13 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from fedsim.building import Job
-from fedsim.building.builder import held
+from fedsim.building.builder import vector_memory
 from fedsim.building.closing import GIVE_UP, MANY, slowest
 from fedsim.building.relaying import relays_of
-from fedsim.limits import shown as shown_size
+from fedsim.limits import format_size as shown_size
 from fedsim.ports import Array
 from fedsim.problems import ProgramLoss, ProgramProblem
-from fedsim.record.scenarios import NOTHING, differing, shown
+from fedsim.record.scenarios import NOTHING, differing, format_value
 from fedsim.running.probe import COSTS, Opening, group_costs, members_of
 from fedsim.scenario import Plan, Scenario
 from fedsim.text import listing, quantity
@@ -44,7 +44,7 @@ def job_table(job: Job, opening: Opening) -> Group:
         rows.append((f"{_turn(job)} {number}", *["" for _ in groups]))
         rows += zip(_COSTS, *_by_group(costs[costs["round"] == number]), strict=True)
     if not np.isnan(opening.shares).all():
-        rows.append(("  battery", *[_drained(job, each, opening) for each in groups]))
+        rows.append(("  battery", *[_drain(job, each, opening) for each in groups]))
     table = listing(
         f"{job.variant.name}: {job.algorithm.kind}, {len(job.members)} clients",
         ("a client of", *[f"group {number}" for number in groups]),
@@ -77,7 +77,7 @@ def _facts(job: Job) -> Iterator[str]:
     else:
         yield f"optimum {job.reference.value:.10g}, by {job.reference.method}"
     yield _observer(job)
-    if size := held(job.scenario, len(job.members), job.problem.dimension):
+    if size := vector_memory(job.scenario, len(job.members), job.problem.dimension):
         yield (
             "the server keeps what each client holds of its vectors (wire.down.error_feedback:"
             f" ef21): up to {shown_size(size)} of memory, and as much again for the clients' own"
@@ -185,7 +185,7 @@ def _by_group(costs: pd.DataFrame) -> Iterator[tuple[str, ...]]:
         yield tuple(quantity(row[name], unit) for name, unit in zip(COSTS, _UNITS, strict=True))
 
 
-def _drained(job: Job, number: int, opening: Opening) -> str:
+def _drain(job: Job, number: int, opening: Opening) -> str:
     """Return the share of a battery that the last of the first rounds takes."""
     shares = opening.shares[members_of(job, number)]
     return "mains" if np.isnan(shares).all() else f"{100 * float(shares.mean()):.2g} %"
@@ -220,13 +220,13 @@ def split_table(job: Job) -> Table:
     test = job.problem.test
     held = f", {test.rows:,} to test on" if test else ""
     return listing(
-        f"{_dealt(job)}: {rows.sum():,} samples over {len(rows):,} clients{held}",
+        f"{_describe_partition(job)}: {rows.sum():,} samples over {len(rows):,} clients{held}",
         ("least / median / most" if len(rows) > _FEW_CLIENTS else "", *columns),
         lines,
     )
 
 
-def _dealt(job: Job) -> str:
+def _describe_partition(job: Job) -> str:
     """Say by what samples came to clients: by a split, or by the clients' own programs."""
     problem = job.scenario.problem
     if isinstance(problem.loss, ProgramLoss):
@@ -275,7 +275,7 @@ def differences(plan: Plan) -> Table:
     rows = [(first.name, "")]
     for variant in others:
         values = [
-            f"no {key}" if seen == NOTHING else f"{key}: {shown(seen)}"
+            f"no {key}" if seen == NOTHING else f"{key}: {format_value(seen)}"
             for key, _, seen in differing(_plain(first.scenario), _plain(variant.scenario))
         ]
         more = [f"and {len(values) - _MANY} more"] if len(values) > _MANY else []

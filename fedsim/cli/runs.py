@@ -53,7 +53,7 @@ def run_command(
     had other values for is made again; a folder with runs of another scenario is left alone.
     """
     from fedsim.cli.downloads import offer_downloads
-    from fedsim.cli.watching import called, progress_table, report
+    from fedsim.cli.watching import progress_table, report, variant_names
     from fedsim.running.api import run
     from fedsim.running.folder import check_place, study_of
     from fedsim.scenario import load
@@ -68,7 +68,7 @@ def run_command(
         offer_downloads(plan)
         if not fresh:
             check_place(study_of(plan), out)
-        count, labels = _count(plan, share), called(plan)
+        count, labels = _count(plan, share), variant_names(plan)
         with progress_table(_err, count, labels) as watch, _theory():
             result = run(
                 file,
@@ -107,7 +107,7 @@ def _share(shard: str | None, jobs: int, cluster: str | None) -> "Shard":
     from fedsim.running.folder import WHOLE, Shard
 
     check_choice(jobs, None, cluster)
-    return WHOLE if shard is None else Shard.parsed(shard)
+    return WHOLE if shard is None else Shard.parse(shard)
 
 
 def _tell_ends(result: "Result", labels: Mapping[str, str]) -> int:
@@ -130,14 +130,14 @@ def check(file: File, overrides: Overrides = None, plugins: Plugins = None) -> N
     from fedsim.cli import outlook
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.outlook import job_table, split_table
-    from fedsim.running.check import checked
+    from fedsim.running.check import check_plan
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
 
     with _errors():
         plan = load(file, overrides=overrides or (), blocks=blocks_in(plugins or ()))
         offer_downloads(plan)
-        found = checked(plan)
+        found = check_plan(plan)
         several, problem = len(found.jobs) > 1, None
         _out.print(escape(found.title))
         if several:

@@ -20,12 +20,12 @@ from fedsim.results import Result
 from fedsim.running.run import RunProgress, Watch
 from fedsim.scenario import Plan
 from fedsim.text import visible
-from fedsim.under_way import now
+from fedsim.under_way import current_activity
 
 # After runs: what has come out.
 
 
-def called(plan: Plan) -> dict[str, str]:
+def variant_names(plan: Plan) -> dict[str, str]:
     """Return what to call each variant of a plan."""
     return called_by({each.name: each.scenario.algorithm.kind for each in plan.variants})
 
@@ -110,7 +110,7 @@ class _Table:
 
     def look(self) -> None:
         """Show the current activity of this process if nothing was reported for long."""
-        words = now() if time.monotonic() - self._heard >= _LONG else ""
+        words = current_activity() if time.monotonic() - self._heard >= _LONG else ""
         if not words:
             return
         if self._last is None:

@@ -14,7 +14,14 @@ from functools import cached_property
 from threading import Condition, Lock
 from typing import Any, NamedTuple
 
-from fedsim.computing.compiled import COMPILER, DONE, PIECES, Page, Program, drawn
+from fedsim.computing.compiled import (
+    COMPILER,
+    DONE,
+    PIECES,
+    CompiledProgram,
+    Page,
+    draw_minibatches,
+)
 from fedsim.computing.serial import OneByOne
 from fedsim.ports import Array, Work
 from fedsim.problems.client_loss import LocalLoss
@@ -24,7 +31,7 @@ BACKLOG = 32
 """So much work waits before a thread is called: what it costs to wake one is for all of it."""
 
 
-class Ticket(NamedTuple):
+class PageTicket(NamedTuple):
     """Work that lies on a page."""
 
     work: Work
@@ -32,7 +39,7 @@ class Ticket(NamedTuple):
     place: int
 
 
-class Batched:
+class CompiledEvaluator:
     """Evaluates what is compiled in shares, on threads; all else as the reference does, when due.
 
     Args:
@@ -42,11 +49,11 @@ class Batched:
     """
 
     choice: Mapping[str, Any] = {"evaluator": "compiled", "compiler": COMPILER}
-    draw: Draw = staticmethod(drawn)
+    draw: Draw = staticmethod(draw_minibatches)
 
     def __init__(self, losses: Sequence[LocalLoss], threads: int, pieces: int = PIECES) -> None:
         self._reference = OneByOne(losses)
-        self._program = Program(losses)
+        self._program = CompiledProgram(losses)
         self._threads = threads
         self._pages = deque([Page(pieces)])
         self._pieces = pieces
@@ -65,7 +72,7 @@ class Batched:
         """Threads beside the one that asks; they end with the evaluator."""
         return ThreadPoolExecutor(self._threads - 1, "fedsim-compute")
 
-    def submit(self, work: Work) -> Ticket | Work:
+    def submit(self, work: Work) -> PageTicket | Work:
         """See `Evaluator.submit`: what is compiled waits until a thread is free for it."""
         if not self._program.takes(work):
             return self._reference.submit(work)
@@ -77,9 +84,9 @@ class Batched:
         place = self._program.add(work, page)
         if page.waiting >= BACKLOG and self._call():
             self._join_in()  # without the lock that the thread takes first
-        return Ticket(work, page, place)
+        return PageTicket(work, page, place)
 
-    def result(self, ticket: Ticket | Work) -> Array:
+    def result(self, ticket: PageTicket | Work) -> Array:
         """See `Evaluator.result`: its own work first, then what waits while others do that."""
         if isinstance(ticket, Work):
             return self._reference.result(ticket)
@@ -92,9 +99,9 @@ class Batched:
                     self._ended.wait_for(lambda: page.mark(place) >= DONE)
         return self._program.result(work, page, place)
 
-    def withdraw(self, ticket: Ticket | Work) -> None:
+    def withdraw(self, ticket: PageTicket | Work) -> None:
         """See `Evaluator.withdraw`: what waits is not evaluated."""
-        if isinstance(ticket, Ticket):
+        if isinstance(ticket, PageTicket):
             ticket.page.withdraw(ticket.place)
 
     def values(self, w: Array) -> list[float]:

@@ -14,8 +14,8 @@ from threadpoolctl import ThreadpoolController
 from fedsim.ports import Array, Work
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import ClientLosses
-from fedsim.problems.restricted import restricted
-from fedsim.problems.samples import Draw, drawn
+from fedsim.problems.restricted import restrict
+from fedsim.problems.samples import Draw, draw_minibatches
 
 
 class OneByOne:
@@ -29,7 +29,7 @@ class OneByOne:
     """
 
     choice: Mapping[str, Any] = {"evaluator": "one-by-one"}
-    draw: Draw = staticmethod(drawn)
+    draw: Draw = staticmethod(draw_minibatches)
 
     def __init__(self, losses: Sequence[LocalLoss] = ()) -> None:
         self.losses = ClientLosses.of(losses).remembering()
@@ -40,7 +40,7 @@ class OneByOne:
 
     def result(self, ticket: Work) -> Array:
         """See `Evaluator.result`."""
-        return evaluated(ticket, self.losses)
+        return evaluate(ticket, self.losses)
 
     def withdraw(self, ticket: Work) -> None:
         """See `Evaluator.withdraw`: nothing was begun."""
@@ -50,7 +50,7 @@ class OneByOne:
         return self.losses.values(w)
 
 
-def evaluated(work: Work, losses: Sequence[LocalLoss]) -> Array:
+def evaluate(work: Work, losses: Sequence[LocalLoss]) -> Array:
     """Return the result of work, as its kernel computes it.
 
     Args:
@@ -61,7 +61,7 @@ def evaluated(work: Work, losses: Sequence[LocalLoss]) -> Array:
         return work.kernel(*work.arguments)
     loss = losses[work.client]
     for basis in work.bases:
-        loss = restricted(loss, basis)
+        loss = restrict(loss, basis)
     return work.kernel(loss, *work.arguments)
 
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.computing.serial import OneByOne, evaluated
+from fedsim.computing.serial import OneByOne, evaluate
 from fedsim.ports import Array, Work
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import ClientLosses
 from fedsim.problems.samples import Draw
 
 
-class Task:
+class EvaluationTask:
     """A unit of work with its claim flag and its future.
 
     Args:
@@ -41,14 +41,14 @@ class Task:
     def evaluate(self, losses: Sequence[LocalLoss]) -> None:
         """Evaluate it; what is raised is raised where the result is asked for."""
         try:
-            result = evaluated(self._work, losses)
+            result = evaluate(self._work, losses)
         except BaseException as error:  # noqa: BLE001 - any error is passed to the caller
             self.future.set_exception(error)
         else:
             self.future.set_result(result)
 
 
-class Threaded:
+class ThreadedEvaluator:
     """Evaluates work on threads from its submission on, and on the thread that needs it.
 
     Args:
@@ -62,7 +62,7 @@ class Threaded:
     def __init__(self, losses: Sequence[LocalLoss], threads: int) -> None:
         self.losses = ClientLosses.of(losses)
         self._others = threads - 1
-        self._waiting: deque[Task] = deque()
+        self._waiting: deque[EvaluationTask] = deque()
         self._lock = Lock()
         self._busy = 0
 
@@ -71,9 +71,9 @@ class Threaded:
         """Threads beside the one that asks; they end with the evaluator."""
         return ThreadPoolExecutor(self._others, "fedsim-compute", _let_overflow)
 
-    def submit(self, work: Work) -> Task:
+    def submit(self, work: Work) -> EvaluationTask:
         """See `Evaluator.submit`: a thread that is free begins with it."""
-        task = Task(work)
+        task = EvaluationTask(work)
         with self._lock:
             self._waiting.append(task)
             free = self._busy < self._others
@@ -82,9 +82,9 @@ class Threaded:
             self._helpers.submit(self._help)
         return task
 
-    def result(self, ticket: Task) -> Array:
+    def result(self, ticket: EvaluationTask) -> Array:
         """See `Evaluator.result`: its own work first, then what waits while others do that."""
-        task: Task | None = ticket if self._take(ticket) else None
+        task: EvaluationTask | None = ticket if self._take(ticket) else None
         while task or not ticket.future.done():
             if task is None and (task := self._next()) is None:
                 break
@@ -92,7 +92,7 @@ class Threaded:
             task = None
         return ticket.future.result()
 
-    def withdraw(self, ticket: Task) -> None:
+    def withdraw(self, ticket: EvaluationTask) -> None:
         """See `Evaluator.withdraw`: what waits is not evaluated."""
         self._take(ticket)
 
@@ -102,14 +102,14 @@ class Threaded:
             return self.losses.values(w)
         return list(self._helpers.map(lambda loss: loss.value(w), self.losses))
 
-    def _take(self, task: Task) -> bool:
+    def _take(self, task: EvaluationTask) -> bool:
         """Claim a task; return whether it was unclaimed."""
         with self._lock:
             free = not task.taken
             task.taken = True
         return free
 
-    def _next(self) -> Task | None:
+    def _next(self) -> EvaluationTask | None:
         """Take the oldest task that waits, if there is one."""
         with self._lock:
             while self._waiting:

@@ -55,7 +55,7 @@ class SimultaneousLoss(Protocol):
         ...
 
 
-class Ticket:
+class VmapTicket:
     """Work that waits, or its result.
 
     Args:
@@ -78,7 +78,7 @@ class Ticket:
         self.result: Array | None = None
 
 
-class Vmapped:
+class VmapEvaluator:
     """Evaluates steps and stochastic gradients of many clients together; all else as others do.
 
     Args:
@@ -91,7 +91,7 @@ class Vmapped:
     def __init__(self, loss: SimultaneousLoss, others: Evaluator) -> None:
         self._loss = loss
         self._others = others
-        self._waiting: dict[Hashable, list[Ticket]] = {}
+        self._waiting: dict[Hashable, list[VmapTicket]] = {}
 
     @property
     def losses(self) -> Sequence[LocalLoss]:
@@ -105,22 +105,22 @@ class Vmapped:
 
     def submit(self, work: Work) -> Any:  # noqa: ANN401 - its own type of ticket, or another's
         """See `Evaluator.submit`: what can be done for several clients at once waits."""
-        drawn = _drawn(work)
+        drawn = _drawn_rows(work)
         if drawn is None:
             return self._others.submit(work)
-        ticket = Ticket(work, drawn)
+        ticket = VmapTicket(work, drawn)
         self._waiting.setdefault(ticket.key, []).append(ticket)
         return ticket
 
     def result(self, ticket: Any) -> Array:  # noqa: ANN401 - see `submit`
         """See `Evaluator.result`: with it, what waits and is like it."""
-        if not isinstance(ticket, Ticket):
+        if not isinstance(ticket, VmapTicket):
             return self._others.result(ticket)
-        return self._evaluated(ticket) if ticket.result is None else ticket.result
+        return self._evaluate(ticket) if ticket.result is None else ticket.result
 
     def withdraw(self, ticket: Any) -> None:  # noqa: ANN401 - see `submit`
         """See `Evaluator.withdraw`: what waits is not evaluated."""
-        if not isinstance(ticket, Ticket):
+        if not isinstance(ticket, VmapTicket):
             self._others.withdraw(ticket)
         elif ticket.result is None:
             self._waiting[ticket.key].remove(ticket)
@@ -129,7 +129,7 @@ class Vmapped:
         """See `Evaluator.values`."""
         return self._others.values(w)
 
-    def _with(self, ticket: Ticket) -> list[Ticket]:
+    def _with(self, ticket: VmapTicket) -> list[VmapTicket]:
         """Take a ticket and the oldest of those that are like it, as many as there is room for."""
         waiting = self._waiting[ticket.key]
         room = min(MOST, max(1, NUMBERS // len(ticket.work.arguments[0])))
@@ -137,7 +137,7 @@ class Vmapped:
         self._waiting[ticket.key] = others[room - 1 :]
         return [ticket, *others[: room - 1]]
 
-    def _evaluated(self, ticket: Ticket) -> Array:
+    def _evaluate(self, ticket: VmapTicket) -> Array:
         """Evaluate work, and with it what is like it."""
         tickets = self._with(ticket)
         works = [each.work for each in tickets]
@@ -155,7 +155,7 @@ class Vmapped:
         return np.asarray(found[0])
 
 
-def _drawn(work: Work) -> NDArray[np.intp] | None:
+def _drawn_rows(work: Work) -> NDArray[np.intp] | None:
     """Return the rows of work that several clients may do at once; None for any other."""
     if work.client is None or work.bases:
         return None

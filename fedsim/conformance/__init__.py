@@ -5,11 +5,11 @@ from fedsim.conformance.compressors import check_compressor
 from fedsim.conformance.data import check_loss, check_source, check_split
 from fedsim.conformance.energy import check_energy
 from fedsim.conformance.files import check_block, check_blocks
-from fedsim.conformance.findings import Check
+from fedsim.conformance.findings import PromiseCheck
 from fedsim.conformance.physical import check_device, check_radio
 
 __all__ = [
-    "Check",
+    "PromiseCheck",
     "check_algorithm",
     "check_block",
     "check_blocks",

@@ -18,13 +18,13 @@ from typing import Any
 import pandas as pd
 
 from fedsim.algorithms import Algorithm
-from fedsim.algorithms.messages import registered
-from fedsim.blocks.plugins import dumped
+from fedsim.algorithms.messages import register_messages
+from fedsim.blocks.plugins import dump
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import renamed
+from fedsim.blocks.wording import reject_renamed
 from fedsim.building import Builder
 from fedsim.computing import Evaluator
-from fedsim.conformance.findings import Promises, raised, table
+from fedsim.conformance.findings import Promises, describe_error, table
 from fedsim.errors import FedsimError, RunWarning, ScenarioError, TheoryWarning
 from fedsim.ports import Array, Work
 from fedsim.problems.client_loss import LocalLoss
@@ -33,7 +33,7 @@ from fedsim.record.ends import is_whole
 from fedsim.results import Result
 from fedsim.running.api import run
 from fedsim.running.probe import opening
-from fedsim.running.run import unwatched
+from fedsim.running.run import ignore_progress
 from fedsim.scenario import load
 
 Blocks = Mapping[str, Any]
@@ -56,7 +56,7 @@ _DEVICE: Blocks = {"kind": "pi-4"}
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class HardWorld:
     """A world that is hard in one way.
 
     Attributes:
@@ -93,7 +93,7 @@ def _fleet(quick: Blocks | None = None, radio: Blocks | None = None) -> list[Blo
     ]
 
 
-def trials(scenario: Blocks, normal: Normal) -> dict[str, Trial]:
+def trials(scenario: Blocks, normal: Normal) -> dict[str, HardWorld]:
     """Return the worlds by name."""
     asynchronous = scenario.get("participation", {}).get("kind") == "asynchronous"
     askings = _arrivals() if asynchronous else _rounds(normal)
@@ -102,66 +102,70 @@ def trials(scenario: Blocks, normal: Normal) -> dict[str, Trial]:
     return {**askings, **_losses(patience), **given_up, **_absences(normal), **_compressions()}
 
 
-def _rounds(normal: Normal) -> dict[str, Trial]:
+def _rounds(normal: Normal) -> dict[str, HardWorld]:
     """Return ways to ask that a method which needs no asynchronous server may find hard."""
     deadline = {"kind": "full", "deadline": f"{0.6 * normal.seconds!r} s"}
     return {
-        "sampled clients": Trial({"participation": {"kind": "uniform", "count": 3}}, "sampled"),
-        "late replies, kept": Trial({"participation": deadline}, "late"),
-        "late replies, dropped": Trial({"participation": {**deadline, "late": "drop"}}, "late"),
-        "an asynchronous server": Trial({"participation": {"kind": "asynchronous", "buffer": 2}}),
+        "sampled clients": HardWorld({"participation": {"kind": "uniform", "count": 3}}, "sampled"),
+        "late replies, kept": HardWorld({"participation": deadline}, "late"),
+        "late replies, dropped": HardWorld({"participation": {**deadline, "late": "drop"}}, "late"),
+        "an asynchronous server": HardWorld(
+            {"participation": {"kind": "asynchronous", "buffer": 2}}
+        ),
     }
 
 
-def _arrivals() -> dict[str, Trial]:
+def _arrivals() -> dict[str, HardWorld]:
     """Return ways to ask for a method that needs an asynchronous server."""
     few = {"kind": "asynchronous", "buffer": 1, "concurrency": 2}
     return {
-        "one reply at a time": Trial({"participation": {"kind": "asynchronous", "buffer": 1}}),
-        "few clients at work": Trial({"participation": few}, "sampled"),
+        "one reply at a time": HardWorld({"participation": {"kind": "asynchronous", "buffer": 1}}),
+        "few clients at work": HardWorld({"participation": few}, "sampled"),
     }
 
 
-def _losses(patience: Blocks) -> dict[str, Trial]:
+def _losses(patience: Blocks) -> dict[str, HardWorld]:
     """Return radios that lose packets; `patience` closes a round whose replies are lost."""
     lossy = {"loss": {"kind": "independent", "rate": "20 %"}}
     lasting: dict[str, Any] = {"fleet": _fleet(radio={**lossy, "tries": 1})}
     if patience:
         lasting["participation"] = {"kind": "full", **patience}
     return {
-        "packets sent again": Trial(
+        "packets sent again": HardWorld(
             {"fleet": _fleet(radio={**lossy, "tries": "unlimited"})}, "retransmit"
         ),
-        "messages lost for good": Trial(lasting, "lost"),
+        "messages lost for good": HardWorld(lasting, "lost"),
     }
 
 
-def _given_up(scenario: Blocks, normal: Normal) -> Trial:
+def _given_up(scenario: Blocks, normal: Normal) -> HardWorld:
     """Return a world in which so much is lost that some rounds never have enough replies."""
     asked = scenario.get("participation", {"kind": "full"})
     quorum = {} if asked.get("kind") == "asynchronous" else {"quorum": "60 %"}
     lossy = {"loss": {"kind": "independent", "rate": "30 %"}, "tries": 1}
     waits = {**asked, **quorum, "give_up": f"{10 * normal.seconds!r} s"}
-    return Trial({"fleet": _fleet(radio=lossy), "participation": waits}, "abandoned")
+    return HardWorld({"fleet": _fleet(radio=lossy), "participation": waits}, "abandoned")
 
 
-def _absences(normal: Normal) -> dict[str, Trial]:
+def _absences(normal: Normal) -> dict[str, HardWorld]:
     """Return fleets whose first client is not there all the time."""
     battery = {"capacity": f"{0.5 * normal.joules!r} J", "charge": "100 %", "cutoff": "0 %"}
     on, off = (f"{times * normal.seconds!r} s" for times in (3, 2))
     away = {"kind": "markov", "on": on, "off": off}
     return {
-        "a client that dies": Trial({"fleet": _fleet({"battery": battery})}, "depleted"),
-        "a client that comes and goes": Trial({"fleet": _fleet({"availability": away})}, "offline"),
+        "a client that dies": HardWorld({"fleet": _fleet({"battery": battery})}, "depleted"),
+        "a client that comes and goes": HardWorld(
+            {"fleet": _fleet({"availability": away})}, "offline"
+        ),
     }
 
 
-def _compressions() -> dict[str, Trial]:
+def _compressions() -> dict[str, HardWorld]:
     """Return links that compress."""
 
-    def link(way: str, kind: str, feedback: str = "none", **parameters: float) -> Trial:
+    def link(way: str, kind: str, feedback: str = "none", **parameters: float) -> HardWorld:
         compressor = {"kind": kind, **parameters}
-        return Trial({"wire": {way: {"compressor": compressor, "error_feedback": feedback}}})
+        return HardWorld({"wire": {way: {"compressor": compressor, "error_feedback": feedback}}})
 
     return {
         "rand-k": link("up", "rand-k", fraction=0.5),
@@ -174,7 +178,7 @@ def _compressions() -> dict[str, Trial]:
     }
 
 
-@renamed
+@reject_renamed
 def check_algorithm(
     scenario: Blocks, blocks: Sequence[type[Spec]] = (), rounds: int = ROUNDS
 ) -> pd.DataFrame:
@@ -194,45 +198,45 @@ def check_algorithm(
     Raises:
         ScenarioError: the scenario is wrong without any trouble, too.
     """
-    base = untroubled(scenario, rounds)
+    base = easy_scenario(scenario, rounds)
     method = type(load(base, blocks=blocks).variants[0].scenario.algorithm)
     try:
-        plain = run(base, blocks=blocks, watch=unwatched, check=False)
+        plain = run(base, blocks=blocks, watch=ignore_progress, check=False)
     except ScenarioError:
         raise
     except Exception as error:  # noqa: BLE001 - blocks are user-defined, and may raise anything
-        return pd.DataFrame([{"world": "no trouble", **_failed(error, method)}])
+        return pd.DataFrame([{"world": "no trouble", **_failure_row(error, method)}])
     rows = [{"world": "no trouble", **_row(plain, "")}]
     for world, trial in trials(scenario, _normal(plain)).items():
-        row = _tried({**base, **trial.blocks}, trial.event, blocks, method)
+        row = _try({**base, **trial.blocks}, trial.event, blocks, method)
         rows.append({"world": world, **row})
     return pd.DataFrame(rows)
 
 
-def untroubled(scenario: Blocks, rounds: int = ROUNDS) -> Blocks:
+def easy_scenario(scenario: Blocks, rounds: int = ROUNDS) -> Blocks:
     """Return a problem and an algorithm with the fleet, and nothing that is hard."""
     return {**scenario, "fleet": _fleet(), "stop": {"rounds": rounds}}
 
 
-def _tried(
+def _try(
     scenario: Blocks, event: str, blocks: Sequence[type[Spec]], method: type
 ) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():  # hard worlds are ours, not the caller's: rows say enough
             warnings.simplefilter("ignore", TheoryWarning)
             warnings.simplefilter("ignore", RunWarning)
-            result = run(scenario, blocks=blocks, watch=unwatched, check=False)
+            result = run(scenario, blocks=blocks, watch=ignore_progress, check=False)
         return _row(result, event)
     except ScenarioError as error:
         text = "; ".join(f"{fault.key}: {fault.message}" for fault in error.faults)
         return {"outcome": "refused", "reason": text, "rounds": 0}
     except Exception as error:  # noqa: BLE001 - blocks are user-defined, and may raise anything
-        return _failed(error, method)
+        return _failure_row(error, method)
 
 
-def _failed(error: Exception, method: type) -> dict[str, Any]:
+def _failure_row(error: Exception, method: type) -> dict[str, Any]:
     """Return the row of a run that did not come to its end."""
-    text = str(error) if isinstance(error, FedsimError) else raised(error, method)
+    text = str(error) if isinstance(error, FedsimError) else describe_error(error, method)
     return {"outcome": "failed", "reason": text, "rounds": 0}
 
 
@@ -275,14 +279,14 @@ def check_sending(scenario: Mapping[str, Any], blocks: Sequence[type[Spec]] = ()
     Raises:
         ScenarioError: the scenario is wrong.
     """
-    job = Builder(load(untroubled(scenario), blocks=blocks)).check()[0]
+    job = Builder(load(easy_scenario(scenario), blocks=blocks)).check()[0]
     noting = Noting(job.evaluation.evaluator)
     watched = replace(job, evaluation=job.evaluation._replace(evaluator=noting))
 
     def promises() -> Promises:
         opening(watched)
-        yield "its work can be done by another process", _bound(noting.kernels)
-        yield "its messages have numbers, to go as bytes", _unnumbered(type(job.algorithm))
+        yield "its work can be done by another process", _find_bound(noting.kernels)
+        yield "its messages have numbers, to go as bytes", _renumber(type(job.algorithm))
 
     return table(type(job.algorithm), promises())
 
@@ -332,11 +336,11 @@ class Noting:
         return self._evaluator.values(w)
 
 
-def _bound(kernels: Sequence[Kernel]) -> Iterator[str]:
+def _find_bound(kernels: Sequence[Kernel]) -> Iterator[str]:
     """Yield which kernels are no functions of a module."""
     for kernel in kernels:
         try:
-            pickle.loads(dumped(kernel))  # noqa: S301 - what has just been written
+            pickle.loads(dump(kernel))  # noqa: S301 - what has just been written
         except (pickle.PickleError, AttributeError, TypeError):
             name = getattr(kernel, "__qualname__", repr(kernel))
             code = getattr(kernel, "__code__", None)
@@ -347,8 +351,8 @@ def _bound(kernels: Sequence[Kernel]) -> Iterator[str]:
             )
 
 
-def _unnumbered(method: type[Algorithm]) -> Iterator[str]:
+def _renumber(method: type[Algorithm]) -> Iterator[str]:
     try:
-        registered(method)
+        register_messages(method)
     except TypeError as error:
         yield str(error)

@@ -114,14 +114,14 @@ def _hostile(compressor: Compressor, seed: int) -> Iterator[str]:
         whole = encode(compressor.compress(vector, rng, ValueFormat.FLOAT32))
         flipped = bytearray(whole)
         for cut in (*(whole[:n] for n in range(1, len(whole))), whole + b"\0"):
-            if not _refused(cut):
+            if not _refuse(cut):
                 yield f"{name}: {len(cut)} of its {len(whole)} bytes are read as a payload"
         for place in range(len(whole)):
             flipped[place] ^= 1 << int(rng.integers(8))
-            _refused(bytes(flipped))  # may be another payload; anything but DecodeError comes out
+            _refuse(bytes(flipped))  # may be another payload; anything but DecodeError comes out
 
 
-def _refused(data: bytes) -> bool:
+def _refuse(data: bytes) -> bool:
     try:
         decode(data)
     except DecodeError:

@@ -96,22 +96,22 @@ def _split_promises(split: Split, seed: int) -> Promises:
     yield "every client has a row at least, and rows are numbers", _numbers(rows)
     yield "no row is given to two clients, or twice", _once(rows)
     yield "the same stream deals the same", _split_repeats(split, rows, seed)
-    yield "the samples stay as they are", _unchanged(split, seed)
+    yield "the samples stay as they are", _check_unchanged(split, seed)
     yield "more clients than rows are refused", _refuses(split, seed)
 
 
 def _deal(split: Split, seed: int) -> Dealt:
-    return split.assign(samples(seed), _asked(split), np.random.default_rng(seed + 1))
+    return split.assign(samples(seed), _client_count(split), np.random.default_rng(seed + 1))
 
 
-def _asked(split: Split) -> int:
+def _client_count(split: Split) -> int:
     """Return for how many clients a split is to deal: as many as it says itself, if it does."""
     return int(getattr(split, "clients", None) or CLIENTS)
 
 
 def _counts(split: Split, rows: Dealt) -> Iterator[str]:
-    if len(rows) != _asked(split):
-        yield f"{_asked(split)} are asked for, and rows are dealt to {len(rows)}"
+    if len(rows) != _client_count(split):
+        yield f"{_client_count(split)} are asked for, and rows are dealt to {len(rows)}"
 
 
 def _numbers(rows: Dealt) -> Iterator[str]:
@@ -137,17 +137,17 @@ def _split_repeats(split: Split, rows: Dealt, seed: int) -> Iterator[str]:
         yield "two draws from streams of one seed differ; draw from rng alone"
 
 
-def _unchanged(split: Split, seed: int) -> Iterator[str]:
+def _check_unchanged(split: Split, seed: int) -> Iterator[str]:
     given, untouched = samples(seed), samples(seed)
-    split.assign(given, _asked(split), np.random.default_rng(seed + 1))
+    split.assign(given, _client_count(split), np.random.default_rng(seed + 1))
     if list(map(bytes, given.blocks())) != list(map(bytes, untouched.blocks())):
         yield "assign has changed the samples that it was given"
 
 
 def _refuses(split: Split, seed: int) -> Iterator[str]:
-    few = samples(seed).take(np.arange(_asked(split) - 1))
+    few = samples(seed).take(np.arange(_client_count(split) - 1))
     try:
-        dealt = split.assign(few, _asked(split), np.random.default_rng(seed))
+        dealt = split.assign(few, _client_count(split), np.random.default_rng(seed))
     except DataError:
         return
     if any(len(own) == 0 for own in dealt):

@@ -26,7 +26,7 @@ import pandas as pd
 
 from fedsim.blocks.spec import Spec
 from fedsim.conformance.findings import Promises, table
-from fedsim.conformance.spans import BITS, Body, Leg, Row, Span, Traces, read_traces
+from fedsim.conformance.spans import BITS, Body, ClientTrace, Leg, Row, Span, read_traces
 from fedsim.physics.networks import StarNetwork
 from fedsim.physics.radios import LoRa, RadioLaw, RateLaw
 from fedsim.physics.signals import Constant
@@ -36,7 +36,7 @@ from fedsim.record.parts import read_table
 from fedsim.record.read import read_run
 from fedsim.scenario import Group, Scenario, load
 
-Check = Callable[[Traces, float], Iterator[str]]
+Check = Callable[[ClientTrace, float], Iterator[str]]
 
 _ANY = Constant(1.0)  # in place of a trace, whose values do not matter here
 _CLOSE = 1e-9
@@ -104,14 +104,20 @@ def promises(bodies: Sequence[Body], rows: Iterable[Row], idle: Sequence[float])
     known = read_traces(bodies, kept)
     every = list(known.values())
     yield "work costs its time, one piece at a time", _each(_work, every, end)
-    yield "a radio is in one state at each instant, none left out", _each(_covered, every, end)
+    yield (
+        "a radio is in one state at each instant, none left out",
+        _each(_check_coverage, every, end),
+    )
     yield "stages and promotions cost their time", _each(_stages, every, end)
     yield "messages cost their bits and their time", _each(_messages, every, end)
-    yield "a forwarded message costs its reception and its sending", _each(_forwarded, every, end)
+    yield (
+        "a forwarded message costs its reception and its sending",
+        _each(_check_forwarding, every, end),
+    )
     yield "idle power flows while a client is on", _idle(every, idle, end)
 
 
-def _each(check: Check, every: Sequence[Traces], end: float) -> Iterator[str]:
+def _each(check: Check, every: Sequence[ClientTrace], end: float) -> Iterator[str]:
     for known in every:
         for fault in check(known, end):
             yield f"{known.body.name}: {fault}"
@@ -124,7 +130,7 @@ def _near(one: float, other: float, scale: float = 0.0) -> bool:
     return abs(one - other) <= _CLOSE * max(abs(one), abs(other)) + scale
 
 
-def _work(known: Traces, end: float) -> Iterator[str]:
+def _work(known: ClientTrace, end: float) -> Iterator[str]:
     """Work does not overlap, and costs the processor's power beyond its idle power."""
     device = known.body.device
     extra = device.working() - device.idle
@@ -145,7 +151,7 @@ def _overlaps(spans: Iterable[Span], what: str, end: float) -> Iterator[str]:
         before = max(before, until)
 
 
-def _covered(known: Traces, end: float) -> Iterator[str]:
+def _check_coverage(known: ClientTrace, end: float) -> Iterator[str]:
     """A radio's messages, promotions, stages and rest cover all time, each instant once."""
     for up, way in ((True, "up"), (False, "down")):
         legs = [(leg.begin, leg.end) for leg in known.legs if leg.up == up and leg.seconds > 0]
@@ -157,7 +163,7 @@ def _covered(known: Traces, end: float) -> Iterator[str]:
         yield from _gaps(known, _union([*busy, *states]), end)
 
 
-def _gaps(known: Traces, covered: Sequence[Span], end: float) -> Iterator[str]:
+def _gaps(known: ClientTrace, covered: Sequence[Span], end: float) -> Iterator[str]:
     """Yield the gaps between states that are not rest."""
     slack = _CLOSE * end
     edges = [0.0, *(edge for span in covered for edge in span), end]
@@ -171,7 +177,7 @@ def _gaps(known: Traces, covered: Sequence[Span], end: float) -> Iterator[str]:
         yield f"nothing says what the radio did from {begin:g} s to {until:g} s"
 
 
-def _may_rest(known: Traces, begin: float, released: set[float]) -> bool:
+def _may_rest(known: ClientTrace, begin: float, released: set[float]) -> bool:
     """Return whether a radio may be at rest from a moment on."""
     stages = known.body.radio.states.stages[:-1]
     if not any(stage.time > 0 for stage in stages):
@@ -187,7 +193,7 @@ def _may_rest(known: Traces, begin: float, released: set[float]) -> bool:
     )
 
 
-def _stages(known: Traces, end: float) -> Iterator[str]:
+def _stages(known: ClientTrace, end: float) -> Iterator[str]:
     """Tails and promotions cost the power of their stage."""
     stages = known.body.radio.states.stages
     slack = _CLOCK * end
@@ -205,9 +211,9 @@ def _stages(known: Traces, end: float) -> Iterator[str]:
             yield f"a promotion of {span:g} s until {row['t']:g} s costs {joules:g} J"
 
 
-def _messages(known: Traces, end: float) -> Iterator[str]:
+def _messages(known: ClientTrace, end: float) -> Iterator[str]:
     """Messages cost bits, time on the air, and connected power while any is in progress."""
-    least, most = _priced(known)
+    least, most = _price(known)
     logged = fsum(row["joules"] for row in known.of("send", "receive", "retransmit"))
     slack = _CLOSE * most + _CLOCK * end * _Powers(known.body.radio).highest
     if not least - slack <= logged <= most + slack:
@@ -215,7 +221,7 @@ def _messages(known: Traces, end: float) -> Iterator[str]:
         yield f"its messages cost {logged:g} J in the log, and {by} by their bits and spans"
 
 
-def _forwarded(known: Traces, _end: float) -> Iterator[str]:
+def _check_forwarding(known: ClientTrace, _end: float) -> Iterator[str]:
     """A relay receives and sends each message that it forwards, each at its own rate.
 
     Where a rate varies, or a message was broken off, the log does not say how long that took.
@@ -263,7 +269,7 @@ class _Powers:
         self.highest = sum(on) + self.connected + by_bits
 
 
-def _priced(known: Traces) -> Span:
+def _price(known: ClientTrace) -> Span:
     """Return what a client's messages cost at least and at most, J."""
     body, powers = known.body, _Powers(known.body.radio)
     held = powers.connected * fsum(
@@ -327,7 +333,7 @@ def _union(spans: Iterable[Span]) -> list[Span]:
     return joined
 
 
-def _idle(every: Sequence[Traces], idle: Sequence[float], end: float) -> Iterator[str]:
+def _idle(every: Sequence[ClientTrace], idle: Sequence[float], end: float) -> Iterator[str]:
     """Idle power, of device and radio, flows but while the battery is empty."""
     for known, joules in zip(every, idle, strict=True):
         body = known.body

@@ -13,7 +13,7 @@ Promises = Iterator[tuple[str, Iterator[str]]]
 """What a block of a kind has to do, each with how it does not: nothing where it does."""
 
 
-class Check(NamedTuple):
+class PromiseCheck(NamedTuple):
     """A promise, and whether it is kept.
 
     Attributes:
@@ -44,24 +44,24 @@ def table(model: type, promises: Promises) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["check", "outcome", "reason"])
 
 
-def _checks(model: type, promises: Promises) -> Iterator[Check]:
+def _checks(model: type, promises: Promises) -> Iterator[PromiseCheck]:
     try:
         for promise, broken in promises:
             yield _first(model, promise, broken)
     except DataError:
         raise
     except Exception as error:  # noqa: BLE001 - blocks are user-defined, and may raise anything
-        yield Check("it can be set up", raised(error, model))
+        yield PromiseCheck("it can be set up", describe_error(error, model))
 
 
-def _first(model: type, promise: str, broken: Iterator[str]) -> Check:
+def _first(model: type, promise: str, broken: Iterator[str]) -> PromiseCheck:
     try:
-        return Check(promise, next(broken, ""))
+        return PromiseCheck(promise, next(broken, ""))
     except Exception as error:  # noqa: BLE001 - blocks are user-defined, and may raise anything
-        return Check(promise, raised(error, model))
+        return PromiseCheck(promise, describe_error(error, model))
 
 
-def raised(error: BaseException, model: type) -> str:
+def describe_error(error: BaseException, model: type) -> str:
     """Describe an error raised by a block, with the line in the block, or else where raised."""
     files = {getattr(sys.modules.get(each.__module__), "__file__", "") for each in model.__mro__}
     frames = extract_tb(error.__traceback__)

@@ -9,11 +9,11 @@ from pydantic import Field
 
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import Availability, Timeline
-from fedsim.physics.radios.traces import Reading, Trace
+from fedsim.physics.radios.traces import Trace, TraceReader
 from fedsim.physics.signals import Steps
 from fedsim.results import Result
 from fedsim.running.api import run
-from fedsim.running.run import unwatched
+from fedsim.running.run import ignore_progress
 
 Pieces = Sequence[tuple[float, float]]
 """Constant pieces of a rate: the time at which each begins, s, and the rate, bit/s."""
@@ -26,7 +26,7 @@ class GivenTrace(Trace):
     pieces: tuple[tuple[float, float], ...] = Field(description="times in s, rates in bit/s")
     period: float | None = Field(default=None, gt=0, description="when the pieces repeat, s")
 
-    def rate(self, read: Reading) -> Steps:  # noqa: ARG002 - nothing is read
+    def rate(self, read: TraceReader) -> Steps:  # noqa: ARG002 - nothing is read
         """Return the rate, bit/s."""
         times, rates = zip(*self.pieces, strict=True)
         return Steps(times, rates, inf if self.period is None else self.period)
@@ -79,4 +79,4 @@ def run_given(
     if away:
         group["availability"] = {"kind": "given-availability", "changes": away}
     known: tuple[type[Spec], ...] = (GivenTrace, GivenAvailability, *blocks)
-    return run({**scenario, "fleet": [group]}, blocks=known, watch=unwatched)
+    return run({**scenario, "fleet": [group]}, blocks=known, watch=ignore_progress)

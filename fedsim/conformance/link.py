@@ -28,10 +28,10 @@ from fedsim.ports import (
     Work,
 )
 from fedsim.protocol.carriage import Packing, Unpacking
-from fedsim.protocol.client import ClientEnd
+from fedsim.protocol.client import ClientProtocol
 from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.selection import Selection
-from fedsim.protocol.server import Post, ServerEnd
+from fedsim.protocol.server import Post, ServerProtocol
 from fedsim.protocol.stopping import RunStopped
 from fedsim.scenario import load
 
@@ -93,7 +93,7 @@ class ProtocolServer(ABC):
         cohort = setup.rng("cohort", 0)
         selection = Selection(policy, AlwaysAvailable(), self.clients, cohort, setup.samples)
         header, carriage = setup.header_bits, setup.carriage
-        self.end = ServerEnd(self.clients, selection, policy, setup.silence, header, carriage)
+        self.end = ServerProtocol(self.clients, selection, policy, setup.silence, header, carriage)
         self.record = LinkRecord()
         self.weights, self.initial = setup.shares, setup.initial
         self.rng = setup.rng("server", 0)
@@ -126,7 +126,7 @@ class ProtocolServer(ABC):
         again: object = None,  # noqa: ARG002 - no round is sent again
     ) -> list[Reply]:
         """See `fedsim.ports.Server.exchange`."""
-        cohort = self.end.cohort(self.end.addressed(message, to))
+        cohort = self.end.cohort(self.end.recipients(message, to))
         if cohort is None:
             raise AssertionError(f"round {self.round}: no client can take part")
         await self.deliver(self.end.open(message, cohort.clients))
@@ -145,7 +145,7 @@ class ProtocolClient:
     def __init__(self, job: Job, client: ClientId) -> None:
         setup = job.setup
         packing = Packing(lambda name, number: setup.packer_up(client, name, number))
-        self.end = ClientEnd(
+        self.end = ClientProtocol(
             client,
             packing,
             beacons=setup.silence.beacon,
@@ -196,11 +196,11 @@ class DirectServer(ProtocolServer):
                 message = self._read_by[number].read(SERVER, envelope.message)
                 reply = await self._ends[number].answer(envelope.saying(message))
                 if reply is None:
-                    self.end.gone(number)
+                    self.end.client_left(number)
                     continue
                 self.record.count(reply)
                 message = self._read.read(number, reply.message)
-                self.end.heard(number, reply.saying(message))
+                self.end.receive_reply(number, reply.saying(message))
 
 
 def run_linked(

@@ -13,7 +13,7 @@ from math import inf, isclose, isfinite
 import numpy as np
 import pandas as pd
 
-from fedsim.blocks.plugins import dumped
+from fedsim.blocks.plugins import dump
 from fedsim.conformance.findings import Promises, table
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.radios import RadioLaw, RateLaw, Terms
@@ -99,7 +99,7 @@ def _powers(device: DeviceLaw) -> Iterator[str]:
 
 
 def _device_pickles(device: DeviceLaw) -> Iterator[str]:
-    if pickle.loads(dumped(device)) != device:  # noqa: S301 - what has just been written
+    if pickle.loads(dump(device)) != device:  # noqa: S301 - what has just been written
         yield "another one comes back"
 
 
@@ -150,13 +150,13 @@ def _laws(radio: RadioLaw) -> dict[str, RateLaw]:
     return radio.rates(dict.fromkeys(radio.traces, _TRACE))._asdict()
 
 
-def _framed(radio: RadioLaw, bits: int) -> int:
+def _frame(radio: RadioLaw, bits: int) -> int:
     return bits + radio.packaging.bits(bits)
 
 
 def _radio_times(radio: RadioLaw) -> Iterator[str]:
     for way, law in _laws(radio).items():
-        sizes = [(bits, _framed(radio, bits)) for bits in SIZES]
+        sizes = [(bits, _frame(radio, bits)) for bits in SIZES]
         seconds = [law.seconds(*size) for size in sizes]
         for (bits, framed), taken in zip(sizes, seconds, strict=True):
             least = framed / law.peak if law.peak else inf
@@ -173,18 +173,18 @@ def _radio_constant(radio: RadioLaw) -> Iterator[str]:
         if rate is None:
             continue
         for bits in SIZES:
-            framed = _framed(radio, bits)
+            framed = _frame(radio, bits)
             taken, wanted = law.seconds(bits, framed), framed / rate
             if not isclose(taken, wanted, rel_tol=_CLOSE):
                 yield f"{way}: {bits} bits take {taken:g} s, and {wanted:g} s at {rate:g} bit/s"
-        for terms in _carried(radio, law, 0):
+        for terms in _carry(radio, law, 0):
             if terms != Terms(rate):
                 yield f"{way}: the rate is {rate:g} bit/s, and the terms are {terms}"
 
 
 def _terms(radio: RadioLaw) -> Iterator[str]:
     for way, law in _laws(radio).items():
-        for terms in _carried(radio, law, 0):
+        for terms in _carry(radio, law, 0):
             if not 0 <= terms.cap <= law.peak * (1 + _CLOSE):
                 yield f"{way}: the cap is {terms.cap:g} bit/s, and the peak {law.peak:g}"
             if not 0 < terms.share <= 1:
@@ -197,15 +197,15 @@ def _terms(radio: RadioLaw) -> Iterator[str]:
 
 def _radio_repeats(radio: RadioLaw, seed: int) -> Iterator[str]:
     for way, law in _laws(radio).items():
-        if _carried(radio, law, seed) != _carried(radio, law, seed):
+        if _carry(radio, law, seed) != _carry(radio, law, seed):
             yield f"{way}: two carriers differ; draw from the stream alone"
 
 
-def _carried(radio: RadioLaw, law: RateLaw, seed: int) -> list[Terms]:
+def _carry(radio: RadioLaw, law: RateLaw, seed: int) -> list[Terms]:
     """Return the terms of messages that carry something, round by round."""
     carrier = law.carrier(partial(np.random.default_rng, seed))
     return [
-        carrier.terms(bits, _framed(radio, bits), number)
+        carrier.terms(bits, _frame(radio, bits), number)
         for number in range(1, ROUNDS + 1)
         for bits in SIZES[1:]
     ]
@@ -247,9 +247,9 @@ def _packets(radio: RadioLaw) -> Iterator[str]:
 
 
 def _radio_pickles(radio: RadioLaw) -> Iterator[str]:
-    if pickle.loads(dumped(radio)) != radio:  # noqa: S301 - what has just been written
+    if pickle.loads(dump(radio)) != radio:  # noqa: S301 - what has just been written
         yield "another one comes back"
     for way, law in _laws(radio).items():
-        other = pickle.loads(dumped(law))  # noqa: S301 - what has just been written
-        if _carried(radio, other, 0) != _carried(radio, law, 0):
+        other = pickle.loads(dump(law))  # noqa: S301 - what has just been written
+        if _carry(radio, other, 0) != _carry(radio, law, 0):
             yield f"{way}: a law comes back that gives other terms"

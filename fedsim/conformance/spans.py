@@ -71,7 +71,7 @@ class Leg:
 
 
 @dataclass
-class Traces:
+class ClientTrace:
     """What the log tells of one client.
 
     Attributes:
@@ -102,9 +102,9 @@ class Traces:
         return spans if since == inf else [*spans, (since, end)]
 
 
-def read_traces(bodies: Sequence[Body], rows: Sequence[Row]) -> dict[str, Traces]:
+def read_traces(bodies: Sequence[Body], rows: Sequence[Row]) -> dict[str, ClientTrace]:
     """Return what a log tells of each client, by its name."""
-    known = {body.name: Traces(body) for body in bodies}
+    known = {body.name: ClientTrace(body) for body in bodies}
     for row in rows:
         if row["node"] in known:
             known[row["node"]].rows.append(row)
@@ -116,7 +116,7 @@ def read_traces(bodies: Sequence[Body], rows: Sequence[Row]) -> dict[str, Traces
     return known
 
 
-def _read_sent(known: Mapping[str, Traces], rows: Sequence[Row], at: int) -> None:
+def _read_sent(known: Mapping[str, ClientTrace], rows: Sequence[Row], at: int) -> None:
     """Read a message of a client, or one of the server to a client or to a cell."""
     row = rows[at]
     more = _again(rows, at)
@@ -146,7 +146,7 @@ def _leg(row: Row, more: Row | None, span: float, *, up: bool) -> Leg:
     return Leg(up, row["t"], span, bits, framed, plain, row["detail"] not in _BROKEN)
 
 
-def _read_received(known: Traces, rows: Sequence[Row], at: int) -> None:
+def _read_received(known: ClientTrace, rows: Sequence[Row], at: int) -> None:
     """Read a message that only its receiver's row tells the time of: a cell's, or a peer's."""
     row = rows[at]
     before = rows[at - 1]
@@ -160,7 +160,7 @@ def _read_received(known: Traces, rows: Sequence[Row], at: int) -> None:
             Leg(up=False, end=row["t"], seconds=row["duration"], bits=inf, whole=False)
         )
         return
-    source = row if row["detail"] is None else _lost(rows, at, broadcast=broadcast)
+    source = row if row["detail"] is None else _find_loss(rows, at, broadcast=broadcast)
     plain = int(source["payload_bits"]) + int(source["header_bits"])
     framed = plain + known.body.radio.packaging.bits(plain)
     again = 0
@@ -180,7 +180,7 @@ def _read_received(known: Traces, rows: Sequence[Row], at: int) -> None:
     )
 
 
-def _lost(rows: Sequence[Row], at: int, *, broadcast: bool) -> Row:
+def _find_loss(rows: Sequence[Row], at: int, *, broadcast: bool) -> Row:
     """Return the row that has the bits of a message that its receiver has lost."""
     row = rows[at]
     wanted = "send" if broadcast else "lost"

@@ -27,7 +27,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Layout:
+class ArrayLayout:
     """The names, types and shapes of a model's arrays, which server and clients agree on.
 
     Those of floating-point numbers, one after the other, are the vector that methods and wires
@@ -43,7 +43,7 @@ class Layout:
     shapes: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, arrays: Arrays) -> "Layout":
+    def of(cls, arrays: Arrays) -> "ArrayLayout":
         """Return the layout of some arrays."""
         values = list(arrays.values())
         return cls(tuple(arrays), tuple(v.dtype for v in values), tuple(v.shape for v in values))
@@ -130,7 +130,7 @@ class Misfit(ValueError):
 
 
 @dataclass(frozen=True)
-class Content:
+class FlowerContent:
     """What a message says.
 
     Attributes:
@@ -142,7 +142,7 @@ class Content:
     rest: bytes
 
 
-def written(content: RecordDict, layout: Layout, *, exact: bool = True) -> Content:
+def encode(content: RecordDict, layout: ArrayLayout, *, exact: bool = True) -> FlowerContent:
     """Return what a content of Flower's is on a wire.
 
     Args:
@@ -168,11 +168,11 @@ def written(content: RecordDict, layout: Layout, *, exact: bool = True) -> Conte
             parts.append(_part(_SETTINGS, name, record.deflate()))
         else:
             parts.append(_part(_FIGURES, name, record.deflate()))
-    return Content(flat, b"".join(parts))
+    return FlowerContent(flat, b"".join(parts))
 
 
-def read(content: Content, layout: Layout, *, legacy: bool) -> RecordDict:
-    """Return the content of Flower's that `written` was given.
+def read(content: FlowerContent, layout: ArrayLayout, *, legacy: bool) -> RecordDict:
+    """Return the content of Flower's that `encode` was given.
 
     Args:
         content: as it has arrived.
@@ -200,12 +200,12 @@ def record_of(arrays: Arrays, *, legacy: bool) -> ArrayRecord:
     """Return a record of arrays, as clients of either interface read them."""
     if legacy:
         made = {
-            name: FlowerArray(dtype="", shape=(), stype=_NUMPY, data=npy.written(array))
+            name: FlowerArray(dtype="", shape=(), stype=_NUMPY, data=npy.write(array))
             for name, array in arrays.items()
         }
     else:
         made = {
-            name: FlowerArray(str(array.dtype), array.shape, _NUMPY, npy.written(array))
+            name: FlowerArray(str(array.dtype), array.shape, _NUMPY, npy.write(array))
             for name, array in arrays.items()
         }
     return ArrayRecord(made)

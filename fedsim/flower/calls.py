@@ -33,7 +33,7 @@ RUN, TASK, SERVER_NODE = 1, 1, 1
 """The numbers that Flower gives a run, its task and the node of its server."""
 
 
-def called(what: str, seed: int, call: Callable[[], T], limit: float | None = None) -> T:
+def call_user_code(what: str, seed: int, call: Callable[[], T], limit: float | None = None) -> T:
     """Call code of a user's own.
 
     Args:
@@ -46,7 +46,7 @@ def called(what: str, seed: int, call: Callable[[], T], limit: float | None = No
         Failed: it raises anything, or takes longer.
     """
     try:
-        with _seeded(seed), _quiet(), _identity(), redirect_stdout(sys.stderr):
+        with _seed(seed), _quiet(), _identity(), redirect_stdout(sys.stderr):
             if limit is None:
                 return call()
             return _within(limit, call)
@@ -54,10 +54,10 @@ def called(what: str, seed: int, call: Callable[[], T], limit: float | None = No
         text = f"{what} is not over after {limit:g} s of real time (problem.loss.limit)"
         raise Failed(text) from None
     except (Exception, SystemExit) as error:  # whatever the user's code may raise
-        raise Failed(f"{what} has failed: {_said(error)}") from error
+        raise Failed(f"{what} has failed: {_describe(error)}") from error
 
 
-def _said(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     """Say what was raised, and where in the user's code."""
     if isinstance(error, Failed):
         return str(error)
@@ -78,7 +78,7 @@ def _is_own(file: str) -> bool:
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def _seed(seed: int) -> Iterator[None]:
     """Seed the global generators, and put them back."""
     torch = sys.modules.get("torch")
     plain, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002 - a user's code draws from it
@@ -187,7 +187,7 @@ class Looked(NamedTuple):
 NOTHING = Looked(nan, {})
 
 
-class Said(NamedTuple):
+class Evaluation(NamedTuple):
     """What one client says of a model.
 
     Attributes:
@@ -199,7 +199,7 @@ class Said(NamedTuple):
     figures: Mapping[str, float]
 
 
-def said(content: RecordDict, *, legacy: bool) -> Said:
+def parse_reply(content: RecordDict, *, legacy: bool) -> Evaluation:
     """Return what the answer to an evaluation says.
 
     Args:
@@ -209,14 +209,14 @@ def said(content: RecordDict, *, legacy: bool) -> Said:
     if legacy:
         result = recorddict_to_evaluateres(content)
         figures = {"loss": float(result.loss), **numbers(result.metrics)}
-        return Said(float(result.num_examples), figures)
+        return Evaluation(float(result.num_examples), figures)
     records: Sequence[MetricRecord] = list(content.metric_records.values())
     found = numbers({name: each for record in records for name, each in record.items()})
     weight = found.pop(EXAMPLES, 1.0)
-    return Said(weight, found)
+    return Evaluation(weight, found)
 
 
-def mean_of(answers: Sequence[Said], objective: str) -> Looked:
+def mean_of(answers: Sequence[Evaluation], objective: str) -> Looked:
     """Return the mean of what clients say, by their weights, in their order.
 
     Args:

@@ -13,11 +13,11 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 from pydantic import create_model
 
-from fedsim.flower.arrays import Content
+from fedsim.flower.arrays import FlowerContent
 from fedsim.flower.blocks import AppBlock, Said
 from fedsim.flower.method import Flower
 from fedsim.flower.problem import FlowerProblem, problem_of
-from fedsim.flower.program import Program, Question
+from fedsim.flower.program import ClientProgram, Question
 
 # The block of a Flower app, which is a problem.
 
@@ -112,10 +112,10 @@ def seconds_of(block: App, *, fits: int = 3) -> float:
     """
     problem: FlowerProblem = block.problem(None, 0, Path())
     w = problem.initial(np.random.default_rng(0))
-    content = Content(w, problem.asking("train", {"server-round": 1}))
+    content = FlowerContent(w, problem.asking("train", {"server-round": 1}))
 
     def taken() -> float:
-        program = Program(problem, 0)
+        program = ClientProgram(problem, 0)
         begun = perf_counter()
         program.answer(Question("train", content, 1, 0))
         return perf_counter() - begun

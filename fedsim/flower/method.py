@@ -22,10 +22,10 @@ from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.local import SendsModels, of_this_round
 from fedsim.blocks.wording import unknown
 from fedsim.errors import Failed, ParameterError
-from fedsim.flower.arrays import Content, Misfit, read, written
-from fedsim.flower.calls import called
+from fedsim.flower.arrays import FlowerContent, Misfit, encode, read
+from fedsim.flower.calls import call_user_code
 from fedsim.flower.problem import FlowerProblem
-from fedsim.flower.program import Program, Question, Task
+from fedsim.flower.program import ClientProgram, Question, Task
 from fedsim.flower.server import Contents, Host, MessageHost, OlderHost
 from fedsim.ports import Array, Client, ClientId, Message, Payload, Reply, Server
 from fedsim.problems import Problem, Reference
@@ -145,7 +145,7 @@ class Flower(SendsModels):
             known = [name for name in vars(home) if name in home.__all__ and name != "Strategy"]
             raise ParameterError("strategy", unknown(self.strategy, known))
         try:
-            made.made()
+            made.build_strategy()
         except Failed as error:
             raise ParameterError("options", str(error)) from None
         return made
@@ -158,13 +158,15 @@ class Flower(SendsModels):
         """Return None: the least objective is unknown."""
         return None
 
-    def made(self) -> older.Strategy | newer.Strategy:
+    def build_strategy(self) -> older.Strategy | newer.Strategy:
         """Return a strategy that no run has used.
 
         Raises:
             Failed: it cannot be made.
         """
-        return called(f"making the strategy {self.strategy}", 0, lambda: self.make(self.problem))
+        return call_user_code(
+            f"making the strategy {self.strategy}", 0, lambda: self.make(self.problem)
+        )
 
     @property
     def problem(self) -> FlowerProblem:
@@ -184,7 +186,7 @@ class Flower(SendsModels):
             server.commit(self.problem.layout.flat(host.model), **host.figures)
 
     def _host(self, server: Server) -> Host:
-        strategy = self.made()
+        strategy = self.build_strategy()
         start = self.problem.start
         if isinstance(strategy, older.Strategy):
             return OlderHost(strategy, server.clients, start, server.rng)
@@ -196,27 +198,27 @@ class Flower(SendsModels):
 
     async def _round(self, server: Server, host: Host, task: Task) -> None:
         """Ask clients something, and hand over what they answer in time."""
-        asked = host.asked(task, server.round)
+        asked = host.configure(task, server.round)
         if not asked:
             return
-        sent = self._sent(server, task, asked)
+        sent = self._messages(server, task, asked)
         one = next(iter(sent.values()))
         same = all(each is one for each in sent.values())
         to = None if len(sent) == len(server.clients) else sorted(sent)
         replies = await server.exchange(one if same else sent, to=to)
         counted = {each.client: each for each in of_this_round(server, replies)}
-        heard = {client: self._heard(counted[client], sent[client]) for client in sorted(counted)}
+        heard = {client: self._receive(counted[client], sent[client]) for client in sorted(counted)}
         all_named = to is not None or self._all_asked
         missing = [client for client in sorted(asked) if all_named and client not in heard]
-        host.told(task, server.round, heard, missing)
+        host.aggregate(task, server.round, heard, missing)
 
-    def _sent(self, server: Server, task: Task, asked: Contents) -> dict[ClientId, Message]:
+    def _messages(self, server: Server, task: Task, asked: Contents) -> dict[ClientId, Message]:
         """Return the message for each client: a shared one where the contents are equal."""
         kind = Train if task == "train" else Evaluate
-        contents: dict[int, Content] = {}
+        contents: dict[int, FlowerContent] = {}
         for record in asked.values():
             if id(record) not in contents:
-                contents[id(record)] = self._written(record, task, server.round)
+                contents[id(record)] = self._write(record, task, server.round)
         packed: dict[bytes, Payload] = {}
         made: dict[tuple[bytes, bytes], Message] = {}
         sent: dict[ClientId, Message] = {}
@@ -231,9 +233,9 @@ class Flower(SendsModels):
             sent[client] = made[model, rest]
         return sent
 
-    def _written(self, record: RecordDict, task: Task, number: int) -> Content:
+    def _write(self, record: RecordDict, task: Task, number: int) -> FlowerContent:
         try:
-            content = written(record, self.problem.layout, exact=False)
+            content = encode(record, self.problem.layout, exact=False)
         except Misfit as error:
             text = f"the strategy {self.strategy} sends {error}"
             raise Failed(f"{text} (configure_{task}, round {number})") from None
@@ -241,14 +243,14 @@ class Flower(SendsModels):
             raise Failed(f"the strategy {self.strategy} sends no model in round {number}")
         return content
 
-    def _heard(self, reply: Reply, asked: Message) -> RecordDict:
+    def _receive(self, reply: Reply, asked: Message) -> RecordDict:
         """Return what a client has answered, as Flower has it."""
         message, flat = reply.message, None
         if isinstance(message, Changed):
             flat = cast("Train", asked).w.values + message.change.values
         elif isinstance(message, Trained):
             flat = message.w.values
-        content = Content(flat, cast("Octets", message.records).data)
+        content = FlowerContent(flat, cast("Octets", message.records).data)
         return read(content, self.problem.layout, legacy=self.problem.legacy)
 
     async def handle(self, client: Client, message: Train | Evaluate) -> Message:
@@ -256,9 +258,9 @@ class Flower(SendsModels):
         task: Task = "train" if isinstance(message, Train) else "evaluate"
         w, rest = message.w.values, cast("Octets", message.records).data
         seed = int(client.rng.integers(2**63))
-        question = Question(task, Content(w, rest), client.round, seed)
-        program = cast("Program", client.oracle)
-        answer = cast("Content", cast("object", await client.compute(program.work(question))))
+        question = Question(task, FlowerContent(w, rest), client.round, seed)
+        program = cast("ClientProgram", client.oracle)
+        answer = cast("FlowerContent", cast("object", await client.compute(program.work(question))))
         said = Octets(answer.rest)
         if task == "evaluate":
             return Evaluated(said)
@@ -268,11 +270,11 @@ class Flower(SendsModels):
         return Trained(client.pack(flat), said)
 
 
-def _vector(content: Content) -> Array:
+def _vector(content: FlowerContent) -> Array:
     """Return the model of a content that has one."""
     return np.zeros(0) if content.flat is None else content.flat
 
 
-def _key(content: Content) -> tuple[bytes, bytes]:
+def _key(content: FlowerContent) -> tuple[bytes, bytes]:
     """Return what makes two contents the same."""
     return _vector(content).tobytes(), content.rest

@@ -19,7 +19,7 @@ _known: dict[bytes, tuple[np.dtype[Any], tuple[int, ...]]] = {}
 """What the headers say that were written here."""
 
 
-def written(array: NDArray[Any]) -> bytes:
+def write(array: NDArray[Any]) -> bytes:
     """Return an array in NumPy's format."""
     return _header(array.dtype, array.shape) + array.tobytes()
 

@@ -17,12 +17,20 @@ from flwr.compat.common.recorddict_compat import (
 from numpy.typing import NDArray
 
 from fedsim.errors import DataError, Failed
-from fedsim.flower.arrays import Arrays, Content, Layout, numpy_of, read, written
+from fedsim.flower.arrays import ArrayLayout, Arrays, FlowerContent, encode, numpy_of, read
 from fedsim.flower.blocks import AppBlock
-from fedsim.flower.calls import NOTHING, Looked, Said, called, mean_of, numbers, said
-from fedsim.flower.program import Program, Question, Task, context_of, instruction, node_of
+from fedsim.flower.calls import (
+    NOTHING,
+    Evaluation,
+    Looked,
+    call_user_code,
+    mean_of,
+    numbers,
+    parse_reply,
+)
+from fedsim.flower.program import ClientProgram, Question, Task, context_of, instruction, node_of
 from fedsim.ports import Array, Oracle
-from fedsim.problems.client_losses import Made
+from fedsim.problems.client_losses import LazySequence
 from fedsim.problems.measures import Observer
 from fedsim.problems.problem import Objective
 from fedsim.problems.programs import ProgramProblem
@@ -72,7 +80,7 @@ def _parameters(app: AppBlock, client_app: ClientApp, clients: int) -> list[NDAr
         return client_app(message, context).content
 
     try:
-        content = called("get_parameters of client 0", 0, call, app.limit)
+        content = call_user_code("get_parameters of client 0", 0, call, app.limit)
     except Failed as error:
         raise DataError("loss.kind", str(error)) from None
     record = next(iter(content.array_records.values()))
@@ -107,7 +115,7 @@ class FlowerProblem(ProgramProblem):
     loss: AppBlock
     client_app: ClientApp
     legacy: bool
-    layout: Layout
+    layout: ArrayLayout
     start: Arrays
     seed: int
 
@@ -125,14 +133,16 @@ class FlowerProblem(ProgramProblem):
         """Return the app's model."""
         return self.layout.flat(self.start)
 
-    def asked(self, draw: Draw) -> Sequence[Oracle]:  # noqa: ARG002 - programs draw as they like
+    def fresh_oracles(self, draw: Draw) -> Sequence[Oracle]:  # noqa: ARG002 - programs draw as they like
         """Return the clients of a world that begins, their contexts empty."""
-        return Made(len(self.losses), lambda client: Program(self, client), len(self.losses))
+        return LazySequence(
+            len(self.losses), lambda client: ClientProgram(self, client), len(self.losses)
+        )
 
     def asking(self, task: Task, settings: Mapping[str, Any]) -> bytes:
         """Return what is sent beside the model, to ask a client for something."""
         content = instruction(task, settings, self.start, legacy=self.legacy)
-        return written(content, self.layout).rest
+        return encode(content, self.layout).rest
 
     # -- how good a model is -----------------------------------------------------------
 
@@ -183,12 +193,12 @@ class FlowerProblem(ProgramProblem):
             rest = self.asking("evaluate", {"server-round": 0})
             every = range(len(self.losses))
             return mean_of(
-                [self._evaluate_at(client, Content(w, rest)) for client in every],
+                [self._evaluate_at(client, FlowerContent(w, rest)) for client in every],
                 self.loss.objective,
             )
         arrays = list(self.layout.arrays(w, self.layout.rest(self.start)).values())
         seed = int(stream(self.seed, "flower", "server").integers(2**63))
-        loss, figures = called(
+        loss, figures = call_user_code(
             f"evaluate of {self.loss.kind}",
             seed,
             lambda: self.loss.evaluate(arrays),
@@ -196,10 +206,10 @@ class FlowerProblem(ProgramProblem):
         )
         return Looked(float(loss), numbers(figures))
 
-    def _evaluate_at(self, client: int, content: Content) -> Said:
+    def _evaluate_at(self, client: int, content: FlowerContent) -> Evaluation:
         seed = int(stream(self.seed, "flower", "look", client).integers(2**63))
-        answer = Program(self, client).answer(Question("evaluate", content, 0, seed))
-        return said(read(answer, self.layout, legacy=self.legacy), legacy=self.legacy)
+        answer = ClientProgram(self, client).answer(Question("evaluate", content, 0, seed))
+        return parse_reply(read(answer, self.layout, legacy=self.legacy), legacy=self.legacy)
 
 
 def problem_of(app: AppBlock, clients: int | None, seed: int) -> FlowerProblem:
@@ -223,7 +233,7 @@ def problem_of(app: AppBlock, clients: int | None, seed: int) -> FlowerProblem:
         fingerprint=_fingerprint(app, start),
         client_app=client_app,
         legacy=legacy,
-        layout=Layout.of(start),
+        layout=ArrayLayout.of(start),
         start=start,
         seed=seed,
     )

@@ -10,9 +10,9 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
 from fedsim.errors import Failed
-from fedsim.flower.arrays import Arrays, Content, Layout, Misfit, read, record_of, written
+from fedsim.flower.arrays import ArrayLayout, Arrays, FlowerContent, Misfit, encode, read, record_of
 from fedsim.flower.blocks import AppBlock
-from fedsim.flower.calls import RUN, called
+from fedsim.flower.calls import RUN, call_user_code
 from fedsim.ports import Array, ClientId, Work
 from fedsim.problems.programs import ProgramOracle
 from fedsim.problems.samples import Minibatches
@@ -58,7 +58,7 @@ class Question:
     """
 
     task: Task
-    content: Content
+    content: FlowerContent
     round: int
     seed: int
 
@@ -82,7 +82,7 @@ class Setting(Protocol):
         ...
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ArrayLayout:
         """Of its model."""
         ...
 
@@ -101,7 +101,7 @@ class Setting(Protocol):
         ...
 
 
-class Program(ProgramOracle):
+class ClientProgram(ProgramOracle):
     """The program of one client; what it keeps in its context is of one world.
 
     Args:
@@ -117,11 +117,11 @@ class Program(ProgramOracle):
         self._context = context_of(problem.loss, client, len(problem.rows))
 
     def work(self, question: Question) -> Work:
-        """Describe what a question asks for; its result is a `Content`."""
+        """Describe what a question asks for; its result is a `FlowerContent`."""
         cost = self._problem.loss.cost
         share = 1.0 if question.task == "train" else cost.evaluation
         operations = share * cost.operations_of(self.rows)
-        return Work(_answered, None, (self, question), operations, float(self.rows))
+        return Work(_answer, None, (self, question), operations, float(self.rows))
 
     def sgd_steps(
         self, w: Array, eta: float, drawn: Minibatches, pull: float | None = None
@@ -135,11 +135,11 @@ class Program(ProgramOracle):
         if pull is not None:
             settings["proximal-mu"] = pull
         seed = int(stream(self._problem.seed, "flower", self._client, self._asked).integers(2**63))
-        content = Content(w, self._problem.asking("train", settings))
+        content = FlowerContent(w, self._problem.asking("train", settings))
         work = self.work(Question("train", content, self._asked, seed))
-        return work._replace(kernel=_trained)
+        return work._replace(kernel=_train)
 
-    def answer(self, question: Question) -> Content:
+    def answer(self, question: Question) -> FlowerContent:
         """Let the program answer, here and now.
 
         Raises:
@@ -155,9 +155,9 @@ class Program(ProgramOracle):
             message = Message(asked, dst_node_id=context.node_id, message_type=task)
             return app(message, context).content
 
-        replied = called(what, question.seed, call, problem.loss.limit)
+        replied = call_user_code(what, question.seed, call, problem.loss.limit)
         try:
-            content = written(replied, problem.layout)
+            content = encode(replied, problem.layout)
         except Misfit as error:
             raise Failed(f"{what} has returned {error}") from None
         if task == "train":
@@ -178,12 +178,12 @@ def _check(flat: Array | None, what: str) -> None:
         raise Failed(f"{what} has returned NaN or infinity in {wrong:,} of {flat.size:,} numbers")
 
 
-def _answered(program: Program, question: Question) -> Any:  # noqa: ANN401 - more than an array
+def _answer(program: ClientProgram, question: Question) -> Any:  # noqa: ANN401 - more than an array
     """Let a program answer: the kernel of a client's work."""
     return program.answer(question)
 
 
-def _trained(program: Program, question: Question) -> Array:
+def _train(program: ClientProgram, question: Question) -> Array:
     """Let a program train, and return the model alone."""
     flat = program.answer(question).flat
     return cast("Array", flat)

@@ -36,7 +36,7 @@ from flwr.supercore.run import Run
 from numpy.typing import NDArray
 
 from fedsim.flower.arrays import Arrays, numpy_of, record_of
-from fedsim.flower.calls import called, numbers
+from fedsim.flower.calls import call_user_code, numbers
 from fedsim.flower.program import Task, client_of, node_of
 from fedsim.ports import ClientId
 
@@ -47,11 +47,11 @@ _PATIENCE = 5
 """The number of consecutive requests for nodes after which a strategy is judged to wait in vain."""
 
 
-class Waiting(RuntimeError):
+class WaitsInVain(RuntimeError):
     """A strategy waits for more clients than there are."""
 
 
-class Nodes(Grid):
+class NodeIds(Grid):
     """The clients, for a strategy of Flower's message interface."""
 
     def __init__(self, clients: Sequence[ClientId]) -> None:
@@ -66,13 +66,13 @@ class Nodes(Grid):
         """
         self._asked += 1
         if self._asked > _PATIENCE:
-            raise Waiting(
+            raise WaitsInVain(
                 f"the strategy waits for more clients than the {len(self._nodes)} there are"
                 " (min_available_nodes, min_train_nodes, min_evaluate_nodes)"
             )
         return list(self._nodes)
 
-    def rested(self) -> None:
+    def rest(self) -> None:
         """Take note that something has been decided."""
         self._asked = 0
 
@@ -121,7 +121,7 @@ def _unable(what: str) -> NotImplementedError:
     )
 
 
-class Place(ClientProxy):
+class NodeProxy(ClientProxy):
     """Stands for a client, for a strategy of the older interface."""
 
     def __init__(self, client: ClientId) -> None:
@@ -171,7 +171,7 @@ class Places(SimpleClientManager):
     def __init__(self, clients: Sequence[ClientId]) -> None:
         super().__init__()
         for client in clients:
-            self.register(Place(client))
+            self.register(NodeProxy(client))
 
     def wait_for(self, num_clients: int, timeout: int = 0) -> bool:
         """Say that so many are there.
@@ -180,7 +180,7 @@ class Places(SimpleClientManager):
             Waiting: there are fewer.
         """
         if num_clients > self.num_available():
-            raise Waiting(
+            raise WaitsInVain(
                 f"the strategy waits for {num_clients} clients, and there are"
                 f" {self.num_available()} (min_available_clients, min_fit_clients,"
                 " min_evaluate_clients)"
@@ -190,7 +190,8 @@ class Places(SimpleClientManager):
 
 # Hosts, which run a Flower strategy round by round: one class for each of its interfaces.
 #
-# A round of a host: `asked` returns the task of each chosen client, `told` passes the replies on.
+# A round of a host: `configure` returns the task of each chosen client, `aggregate` passes the
+# replies on.
 
 T = TypeVar("T")
 
@@ -225,11 +226,13 @@ class Host(ABC):
         """The model, by name."""
 
     @abstractmethod
-    def asked(self, task: Task, number: int) -> Contents:
+    def configure(self, task: Task, number: int) -> Contents:
         """Return what each client that the strategy has chosen is to do in a round."""
 
     @abstractmethod
-    def told(self, task: Task, number: int, heard: Contents, missing: Sequence[ClientId]) -> None:
+    def aggregate(
+        self, task: Task, number: int, heard: Contents, missing: Sequence[ClientId]
+    ) -> None:
         """Hand over what clients have answered in a round.
 
         Args:
@@ -249,7 +252,7 @@ class Host(ABC):
             Failed: it fails.
         """
         seed = int(self._rng.integers(2**63))
-        return called(f"{what} of the strategy {self._name} in round {number}", seed, make)
+        return call_user_code(f"{what} of the strategy {self._name} in round {number}", seed, make)
 
     def note(self, front: str, figures: Mapping[str, Any]) -> None:
         """Take note of figures of a round."""
@@ -270,7 +273,7 @@ class MessageHost(Host):
     ) -> None:
         super().__init__(strategy, rng)
         self._strategy = strategy
-        self._nodes = Nodes(clients)
+        self._nodes = NodeIds(clients)
         self._model = record_of(start, legacy=False)
         self._settings = {task: ConfigRecord(dict(each)) for task, each in settings.items()}
         self._sent: dict[ClientId, Message] = {}
@@ -280,8 +283,8 @@ class MessageHost(Host):
         """The model, by name."""
         return numpy_of(self._model)
 
-    def asked(self, task: Task, number: int) -> Contents:
-        """See `Host.asked`."""
+    def configure(self, task: Task, number: int) -> Contents:
+        """See `Host.configure`."""
         strategy, settings = self._strategy, self._settings[task]
         configure = strategy.configure_train if task == "train" else strategy.configure_evaluate
 
@@ -289,12 +292,14 @@ class MessageHost(Host):
             return list(configure(number, self._model, settings, self._nodes))
 
         messages = self.call(f"configure_{task}", number, make)
-        self._nodes.rested()
+        self._nodes.rest()
         self._sent = {client_of(each.metadata.dst_node_id): each for each in messages}
         return {client: each.content for client, each in self._sent.items()}
 
-    def told(self, task: Task, number: int, heard: Contents, missing: Sequence[ClientId]) -> None:
-        """See `Host.told`."""
+    def aggregate(
+        self, task: Task, number: int, heard: Contents, missing: Sequence[ClientId]
+    ) -> None:
+        """See `Host.aggregate`."""
         sent, strategy = self._sent, self._strategy
 
         def make() -> Any:  # noqa: ANN401 - arrays and figures, or figures
@@ -337,8 +342,8 @@ class OlderHost(Host):
         arrays: list[NDArray[Any]] = parameters_to_ndarrays(self._model)
         return {str(number): each for number, each in enumerate(arrays)}
 
-    def asked(self, task: Task, number: int) -> Contents:
-        """See `Host.asked`."""
+    def configure(self, task: Task, number: int) -> Contents:
+        """See `Host.configure`."""
         strategy, parameters, places = self._strategy, self._model, self._places
 
         def make() -> dict[ClientId, RecordDict]:
@@ -358,18 +363,20 @@ class OlderHost(Host):
 
         return self.call(f"configure_{'fit' if task == 'train' else task}", number, make)
 
-    def told(self, task: Task, number: int, heard: Contents, missing: Sequence[ClientId]) -> None:
-        """See `Host.told`."""
+    def aggregate(
+        self, task: Task, number: int, heard: Contents, missing: Sequence[ClientId]
+    ) -> None:
+        """See `Host.aggregate`."""
         absent: list[Any] = [
             TimeoutError(f"client {client} has not answered in round {number}")
             for client in missing
         ]
         if task == "train":
-            self._trained(number, heard, absent)
+            self._train(number, heard, absent)
         else:
-            self._evaluated(number, heard, absent)
+            self._evaluate(number, heard, absent)
 
-    def _trained(self, number: int, heard: Contents, failures: list[Any]) -> None:
+    def _train(self, number: int, heard: Contents, failures: list[Any]) -> None:
         results: list[tuple[ClientProxy, FitRes]] = []
         for client, content in heard.items():
             result = self._places.all()[str(client)], recorddict_to_fitres(content, False)  # noqa: FBT003
@@ -383,7 +390,7 @@ class OlderHost(Host):
             self._model = parameters
         self.note("train", figures)
 
-    def _evaluated(self, number: int, heard: Contents, failures: list[Any]) -> None:
+    def _evaluate(self, number: int, heard: Contents, failures: list[Any]) -> None:
         results: list[tuple[ClientProxy, EvaluateRes]] = []
         for client, content in heard.items():
             result = self._places.all()[str(client)], recorddict_to_evaluateres(content)
@@ -404,4 +411,4 @@ class OlderHost(Host):
 
 def _client(proxy: ClientProxy) -> ClientId:
     """Return the client that a place stands for."""
-    return proxy.client if isinstance(proxy, Place) else int(proxy.cid)
+    return proxy.client if isinstance(proxy, NodeProxy) else int(proxy.cid)

@@ -79,7 +79,7 @@ class HourlyCarbon(Carbon):
 def _from(steps: Steps, start: float) -> Steps:
     """Return steps from some time on."""
     if isfinite(steps.period):
-        return steps.shifted(start)
+        return steps.shift(start)
     later = steps.times > start
     times = np.append(0.0, steps.times[later] - start)
     return Steps(times, np.append(steps.at(start), steps.values[later]))
@@ -128,7 +128,7 @@ class Intensity:
 
 def _averages(steps: Steps, begins: Array, ends: Array) -> Array:
     values = steps.values
-    (cycle, piece, at), (last_cycle, last, until) = _found(steps, begins), _found(steps, ends)
+    (cycle, piece, at), (last_cycle, last, until) = _find(steps, begins), _find(steps, ends)
     found = values[piece]
     several = np.flatnonzero((cycle != last_cycle) | (piece != last))
     if not len(several):
@@ -149,7 +149,7 @@ def _averages(steps: Steps, begins: Array, ends: Array) -> Array:
     return found
 
 
-def _found(steps: Steps, times: Array) -> tuple[Array, NDArray[np.intp], Array]:
+def _find(steps: Steps, times: Array) -> tuple[Array, NDArray[np.intp], Array]:
     """Return the cycle and the piece that times are in, and how far into the cycle they are, s."""
     shifted = times + steps.offset
     cycle = np.floor(shifted / steps.period)  # of what does not repeat it is the first

@@ -11,10 +11,10 @@ from fedsim.blocks.choice import OneOf, failure
 from fedsim.blocks.quantities import Rate, Seconds
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given, Keys, KindFirst, Spec, as_written
-from fedsim.blocks.wording import shown
+from fedsim.blocks.wording import show
 from fedsim.errors import DataError
 from fedsim.physics.overlay import OVERLAYS, Neighbours, check_source
-from fedsim.physics.topology import Discipline, Topology, routed, star, tree
+from fedsim.physics.topology import Discipline, Topology, build_routes, star, tree
 
 # Base class of networks: a block of a scenario, and the law of its links.
 
@@ -36,7 +36,7 @@ AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | B
 """A field for a neighbourhood overlay."""
 
 ReadGraph = Callable[[Path], "nx.Graph[str]"]
-"""Reads a file of edges, each with the attributes that `fedsim.physics.topology.routed` knows."""
+"""Reads a file of edges, with the attributes that `fedsim.physics.topology.build_routes` knows."""
 
 
 class Need(NamedTuple):
@@ -116,18 +116,18 @@ class ServerLink(Spec):
         if not isinstance(block, Mapping):
             return block
         if old := [key for key in ("up", "down") if key in block]:
-            raise failure(*[(key, _renamed(key, block), block[key]) for key in old])
+            raise failure(*[(key, _rename(key, block), block[key]) for key in old])
         return block
 
 
-def _renamed(key: str, block: Mapping[str, object]) -> str:
+def _rename(key: str, block: Mapping[str, object]) -> str:
     """Say what `up` and `down` of a server's link meant, and what to write now."""
     new, way = {"up": ("downlink", "server to clients"), "down": ("uplink", "clients to server")}[
         key
     ]
     return (
         f"a server's link has no '{key}' any more, which meant {way}; write {new}:"
-        f" {shown(block[key])} for that (uplink is clients to server, downlink is server to"
+        f" {show(block[key])} for that (uplink is clients to server, downlink is server to"
         " clients)"
     )
 
@@ -219,7 +219,7 @@ class Edge(Spec):
         return self
 
 
-def joined(edges: Iterable[tuple[str, Edge]], *, directed: bool) -> "nx.Graph[str]":
+def build_graph(edges: Iterable[tuple[str, Edge]], *, directed: bool) -> "nx.Graph[str]":
     """Return the graph of some edges.
 
     Args:
@@ -264,10 +264,10 @@ class GraphNetwork(Network):
         """Return the edges, and the best ways over them."""
         if self.path is None:
             rows = [(f"edge {number}", edge) for number, edge in enumerate(self.edges)]
-            graph = joined(rows, directed=False)
+            graph = build_graph(rows, directed=False)
         else:
             graph = read(self.path)
-        return routed(graph, clients, server=self.peers is None)
+        return build_routes(graph, clients, server=self.peers is None)
 
     @property
     def written(self) -> str:

@@ -123,7 +123,7 @@ class Neighbours(Spec):
 
     kind: str
 
-    def told(self, read: "ReadPairs") -> Self:  # noqa: ARG002
+    def read_edges(self, read: "ReadPairs") -> Self:  # noqa: ARG002
         """Return the block with the contents of its file, if any; `read` reads a file of edges.
 
         Raises:
@@ -152,7 +152,7 @@ class Neighbours(Spec):
         graph = self.graph(nodes, rng)
         if wrong := _odd(graph, nodes):
             raise DataError("kind", f"the graph of {self.kind} {wrong}")
-        if lost := sorted(set(range(nodes)) - _reached(graph)):
+        if lost := sorted(set(range(nodes)) - _reach(graph)):
             few = ", ".join(map(str, lost[:3])) + (", ..." if len(lost) > 3 else "")
             raise DataError("kind", f"the neighbours must be connected: none leads from 0 to {few}")
         return Overlay(tuple([tuple(sorted(graph.adj[node])) for node in range(nodes)]))
@@ -172,7 +172,7 @@ def _odd(graph: object, nodes: int) -> str:
     return ""
 
 
-def _reached(graph: "nx.Graph[int]") -> set[int]:
+def _reach(graph: "nx.Graph[int]") -> set[int]:
     import networkx as nx  # noqa: PLC0415 - see the note at TYPE_CHECKING
 
     return set(nx.node_connected_component(graph, 0))
@@ -257,7 +257,7 @@ class Listed(Neighbours):
         check_source(self.path, self.edges, ("edges", "give pairs of clients, or a file by path"))
         return self
 
-    def told(self, read: ReadPairs) -> Self:
+    def read_edges(self, read: ReadPairs) -> Self:
         """Return the block with the edges of its file, whose nodes are client-0, ... or 0, ..."""
         if self.path is None:
             return self

@@ -60,7 +60,7 @@ class PacketLoss(Spec):
         return float(self.mean**tries)
 
 
-class Outcome(NamedTuple):
+class PacketOutcome(NamedTuple):
     """What became of packets that were sent again when lost.
 
     Attributes:
@@ -72,7 +72,7 @@ class Outcome(NamedTuple):
     lost: int
 
 
-def repeat(process: LossProcess, packets: int, tries: int | None) -> Outcome:
+def repeat(process: LossProcess, packets: int, tries: int | None) -> PacketOutcome:
     """Send packets, and those lost again, until all have passed or were sent often enough.
 
     Args:
@@ -93,7 +93,7 @@ def repeat(process: LossProcess, packets: int, tries: int | None) -> Outcome:
         repeated += lost
         lost = process.losses(lost)
         left -= 1
-    return Outcome(repeated, lost)
+    return PacketOutcome(repeated, lost)
 
 
 # Losses without a memory, and none.
@@ -222,9 +222,9 @@ class BurstLosses:
     def losses(self, packets: int) -> int:
         """Return how many of the next so many packets are lost."""
         bad = self._bad_among(packets)
-        return self._lost(bad, self._law.h) + self._lost(packets - bad, self._law.k)
+        return self._draw_losses(bad, self._law.h) + self._draw_losses(packets - bad, self._law.k)
 
-    def _lost(self, packets: int, passing: float) -> int:
+    def _draw_losses(self, packets: int, passing: float) -> int:
         if passing in (0.0, 1.0) or not packets:
             return 0 if passing else packets
         return int(self._rng.binomial(packets, 1 - passing))

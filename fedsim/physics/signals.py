@@ -121,7 +121,7 @@ class Steps:
             ValueError: times do not rise from 0, a value is negative or not finite, or the
                 period ends before the last piece begins.
         """
-        begins, heights = _checked(times, values, period)
+        begins, heights = _check(times, values, period)
         kept = np.append(True, np.diff(heights) != 0) & (begins < period)
         self.times, self.values, self.period = begins[kept], heights[kept], float(period)
         self.times.flags.writeable = self.values.flags.writeable = False  # others share them
@@ -133,7 +133,7 @@ class Steps:
         self.average = float(self._sums[-1]) / self.period if isfinite(self.period) else last
         self.peak = float(self.values.max())
 
-    def shifted(self, offset: float) -> Self:
+    def shift(self, offset: float) -> Self:
         """Return the signal that starts `offset` seconds into this one; the arrays are shared.
 
         Raises:
@@ -173,9 +173,9 @@ class Steps:
             return min(begin + amount / value, edge)
         before = self._sums.item(piece + 1)
         # However little is wanted, it is more than nothing: what this piece cannot give.
-        return self._reached(cycle, max(before + (amount - passed), nextafter(before, inf)))
+        return self._reach(cycle, max(before + (amount - passed), nextafter(before, inf)))
 
-    def _reached(self, cycle: int, goal: float) -> float:
+    def _reach(self, cycle: int, goal: float) -> float:
         """Return when the sum since a cycle's beginning reaches `goal`, above 0."""
         total = self._sums.item(-1)
         if goal > total:
@@ -226,7 +226,7 @@ class Steps:
         return f"Steps({len(self.times)} pieces, period={self.period}, offset={self.offset})"
 
 
-def _checked(times: ArrayLike, values: ArrayLike, period: float) -> tuple[Array, Array]:
+def _check(times: ArrayLike, values: ArrayLike, period: float) -> tuple[Array, Array]:
     begins, heights = np.array(times, dtype=np.float64), np.array(values, dtype=np.float64)
     if begins.ndim != 1 or begins.shape != heights.shape or not begins.size:
         raise ValueError(

@@ -11,7 +11,7 @@ from fedsim.physics.batteries import Battery, Crossing
 from fedsim.physics.signals import Signal
 
 
-class Store:
+class BatteryStore:
     """The state of one battery; time never runs back.
 
     It receives the client's power draw, returns the time of the next event, and is settled then. A

@@ -18,7 +18,7 @@ from fedsim.ports import SERVER, ClientId, node_name
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class RouteEdge:
     """One direction between two neighbours.
 
     Attributes:
@@ -30,14 +30,14 @@ class Edge:
     latency: float
 
 
-Edges = Mapping[tuple[Any, Any], Edge]
+Edges = Mapping[tuple[Any, Any], RouteEdge]
 """By the nodes that it leaves and reaches."""
 
 Ways = dict[Any, tuple[Any, float]]
 """For every node that can be reached: the node before it, and the latency up to it."""
 
 
-class Path(NamedTuple):
+class RoutePath(NamedTuple):
     """A way from one node to another.
 
     Attributes:
@@ -78,7 +78,7 @@ class Paths:
         self._source: object = None
         self._ways = Ways()
 
-    def between(self, source: object, target: object) -> Path:
+    def between(self, source: object, target: object) -> RoutePath:
         """Return the best way from one node to another.
 
         Raises:
@@ -115,14 +115,14 @@ def best_ways(source: object, neighbours: Mapping[Any, Iterable[Any]], edges: Ed
     return best
 
 
-def way_to(node: object, ways: Ways, edges: Edges) -> Path:
+def way_to(node: object, ways: Ways, edges: Edges) -> RoutePath:
     """Return the best way to a node."""
     links, passed, latency = list[int](), list[Any](), ways[node][1]
     while (before := ways[node][0]) is not None:
         links += reversed(edges[before, node].links)
         passed.append(before)
         node = before
-    return Path(tuple(reversed(links)), latency, tuple(reversed(passed[:-1])))
+    return RoutePath(tuple(reversed(links)), latency, tuple(reversed(passed[:-1])))
 
 
 if TYPE_CHECKING:  # importing networkx takes 0.2 s: only when there is a graph
@@ -198,7 +198,7 @@ class Topology:
         return Route(there.links + back.links, there.latency + back.latency)
 
 
-def _route(way: Path, numbers: Mapping[Any, ClientId]) -> Route:
+def _route(way: RoutePath, numbers: Mapping[Any, ClientId]) -> Route:
     """Return a way through a graph, of whose nodes these are clients and the others routers."""
     relays = tuple([numbers[node] for node in way.passed if node in numbers])
     return Route(way.links, way.latency, relays)
@@ -286,7 +286,7 @@ def _block(total: int, blocks: int, number: int) -> int:
     return (number + 1) * total // blocks - number * total // blocks
 
 
-def routed(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -> Topology:
+def build_routes(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -> Topology:
     """Return the links and the best routes of a graph.
 
     Its nodes are "server", "client-0", "client-1" and so on, and any routers. Attributes of
@@ -330,7 +330,10 @@ def routed(graph: "nx.Graph[Any]", clients: int, *, server: bool = True) -> Topo
     downs = tuple([_route(way_to(name, down, edges), numbers) for name in names])
     backwards = [way_to(name, up, back) for name in names]
     ups = tuple(
-        [_route(Path(way.links[::-1], way.latency, way.passed[::-1]), numbers) for way in backwards]
+        [
+            _route(RoutePath(way.links[::-1], way.latency, way.passed[::-1]), numbers)
+            for way in backwards
+        ]
     )
     return Topology(tuple(all_links), ups, downs, paths)
 
@@ -344,15 +347,15 @@ def _complain(names: Sequence[str], one: str, many: str) -> None:
 
 def _edges(graph: "nx.Graph[Any]") -> tuple[list[Link], Edges]:
     """Return the links of a graph, and what each of its directed edges stands for."""
-    links, edges = _Links(), dict[tuple[object, object], Edge]()
+    links, edges = _Links(), dict[tuple[object, object], RouteEdge]()
     for start, end, attributes in graph.edges(data=True):
         law, latency, discipline, duplex = _attributes(start, end, attributes)
         there = links.add(law, discipline, f"{start} -> {end}")
-        edges[start, end] = Edge(there, latency)
+        edges[start, end] = RouteEdge(there, latency)
         if not graph.is_directed():
             half = duplex == "half"
             back = there if half else links.add(law, discipline, f"{end} -> {start}")
-            edges[end, start] = Edge(back, latency)
+            edges[end, start] = RouteEdge(back, latency)
     return links.links, edges
 
 

@@ -28,7 +28,7 @@ _SHOWN = 60  # characters of a line at fault
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TraceTable:
     """The columns of a file, and where each row stood in it.
 
     Attributes:
@@ -67,7 +67,7 @@ def _fail(path: Path, key: str, number: int, line: str, accepted: str) -> NoRetu
 
 def read_table(
     path: Path, names: tuple[str, ...], key: str, *, whole: bool = False, header: bool = True
-) -> Table:
+) -> TraceTable:
     """Read numbers separated by commas.
 
     Args:
@@ -97,7 +97,7 @@ def read_table(
     if cells is None:
         row = _first_fault(lines, len(names), whole=whole)
         _fail(path, key, numbers[row], lines[row], accepted)
-    return Table(path, key, lines, numbers, tuple(cells[:, place] for place in order))
+    return TraceTable(path, key, lines, numbers, tuple(cells[:, place] for place in order))
 
 
 def _text(path: Path, key: str) -> str:

@@ -114,7 +114,7 @@ class LocalLoss:
             made._held = X
         return made
 
-    def rounded(self, precision: Precision) -> Self:
+    def with_precision(self, precision: Precision) -> Self:
         """Return the same loss with samples of, and evaluated in, another precision."""
         if self.loss.converts:
             return self

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedsim.ports import Array, ClientId
 from fedsim.problems.client_loss import LocalLoss
-from fedsim.problems.dealt import Dealt, sizes
+from fedsim.problems.dealt import Partition, sizes
 from fedsim.problems.losses import (
     LinearLoss,
     Logistic,
@@ -93,11 +93,11 @@ class Stacks:
     """
 
     loss: Loss
-    samples: Dealt
+    samples: Partition
     targets: Array
     precision: Precision = "float64"
 
-    def rounded(self, precision: Precision) -> "Stacks":
+    def with_precision(self, precision: Precision) -> "Stacks":
         """Return the same in a precision."""
         return replace(self, precision=precision)
 
@@ -129,7 +129,7 @@ class Stacks:
 
     def _values(self, whose: NDArray[np.intp], rows: int, v: Array) -> Array:
         """Return f_m(v) of some clients that have `rows` rows each."""
-        loss, cut = self.loss, partial(self.samples.stacked, whose=whose, rows=rows)
+        loss, cut = self.loss, partial(self.samples.stack_rows, whose=whose, rows=rows)
         wide = cut(self.samples.X).astype(np.float64, copy=False)
         arranged = loss.arrange(wide, cut(self.targets), len(self.targets))
         X, t = (each.astype(self.precision, copy=False) for each in (arranged.X, arranged.t))
@@ -144,7 +144,7 @@ class Stacks:
 
 def stacks(loss: Loss, samples: Sequence[Samples], targets: Array) -> Stacks | None:
     """Return the evaluator of several clients at once; None if only each by itself can be."""
-    if not isinstance(samples, Dealt) or type(loss) not in _SUMS:
+    if not isinstance(samples, Partition) or type(loss) not in _SUMS:
         return None
     return Stacks(loss, samples, targets)
 
@@ -157,7 +157,7 @@ KEPT = 10_000
 """The number of items that a sequence keeps once built: a client's loss takes about 1 kB."""
 
 
-class Made(Sequence[T]):
+class LazySequence(Sequence[T]):
     """A sequence that builds an item when it is looked up, and keeps the first ones built.
 
     Which are kept changes no result: rebuilding an item yields the same.
@@ -201,13 +201,13 @@ class Made(Sequence[T]):
             return made
 
 
-class ClientLosses(Made[LocalLoss]):
+class ClientLosses(LazySequence[LocalLoss]):
     """f_m of each client, built when it is looked up; the first ones are kept.
 
     Args:
-        count, make: see `Made`.
+        count, make: see `LazySequence`.
         together: evaluates several at once; None if each is evaluated by itself.
-        kept: see `Made`.
+        kept: see `LazySequence`.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class ClientLosses(Made[LocalLoss]):
         return losses if isinstance(losses, cls) else cls(len(losses), losses.__getitem__)
 
     @classmethod
-    def joined(cls, loss: Loss, samples: Sequence[Samples], targets: Array) -> "ClientLosses":
+    def join(cls, loss: Loss, samples: Sequence[Samples], targets: Array) -> "ClientLosses":
         """Join a loss with the samples of each client.
 
         The losses are float64. If the samples are not, they are converted when they are
@@ -262,12 +262,12 @@ class ClientLosses(Made[LocalLoss]):
             return self
         return ClientLosses(len(self), partial(_remembering, self), self._together)
 
-    def rounded(self, precision: Precision) -> "ClientLosses":
+    def with_precision(self, precision: Precision) -> "ClientLosses":
         """Return the losses with samples converted from float64 to a precision."""
         if precision == "float64" or self[0].loss.converts:
             return self
-        together = None if self._together is None else self._together.rounded(precision)
-        return ClientLosses(len(self), partial(_rounded, self, precision), together)
+        together = None if self._together is None else self._together.with_precision(precision)
+        return ClientLosses(len(self), partial(_round, self, precision), together)
 
     def values(self, w: Array) -> list[float]:
         """Return f_m(w) of each client; bit-identical whichever clients are evaluated together."""
@@ -290,7 +290,7 @@ def _own_loss(
     client: ClientId,
 ) -> LocalLoss:
     own = slice(int(ends[client]), int(ends[client + 1]))
-    X = samples.X[own] if isinstance(samples, Dealt) else samples[client].X
+    X = samples.X[own] if isinstance(samples, Partition) else samples[client].X
     return LocalLoss.of(loss, X, targets[own], len(targets))
 
 
@@ -298,5 +298,5 @@ def _remembering(losses: ClientLosses, client: ClientId) -> LocalLoss:
     return losses[client].remembering()
 
 
-def _rounded(losses: ClientLosses, precision: Precision, client: ClientId) -> LocalLoss:
-    return losses[client].rounded(precision)
+def _round(losses: ClientLosses, precision: Precision, client: ClientId) -> LocalLoss:
+    return losses[client].with_precision(precision)

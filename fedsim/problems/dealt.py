@@ -28,7 +28,7 @@ _AT_ONCE = 2**20
 """The number of values transformed together."""
 
 
-class Dealt(Sequence[Samples]):
+class Partition(Sequence[Samples]):
     """The samples of each client, held one client after the other in one array.
 
     Args:
@@ -68,7 +68,7 @@ class Dealt(Sequence[Samples]):
         """The number of features, d."""
         return self._samples.features
 
-    def stacked(self, table: Array, whose: NDArray[np.intp], rows: int) -> Array:
+    def stack_rows(self, table: Array, whose: NDArray[np.intp], rows: int) -> Array:
         """Return a table's rows that belong to some clients, shape (clients, rows, ...).
 
         Args:
@@ -96,7 +96,7 @@ class Dealt(Sequence[Samples]):
             yield y[begin * size : end * size]
 
 
-def deal(
+def partition(
     samples: Samples,
     rows: Sequence[Indices],
     treat: Transform | None = None,
@@ -113,33 +113,35 @@ def deal(
         kind: the number type of the features afterwards.
     """
     if not rows or not isinstance(samples.X, np.ndarray):
-        whole = finished(samples, treat, kind)
+        whole = preprocess_samples(samples, treat, kind)
         return [whole.take(own) for own in rows]
     ends = np.cumsum([len(own) for own in rows], dtype=np.int64)
     order = np.concatenate(rows)
     if treat is None and samples.X.dtype == kind:
-        return Dealt(samples.take(order), ends)
+        return Partition(samples.take(order), ends)
     bare = Samples(np.empty((samples.rows, 0)), samples.y, samples.client, samples.truth)
     dealt = bare.take(order)
-    held = _gathered(samples.X, order, treat, kind)
-    return Dealt(replace(dealt, X=held) if treat is None else dealt.with_features(held), ends)
+    held = _gather_rows(samples.X, order, treat, kind)
+    return Partition(replace(dealt, X=held) if treat is None else dealt.with_features(held), ends)
 
 
-def finished(samples: Samples, treat: Transform | None, kind: np.dtype[Any] = _DOUBLE) -> Samples:
+def preprocess_samples(
+    samples: Samples, treat: Transform | None, kind: np.dtype[Any] = _DOUBLE
+) -> Samples:
     """Return samples with preprocessed features of the given type.
 
     Raises:
         DataError: some values exceed the range of the type.
     """
     if treat is None:
-        return replace(samples, X=_typed(samples.X, kind))
+        return replace(samples, X=_convert(samples.X, kind))
     if isinstance(samples.X, np.ndarray):
         order = np.arange(samples.rows)
-        return samples.with_features(_gathered(samples.X, order, treat, kind))
-    return samples.with_features(_typed(treat(samples.X), kind))
+        return samples.with_features(_gather_rows(samples.X, order, treat, kind))
+    return samples.with_features(_convert(treat(samples.X), kind))
 
 
-def _typed(X: Features, kind: np.dtype[Any]) -> Features:
+def _convert(X: Features, kind: np.dtype[Any]) -> Features:
     """Return features converted to a type whose range holds all of them.
 
     Raises:
@@ -159,7 +161,7 @@ def _in_range(X: Features) -> Features:
     return X
 
 
-def _gathered(X: Array, order: Indices, treat: Transform | None, kind: np.dtype[Any]) -> Array:
+def _gather_rows(X: Array, order: Indices, treat: Transform | None, kind: np.dtype[Any]) -> Array:
     """Return rows in an order, transformed and converted; only some at a time are in float64.
 
     Raises:
@@ -178,19 +180,19 @@ def _gathered(X: Array, order: Indices, treat: Transform | None, kind: np.dtype[
 
 def sizes(parts: Sequence[Samples]) -> NDArray[np.int64]:
     """Return the number of rows of each client, shape (M,)."""
-    if isinstance(parts, Dealt):
+    if isinstance(parts, Partition):
         return parts.rows
     return np.array([part.rows for part in parts], np.int64)
 
 
 def labels(parts: Sequence[Samples]) -> Array:
     """Return the labels of all clients' rows, client by client, shape (n,)."""
-    return parts.y if isinstance(parts, Dealt) else np.concatenate([part.y for part in parts])
+    return parts.y if isinstance(parts, Partition) else np.concatenate([part.y for part in parts])
 
 
 def blocks(parts: Sequence[Samples]) -> Iterator[Block]:
     """Yield the blocks that identify the samples of all clients, for a digest."""
-    if isinstance(parts, Dealt):
+    if isinstance(parts, Partition):
         yield from parts.blocks()
         return
     for part in parts:

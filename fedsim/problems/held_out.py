@@ -10,7 +10,7 @@ from pydantic import Field
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.problems.data import Source
-from fedsim.problems.data.preprocess import Transform, fitted
+from fedsim.problems.data.preprocess import Transform, fit_transform
 from fedsim.problems.samples import Samples
 
 Indices = NDArray[np.intp]
@@ -44,7 +44,7 @@ class HeldOut(Spec):
         held = np.zeros(samples.rows, np.bool_)
         held[order] = places < np.repeat(wanted, sizes)
         if not held.any():
-            text = f"got {self.fraction:g}, which is no row of {_told(sizes)}; give more"
+            text = f"got {self.fraction:g}, which is no row of {_describe_share(sizes)}; give more"
             raise DataError("test.fraction", text)
         return np.flatnonzero(~held), np.flatnonzero(held)
 
@@ -89,14 +89,14 @@ def load_both(
         kept, held = test.divide(training, test_rng)
         training, testing = training.take(kept), training.take(held)
     elif test is not None:
-        testing = _loaded(test, folder, test_rng)
+        testing = _load(test, folder, test_rng)
     if testing is not None:
         _check(training, testing)
-    treat = fitted(training.X, data.preprocess) if data.preprocess else None
+    treat = fit_transform(training.X, data.preprocess) if data.preprocess else None
     return Loaded(training, testing, treat)
 
 
-def _loaded(test: Source, folder: Path, rng: np.random.Generator) -> Samples:
+def _load(test: Source, folder: Path, rng: np.random.Generator) -> Samples:
     """Load rows that serve only to test; errors name the key `test`."""
     try:
         return test.load(folder, rng) if test.preprocess else test.plain(folder, rng)
@@ -113,6 +113,6 @@ def _check(training: Samples, testing: Samples) -> None:
         raise DataError("test", text)
 
 
-def _told(sizes: NDArray[np.intp]) -> str:
+def _describe_share(sizes: NDArray[np.intp]) -> str:
     each = f"{sizes.min()}" if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
     return f"{each}" if len(sizes) == 1 else f"{len(sizes)} clients with {each} each"

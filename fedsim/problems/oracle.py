@@ -9,9 +9,9 @@ import numpy as np
 from fedsim.ports import Array, Basis, ClientId, Work
 from fedsim.problems import kernels
 from fedsim.problems.client_loss import LocalLoss
-from fedsim.problems.client_losses import Made
-from fedsim.problems.restricted import newton_operations, restricted, strong_convexity_operations
-from fedsim.problems.samples import Draw, Drawn, Minibatches, drawn
+from fedsim.problems.client_losses import LazySequence
+from fedsim.problems.restricted import newton_operations, restrict, strong_convexity_operations
+from fedsim.problems.samples import Draw, Drawn, Minibatches, draw_minibatches
 
 
 class LossOracle:
@@ -40,7 +40,7 @@ class LossOracle:
         client: ClientId = 0,
         bases: tuple[Basis, ...] = (),
         forming: float = 0.0,
-        draw: Draw = drawn,
+        draw: Draw = draw_minibatches,
         losses: Sequence[LocalLoss] | None = None,
     ) -> None:
         self._kept = loss if losses is None else losses
@@ -64,7 +64,7 @@ class LossOracle:
 
     def minibatch(self, w: Array, batch: int | None, rng: np.random.Generator) -> Work:
         """Describe a stochastic gradient at `w`, its samples drawn without replacement."""
-        drawn = self._training(self._drawn(batch, rng))
+        drawn = self._training(self._draw_indices(batch, rng))
         if drawn is None:
             return self.gradient(w)
         count = float(len(drawn))
@@ -75,7 +75,7 @@ class LossOracle:
         self, w: Array, old: Array, batch: int | None, rng: np.random.Generator
     ) -> Work:
         """Describe a stochastic gradient at `w` less that of the same samples at `old`."""
-        drawn, rows = self._training(self._drawn(batch, rng)), self.rows
+        drawn, rows = self._training(self._draw_indices(batch, rng)), self.rows
         count = rows if drawn is None else len(drawn)
         operations = 2 * count / rows * self._operations
         return self._work(kernels.minibatch_change, (w, old, drawn), operations, 2.0 * count)
@@ -135,11 +135,11 @@ class LossOracle:
 
     def restricted(self, basis: Basis) -> "LossOracle":
         """Return f_m as a function of the coefficients of a basis."""
-        part = restricted(self._loss, basis)
+        part = restrict(self._loss, basis)
         bases = (*self._bases, part.basis)
         return LossOracle(part, self._client, bases, part.forming_operations, self._draw)
 
-    def _drawn(self, batch: int | None, rng: np.random.Generator) -> Drawn:
+    def _draw_indices(self, batch: int | None, rng: np.random.Generator) -> Drawn:
         """Return the indices of drawn samples; None for all of them."""
         if batch is None or batch >= self.rows:
             return None
@@ -160,9 +160,9 @@ class LossOracle:
         return Work(kernel, self._client, arguments, operations, samples, self._bases)
 
 
-def oracles(losses: Sequence[LocalLoss], draw: Draw = drawn) -> Sequence[LossOracle]:
+def oracles(losses: Sequence[LocalLoss], draw: Draw = draw_minibatches) -> Sequence[LossOracle]:
     """Return the clients' losses as priced work, in the order of the fleet."""
-    return Made(len(losses), partial(_oracle, losses, draw), kept=0)
+    return LazySequence(len(losses), partial(_oracle, losses, draw), kept=0)
 
 
 def _oracle(losses: Sequence[LocalLoss], draw: Draw, client: int) -> LossOracle:

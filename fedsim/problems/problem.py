@@ -18,11 +18,11 @@ from fedsim.blocks.plugins import own_classes
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
-from fedsim.limits import MODELS, afford
+from fedsim.limits import MODELS, check_budget
 from fedsim.ports import Array, Oracle
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import ClientLosses
-from fedsim.problems.dealt import Dealt, blocks, labels, sizes
+from fedsim.problems.dealt import Partition, blocks, labels, sizes
 from fedsim.problems.losses import LeastSquares, Logistic, Loss, Softmax
 from fedsim.problems.oracle import LossOracle, oracles
 from fedsim.problems.penalties import NoPenalty, Penalty, Regulariser
@@ -72,9 +72,9 @@ class Problem:
                 shape of the model.
         """
         _check(samples)
-        losses = ClientLosses.joined(loss, samples, loss.encode(labels(samples)))
+        losses = ClientLosses.join(loss, samples, loss.encode(labels(samples)))
         d = losses[0].dimension
-        afford("loss", f"a model of {d} numbers and what is computed with it", MODELS * 8 * d)
+        check_budget("loss", f"a model of {d} numbers and what is computed with it", MODELS * 8 * d)
         penalty = penalty or NoPenalty()
         penalty.check(losses[0].shape)
         fingerprint, truth = _fingerprint(loss, samples, penalty, test), samples[0].truth
@@ -120,7 +120,7 @@ class Problem:
         """The clients' losses as priced work, in the order of the fleet."""
         return oracles(self.losses)
 
-    def asked(self, draw: Draw) -> Sequence[Oracle]:
+    def fresh_oracles(self, draw: Draw) -> Sequence[Oracle]:
         """Return the clients' losses as priced work, for a new world.
 
         Args:
@@ -240,7 +240,7 @@ def _check(samples: Sequence[Samples]) -> None:
     empty = np.flatnonzero(sizes(samples) == 0)
     if len(empty):
         raise DataError("split", f"client {empty[0]} has no samples; each takes at least one")
-    if isinstance(samples, Dealt):  # of one array
+    if isinstance(samples, Partition):  # of one array
         return
     for m, part in enumerate(samples):
         if part.features != samples[0].features:
@@ -343,7 +343,9 @@ def _bounds(problem: Problem) -> Array | None:
     """Return upper bounds on the L_m, shape (M,); None where none is known, or none is finite."""
     samples, loss = problem.samples, problem.loss
     # Their majorants are a number times X^T X, in which the sign of a row cancels.
-    if not isinstance(samples, Dealt) or not isinstance(loss, LeastSquares | Logistic | Softmax):
+    if not isinstance(samples, Partition) or not isinstance(
+        loss, LeastSquares | Logistic | Softmax
+    ):
         return None
     bounds = np.empty(len(samples))
     for rows in np.unique(samples.rows).tolist():
@@ -353,7 +355,7 @@ def _bounds(problem: Problem) -> Array | None:
     return bounds if np.isfinite(bounds).all() else None
 
 
-def _norms(samples: Dealt, whose: NDArray[np.intp], rows: int) -> Array:
+def _norms(samples: Partition, whose: NDArray[np.intp], rows: int) -> Array:
     """Return bounds on |X_m^T X_m| of clients that have `rows` rows each.
 
     With G the smaller of X X^T and X^T X, the largest eigenvalue is at most |G^2|_F^(1/2), which
@@ -362,7 +364,9 @@ def _norms(samples: Dealt, whose: NDArray[np.intp], rows: int) -> Array:
     d, norms = samples.features, np.empty(len(whose))
     step = max(_AT_ONCE // (rows * d + min(rows, d) ** 2), 1)
     for at in range(0, len(whose), step):
-        X = samples.stacked(samples.X, whose[at : at + step], rows).astype(np.float64, copy=False)
+        X = samples.stack_rows(samples.X, whose[at : at + step], rows).astype(
+            np.float64, copy=False
+        )
         gram = X @ X.transpose(0, 2, 1) if rows < d else X.transpose(0, 2, 1) @ X
         square = gram @ gram
         norms[at : at + step] = np.sqrt(np.sqrt(np.einsum("mij,mij->m", square, square)))

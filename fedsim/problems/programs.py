@@ -202,7 +202,7 @@ class ProgramProblem(Problem):
         """Return the initial model, shape (d,)."""
 
     @abstractmethod
-    def asked(self, draw: Draw) -> Sequence[Oracle]:
+    def fresh_oracles(self, draw: Draw) -> Sequence[Oracle]:
         """Return the clients of a new world, whose state belongs to that world."""
 
     @abstractmethod

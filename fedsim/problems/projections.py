@@ -192,12 +192,12 @@ def largest_eigenvalue(weights: Sequence[float], blocks: Sequence[Features]) -> 
             gram += c * dense(A.T @ A)
     else:
         # The non-zero eigenvalues of B^T B are those of B B^T, and this one is smaller.
-        stacked = _stacked([np.sqrt(c) * A for c, A in zip(weights, blocks, strict=True)])
+        stacked = _stack([np.sqrt(c) * A for c, A in zip(weights, blocks, strict=True)])
         gram = dense(stacked @ stacked.T)
     return max(float(np.linalg.eigvalsh(gram)[-1]), 0.0)
 
 
-def _stacked(blocks: Sequence[Features]) -> Features:
+def _stack(blocks: Sequence[Features]) -> Features:
     if isinstance(blocks[0], np.ndarray):
         return np.vstack(blocks)
     rows: Sequence[Sparse] = blocks

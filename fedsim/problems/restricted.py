@@ -196,7 +196,7 @@ class Embedded(Restriction):
         return self.whole.smoothness * self.span.norm**2
 
 
-def restricted(loss: LocalLoss, basis: Basis) -> Restriction:
+def restrict(loss: LocalLoss, basis: Basis) -> Restriction:
     """Return f_m as a function of the coefficients c of a basis, w = B c; penalties are of w.
 
     Args:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from fedsim.errors import DataError
-from fedsim.limits import MODELS, afford
+from fedsim.limits import MODELS, check_budget
 from fedsim.ports import Array
 
 # Matrices of features, dense or in compressed sparse rows, and the operations of kernels on them.
@@ -208,7 +208,7 @@ def check(samples: Samples) -> None:
     _check_finite(samples)
     _check_size(samples)
     d = samples.features
-    afford("data", f"{d} features: a model and what is computed with it", MODELS * 8 * d)
+    check_budget("data", f"{d} features: a model and what is computed with it", MODELS * 8 * d)
 
 
 def _check_lengths(samples: Samples) -> None:
@@ -274,10 +274,12 @@ Minibatches = NDArray[np.intp] | Sequence[Drawn]
 """Some minibatches of one size: shape (count, b), or each by itself."""
 
 Draw = Callable[[np.random.Generator, int, int, int], NDArray[np.intp]]
-"""Draws minibatches, as `drawn` does; every implementation draws the same ones."""
+"""Draws minibatches, as `draw_minibatches` does; every implementation draws the same ones."""
 
 
-def drawn(rng: np.random.Generator, rows: int, batch: int, count: int) -> NDArray[np.intp]:
+def draw_minibatches(
+    rng: np.random.Generator, rows: int, batch: int, count: int
+) -> NDArray[np.intp]:
     """Draw minibatches, each without replacement.
 
     Args:

@@ -56,7 +56,7 @@ class Packing:
         if to is None and field == self._field:
             return self._packer.pack(vector, structure)
         if to is None and self._field is None and self._others is None:
-            self._packer, self._field = self._made(field, 0, to), field
+            self._packer, self._field = self._make_packer(field, 0, to), field
             return self._packer.pack(vector, structure)
         return self._other(field, to).pack(vector, structure)
 
@@ -69,10 +69,10 @@ class Packing:
         if packer is None:
             numbers = {} if self._numbers is None else self._numbers
             number = numbers.setdefault((field, to is None), len(numbers))
-            packer = self._others[field, to] = self._made(field, number, to)
+            packer = self._others[field, to] = self._make_packer(field, number, to)
         return packer
 
-    def _made(self, field: str, number: int, to: ClientId | None) -> Packer:
+    def _make_packer(self, field: str, number: int, to: ClientId | None) -> Packer:
         sender = () if self._sender is None else (self._sender,)
         return self._make(*sender, field, number, *(() if to is None else (to,)))
 
@@ -83,7 +83,7 @@ class Packing:
         for packer in (self._others or {}).values():
             packer.take_back(payload)
 
-    def repeated(
+    def repeat(
         self, message: Message | Mapping[ClientId, Message]
     ) -> Message | Mapping[ClientId, Message]:
         """Return a message, or one for each client, re-encoded for a second transmission.
@@ -92,10 +92,10 @@ class Packing:
         one has added it already, so what follows is the update to what the sender holds by then.
         """
         if isinstance(message, Message):
-            return self._repeated(message, None)
-        return {client: self._repeated(one, client) for client, one in message.items()}
+            return self._repeat(message, None)
+        return {client: self._repeat(one, client) for client, one in message.items()}
 
-    def _repeated(self, message: Message, to: ClientId | None) -> Message:
+    def _repeat(self, message: Message, to: ClientId | None) -> Message:
         payloads = message.payloads()
         if not any(isinstance(payload, Update) for payload in payloads):
             return message
@@ -116,7 +116,7 @@ class Packing:
         return self._packer
 
 
-def addressed(
+def resolve_pending(
     message: Message | Mapping[ClientId, Message], clients: Sequence[ClientId]
 ) -> Message | Mapping[ClientId, Message]:
     """Return a message with its pending vectors encoded for the given receivers.

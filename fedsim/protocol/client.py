@@ -5,7 +5,7 @@ from fedsim.protocol.carriage import VALUES, Carriage, Packing
 from fedsim.protocol.envelope import BEACON, Envelope
 
 
-class ClientEnd:
+class ClientProtocol:
     """A client's endpoint of the protocol.
 
     Args:

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from fedsim.ports import ClientId, Message, Reply, node_name
 from fedsim.protocol.carriage import VALUES, Carriage, Packing
 from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
-from fedsim.protocol.server import Exchange, Post, Verdict
+from fedsim.protocol.server import Exchange, Post, ReplyOutcome
 
 
-class PeerEnd:
+class PeerProtocol:
     """A node's endpoint of the peer protocol.
 
     Args:
@@ -92,7 +92,7 @@ class PeerEnd:
 
     # -- facts -------------------------------------------------------------------------
 
-    def heard(self, sender: ClientId, envelope: Envelope) -> Verdict:
+    def receive(self, sender: ClientId, envelope: Envelope) -> ReplyOutcome:
         """Receive a message and return its outcome.
 
         Raises:
@@ -108,13 +108,13 @@ class PeerEnd:
             if sender in waiting:
                 raise self._twice(sender, number)
             waiting[sender] = envelope
-            return Verdict.EARLY
+            return ReplyOutcome.EARLY
         if exchange is None or exchange.number != number or exchange.over:
-            return Verdict.DROPPED
+            return ReplyOutcome.DROPPED
         if sender not in exchange.waiting and sender in self.neighbours:
             raise self._twice(sender, number)
         self._count(exchange, sender, envelope)
-        return Verdict.CLOSED if exchange.look() else Verdict.COUNTED
+        return ReplyOutcome.CLOSED if exchange.look() else ReplyOutcome.COUNTED
 
     def _twice(self, sender: ClientId, number: int) -> RemoteProtocolError:
         ends = f"{node_name(sender)} sends {node_name(self.id)}"
@@ -127,13 +127,13 @@ class PeerEnd:
         exchange.waiting.discard(sender)
         exchange.look()
 
-    def gone(self, neighbour: ClientId) -> bool:
+    def neighbour_left(self, neighbour: ClientId) -> bool:
         """Remove a neighbour that left for good; return whether that closes the exchange."""
         self.neighbours = tuple([one for one in self.neighbours if one != neighbour])
         exchange = self._exchange
-        return exchange is not None and exchange.gone(neighbour)
+        return exchange is not None and exchange.client_left(neighbour)
 
-    def overdue(self) -> bool:
+    def deadline_expired(self) -> bool:
         """Mark the deadline as expired; return whether that closes the exchange."""
         return self._exchange is not None and self._exchange.pass_deadline()
 

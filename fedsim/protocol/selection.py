@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fedsim.blocks.wording import shown
+from fedsim.blocks.wording import show
 from fedsim.errors import Misdrawn
 from fedsim.ports import Array, ClientId
 from fedsim.protocol.participation import Participation
@@ -88,7 +88,7 @@ class Selection:
             busy: clients that are at work and must not be asked.
 
         Raises:
-            Misdrawn: the policy's order is none; see `drawn`.
+            Misdrawn: the policy's order is none; see `sampling_order`.
         """
         if self._roll.always_complete and not busy and (to is not None or not self._draws):
             return Cohort(self._clients if to is None else sorted(to))
@@ -129,10 +129,10 @@ class Selection:
         if not self._draws:
             return self._clients
         self._number += 1
-        return drawn(self._policy, self._samples, self._number - 1, self._rng)
+        return sampling_order(self._policy, self._samples, self._number - 1, self._rng)
 
 
-def drawn(
+def sampling_order(
     policy: Participation, samples: Array, number: int, rng: np.random.Generator
 ) -> Iterator[ClientId]:
     """Yield the clients in a policy's order, validated as it is consumed.
@@ -166,6 +166,6 @@ def _client(each: object, clients: int, kind: str) -> ClientId:
     except TypeError:
         client = -1
     if not 0 <= client < clients:
-        text = f"has {shown(each)}; give the numbers of clients, 0 to {clients - 1}"
+        text = f"has {show(each)}; give the numbers of clients, 0 to {clients - 1}"
         raise Misdrawn(f"the order of {kind} {text}")
     return client

@@ -1,7 +1,7 @@
 """The server's endpoint: rounds of exchanges, and the outcome of every reply.
 
 The life of an exchange: `cohort` selects the clients; `open` opens it and returns what to send;
-events arrive (`heard`, `gone`, `overdue`, `give_up`)
+events arrive (`receive_reply`, `client_left`, `deadline_expired`, `abandon_round`)
 until it is closed or given up; `replies` ends it. An exchange that was given up is ended by
 `abandon` instead, and the next one asks a new cohort.
 """
@@ -87,7 +87,7 @@ class Exchange:
         """Whether it is closed or given up."""
         return self.phase is not Phase.OPEN
 
-    def gone(self, client: ClientId) -> bool:
+    def client_left(self, client: ClientId) -> bool:
         """Remove a client that left; return whether the exchange is over."""
         self.waiting.discard(client)
         return self.look()
@@ -128,7 +128,7 @@ class Exchange:
 # The outcome of a received message, as an endpoint of the protocol decides it.
 
 
-class Verdict(Enum):
+class ReplyOutcome(Enum):
     """The outcome of a received message.
 
     COUNTED: it belongs to the open exchange.
@@ -156,7 +156,7 @@ Post = Sequence[tuple[Envelope, Sequence[ClientId]]]
 """Envelopes to send, each with its receivers."""
 
 
-class ServerEnd:
+class ServerProtocol:
     """The server's endpoint of the protocol.
 
     Args:
@@ -207,7 +207,7 @@ class ServerEnd:
 
     # -- recipients --------------------------------------------------------------------
 
-    def addressed(
+    def recipients(
         self, message: Message | Mapping[ClientId, Message], to: Sequence[ClientId] | None
     ) -> Sequence[ClientId] | None:
         """Return the requested recipients, or None to let the participation policy choose.
@@ -264,7 +264,7 @@ class ServerEnd:
         opened.deserted = not waiting and self._left_out
         self._carried, self._left_out = 0, False
         while self._beyond and not opened.over:
-            self.heard(*self._beyond.popleft())
+            self.receive_reply(*self._beyond.popleft())
         if not cohort:
             return ()
         if isinstance(message, Message):
@@ -289,7 +289,7 @@ class ServerEnd:
 
     # -- facts -------------------------------------------------------------------------
 
-    def heard(self, client: ClientId, envelope: Envelope) -> Verdict:
+    def receive_reply(self, client: ClientId, envelope: Envelope) -> ReplyOutcome:
         """Receive a reply and return its outcome.
 
         Raises:
@@ -301,7 +301,7 @@ class ServerEnd:
                 # When replies arrive together, those beyond the buffer wait for the next round, and
                 # their senders count as busy until then.
                 self._beyond.append((client, envelope))
-                return Verdict.BEYOND
+                return ReplyOutcome.BEYOND
             # A client that was asked again after a timeout is still working on the newer message.
             at_work = envelope.exchange < self._asked_in.get(client, 0)
             if not at_work:
@@ -315,20 +315,24 @@ class ServerEnd:
         if not at_work:
             exchange.waiting.discard(client)
         if not exchange.waiting or exchange.overdue or exchange.reported >= exchange.goal:
-            return Verdict.CLOSED if not exchange.over and exchange.look() else Verdict.COUNTED
-        return Verdict.COUNTED
+            return (
+                ReplyOutcome.CLOSED
+                if not exchange.over and exchange.look()
+                else ReplyOutcome.COUNTED
+            )
+        return ReplyOutcome.COUNTED
 
-    def _overtaken(self, client: ClientId, envelope: Envelope) -> Verdict:
+    def _overtaken(self, client: ClientId, envelope: Envelope) -> ReplyOutcome:
         if not 0 < envelope.exchange <= self._exchanges:
             text = f"client {client} answers exchange {envelope.exchange}, which was not opened"
             raise RemoteProtocolError(text)
         return self._count_late(Reply(client, envelope.round, envelope.message))
 
-    def _count_late(self, reply: Reply) -> Verdict:
+    def _count_late(self, reply: Reply) -> ReplyOutcome:
         if not self._keeps_late or reply.message is BEACON:
-            return Verdict.DROPPED
+            return ReplyOutcome.DROPPED
         self.late.append(reply)
-        return Verdict.KEPT
+        return ReplyOutcome.KEPT
 
     def notice(self, now: float) -> float:
         """Return when the server notices that a connection ended at the time `now`.
@@ -351,7 +355,7 @@ class ServerEnd:
             return self._asked_in.get(client, 0)
         return 0 if self.exchange is None else self.exchange.number
 
-    def gone(self, client: ClientId, exchange: int | None = None) -> bool:
+    def client_left(self, client: ClientId, exchange: int | None = None) -> bool:
         """Remove a client whose connection ended; return whether that closes the exchange.
 
         Args:
@@ -363,13 +367,13 @@ class ServerEnd:
         if exchange not in {None, self.asked_in(client)}:
             return False
         self._busy.discard(client)
-        return self.exchange is not None and self.exchange.gone(client)
+        return self.exchange is not None and self.exchange.client_left(client)
 
-    def overdue(self) -> bool:
+    def deadline_expired(self) -> bool:
         """Mark the deadline as expired; return whether that closes the exchange."""
         return self.exchange is not None and self.exchange.pass_deadline()
 
-    def give_up(self) -> bool:
+    def abandon_round(self) -> bool:
         """Give up the open exchange; return whether there was one."""
         return self.exchange is not None and self.exchange.give_up()
 
@@ -377,17 +381,17 @@ class ServerEnd:
 
     def replies(self) -> list[Reply]:
         """End the exchange, and return the counted replies, sorted by client and round."""
-        ended, late = self._ended(), self.late
+        ended, late = self._end(), self.late
         self.late = []
         return sorted(late + ended.replies, key=_by_client_and_round)
 
-    def abandon(self) -> list[tuple[Reply, Verdict]]:
+    def abandon(self) -> list[tuple[Reply, ReplyOutcome]]:
         """End a given-up exchange and its round; return the replies that are late now.
 
         Replies already received count as late, except in the buffer of an asynchronous server,
         where they stay; clients that such a server was waiting for may be asked again.
         """
-        ended = self._ended()
+        ended = self._end()
         self.round += 1
         if self._asynchronous:
             self._busy, self._carried = set(), ended.reported
@@ -400,7 +404,7 @@ class ServerEnd:
         ended, self.exchange = self.exchange, None
         self._broken_off = ended if ended is not None and not ended.over else None
 
-    def _ended(self) -> Exchange:
+    def _end(self) -> Exchange:
         ended, self.exchange = self.exchange, None
         if ended is None:
             raise LocalProtocolError("there is no exchange that could end")
@@ -421,9 +425,9 @@ class ServerEnd:
         exchange = self.exchange
         if exchange is None or exchange.phase is Phase.OPEN:
             return False
-        return exchange.phase is Phase.GIVEN_UP or self._unanswered(exchange)
+        return exchange.phase is Phase.GIVEN_UP or self._lacks_answers(exchange)
 
-    def _unanswered(self, exchange: Exchange) -> bool:
+    def _lacks_answers(self, exchange: Exchange) -> bool:
         """Return whether an exchange has closed although no client has reported in it."""
         if exchange.reported or self.late:
             return False

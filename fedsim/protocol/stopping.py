@@ -75,7 +75,7 @@ class Stop(Spec):
         """
         if self.gap is not None and gap < self.gap:
             return f"gap: {gap:.6g} is below {self.gap:g}"
-        if figures and (reached := self._reached(figures, higher)):
+        if figures and (reached := self._figure_reached(figures, higher)):
             return reached
         if rounds >= self.rounds:
             return f"rounds: {rounds} of {self.rounds}"
@@ -85,7 +85,7 @@ class Stop(Spec):
             return f"energy: {joules:.6g} J of {self.energy:g} J"
         return ""
 
-    def _reached(self, figures: Mapping[str, float | None], higher: Collection[str]) -> str:
+    def _figure_reached(self, figures: Mapping[str, float | None], higher: Collection[str]) -> str:
         """Return the reason of the first figure that reached its bound; empty for none."""
         for name, bound in self.targets.items():
             seen = figures.get(name)

@@ -22,7 +22,7 @@ from fedsim.ports import Array, node_name
 from fedsim.record.emissions import Emissions
 from fedsim.record.ledger import Ledger, Meters, Stores
 from fedsim.record.log import EventLog, Rows
-from fedsim.record.models import Keeper
+from fedsim.record.models import CheckpointWriter
 from fedsim.record.parts import Parts
 from fedsim.record.rounds import RoundTable
 from fedsim.record.schema import GRAMS, Event
@@ -73,15 +73,15 @@ def client_table(
             "promotion_joules": of("joules", Event.PROMOTION),
             "tail_joules": of("joules", Event.TAIL),
             "idle_joules": idle,
-            **_forwarded(ledger),
-            "joules": ledger.spent()[1:] + idle,
+            **_relay_columns(ledger),
+            "joules": ledger.joules_by_node()[1:] + idle,
             **_carbon(meters, emissions),
             **_batteries(ledger.clients, meters.stores),
         }
     )
 
 
-def _forwarded(ledger: Ledger) -> dict[str, Array | NDArray[np.int64]]:
+def _relay_columns(ledger: Ledger) -> dict[str, Array | NDArray[np.int64]]:
     """Return the columns of relays, if any client has forwarded a message."""
     if not ledger.of("count", Event.FORWARD).any():
         return {}
@@ -117,8 +117,8 @@ def _spread(clients: int, whose: NDArray[np.intp], held: Array) -> Array:
     return column
 
 
-class Forgetful:
-    """A `Keeper` that keeps no models."""
+class NullCheckpointWriter:
+    """A `CheckpointWriter` that keeps no models."""
 
     def see(self, number: int, model: Array) -> None:
         """Ignore the model."""
@@ -134,7 +134,7 @@ def _unseen(rows: Rows) -> None:
     """Ignore a chunk of the log."""
 
 
-class Book:
+class RunRecorder:
     """The recorder of one run; a context manager, which closes and audits it.
 
     Args:
@@ -156,21 +156,21 @@ class Book:
         clients: int,
         variant: str = "base",
         seed: int = 1,
-        models: Keeper | None = None,
+        models: CheckpointWriter | None = None,
         look: Callable[[Rows], None] = _unseen,
     ) -> None:
         self._look = look
         self.ledger = Ledger(clients)
         self.log = EventLog(folder, clients, self._absorb)
         self.rounds = RoundTable(Parts(folder, "rounds"), variant, seed)
-        self.models: Keeper = Forgetful() if models is None else models
+        self.models: CheckpointWriter = NullCheckpointWriter() if models is None else models
         self.meters: Meters | None = None
 
     def _absorb(self, rows: Rows) -> None:
         self.ledger.absorb(rows)
         self._look(rows)
 
-    def __enter__(self) -> "Book":
+    def __enter__(self) -> "RunRecorder":
         return self
 
     def __exit__(

@@ -22,18 +22,18 @@ from fedsim.record.manifest import (
     MANIFEST,
     as_json,
     check_files,
-    damaged,
+    damage_error,
     hash_of,
     read_manifest,
     read_mapping,
     read_sealed,
-    sealed,
+    seal,
 )
 from fedsim.record.parts import UNREADABLE, remove_parts, write_table
 from fedsim.record.rounds import COLUMNS
 from fedsim.record.schema import ARROW_SCHEMA, GRAMS, SCHEMA_WITH_GRAMS
 from fedsim.record.summary import read_summary
-from fedsim.record.writing import ASIDE, check_links, linked, sweep, unwritable, write_whole
+from fedsim.record.writing import ASIDE, check_links, link_error, sweep, unwritable, write_whole
 
 SUMMARY, SCENARIO = "summary.json", "scenario.yaml"
 STUDY = "study.json"
@@ -93,7 +93,7 @@ class RunFolder:
             with os.scandir(folder) as entries:
                 links = [entry.name for entry in entries if entry.is_symlink()]
             if links:
-                raise linked(folder / min(links))
+                raise link_error(folder / min(links))
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file atomically, under a temporary name first."""
@@ -120,7 +120,7 @@ class RunFolder:
             raise unwritable(self.path, error) from None
         text = as_json(summary)
         files[SUMMARY] = sha256(text.encode()).hexdigest()
-        self.write_text(MANIFEST, as_json(sealed({**made, FILES: files})))
+        self.write_text(MANIFEST, as_json(seal({**made, FILES: files})))
         self.write_text(SUMMARY, text)
 
 
@@ -130,7 +130,7 @@ def note_failure(folder: Path, reason: str) -> None:
     Raises:
         OutputError: it cannot be written.
     """
-    write_whole(folder / FAILED, as_json(sealed({"reason": reason})).encode())
+    write_whole(folder / FAILED, as_json(seal({"reason": reason})).encode())
 
 
 def read_failure(folder: Path) -> str:
@@ -207,10 +207,10 @@ def check_run(folder: Path) -> dict[str, Any]:
     counts = {name: _rows(folder, name, summary) for name in TABLES}
     for name in ("events", "clients"):  # a run that has ended has a row of its end in its log
         if not counts[name]:
-            raise damaged(folder / f"{name}.parquet", "it holds no rows")
+            raise damage_error(folder / f"{name}.parquet", "it holds no rows")
     if is_whole(summary["status"]) and counts["rounds"] != summary["rounds"]:
         text = f"{counts['rounds']} rows, though {SUMMARY} tells of {summary['rounds']} rounds"
-        raise damaged(folder / "rounds.parquet", f"it holds {text}")
+        raise damage_error(folder / "rounds.parquet", f"it holds {text}")
     check_files(folder, SMALL)
     return summary
 
@@ -231,10 +231,10 @@ def _rows(folder: Path, name: str, summary: Mapping[str, Any]) -> int:
         with pq.ParquetFile(path) as file:
             schema, count = file.schema_arrow, int(file.metadata.num_rows)
     except UNREADABLE as error:
-        raise damaged(path, str(error)) from None
+        raise damage_error(path, str(error)) from None
     missing = [column for column in columns if column not in schema.names]
     if missing:
-        raise damaged(path, f"it has no column {', '.join(missing)}")
+        raise damage_error(path, f"it has no column {', '.join(missing)}")
     _check_types(path, schema, columns)
     return count
 
@@ -249,4 +249,4 @@ def _check_types(path: Path, schema: pa.Schema, columns: Sequence[str]) -> None:
             number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
             right, wanted = number or name in _TEXTS or pa.types.is_null(kind), "numbers"
         if not right:
-            raise damaged(path, f"column {name} is of {kind}, and {wanted} belong there")
+            raise damage_error(path, f"column {name} is of {kind}, and {wanted} belong there")

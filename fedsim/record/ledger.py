@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedsim.errors import AuditError
 from fedsim.ports import Array, node_name
 from fedsim.record.emissions import Emissions
-from fedsim.record.log import Rows, numbered
+from fedsim.record.log import Rows, number_ids
 from fedsim.record.schema import Event
 
 RELATIVE_TOLERANCE = 1e-9
@@ -112,7 +112,7 @@ class Ledger:
             at = int(np.argmax(np.diff(times) < 0))
             self._order.append(f"time runs back from {float(times[at])} to {float(times[at + 1])}")
         self.t = float(times[-1])
-        nodes, number = numbered(rows["node"] + 1, self.clients + 1)
+        nodes, number = number_ids(rows["node"] + 1, self.clients + 1)
         cell = rows["event"].astype(np.intp) * len(nodes) + number
         places = self._places(nodes)
         bits = rows["payload_bits"] + rows["header_bits"] + rows["transport_bits"]
@@ -162,7 +162,7 @@ class Ledger:
         """How many rows there are, shape as of `joules`."""
         return self._by_event("count")
 
-    def spent(self) -> Array:
+    def joules_by_node(self) -> Array:
         """Return the joules of each node over all events, shape (M + 1,), the server first."""
         sums = [self._of_event("joules", event) for event in Event]
         return self._of_nodes(sum(sums, np.zeros(self._room)))
@@ -215,7 +215,7 @@ class Ledger:
             raise AuditError("the ledger does not add up: " + "; ".join(faults))
 
     def _energy_faults(self, meters: Meters) -> list[str]:
-        logged, metered = self.spent(), meters.joules
+        logged, metered = self.joules_by_node(), meters.joules
         differ = ~np.isclose(logged[1:], metered, rtol=RELATIVE_TOLERANCE, atol=_TINY)
         faults = [
             f"joules of {node_name(int(client))}: {float(logged[client + 1])} logged,"
@@ -230,7 +230,7 @@ class Ledger:
     def _battery_faults(self, meters: Meters) -> list[str]:
         """Compare the energy that batteries lost with what their clients spent."""
         stores = meters.stores
-        spent = self.spent()[1:] + meters.idle_joules
+        spent = self.joules_by_node()[1:] + meters.idle_joules
         # What goes in and out may be far more than what is in store, and sets the rounding.
         scale = stores.initial + stores.charged + stores.drained
         books = {

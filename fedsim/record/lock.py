@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.errors import OccupiedError
-from fedsim.record.writing import linked, sweep, unwritable, write_whole
-from fedsim.signals import uninterrupted
+from fedsim.record.writing import link_error, sweep, unwritable, write_whole
+from fedsim.signals import defer_signals
 
 # Advisory folder locks of the operating system, and their inheritance by child processes.
 #
@@ -68,7 +68,7 @@ class FolderLock:
         except BlockingIOError:
             return False
         except OSError as error:
-            raise _unlocked(self.folder / LOCK, error) from None
+            raise _lock_error(self.folder / LOCK, error) from None
         _HELD.add(self._file)
         return True
 
@@ -98,18 +98,18 @@ class Handed:
     """This process's locks, for a child process: they last until both have ended."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _received, tuple(map(DupFd, sorted(_HELD)))
+        return _receive, tuple(map(DupFd, sorted(_HELD)))
 
 
-def _received(*files: Any) -> Handed:
+def _receive(*files: Any) -> Handed:
     for file in files:
         os.set_inheritable(file.detach(), False)  # noqa: FBT003 - it has no name
     return Handed()
 
 
-def _unlocked(path: Path, error: OSError) -> OSError:
+def _lock_error(path: Path, error: OSError) -> OSError:
     if path.is_symlink():
-        return linked(path)
+        return link_error(path)
     if error.errno in {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}:
         return unwritable(path, OSError(error.errno, "the file system there has no locks (flock)"))
     return unwritable(path, error)
@@ -123,22 +123,22 @@ HOLDER = ".lock.json"
 """The file that describes the lock's owner; removed with the lock."""
 
 
-def name_oneself(folder: Path) -> None:
+def write_owner(folder: Path) -> None:
     """Write this process's identity as the owner of a folder's lock.
 
     Raises:
         OutputError: it cannot be written.
     """
-    write_whole(folder / HOLDER, _oneself().encode())
+    write_whole(folder / HOLDER, _describe_owner().encode())
 
 
-def unname(folder: Path) -> None:
+def remove_owner(folder: Path) -> None:
     """Remove the lock-owner file."""
     with suppress(OSError):
         (folder / HOLDER).unlink(missing_ok=True)
 
 
-def _told(folder: Path) -> dict[str, Any]:
+def _read_owner(folder: Path) -> dict[str, Any]:
     """Return the recorded lock owner; empty if there is none, or it is half-written."""
     try:
         content = json.loads((folder / HOLDER).read_bytes())
@@ -149,7 +149,7 @@ def _told(folder: Path) -> dict[str, Any]:
 
 def is_at_work(folder: Path) -> bool:
     """Return whether the recorded owner may be running; other hosts' owners are taken to be."""
-    told = _told(folder)
+    told = _read_owner(folder)
     process = told.get("process")
     if not isinstance(process, int) or process < 1:
         return False
@@ -165,7 +165,7 @@ def is_at_work(folder: Path) -> bool:
 
 def refusal(folder: Path) -> str:
     """Describe the process that writes into a folder, as far as it is known."""
-    told = _told(folder)
+    told = _read_owner(folder)
     try:
         process, host, since, command = (
             ascii(told[key])[1:-1] if isinstance(told[key], str) else f"{told[key]:d}"
@@ -177,7 +177,7 @@ def refusal(folder: Path) -> str:
     return f"{folder} is in use: {who}; let it end, or give another folder with --out"
 
 
-def _oneself() -> str:
+def _describe_owner() -> str:
     """Return this process's identity for the lock-owner file, as JSON."""
     name = Path(sys.argv[0] or sys.executable)
     called = name.parent.name if name.name == "__main__.py" else name.name
@@ -198,7 +198,7 @@ begins to share it; and for agreement among processes that share it."""
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def hold(folder: Path) -> Iterator[None]:
     """Hold a folder's exclusive lock; the folder is created if needed.
 
     On an error before anything was written, the folder is restored as it was.
@@ -212,19 +212,19 @@ def held(folder: Path) -> Iterator[None]:
         _wait(lock)
         try:
             sweep(folder)
-            name_oneself(folder)
+            write_owner(folder)
             yield
         except BaseException:
-            with uninterrupted():
+            with defer_signals():
                 _retreat(folder, made)
             raise
         finally:
-            with uninterrupted():
-                unname(folder)
+            with defer_signals():
+                remove_owner(folder)
 
 
 @contextmanager
-def shared(
+def share(
     folder: Path, begin: Callable[[], None], check: Callable[[], None], end: Callable[[], None]
 ) -> Iterator[None]:
     """Hold a folder's lock together with other writers of disjoint files.
@@ -242,13 +242,13 @@ def shared(
     with lock_of(folder) as lock:
         _join(lock, begin, check)
         try:
-            name_oneself(folder)
+            write_owner(folder)
             yield
         finally:
-            with uninterrupted():
+            with defer_signals():
                 if lock.take(fcntl.LOCK_EX):
                     end()
-                    unname(folder)
+                    remove_owner(folder)
 
 
 def is_held(folder: Path) -> bool:

@@ -23,7 +23,7 @@ from fedsim.record.schema import (
     ROW,
     ROW_DTYPE,
     SCHEMA_WITH_GRAMS,
-    expanded,
+    expand_rows,
 )
 
 Rows = NDArray[np.void]
@@ -154,14 +154,14 @@ class EventLog:
 
     def pending(self) -> Rows:
         """Return the rows that are in memory and not on disk yet."""
-        return expanded(np.frombuffer(bytes(self._buffer), dtype=ROW_DTYPE))
+        return expand_rows(np.frombuffer(bytes(self._buffer), dtype=ROW_DTYPE))
 
-    def emitted(self) -> float | None:
+    def total_emissions(self) -> float | None:
         """Return total emissions so far in grams, or None if emissions are not tracked."""
         if self.emissions is None:
             return None
         records = np.frombuffer(bytes(self._buffer[self._priced :]), dtype=ROW_DTYPE)
-        self._grams.append(self.emissions.price(expanded(records)))
+        self._grams.append(self.emissions.price(expand_rows(records)))
         self._priced = len(self._buffer)
         return self.emissions.total
 
@@ -176,7 +176,7 @@ class EventLog:
         self._cut = True
         self._digest.update(self._buffer)
         rows = self.pending()
-        self.emitted()
+        self.total_emissions()
         self._buffer.clear()
         self._priced = 0
         self._limit = min(_GROWTH * self._limit, _LARGEST_CHUNK * ROW.size)
@@ -217,27 +217,27 @@ class EventLog:
             self._grams.clear()
         columns["seq"] = pa.array(np.arange(self.rows, self.rows + len(rows)))
         columns["event"] = _category(rows["event"], pa.array(EVENT_NAMES))
-        columns["node"], columns["peer"] = self._named(rows["node"], rows["peer"])
+        columns["node"], columns["peer"] = self._name_nodes(rows["node"], rows["peer"])
         columns["message"] = _category(rows["message"], words)
         columns["detail"] = _category(rows["detail"], words)
         return pa.table([columns[name] for name in schema.names], schema=schema)
 
-    def _named(self, *columns: NDArray[np.int32]) -> list[pa.Array]:
+    def _name_nodes(self, *columns: NDArray[np.int32]) -> list[pa.Array]:
         """Return the names of nodes; of each column those in it are written with a chunk."""
         # Shifted by two: the missing peer comes first, and has no name.
         most, shifted = self._clients - NO_PEER, [column - NO_PEER for column in columns]
-        every, _ = numbered(np.concatenate(shifted), most)
+        every, _ = number_ids(np.concatenate(shifted), most)
         names = pa.array([node_name(node) for node in (every + NO_PEER).tolist()])
         named = []
         for column in shifted:
-            nodes, numbers = numbered(column, most)
+            nodes, numbers = number_ids(column, most)
             nobody = int(len(nodes) > 0 and nodes[0] == 0)
             own = names.take(pa.array(np.searchsorted(every, nodes[nobody:])))
             named.append(_category(numbers - nobody, own))
         return named
 
 
-def numbered(ids: NDArray[np.integer], most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def number_ids(ids: NDArray[np.integer], most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return which ids there are, in order, and of each its number among them.
 
     It takes a moment for every id that there could be, and nothing is sorted.

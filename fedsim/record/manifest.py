@@ -94,7 +94,7 @@ def _versions() -> tuple[tuple[str, str], ...]:
     return ("fedsim", VERSION), *((name, version(name)) for name in _RECORDED)
 
 
-def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+def seal(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a file with its seal."""
     return {**content, SEAL: _seal(content)}
 
@@ -145,15 +145,15 @@ def _read(path: Path) -> tuple[bytes, dict[str, Any]]:
     except FileNotFoundError:
         raise DataError("run", f"there is no {path}; {AGAIN}") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise damaged(path, str(error)) from None
+        raise damage_error(path, str(error)) from None
     if not isinstance(content, dict):
-        raise damaged(path, f"got a {type(content).__name__} where a mapping belongs")
+        raise damage_error(path, f"got a {type(content).__name__} where a mapping belongs")
     return written, content
 
 
 def _check_seal(path: Path, written: bytes, content: Mapping[str, Any]) -> None:
     if content.get(SEAL) != _seal(content) or written != as_json(content).encode():
-        raise damaged(path, "it has another hash than it says")
+        raise damage_error(path, "it has another hash than it says")
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     written, content = _read(path)
     seen = content.get("schema_version")
     if seen is None:
-        raise damaged(path, "it does not tell its schema version")
+        raise damage_error(path, "it does not tell its schema version")
     if seen != SCHEMA_VERSION:
         raise VersionError(folder, seen, SCHEMA_VERSION, AGAIN)
     _check_seal(path, written, content)
@@ -187,9 +187,9 @@ def check_kinds(model: type[BaseModel], content: dict[str, Any], path: Path) -> 
         wrong = error.errors(include_url=False)
         missing = [_place(each) for each in wrong if each["type"] == "missing"]
         if missing:
-            raise damaged(path, f"it does not tell {', '.join(missing)}") from None
+            raise damage_error(path, f"it does not tell {', '.join(missing)}") from None
         text = f"{_place(wrong[0])}: got {wrong[0]['input']!r}; {wrong[0]['msg']}"
-        raise damaged(path, text) from None
+        raise damage_error(path, text) from None
 
 
 def check_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
@@ -207,13 +207,13 @@ def check_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:
         except FileNotFoundError:
             raise DataError("run", f"there is no {path}; {AGAIN}") from None
         except OSError as error:
-            raise damaged(path, str(error)) from None
+            raise damage_error(path, str(error)) from None
         if not same:
-            raise damaged(path, f"it has another hash than {MANIFEST} says")
+            raise damage_error(path, f"it has another hash than {MANIFEST} says")
     return manifest
 
 
-def damaged(path: Path, reason: str) -> DataError:
+def damage_error(path: Path, reason: str) -> DataError:
     """Return the error for a damaged file of a run."""
     reason = reason.strip().partition("\n")[0].rstrip(".")
     return DataError("run", f"{path} is damaged ({reason}); {AGAIN}")

@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 from fedsim.errors import OutputError
 from fedsim.ports import Array
 from fedsim.record.folder import MODELS, SUMMARY
-from fedsim.record.manifest import check_files, damaged
+from fedsim.record.manifest import check_files, damage_error
 from fedsim.record.parts import UNREADABLE, Parts, read_table
-from fedsim.record.read import joined, summary_of
+from fedsim.record.read import join_tables, summary_of
 from fedsim.record.variants import BASE
 
 _CHUNK = 2**20
@@ -38,7 +38,7 @@ SHAPE = b"shape"
 """The key of the shape of all models, in the metadata of the table."""
 
 
-class Keeper(Protocol):
+class CheckpointWriter(Protocol):
     """Receives every model of a run, keeps some, and is closed once, or abandoned."""
 
     def see(self, number: int, model: Array) -> None:
@@ -136,7 +136,7 @@ def chunks(folder: Path) -> Iterator[pa.Table]:
             for number in range(file.num_row_groups):
                 yield file.read_row_group(number)
     except UNREADABLE as error:
-        raise damaged(path, str(error)) from None
+        raise damage_error(path, str(error)) from None
 
 
 def read_rounds(folder: Path) -> list[int]:
@@ -157,7 +157,7 @@ def read_model(folder: Path, number: int) -> Array:
         DataError: a file is damaged.
     """
     table = _table(folder, filters=[("round", "==", number)])
-    return next(_shaped(table, folder))
+    return next(_in_shape(table, folder))
 
 
 def read_models(folders: Sequence[Path]) -> pd.DataFrame:
@@ -169,10 +169,10 @@ def read_models(folders: Sequence[Path]) -> pd.DataFrame:
     """
     tables = [_table(path) for path in folders]
     models = [
-        model for own, path in zip(tables, folders, strict=True) for model in _shaped(own, path)
+        model for own, path in zip(tables, folders, strict=True) for model in _in_shape(own, path)
     ]
     rounds = [own.select(["round"]).replace_schema_metadata() for own in tables]
-    frame = joined(folders, rounds, [path.parent.name for path in folders])
+    frame = join_tables(folders, rounds, [path.parent.name for path in folders])
     column = np.empty(len(models), dtype=object)  # pandas would stack arrays of one shape
     for row, model in enumerate(models):
         column[row] = model
@@ -194,11 +194,11 @@ def _table(
     for name in COLUMNS.names if columns is None else columns:
         if name not in table.column_names or table[name].type != COLUMNS.field(name).type:
             path = folder / f"{MODELS}.parquet"
-            raise damaged(path, f"it has no column {name} of {COLUMNS.field(name).type}")
+            raise damage_error(path, f"it has no column {name} of {COLUMNS.field(name).type}")
     return table
 
 
-def _shaped(table: pa.Table, folder: Path) -> Iterator[Array]:
+def _in_shape(table: pa.Table, folder: Path) -> Iterator[Array]:
     """Yield the models of a table in their shape, each an array of its own.
 
     Raises:
@@ -209,7 +209,7 @@ def _shaped(table: pa.Table, folder: Path) -> Iterator[Array]:
     for row in table["model"]:
         values = np.array(row.values, dtype=np.float64)
         if values.size != prod(shape):
-            raise damaged(path, f"a model has {values.size} numbers, and its shape is {shape}")
+            raise damage_error(path, f"a model has {values.size} numbers, and its shape is {shape}")
         yield values.reshape(shape)
 
 
@@ -219,7 +219,7 @@ def _shape(table: pa.Table, path: Path) -> tuple[int, ...]:
         shape = json.loads((table.schema.metadata or {})[SHAPE])
         return tuple(int(size) for size in shape)
     except (KeyError, TypeError, ValueError):
-        raise damaged(path, "it does not tell the shape of its models") from None
+        raise damage_error(path, "it does not tell the shape of its models") from None
 
 
 def model_of(
@@ -236,7 +236,7 @@ def model_of(
     if wanted not in kept:
         if not kept:
             raise ValueError(f"{folder}: no round has ended, so no model is kept")
-        text = f"{folder}: the model of round {wanted} is not kept, only of {_listed(kept)}"
+        text = f"{folder}: the model of round {wanted} is not kept, only of {_list_numbers(kept)}"
         raise ValueError(f"{text}; models: {{every: n}} keeps those of every n-th round")
     return read_model(folder, wanted)
 
@@ -253,9 +253,11 @@ def _folder_of(folders: Sequence[Path], variant: str, seed: int | None) -> Path:
         raise ValueError(f"got the variant {variant!r}; there is {names or 'none'}")
     seeds = [int(path.name.removeprefix("seed-")) for path in own]
     if seed is None and len(own) > 1:
-        raise ValueError(f"{variant} was run under the seeds {_listed(seeds)}; give one of them")
+        raise ValueError(
+            f"{variant} was run under the seeds {_list_numbers(seeds)}; give one of them"
+        )
     if seed is not None and seed not in seeds:
-        raise ValueError(f"got the seed {seed}; {variant} was run under {_listed(seeds)}")
+        raise ValueError(f"got the seed {seed}; {variant} was run under {_list_numbers(seeds)}")
     return own[0 if seed is None else seeds.index(seed)]
 
 
@@ -266,10 +268,10 @@ def _last_round(folder: Path, kept: Sequence[int]) -> int:
     return max(kept, default=0)
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _list_numbers(numbers: Sequence[int]) -> str:
     """Return numbers in words, of many the first and the last.
 
-    >>> _listed(range(12)), _listed(range(13))
+    >>> _list_numbers(range(12)), _listed(range(13))
     ('0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ..., 12')
     """
     few = [str(number) for number in numbers]

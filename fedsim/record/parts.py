@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedsim.errors import OutputError
-from fedsim.record.manifest import MANIFEST, check_files, damaged
+from fedsim.record.manifest import MANIFEST, check_files, damage_error
 from fedsim.record.schema import ARROW_SCHEMA
-from fedsim.record.writing import Draft, check_links, linked, unwritable, write_whole
+from fedsim.record.writing import Draft, check_links, link_error, unwritable, write_whole
 
 _ALWAYS = {
     "events": frozenset(ARROW_SCHEMA.names) - {"peer", "message", "detail", "state_of_charge"},
@@ -96,7 +96,7 @@ class Parts:
         stream = pa.BufferOutputStream()
         pq.write_table(table, stream, **_options(table.schema))
         content = stream.getvalue().to_pybytes()
-        self._chain = _linked(self._chain, content)
+        self._chain = _link(self._chain, content)
         write_whole(self.folder / _part(self._count, self._chain), content)
         self._count += 1
 
@@ -126,7 +126,7 @@ def remove_parts(folder: Path) -> None:
         OutputError: one cannot be removed.
     """
     if folder.is_symlink():
-        raise linked(folder)
+        raise link_error(folder)
     try:
         for part in sorted(folder.glob("part-*"), reverse=True):
             part.unlink(missing_ok=True)
@@ -158,7 +158,7 @@ def read_table(
     if (folder / MANIFEST).exists():  # the run has ended
         check_files(folder, [whole.name])
     if whole.exists():
-        return _filled(_read(whole, columns, filters, whole), whole)
+        return _check_filled(_read(whole, columns, filters, whole), whole)
     files = sorted(parts.glob("part-*.parquet"))
     if not files:
         raise FileNotFoundError(f"{folder} holds neither {whole.name} nor parts of it")
@@ -171,7 +171,7 @@ def _beginning(parts: Path) -> str:
     return "/".join(parts.resolve().parts[-3:])
 
 
-def _linked(chain: str, content: bytes) -> str:
+def _link(chain: str, content: bytes) -> str:
     """Return the hash of a part that comes after others."""
     return hashlib.sha256(chain.encode() + b"\n" + content).hexdigest()[:16]
 
@@ -191,14 +191,14 @@ def _sound(parts: Path, files: Sequence[Path]) -> Iterator[tuple[Path, pa.Buffer
         try:
             content = file.read_bytes()
         except OSError as error:
-            raise damaged(file, str(error)) from None
-        chain = _linked(chain, content)
+            raise damage_error(file, str(error)) from None
+        chain = _link(chain, content)
         if file.name != _part(number, chain):
-            raise damaged(file, "it, or a part before it, is not what was written here")
+            raise damage_error(file, "it, or a part before it, is not what was written here")
         yield file, pa.py_buffer(content)
 
 
-def _filled(table: pa.Table, path: Path) -> pa.Table:
+def _check_filled(table: pa.Table, path: Path) -> pa.Table:
     """Validate the table of a run that has ended, and return it.
 
     Raises:
@@ -206,7 +206,7 @@ def _filled(table: pa.Table, path: Path) -> pa.Table:
     """
     for name in _ALWAYS[path.stem]:
         if name in table.column_names and table[name].null_count:
-            raise damaged(path, f"column {name} lacks values")
+            raise damage_error(path, f"column {name} lacks values")
     return table
 
 
@@ -221,4 +221,4 @@ def _read(
     try:
         return pq.read_table(held, columns=columns, filters=filters)
     except UNREADABLE as error:
-        raise damaged(path, str(error)) from None
+        raise damage_error(path, str(error)) from None

@@ -115,10 +115,10 @@ def read_all(
         DataError: a table is damaged, or a column is not of one type in all of them.
     """
     names = [path.parent.name for path in folders] if variants is None else variants
-    return joined(folders, [read_table(path, name) for path in folders], names)
+    return join_tables(folders, [read_table(path, name) for path in folders], names)
 
 
-def joined(
+def join_tables(
     folders: Sequence[Path], tables: Sequence[pa.Table], variants: Sequence[str]
 ) -> pd.DataFrame:
     """Join tables of several runs as `read_all` does, with what each run's variant is called."""

@@ -119,10 +119,10 @@ class RoundTable:
             names = dict.fromkeys(name for row in fullest for name in row)
             rows = [{name: row.get(name) for name in names} for row in self._rows]
             self._rows.clear()  # first: a part that is cut off is not begun again
-            self._parts.write(self._typed(pa.Table.from_pylist(rows)))
+            self._parts.write(self._with_types(pa.Table.from_pylist(rows)))
             self._limit = min(_GROWTH * self._limit, _LARGEST_CHUNK)
 
-    def _typed(self, table: pa.Table) -> pa.Table:
+    def _with_types(self, table: pa.Table) -> pa.Table:
         """Return a part whose columns without any value have the types of the first part."""
         self._schema = self._schema or table.schema
         for number, field in enumerate(table.schema):

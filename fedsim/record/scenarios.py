@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from fedsim.record.folder import SCENARIO
-from fedsim.record.manifest import MANIFEST, check_files, damaged
+from fedsim.record.manifest import MANIFEST, check_files, damage_error
 
 NOTHING = "-"
 """Placeholder for a value that a scenario does not have."""
@@ -30,7 +30,7 @@ _OF_RUNS = {"seed", "seeds", "name"}
 _MOST = 3  # values listed in a sentence
 
 
-def signed(text: str) -> str:
+def sign(text: str) -> str:
     """Return a scenario as a run writes it, with its hash in the last line."""
     return f"{text}{_SIGNATURE}{sha256(text.encode()).hexdigest()}\n"
 
@@ -48,13 +48,13 @@ def read_text(folder: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise damaged(path, "there is none, or it is no text") from None
-    if not ended and text != signed(text.rpartition(_SIGNATURE)[0]):
-        raise damaged(path, "it has another hash than it says")
+        raise damage_error(path, "there is none, or it is no text") from None
+    if not ended and text != sign(text.rpartition(_SIGNATURE)[0]):
+        raise damage_error(path, "it has another hash than it says")
     return text
 
 
-def parsed(text: str, path: Path) -> Mapping[str, Any]:
+def parse(text: str, path: Path) -> Mapping[str, Any]:
     """Return a scenario as plain data.
 
     Args:
@@ -67,9 +67,9 @@ def parsed(text: str, path: Path) -> Mapping[str, Any]:
     try:
         content = YAML(typ="safe", pure=True).load(text)
     except (YAMLError, ValueError, RecursionError, LookupError, AttributeError) as error:
-        raise damaged(path, f"it is no YAML: {error}") from None
+        raise damage_error(path, f"it is no YAML: {error}") from None
     if not isinstance(content, dict) or not {"fleet", "network"} <= content.keys():
-        raise damaged(path, "it says nothing of a fleet and a network")
+        raise damage_error(path, "it says nothing of a fleet and a network")
     return content
 
 
@@ -146,20 +146,23 @@ def differing(one: object, other: object) -> Iterator[tuple[str, Any, Any]]:
             yield key, *values
 
 
-def told(values: Iterable[tuple[str, Any, Any]], ours: str, theirs: str) -> str:
+def describe_differences(values: Iterable[tuple[str, Any, Any]], ours: str, theirs: str) -> str:
     """Describe the values in which two scenarios differ, for the end of a clause; empty if none.
 
-    >>> told([("stop.rounds", 3, 4)], "then", "now")
+    >>> describe_differences([("stop.rounds", 3, 4)], "then", "now")
     ' (stop.rounds: 3 then, 4 now)'
     """
-    parts = [f"{key}: {shown(one)} {ours}, {shown(other)} {theirs}" for key, one, other in values]
+    parts = [
+        f"{key}: {format_value(one)} {ours}, {format_value(other)} {theirs}"
+        for key, one, other in values
+    ]
     if not parts:
         return ""
     more = [f"{len(parts) - _MOST} more"] if len(parts) > _MOST else []
     return f" ({'; '.join([*parts[:_MOST], *more])})"
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Format a value of a scenario."""
     return "none" if value is None else str(value)
 
@@ -203,11 +206,11 @@ Tell = Callable[[Note], None]
 """A callback for every note as it becomes known."""
 
 
-def untold(note: Note) -> None:
+def ignore_note(note: Note) -> None:
     """Ignore a note."""
 
 
-def marked(labels: Mapping[str, str], notes: Sequence[Note]) -> dict[str, str]:
+def mark_labels(labels: Mapping[str, str], notes: Sequence[Note]) -> dict[str, str]:
     """Return the labels of variants, with a mark at those with a run that ended badly."""
     marks = {
         note.about.split(", seed")[0]: _MARKS[note.key] for note in notes if note.key in _MARKS

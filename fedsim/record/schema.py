@@ -134,7 +134,7 @@ ROW_DTYPE = np.dtype(
 """The same row for NumPy."""
 
 
-def expanded(records: NDArray[np.void]) -> NDArray[np.void]:
+def expand_rows(records: NDArray[np.void]) -> NDArray[np.void]:
     """Return the rows of the records: two for a message, the sender's and the receiver's."""
     messages = records["event"] == MESSAGE
     rows = np.repeat(records, 1 + messages)

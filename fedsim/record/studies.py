@@ -19,10 +19,10 @@ from fedsim.record.manifest import (
     PRICED_FROM,
     SEAL,
     as_json,
-    damaged,
+    damage_error,
     read_manifest,
     read_sealed,
-    sealed,
+    seal,
 )
 from fedsim.record.read import run_folders
 from fedsim.record.writing import unwritable, write_whole
@@ -56,12 +56,12 @@ class Study:
             return self.file == other.file
         return self.name == other.name
 
-    def changed(self, other: "Study") -> list[str]:
+    def changed_variants(self, other: "Study") -> list[str]:
         """Return the variants of both that have another source or kind of pricing there."""
         both = self.variants.keys() & other.variants.keys()
         return [name for name in self.variants if name in both and self._differs(other, name)]
 
-    def gone(self, other: "Study") -> list[str]:
+    def removed_variants(self, other: "Study") -> list[str]:
         """Return the variants of the other study that this one lacks."""
         return [name for name in other.variants if name not in self.variants]
 
@@ -74,7 +74,7 @@ class Study:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise unwritable(out, error) from None
-        write_whole(out / STUDY, as_json(sealed(asdict(self))).encode())
+        write_whole(out / STUDY, as_json(seal(asdict(self))).encode())
 
 
 _STUDY = TypeAdapter(Study)
@@ -93,7 +93,7 @@ def read_study(out: Path) -> Study | None:
     try:
         return _STUDY.validate_python({key: content[key] for key in content if key != SEAL})
     except ValidationError as error:
-        raise damaged(path, str(error)) from None
+        raise damage_error(path, str(error)) from None
 
 
 def study_in(out: Path) -> Study | None:
@@ -105,10 +105,10 @@ def study_in(out: Path) -> Study | None:
         known = read_study(out)
     except DataError:
         known = None
-    return known or _told(out)
+    return known or _study_of_runs(out)
 
 
-def _told(out: Path) -> Study | None:
+def _study_of_runs(out: Path) -> Study | None:
     """Reconstruct the study from the runs of a folder; runs without a manifest are skipped."""
     variants, priced = dict[str, str](), False
     for path in run_folders(out) if out.is_dir() else ():

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from fedsim.errors import OutputError
-from fedsim.signals import uninterrupted
+from fedsim.signals import defer_signals
 
 ASIDE = ".aside"
 """How the names of drafts end; a kill leaves them behind."""
@@ -45,10 +45,10 @@ class Draft:
         self._aside = path.with_name(f"{path.name}.{os.getpid()}-{next(_SERIALS)}{ASIDE}")
         self._error: OSError | None = None
         if path.is_symlink():
-            raise linked(path)
+            raise link_error(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file: BinaryIO = _opened(self._aside)
+            self._file: BinaryIO = _open_new(self._aside)
         except OSError as error:
             raise unwritable(path, error) from None
         except BaseException:  # an interrupt, and the file may be there already
@@ -124,7 +124,7 @@ class Draft:
 
     def drop(self) -> None:
         """Remove the temporary file, ignoring errors."""
-        with uninterrupted():
+        with defer_signals():
             with suppress(OSError):  # what is still in memory is not needed
                 self._file.close()
             _remove(self._aside)
@@ -136,7 +136,7 @@ def sweep(folder: Path) -> None:
         _remove(draft)
 
 
-def _opened(aside: Path) -> BinaryIO:
+def _open_new(aside: Path) -> BinaryIO:
     """Open a new file; what had its name is removed, and not written into where it is a link."""
     try:
         return aside.open("xb")
@@ -145,7 +145,7 @@ def _opened(aside: Path) -> BinaryIO:
         return aside.open("xb")
 
 
-def linked(path: Path) -> OutputError:
+def link_error(path: Path) -> OutputError:
     """Return what to raise where a symbolic link stands in the place of what is to be written."""
     text = "it is a symbolic link, and nothing is written through one; remove it"
     return OutputError(errno.ELOOP, text, str(path))
@@ -163,9 +163,9 @@ def check_links(root: Path, path: Path) -> None:
     """
     for name in reversed(path.relative_to(root).parents[:-1]):
         if (root / name).is_symlink():
-            raise linked(root / name)
+            raise link_error(root / name)
     if path != root and path.is_symlink():
-        raise linked(path)
+        raise link_error(path)
 
 
 def _remove(aside: Path) -> None:

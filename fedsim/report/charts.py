@@ -10,7 +10,7 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from fedsim.analysis import quantity
-from fedsim.report.svg import Area, Scale, ink, joined, linear, path, percent, stretched, tag
+from fedsim.report.svg import Area, Scale, ink, join_elements, linear, path, percent, stretch, tag
 
 _ROW, _BAR = 46, 22  # pixels of a bar with its name, and of the bar
 
@@ -91,7 +91,7 @@ def boxes(
         down += _HEAD
         for column in shown:
             quarters = np.quantile(own[column].to_numpy(np.float64), QUARTERS)
-            told = f"{kind}\n{column}: {_told(quarters, unit)}"
+            told = f"{kind}\n{column}: {_describe(quarters, unit)}"
             shares = scale.shares(quarters).tolist()
             parts.append(_box(shares, down, ink(colours[column]), told, column))
             down += _BOX
@@ -99,7 +99,7 @@ def boxes(
     return Area(label, down + 4, scale, title).holding(tag("g", *parts, class_="boxes"))
 
 
-def _told(quarters: "np.ndarray[tuple[int], np.dtype[np.float64]]", unit: str) -> str:
+def _describe(quarters: "np.ndarray[tuple[int], np.dtype[np.float64]]", unit: str) -> str:
     least, first, median, third, most = (quantity(value, unit) for value in quarters.tolist())
     return f"median {median}, half of them {first} to {third}, all {least} to {most}"
 
@@ -111,7 +111,7 @@ def _box(shares: list[float], down: int, colour: str, told: str, column: str) ->
     whisker = {"x1": percent(least), "x2": percent(most), "y1": middle, "y2": middle}
     line = {"x1": percent(median), "x2": percent(median), "y1": down + 3, "y2": down + _BOX - 3}
     box = {"x": percent(first), "width": percent(third - first), "y": down + 4}
-    return joined(
+    return join_elements(
         [
             tag(
                 "g",
@@ -170,7 +170,7 @@ def curves(area: Area, drawn: Sequence[Curve], levels: Sequence[float] = ()) -> 
     if area.y is None:
         raise ValueError("curves need an axis upwards")
     lines = [_curve(each, area.x, area.y) for each in reversed(drawn)]
-    return area.holding(stretched(*lines), *_lines_at(area.y, levels))
+    return area.holding(stretch(*lines), *_lines_at(area.y, levels))
 
 
 def _curve(own: Curve, across: Scale, upwards: Scale) -> Markup:
@@ -324,7 +324,7 @@ Places = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class GraphLine:
     """A line between two nodes.
 
     Attributes:
@@ -341,7 +341,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Nodes:
+class GraphNodes:
     """Nodes of one kind.
 
     Attributes:
@@ -357,7 +357,9 @@ class Nodes:
     word: str = ""
 
 
-def network(label: str, places: Places, links: Iterable[Link], nodes: Iterable[Nodes]) -> Markup:
+def network(
+    label: str, places: Places, links: Iterable[GraphLine], nodes: Iterable[GraphNodes]
+) -> Markup:
     """Return a drawing of a graph.
 
     Args:
@@ -378,7 +380,7 @@ def network(label: str, places: Places, links: Iterable[Link], nodes: Iterable[N
     return tag("svg", *parts, class_="graph", role="img", aria_label=label, viewBox=box)
 
 
-def _link(own: Link, places: Places) -> Markup:
+def _link(own: GraphLine, places: Places) -> Markup:
     """Return a line, and a wide one that cannot be seen, for a pointer to find."""
     least, most = _WIDTHS
     (x1, y1), (x2, y2) = (_units(*places[end]) for end in own.ends)
@@ -389,13 +391,13 @@ def _link(own: Link, places: Places) -> Markup:
     return tag("g", tag("title", own.told), line, tag("line", class_="hit", **ends))
 
 
-def _word(own: Link, places: Places) -> Markup | None:
+def _word(own: GraphLine, places: Places) -> Markup | None:
     (x1, y1), (x2, y2) = (_units(*places[end]) for end in own.ends)
     middle = {"x": round((x1 + x2) / 2, 1), "y": round((y1 + y2) / 2 + 3, 1)}
     return tag("text", own.word, class_="x", **middle) if own.word else None
 
 
-def _node(kind: Nodes, told: str, x: float, y: float) -> Markup:
+def _node(kind: GraphNodes, told: str, x: float, y: float) -> Markup:
     right, down = _units(x, y)
     scale = f"translate({right} {down}) scale({kind.size / _SYMBOL:.3g})"
     outline = tag("path", tag("title", told), d=SYMBOLS[kind.symbol], transform=scale)

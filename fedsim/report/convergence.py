@@ -7,8 +7,8 @@ import pandas as pd
 
 from fedsim.analysis import AXES, EVERY_AXIS, over_seeds, with_grams
 from fedsim.report.charts import Curve, curves
-from fedsim.report.parts import Figure, spread, style
-from fedsim.report.study import Study
+from fedsim.report.parts import PageFigure, spread, style
+from fedsim.report.study import ReportedStudy
 from fedsim.report.svg import Area, Scale, linear, logarithmic
 
 _NAMES = {"gap": "objective less the optimum"}
@@ -25,26 +25,26 @@ _LARGEST = 1e300  # of what is drawn: a run that diverges gets there
 _SPARE = 0.04  # of an axis, beyond what is drawn
 
 
-def axes(study: Study) -> list[str]:
+def axes(study: ReportedStudy) -> list[str]:
     """Return what is drawn against: the costs that its rounds have."""
     return with_grams(AXES, study.rounds)
 
 
-def measures(study: Study) -> tuple[str, ...]:
+def measures(study: ReportedStudy) -> tuple[str, ...]:
     """Return what is drawn, what was asked for in front."""
     return study.measures[:_MOST]
 
 
-def named(measure: str) -> str:
+def measure_name(measure: str) -> str:
     """Return what the page calls a measure.
 
-    >>> named("gap"), named("test_accuracy")
+    >>> measure_name("gap"), named("test_accuracy")
     ('objective less the optimum', 'test accuracy')
     """
     return _NAMES.get(measure, measure.replace("_", " "))
 
 
-def points(study: Study, measure: str) -> Mapping[str, pd.DataFrame]:
+def points(study: ReportedStudy, measure: str) -> Mapping[str, pd.DataFrame]:
     """Return the points of the curves of a measure, by variant, as `over_seeds` gives them.
 
     Of long curves there are some, spread evenly.
@@ -55,7 +55,7 @@ def points(study: Study, measure: str) -> Mapping[str, pd.DataFrame]:
     return {variant: own.iloc[spread(len(own), most)] for variant, own in groups.items()}
 
 
-def figures(study: Study, measure: str, height: int) -> dict[str, Figure]:
+def figures(study: ReportedStudy, measure: str, height: int) -> dict[str, PageFigure]:
     """Return the figures of a measure, by the axis.
 
     Args:
@@ -72,18 +72,20 @@ def figures(study: Study, measure: str, height: int) -> dict[str, Figure]:
     for cost in axes(study):
         title, unit = EVERY_AXIS[cost]
         across = linear(0.0, _largest(seen[cost]), unit)
-        label = f"{named(measure)} against {title}"
-        called = f"{named(measure)}, log scale" if measure == "gap" else named(measure)
+        label = f"{measure_name(measure)} against {title}"
+        called = (
+            f"{measure_name(measure)}, log scale" if measure == "gap" else measure_name(measure)
+        )
         area = Area(label, height, across, title, upwards, upwards=called)
         lines = [
             _curve(number, name, tables[variant], cost, hidden=variant not in shown)
             for number, (variant, name) in enumerate(study.labels.items())
         ]
-        found[cost] = Figure(curves(area, lines, levels))
+        found[cost] = PageFigure(curves(area, lines, levels))
     return found
 
 
-def drawn_first(study: Study) -> set[str]:
+def drawn_first(study: ReportedStudy) -> set[str]:
     """Return the variants that are shown before a reader chooses: all, or the best ones of many."""
     table = study.comparison.cases[0].table
     order = table.sort_values(["pareto", "bits"], ascending=[False, True], kind="stable")

@@ -16,17 +16,17 @@ from fedsim.analysis import (
 from fedsim.record.schema import GRAMS
 from fedsim.report.charts import Curve, curves, line_icon
 from fedsim.report.parts import (
-    Figure,
-    Key,
-    Table,
+    LegendKey,
+    PageFigure,
+    PageTable,
     digits,
     each_or_spread,
     number,
     spread,
-    stacked,
+    stacked_bars,
     words,
 )
-from fedsim.report.study import Run, Study
+from fedsim.report.study import ReportedRun, ReportedStudy
 from fedsim.report.svg import Area, linear
 
 _CURVES, _TIMES = 40, 300  # batteries that are drawn one by one, and points of each
@@ -37,47 +37,47 @@ _WHOLE = "in all"
 _ORDER = [name for name in PART_COLOURS if name in ENERGY_PARTS.values()]
 
 
-def by_kind(study: Study) -> pd.DataFrame:
+def by_kind(study: ReportedStudy) -> pd.DataFrame:
     """Return where the energy of each kind of client went, J, means over the seeds.
 
     The index is variant and kind; the columns are the parts.
     """
-    parts = _ordered(energy_parts(study.clients, ["variant", "kind"]))
+    parts = _order(energy_parts(study.clients, ["variant", "kind"]))
     seeds = [study.seeds[str(variant)] for variant, _ in parts.index]
     return parts.div(pd.Series(seeds, index=parts.index), axis=0)
 
 
-def _ordered(parts: pd.DataFrame) -> pd.DataFrame:
+def _order(parts: pd.DataFrame) -> pd.DataFrame:
     """Return the parts that there are, in the order of their colours."""
     return parts[[name for name in _ORDER if name in parts]]
 
 
-def whole(study: Study) -> Figure:
+def whole(study: ReportedStudy) -> PageFigure:
     """Return the energy of each variant, by its parts."""
     parts = by_kind(study).groupby(level="variant", sort=False).sum()
     parts = parts.set_axis([study.labels[str(name)] for name in parts.index])
-    return stacked(
+    return stacked_bars(
         parts, PART_COLOURS, "J", "energy of the fleet, mean over seeds", "Energy by variant"
     )
 
 
-def kinds(study: Study, variant: str) -> Figure:
+def kinds(study: ReportedStudy, variant: str) -> PageFigure:
     """Return the energy of each kind of client of a variant, by its parts."""
     every = by_kind(study)
     parts = every[every.index.get_level_values("variant") == variant].droplevel("variant")
     title = "energy of the kind, mean over seeds"
-    return stacked(parts, PART_COLOURS, "J", title, "Energy by kind of client")
+    return stacked_bars(parts, PART_COLOURS, "J", title, "Energy by kind of client")
 
 
-def clients(study: Study, variant: str) -> Figure:
+def clients(study: ReportedStudy, variant: str) -> PageFigure:
     """Return the energy of each client of a variant; of many, how it is spread over each kind."""
     own = study.clients[study.clients["variant"] == variant]
-    parts = _ordered(energy_parts(own, ["client", "kind"])) / study.seeds[variant]
+    parts = _order(energy_parts(own, ["client", "kind"])) / study.seeds[variant]
     title = "energy of a client, mean over seeds"
     return each_or_spread(parts, PART_COLOURS | {_WHOLE: "#000000"}, "J", title, _WHOLE)
 
 
-def table(study: Study) -> Table:
+def table(study: ReportedStudy) -> PageTable:
     """Return the energy of every kind of client, by its parts, and what that has emitted."""
     rows, grams, every = [], _grams(study), by_kind(study)
     for key, parts in every.iterrows():
@@ -87,10 +87,10 @@ def table(study: Study) -> Table:
         emitted = [] if grams is None else [number(float(grams[key]), "g")]
         rows.append([*words(study.labels[str(variant)], kind), *amounts, whole, *emitted])
     heads = ("variant", "kind", *every, "in all", *([] if grams is None else ["CO2"]))
-    return Table("Energy by kind of client, mean over seeds", heads, rows)
+    return PageTable("Energy by kind of client, mean over seeds", heads, rows)
 
 
-def _grams(study: Study) -> Mapping[object, float] | None:
+def _grams(study: ReportedStudy) -> Mapping[object, float] | None:
     """Return what each kind of client has emitted, means over the seeds; None if unknown of all."""
     clients = study.clients
     if not with_grams((), clients):
@@ -102,7 +102,7 @@ def _grams(study: Study) -> Mapping[object, float] | None:
     return means
 
 
-def battery_table(study: Study) -> Table | None:
+def battery_table(study: ReportedStudy) -> PageTable | None:
     """Return what batteries took in and gave, by kind; None for a fleet on mains."""
     own = study.clients.dropna(subset=["initial_joules"])
     if own.empty:
@@ -120,10 +120,10 @@ def battery_table(study: Study) -> Table | None:
         for variant, kind in means.index
     ]
     heads = ("variant", "kind", "at the start", "charged", "drained", "at the end", "depletions")
-    return Table("Batteries: means over clients and seeds; depletions a run", heads, rows)
+    return PageTable("Batteries: means over clients and seeds; depletions a run", heads, rows)
 
 
-def batteries(study: Study, run: Run) -> Figure | None:
+def batteries(study: ReportedStudy, run: ReportedRun) -> PageFigure | None:
     """Return the state of charge of the batteries of a run; None for a fleet on mains.
 
     Of many batteries it is the median of each kind, and the middle half of them as a band.
@@ -162,8 +162,8 @@ def batteries(study: Study, run: Run) -> Figure | None:
         upwards="state of charge, %",
     )
     seen = [kind for kind in colours if kind in set(kinds[shown])]
-    keys = tuple(Key(kind, line_icon(colours[kind])) for kind in seen)
-    return Figure(curves(area, drawn), note, keys)
+    keys = tuple(LegendKey(kind, line_icon(colours[kind])) for kind in seen)
+    return PageFigure(curves(area, drawn), note, keys)
 
 
 def _spread(

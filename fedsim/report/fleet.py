@@ -7,13 +7,13 @@ import pandas as pd
 
 from fedsim.analysis import COLOURS
 from fedsim.record.scenarios import group_of
-from fedsim.report.parts import Cell, Figure, Table, each_or_spread, number, words
-from fedsim.report.study import Run, Study
+from fedsim.report.parts import PageFigure, PageTable, TableCell, each_or_spread, number, words
+from fedsim.report.study import ReportedRun, ReportedStudy
 
 
-def fleets(study: Study) -> list[tuple[list[str], Run]]:
+def fleets(study: ReportedStudy) -> list[tuple[list[str], ReportedRun]]:
     """Return the different fleets and networks: the variants that have each, and a run of it."""
-    found: list[tuple[list[str], Run]] = []
+    found: list[tuple[list[str], ReportedRun]] = []
     for variant, run in study.variants.items():
         label = study.labels[variant]
         for names, other in found:
@@ -25,7 +25,7 @@ def fleets(study: Study) -> list[tuple[list[str], Run]]:
     return found
 
 
-def fleet_table(study: Study, run: Run) -> Table:
+def fleet_table(study: ReportedStudy, run: ReportedRun) -> PageTable:
     """Return the kinds of clients: how many, on what, over what, from which store."""
     rows = []
     for group, own in run.rows(study.clients).groupby("group", sort=True):
@@ -34,19 +34,19 @@ def fleet_table(study: Study, run: Run) -> Table:
         samples = own["samples"]
         rows.append(
             [
-                Cell(str(group), colour=COLOURS[int(str(group)) % len(COLOURS)]),
+                TableCell(str(group), colour=COLOURS[int(str(group)) % len(COLOURS)]),
                 number(len(own)),
                 *words(device["kind"], device.get("speed") or "-", radio["kind"]),
                 *words(_rate(radio, "up"), _rate(radio, "down"), _battery(spec)),
                 *words(spec.get("availability", {}).get("kind", "always")),
-                Cell(_range(samples), float(samples.sum())),
+                TableCell(_range(samples), float(samples.sum())),
             ]
         )
     heads = (
         *("kind", "clients", "device", "speed", "radio", "up", "down"),
         *("battery", "availability", "samples of a client"),
     )
-    return Table("Kinds of clients", heads, rows)
+    return PageTable("Kinds of clients", heads, rows)
 
 
 def _rate(radio: Mapping[str, Any], way: str) -> str:
@@ -69,7 +69,7 @@ def _range(samples: "pd.Series[int]") -> str:
 
 # Participation: clients that received from the server, replied, were silent, late or left out.
 
-COUNTS = ("heard", "transmissions", "silent", "late", "lost", "skipped")
+COUNTS = ("received_counts", "transmissions", "silent", "late", "lost", "skipped")
 """Columns: messages of the server that arrived; replies that carry something; the client's
 decisions to say nothing; replies after the round had closed; messages lost for good; rounds in
 which the policy left the client out."""
@@ -85,7 +85,7 @@ _COLOURS = {
 }
 
 
-def heard(run: Run) -> "pd.Series[int]":
+def received_counts(run: ReportedRun) -> "pd.Series[int]":
     """Return how many messages of the server arrived at each client of a run."""
     rows = run.events(["event", "node", "peer", "detail"])
     arrived = rows[
@@ -94,16 +94,16 @@ def heard(run: Run) -> "pd.Series[int]":
     return arrived["node"].astype(str).value_counts()
 
 
-def counted(study: Study) -> pd.DataFrame:
+def with_received_counts(study: ReportedStudy) -> pd.DataFrame:
     """Return the client tables with the column heard."""
     parts = []
     for run in study.runs:
         own = run.rows(study.clients)
-        parts.append(own.assign(heard=own["client"].map(heard(run)).fillna(0)))
+        parts.append(own.assign(heard=own["client"].map(received_counts(run)).fillna(0)))
     return pd.concat(parts, ignore_index=True)
 
 
-def participation_table(study: Study, clients: pd.DataFrame) -> Table:
+def participation_table(study: ReportedStudy, clients: pd.DataFrame) -> PageTable:
     """Return what the clients of each kind did, in a run: means over the seeds."""
     sums = clients.groupby(["variant", "kind"], sort=False, observed=True)[list(COUNTS)].sum()
     rows = []
@@ -112,10 +112,10 @@ def participation_table(study: Study, clients: pd.DataFrame) -> Table:
         cells = [number(float(means[name])) for name in COUNTS]
         rows.append([*words(study.labels[str(variant)], kind), *cells])
     heads = ("variant", "kind", *(_HEADS.get(name, name) for name in COUNTS))
-    return Table("What the clients of a kind did in a run, means over seeds", heads, rows)
+    return PageTable("What the clients of a kind did in a run, means over seeds", heads, rows)
 
 
-def given_up(study: Study) -> Table | None:
+def given_up(study: ReportedStudy) -> PageTable | None:
     """Return how many rounds were given up, means over the seeds; None where none was."""
     counts = [int((run.events(["event"])["event"] == "abandoned").sum()) for run in study.runs]
     if not any(counts):
@@ -129,10 +129,10 @@ def given_up(study: Study) -> Table | None:
         means = [number(total / len(mine)) for total in (rounds, given)]
         rows.append([*words(study.labels[variant]), *means, *words(share)])
     heads = ("variant", "rounds", "given up", "share")
-    return Table("Rounds in which too few reported, means over seeds", heads, rows)
+    return PageTable("Rounds in which too few reported, means over seeds", heads, rows)
 
 
-def figure(study: Study, clients: pd.DataFrame, variant: str) -> Figure:
+def figure(study: ReportedStudy, clients: pd.DataFrame, variant: str) -> PageFigure:
     """Return what each client of a variant did, in a run: means over the seeds.
 
     Of many clients it is how that is spread over each kind.

@@ -15,9 +15,9 @@ from pydantic import TypeAdapter
 
 from fedsim.analysis import COLOURS, quantity
 from fedsim.blocks.quantities import Seconds
-from fedsim.report.charts import SYMBOLS, Link, Nodes, network, symbol_icon
-from fedsim.report.parts import Figure, Key
-from fedsim.report.study import Run, Study
+from fedsim.report.charts import SYMBOLS, GraphLine, GraphNodes, network, symbol_icon
+from fedsim.report.parts import LegendKey, PageFigure
+from fedsim.report.study import ReportedRun, ReportedStudy
 
 # The links of a graph that each client's messages took to the server, where that is certain.
 
@@ -28,7 +28,7 @@ _SECONDS: TypeAdapter[Any] = TypeAdapter(Seconds)
 Ends = tuple[str, str]
 
 
-def carried(
+def carried_bits(
     edges: Sequence[Mapping[str, Any]], server: str, sums: pd.DataFrame
 ) -> dict[Ends, tuple[float, float]]:
     """Return the bits of the links of a graph, up and down, by the end that is further away.
@@ -108,7 +108,7 @@ class Graph:
     carried: Mapping[Ends, tuple[float, float]] = field(default_factory=dict)
 
 
-def graph_of(run: Run, members: pd.DataFrame) -> Graph:
+def graph_of(run: ReportedRun, members: pd.DataFrame) -> Graph:
     """Return the network of a run: of peers their neighbours, else the routes to the server.
 
     Args:
@@ -138,7 +138,7 @@ def graph_of(run: Run, members: pd.DataFrame) -> Graph:
     totals = sums[["bits_up", "bits_down"]].sum()
     loads = _to_the_server(graph, totals)
     if edges and network["topology"] == "graph" and not network.get("path"):
-        loads = carried(network["edges"], SERVER, totals) | loads
+        loads = carried_bits(network["edges"], SERVER, totals) | loads
     return Graph(graph, note, loads)
 
 
@@ -161,7 +161,7 @@ def _to_the_server(graph: "nx.Graph[str]", sums: pd.DataFrame) -> dict[Ends, tup
     return carried
 
 
-def _peers(run: Run, groups: Mapping[str, int]) -> Graph:
+def _peers(run: ReportedRun, groups: Mapping[str, int]) -> Graph:
     """Return the pairs of sender and receiver, and the traffic between them."""
     rows = run.events(["event", "node", "peer", *_BITS])
     rows = rows[rows["event"].isin(["send", "retransmit"]) & rows["peer"].notna()]
@@ -232,18 +232,20 @@ _WRITTEN = 12  # links that have room for what they carried
 _INK, _SOFT = "#000000", "#666666"
 
 
-def drawing(study: Study, run: Run) -> Figure:
+def drawing(study: ReportedStudy, run: ReportedRun) -> PageFigure:
     """Return the network as it is drawn: server, gateways or routers, clients, or peers."""
     members = run.rows(study.clients)
     graph = graph_of(run, members)
     kinds = dict(_kinds(graph, members, run.scenario["network"]))
     label = f"The network: {graph.note}"
     own = network(label, places(graph.links), _drawn_links(graph), kinds.values())
-    keys = tuple(Key(name, symbol_icon(kind.symbol, kind.colour)) for name, kind in kinds.items())
-    return Figure(own, f"{graph.note}; {_widths(graph, run)}", keys)
+    keys = tuple(
+        LegendKey(name, symbol_icon(kind.symbol, kind.colour)) for name, kind in kinds.items()
+    )
+    return PageFigure(own, f"{graph.note}; {_widths(graph, run)}", keys)
 
 
-def _widths(graph: Graph, run: Run) -> str:
+def _widths(graph: Graph, run: ReportedRun) -> str:
     most = max(map(sum, graph.carried.values()), default=0.0)
     text = f"a link is as wide as what it carried both ways under seed {run.seed}, at most "
     text += quantity(most, "bit")
@@ -254,7 +256,7 @@ def _widths(graph: Graph, run: Run) -> str:
     return text
 
 
-def _drawn_links(graph: Graph) -> Iterator[Link]:
+def _drawn_links(graph: Graph) -> Iterator[GraphLine]:
     most = max(map(sum, graph.carried.values()), default=0.0)
     known, room = set(), len(graph.carried) <= min(_WRITTEN, len(graph.links))
     for (one, other), (there, back) in graph.carried.items():
@@ -263,45 +265,45 @@ def _drawn_links(graph: Graph) -> Iterator[Link]:
         if one != other:
             told += f"\n{other} to {one}: {quantity(back, 'bit')}"
         word = quantity(there + back, "bit") * room
-        yield Link((one, other), (there + back) / most if most else 0.0, told, word)
+        yield GraphLine((one, other), (there + back) / most if most else 0.0, told, word)
     for one, other in graph.links.edges():
         if (one, other) not in known:
-            yield Link(
+            yield GraphLine(
                 (one, other), None, f"{one}, {other}: one of several ways as good as each other"
             )
 
 
 def _kinds(
     graph: Graph, members: pd.DataFrame, facts: Mapping[str, Any]
-) -> Iterator[tuple[str, Nodes]]:
+) -> Iterator[tuple[str, GraphNodes]]:
     """Yield the kinds of nodes, what runs the network first."""
     inner = [node for node, own in graph.links.nodes(data=True) if "group" not in own]
     if SERVER in inner:
         inner.remove(SERVER)
-        told = {SERVER: _told(SERVER, facts.get("server"))}
-        yield SERVER, Nodes("square", _INK, 10, told, SERVER)
+        told = {SERVER: _describe(SERVER, facts.get("server"))}
+        yield SERVER, GraphNodes("square", _INK, 10, told, SERVER)
     if inner:
         name = "gateway" if facts["topology"] == "tree" else "router"
-        own = {node: _told(node, facts.get("gateway")) for node in inner}
-        yield name, Nodes("square", _SOFT, 7, own)
+        own = {node: _describe(node, facts.get("gateway")) for node in inner}
+        yield name, GraphNodes("square", _SOFT, 7, own)
     for group in sorted(members["group"].unique()):
         own = members[members["group"] == group]
         kind, place = str(own["kind"].iloc[0]), int(group)
         yield f"{kind} ({len(own):,})", _clients(graph, own, kind, place)
 
 
-def _told(name: str, link: Mapping[str, Any] | None) -> str:
+def _describe(name: str, link: Mapping[str, Any] | None) -> str:
     facts = [f"{key} {link[key]}" for key in _FACTS if link and key in link]
     return "\n".join([name, *facts])
 
 
-def _clients(graph: Graph, own: pd.DataFrame, kind: str, place: int) -> Nodes:
+def _clients(graph: Graph, own: pd.DataFrame, kind: str, place: int) -> GraphNodes:
     symbol = list(SYMBOLS)[place % len(SYMBOLS)]
     colour = COLOURS[place % len(COLOURS)]
     whole = f"kind {place}"
     if whole in graph.links:
         text = f"{len(own):,} clients\n{kind}\n{own['samples'].sum():,} samples"
-        return Nodes(symbol, colour, 14, {whole: text}, whole)
+        return GraphNodes(symbol, colour, 14, {whole: text}, whole)
     facts = zip(own["client"].astype(str), own["samples"], strict=True)
     told = {client: f"{client}\n{kind}\n{samples:,} samples" for client, samples in facts}
-    return Nodes(symbol, colour, 7 if len(graph.links) <= _FEW else 4.5, told)
+    return GraphNodes(symbol, colour, 7 if len(graph.links) <= _FEW else 4.5, told)

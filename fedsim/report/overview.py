@@ -5,15 +5,15 @@ from math import isfinite, isnan, nan
 
 import pandas as pd
 
-from fedsim.analysis import paired, quantity, with_grams
+from fedsim.analysis import pair, quantity, with_grams
 from fedsim.analysis.compare.comparison import Case
 from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE
 from fedsim.analysis.compare.verdicts import DECIDING, caveats, read_doubts
 from fedsim.analysis.tables import HEADS, UNITS
 from fedsim.record.directions import higher_is_better
 from fedsim.record.schema import GRAMS
-from fedsim.report.parts import NOT_REACHED, Cell, Table, digits, number, words
-from fedsim.report.study import Study
+from fedsim.report.parts import NOT_REACHED, PageTable, TableCell, digits, number, words
+from fedsim.report.study import ReportedStudy
 
 COSTS = ("round", "transmissions", "beacons", "bits_up", "bits_down", "t", "joules")
 """The costs of the table."""
@@ -33,7 +33,7 @@ RANKED = {
 _NAMED = 3  # variants in a list; of more there is the first
 
 
-def answers(study: Study) -> Iterator[str]:
+def answers(study: ReportedStudy) -> Iterator[str]:
     """Yield which variant reached each target for the least of each cost, and how sure that is."""
     for case in study.comparison.cases:
         table = case.table.set_index("variant")
@@ -45,40 +45,40 @@ def answers(study: Study) -> Iterator[str]:
             if table["reached"].eq(table["runs"]).all():
                 yield _alone(study, case)
             continue
-        order = {cost: case.decisions.ranked(cost) for cost in _ranked(case.table)}
+        order = {cost: case.decisions.rank(cost) for cost in _rank(case.table)}
         yield _first(study, case, {cost: names[0] for cost, names in order.items()})
         for cost, names in order.items():
             if len(names) > 1:
                 yield _margin(study, case, cost, (names[0], names[1]))
 
 
-def notes(study: Study) -> list[str]:
+def notes(study: ReportedStudy) -> list[str]:
     """Return what has to be known before any of it is believed."""
     costs = {str(case.target): case.costs for case in study.comparison.cases}
     return [f"{text[:1].upper()}{text[1:]}." for text in caveats(study.comparison.runs, costs)]
 
 
-def _ranked(table: pd.DataFrame) -> list[str]:
+def _rank(table: pd.DataFrame) -> list[str]:
     """Return the costs of `RANKED` that a table has."""
     return with_grams([cost for cost in RANKED if cost != GRAMS], table)
 
 
-def _alone(study: Study, case: Case) -> str:
+def _alone(study: ReportedStudy, case: Case) -> str:
     """Say what the only variant has cost, and how far it got."""
     (row,) = case.table.to_dict("records")
-    spent = _and([quantity(row[cost], UNITS.get(cost, "")) for cost in _ranked(case.table)])
+    spent = _and([quantity(row[cost], UNITS.get(cost, "")) for cost in _rank(case.table)])
     ends = _ends(study).dropna()
     far = "" if ends.empty else f"; {_words(ends)} is {ends.iloc[0]:.3g}"
     return f"{_upper(case.target.words)}: {quantity(row['round'])} rounds, {spent}{far}."
 
 
-def _first(study: Study, case: Case, best: Mapping[str, str]) -> str:
+def _first(study: ReportedStudy, case: Case, best: Mapping[str, str]) -> str:
     """Name the variant that is first by each cost; one that is so by several is named once."""
     means = case.table.set_index("variant")
     praise: dict[str, list[str]] = {}
     for cost, name in best.items():
         amount = quantity(float(means[cost][name]), UNITS.get(cost, ""))
-        names = _shared(study, case, cost, name)
+        names = _tied_labels(study, case, cost, name)
         praise.setdefault(names, []).append(f"{RANKED[cost]} ({amount})")
     firsts = "; ".join(f"{names} {_and(said)}" for names, said in praise.items())
     if case.target.measure:
@@ -88,7 +88,7 @@ def _first(study: Study, case: Case, best: Mapping[str, str]) -> str:
     return f"No target is set, so this compares whole runs: {far}{firsts}."
 
 
-def _shared(study: Study, case: Case, cost: str, name: str) -> str:
+def _tied_labels(study: ReportedStudy, case: Case, cost: str, name: str) -> str:
     """Return the label of a variant, and of those that are not costlier, in words."""
     others = case.decisions.not_costlier(name, cost)
     every = case.decisions.by_cost[cost].same
@@ -99,7 +99,7 @@ def _shared(study: Study, case: Case, cost: str, name: str) -> str:
     return f"{first} ({INDISTINGUISHABLE} from {_and(_few(rest))})" if rest else first
 
 
-def _label(study: Study, case: Case, name: str) -> str:
+def _label(study: ReportedStudy, case: Case, name: str) -> str:
     """Return the label of a variant; with how many runs reached the target where not all did."""
     row = case.table.set_index("variant").loc[name]
     if row["reached"] == row["runs"]:
@@ -116,7 +116,7 @@ def _and(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
-def _none_always(study: Study, case: Case) -> str:
+def _none_always(study: ReportedStudy, case: Case) -> str:
     """Say that no variant got there under all its seeds, and how many runs did."""
     reached, runs = int(case.table["reached"].sum()), len(study.runs)
     some = f", though {reached} of {runs} runs did" if reached else ""
@@ -125,7 +125,7 @@ def _none_always(study: Study, case: Case) -> str:
     return f"{text} {_upper(furthest)}." if furthest else text
 
 
-def _furthest(study: Study) -> str:
+def _furthest(study: ReportedStudy) -> str:
     """Return which variant ended best by the requested measure; nothing if none has it."""
     ends = _ends(study).dropna()
     if ends.empty:
@@ -147,7 +147,7 @@ def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _margin(study: Study, case: Case, cost: str, names: tuple[str, str]) -> str:
+def _margin(study: ReportedStudy, case: Case, cost: str, names: tuple[str, str]) -> str:
     """Say how far the next variant is from the first one, seed by seed."""
     pair = case.decisions.pair(names[1], names[0], cost)
     first, rival = (_label(study, case, name) for name in names)
@@ -163,7 +163,7 @@ def _margin(study: Study, case: Case, cost: str, names: tuple[str, str]) -> str:
     return f"{head}, {rival} is {INDISTINGUISHABLE} from {first}: {times}."
 
 
-def tables(study: Study) -> Iterator[Table]:
+def tables(study: ReportedStudy) -> Iterator[PageTable]:
     """Yield, for each target, the table of costs and that of pairs."""
     for case in study.comparison.cases:
         yield _costs(study, case)
@@ -171,14 +171,14 @@ def tables(study: Study) -> Iterator[Table]:
             yield _pairs(study, case)
 
 
-def _costs(study: Study, case: Case) -> Table:
+def _costs(study: ReportedStudy, case: Case) -> PageTable:
     ends, costs = _ends(study), with_grams(COSTS, case.table)
     rows = []
     for row in case.table.to_dict("records"):
         name = str(row["variant"])
         mark = _mark(row["pareto"], row["tie"]) if len(study.labels) > 1 else ""
-        cells = [Cell(study.labels[name], under=mark)]
-        cells.append(Cell(f"{row['reached']} of {row['runs']}", float(row["reached"])))
+        cells = [TableCell(study.labels[name], under=mark)]
+        cells.append(TableCell(f"{row['reached']} of {row['runs']}", float(row["reached"])))
         cells.append(digits(float(ends.get(name, nan))))
         for cost in costs:
             bounds = row[f"{cost}_low"], row[f"{cost}_high"]
@@ -186,7 +186,7 @@ def _costs(study: Study, case: Case) -> Table:
         rows.append(cells)
     heads = (HEADS.get(cost, cost) for cost in costs)
     last = _words(ends)
-    return Table(_upper(case.target.words), ("variant", "reached", last, *heads), rows)
+    return PageTable(_upper(case.target.words), ("variant", "reached", last, *heads), rows)
 
 
 def _mark(optimal: object, tie: object) -> str:
@@ -195,7 +195,7 @@ def _mark(optimal: object, tie: object) -> str:
     return f"{INDISTINGUISHABLE} from a Pareto-optimal variant" if tie else ""
 
 
-def _ends(study: Study) -> "pd.Series[float]":
+def _ends(study: ReportedStudy) -> "pd.Series[float]":
     """Return the mean at the end of the runs of each variant, of what was asked for first."""
     measure = study.measures[0] if study.measures else "objective"
     known = study.rounds[study.rounds[measure].notna()]
@@ -203,19 +203,19 @@ def _ends(study: Study) -> "pd.Series[float]":
     return last.groupby("variant", observed=True)[measure].mean()
 
 
-def _with_interval(mean: float, low: float, high: float, unit: str) -> Cell:
+def _with_interval(mean: float, low: float, high: float, unit: str) -> TableCell:
     if isnan(mean):
-        return Cell(NOT_REACHED)
+        return TableCell(NOT_REACHED)
     ends = quantity(low, unit), quantity(high, unit)
     interval = " to ".join(ends) if high > low and ends[0] != ends[1] else ""
-    return Cell(quantity(mean, unit), float(mean), under=interval)
+    return TableCell(quantity(mean, unit), float(mean), under=interval)
 
 
-def _pairs(study: Study, case: Case) -> Table:
+def _pairs(study: ReportedStudy, case: Case) -> PageTable:
     """Return what the variants cost beside the one they are compared with, seed by seed."""
     other = _against(study, case)
     same, sure = other == study.comparison.against, study.comparison.confidence
-    pairs = case.pairs if same else paired(case.costs, other, sure, case.decisions)
+    pairs = case.pairs if same else pair(case.costs, other, sure, case.decisions)
     frame = pairs[pairs["cost"].isin(PAIRED) & (pairs["seeds"] > 0)]
     rows = []
     for row in frame.to_dict("records"):
@@ -227,17 +227,17 @@ def _pairs(study: Study, case: Case) -> Table:
                 *words(study.labels[str(row["variant"])], HEADS.get(cost, cost)),
                 number(row["seeds"]),
                 number(float(row["difference"]), UNITS.get(cost, "")),
-                Cell(ratio.text, ratio.value, under=ends),
+                TableCell(ratio.text, ratio.value, under=ends),
                 digits(float(row["p_holm"]), 2),
                 *words(row["verdict"]),
             ]
         )
     columns = ("variant", "cost", "seeds", "paired difference", "ratio", "p (Holm)", "verdict")
     title = f"{_upper(case.target.words)}: paired difference from {study.labels[other]}"
-    return Table(title, columns, rows)
+    return PageTable(title, columns, rows)
 
 
-def _against(study: Study, case: Case) -> str:
+def _against(study: ReportedStudy, case: Case) -> str:
     """Return the variant compared with: if it never reached the target, the first that did."""
     usual = study.comparison.against
     there = [str(name) for name in case.table.loc[case.table["reached"] > 0, "variant"]]
@@ -249,7 +249,7 @@ def _against(study: Study, case: Case) -> str:
 _DECIDING = 3  # constants reported for each ratio
 
 
-def robustness_tables(study: Study) -> Iterator[Table]:
+def robustness_tables(study: ReportedStudy) -> Iterator[PageTable]:
     """Yield, for each target that was asked about, a table of verdicts with what decides them."""
     for case in study.comparison.cases:
         runs, target = study.comparison.runs, str(case.target)
@@ -259,7 +259,9 @@ def robustness_tables(study: Study) -> Iterator[Table]:
             yield _verdicts(study, case, known, pd.DataFrame() if deciding is None else deciding)
 
 
-def _verdicts(study: Study, case: Case, known: pd.DataFrame, deciding: pd.DataFrame) -> Table:
+def _verdicts(
+    study: ReportedStudy, case: Case, known: pd.DataFrame, deciding: pd.DataFrame
+) -> PageTable:
     others = [name for name in study.labels if name != study.comparison.against]
     against = known["against"] == study.comparison.against
     own = known[against & known["variant"].isin(others)]
@@ -269,11 +271,11 @@ def _verdicts(study: Study, case: Case, known: pd.DataFrame, deciding: pd.DataFr
                 study.labels[str(row["variant"])], HEADS.get(str(row["cost"]), str(row["cost"]))
             ),
             _between(row["ratio"], row["ratio_low"], row["ratio_high"]),
-            Cell(str(row["by_seed"])),
+            TableCell(str(row["by_seed"])),
             _percent(row["typical"], row["typical_low"], row["typical_high"]),
             _percent(row["probability"], row["probability_low"], row["probability_high"]),
             _percent(row["noise"]),
-            Cell(_decides(deciding, row["variant"], row["cost"])),
+            TableCell(_decides(deciding, row["variant"], row["cost"])),
         ]
         for row in own.to_dict("records")
     ]
@@ -285,19 +287,19 @@ def _verdicts(study: Study, case: Case, known: pd.DataFrame, deciding: pd.DataFr
     words_ = case.target.words
     first = study.labels[study.comparison.against]
     title = f"{words_[:1].upper()}{words_[1:]}, against {first}, in {worlds} worlds"
-    return Table(f"{title} of the constants' doubt", heads, rows)
+    return PageTable(f"{title} of the constants' doubt", heads, rows)
 
 
-def _between(middle: float, low: float, high: float) -> Cell:
+def _between(middle: float, low: float, high: float) -> TableCell:
     cell = digits(float(middle))
-    return Cell(cell.text, cell.value, under=f"{low:.3g} to {high:.3g}")
+    return TableCell(cell.text, cell.value, under=f"{low:.3g} to {high:.3g}")
 
 
-def _percent(share: float, low: float | None = None, high: float | None = None) -> Cell:
+def _percent(share: float, low: float | None = None, high: float | None = None) -> TableCell:
     if isnan(share):
-        return Cell("-")
+        return TableCell("-")
     under = "" if low is None or high is None else f"{100 * low:.3g} to {100 * high:.3g} %"
-    return Cell(f"{100 * share:.3g} %", float(share), under=under)
+    return TableCell(f"{100 * share:.3g} %", float(share), under=under)
 
 
 def _decides(deciding: pd.DataFrame, variant: object, cost: object) -> str:

@@ -15,22 +15,22 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from fedsim.analysis import COLOURS, Comparison
 from fedsim.analysis.compare.pairwise import FEWEST
 from fedsim.extras import VERSION
-from fedsim.record.scenarios import differing, flat, shown
+from fedsim.record.scenarios import differing, flat, format_value
 from fedsim.record.writing import write_whole
 from fedsim.report import convergence, energy, fleet, network, overview, timeline
 from fedsim.report.charts import line_icon
-from fedsim.report.parts import Cell, Figure, Table, number, options, style, words
-from fedsim.report.study import Run, Study
+from fedsim.report.parts import PageFigure, PageTable, TableCell, number, options, style, words
+from fedsim.report.study import ReportedRun, ReportedStudy
 from fedsim.report.svg import ink
 from fedsim.text import visible
 
 # The scenario: as the first variant had it, and where the others differ.
 
 
-def differences(study: Study) -> Table | None:
+def differences(study: ReportedStudy) -> PageTable | None:
     """Return the values in which variants differ from the one they are compared with, if any."""
     rows = [
-        words(study.labels[variant], key, shown(held), shown(seen))
+        words(study.labels[variant], key, format_value(held), format_value(seen))
         for variant, run in study.variants.items()
         for key, held, seen in differing(study.first.scenario, run.scenario)
     ]
@@ -38,10 +38,10 @@ def differences(study: Study) -> Table | None:
         return None
     first = study.labels[study.first.variant]
     heads = ("variant", "key", f"in {first}", "in the variant")
-    return Table(f"Where the variants differ from {first}", heads, rows)
+    return PageTable(f"Where the variants differ from {first}", heads, rows)
 
 
-def parameters(study: Study) -> Table:
+def parameters(study: ReportedStudy) -> PageTable:
     """Return the parameters of the methods, as they were worked out for the problem."""
     rows = [
         words(study.labels[variant], name, _figure(value))
@@ -49,21 +49,21 @@ def parameters(study: Study) -> Table:
         for name, value in flat(run.summary.get("parameters", {}))
         if name
     ]
-    return Table("Parameters, worked out", ("variant", "parameter", "value"), rows)
+    return PageTable("Parameters, worked out", ("variant", "parameter", "value"), rows)
 
 
-def concerns(study: Study) -> Table | None:
+def concerns(study: ReportedStudy) -> PageTable | None:
     """Return what the theory of the methods does not cover; None where there is nothing."""
     rows = [
         words(study.labels[variant], concern)
         for variant, run in study.variants.items()
         for concern in run.summary.get("concerns", ())
     ]
-    return Table("Beyond theory", ("variant", "what does not hold"), rows) if rows else None
+    return PageTable("Beyond theory", ("variant", "what does not hold"), rows) if rows else None
 
 
 def _figure(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else shown(value)
+    return f"{value:.6g}" if isinstance(value, float) else format_value(value)
 
 
 # The audit: what the ledger checked, the books of each run, and what it was made with.
@@ -83,7 +83,7 @@ CHECKS = (
 _BITS = ["payload_bits", "header_bits", "transport_bits"]
 
 
-def books(run: Run) -> dict[str, float]:
+def books(run: ReportedRun) -> dict[str, float]:
     """Return the sums of a run's log: bits by what became of them, joules in all."""
     rows = run.events(["event", "detail", "joules", *_BITS])
     bits = rows[_BITS].sum(axis=1)
@@ -98,7 +98,7 @@ def books(run: Run) -> dict[str, float]:
     }
 
 
-def book_table(study: Study) -> Table:
+def book_table(study: ReportedStudy) -> PageTable:
     """Return the books of every run, and whether the ledger found them right."""
     rows = []
     for run in study.runs:
@@ -108,14 +108,14 @@ def book_table(study: Study) -> Table:
         rows.append(
             [
                 *words(study.labels[run.variant], run.seed),
-                Cell("failed" if failed else "passed"),
+                TableCell("failed" if failed else "passed"),
                 *bits,
                 number(own["joules"], "J"),
                 number(float(run.rows(study.clients)["joules"].sum()), "J"),
             ]
         )
     heads = ("variant", "seed", "audit", "sent", "received", "lost", "in flight")
-    return Table(
+    return PageTable(
         "The books of every run, added up again from its log: bits as sent, received by every "
         "listener, lost and in flight; joules of the log, and of the client table",
         (*heads, "joules, log", "joules, clients"),
@@ -123,7 +123,7 @@ def book_table(study: Study) -> Table:
     )
 
 
-def run_table(study: Study) -> Table:
+def run_table(study: ReportedStudy) -> PageTable:
     """Return how every run ended, and the hash of its log."""
     rows = []
     for run in study.runs:
@@ -134,19 +134,23 @@ def run_table(study: Study) -> Table:
                 number(own["rounds"]),
                 number(own["t"], "s"),
                 number(events.get("rows") or 0),
-                _folded(events.get("sha256")),
+                _fold(events.get("sha256")),
             ]
         )
     heads = ("variant", "seed", "status", "why it ended", "rounds", "time", "rows", "log, SHA-256")
-    return Table("How every run ended", heads, rows)
+    return PageTable("How every run ended", heads, rows)
 
 
-def _folded(digest: str | None) -> Cell:
+def _fold(digest: str | None) -> TableCell:
     """Return the cell of a hash, of which the beginning tells one from another."""
-    return Cell(digest, folded=f"{digest[:8]}\N{HORIZONTAL ELLIPSIS}") if digest else Cell("-")
+    return (
+        TableCell(digest, folded=f"{digest[:8]}\N{HORIZONTAL ELLIPSIS}")
+        if digest
+        else TableCell("-")
+    )
 
 
-def version_table(study: Study) -> Table:
+def version_table(study: ReportedStudy) -> PageTable:
     """Return what the runs were made with; several versions where the runs differ."""
     facts: dict[str, list[str]] = {}
     for run in study.runs:
@@ -162,7 +166,7 @@ def version_table(study: Study) -> Table:
             if str(value) not in seen:
                 seen.append(str(value))
     rows = [words(name, ", ".join(values)) for name, values in facts.items()]
-    return Table("What the runs were made with", ("what", "version"), rows)
+    return PageTable("What the runs were made with", ("what", "version"), rows)
 
 
 Content = dict[str, Any]
@@ -191,13 +195,13 @@ def write(folder: Path, out: Path | None = None, targets: Sequence[str] = ()) ->
         DataError: there are no runs to report, or no run evaluates a target.
         OutputError: the file cannot be written.
     """
-    page = render(Study(Comparison.of([folder], targets)))
+    page = render(ReportedStudy(Comparison.of([folder], targets)))
     target = out or folder / "report.html"
     write_whole(target, page.encode())
     return target
 
 
-def render(own: Study) -> str:
+def render(own: ReportedStudy) -> str:
     """Return the page of a study, as HTML."""
     environment = Environment(
         loader=PackageLoader("fedsim.report"),
@@ -205,7 +209,7 @@ def render(own: Study) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_seen,
+        finalize=_render,
     )
     script = _asset("page.js")
     return environment.get_template("page.html").render(
@@ -217,15 +221,15 @@ def render(own: Study) -> str:
     )
 
 
-def _seen(value: object) -> object:
+def _render(value: object) -> object:
     """Return what the page shows of a value; markup of its own making stays as it is."""
     return visible(value) if type(value) is str else value
 
 
-def _content(own: Study) -> Content:
+def _content(own: ReportedStudy) -> Content:
     """Return all that the template shows."""
-    clients = fleet.counted(own)
-    runs = timeline.chosen(own)
+    clients = fleet.with_received_counts(own)
+    runs = timeline.choose_runs(own)
     plots = {
         **_convergence(own),
         **_by_variant(own, clients),
@@ -245,7 +249,7 @@ def _content(own: Study) -> Content:
         "fleets": [
             {"variants": names, "table": fleet.fleet_table(own, run)} for names, run in fleets
         ],
-        "measures": options((name, convergence.named(name)) for name in measures),
+        "measures": options((name, convergence.measure_name(name)) for name in measures),
         "costs": convergence.axes(own),
         "legend": _legend(own),
         "variants": options(enumerate(own.labels.values())),
@@ -260,26 +264,26 @@ def _content(own: Study) -> Content:
         "rounds": options((name, name) for name in timeline.ROUNDS),
         "checks": CHECKS,
         "tables": _tables(own, clients),
-        "plots": {name: _merged(figures) for name, figures in plots.items()},
+        "plots": {name: _merge(figures) for name, figures in plots.items()},
         "answers": list(overview.answers(own)),
         "notes": overview.notes(own),
         "fewest": FEWEST,
     }
 
 
-def _merged(figures: Mapping[str, Figure]) -> dict[str, Figure]:
+def _merge(figures: Mapping[str, PageFigure]) -> dict[str, PageFigure]:
     """Return every figure once, with all the choices that it is shown for."""
-    choices: dict[Figure, list[str]] = {}
+    choices: dict[PageFigure, list[str]] = {}
     for choice, figure in figures.items():
         choices.setdefault(figure, []).append(choice)
     return {" ".join(own): figure for figure, own in choices.items()}
 
 
-def _convergence(own: Study) -> dict[str, dict[str, Figure]]:
+def _convergence(own: ReportedStudy) -> dict[str, dict[str, PageFigure]]:
     """Return the figures of the overview, and those of every measure, by what a menu calls it."""
     costs = convergence.axes(own)
     names = [f"{place}-{cost}" for place in ("overview", "convergence") for cost in costs]
-    plots: dict[str, dict[str, Figure]] = {name: {} for name in names}
+    plots: dict[str, dict[str, PageFigure]] = {name: {} for name in names}
     for index, measure in enumerate(convergence.measures(own)):
         if not index:
             for cost, figure in convergence.figures(own, measure, _SMALL).items():
@@ -289,9 +293,9 @@ def _convergence(own: Study) -> dict[str, dict[str, Figure]]:
     return plots
 
 
-def _by_variant(own: Study, clients: pd.DataFrame) -> dict[str, dict[str, Figure]]:
+def _by_variant(own: ReportedStudy, clients: pd.DataFrame) -> dict[str, dict[str, PageFigure]]:
     """Return the figures that a reader chooses a variant of."""
-    plots: dict[str, dict[str, Figure]] = {"batteries": {}}
+    plots: dict[str, dict[str, PageFigure]] = {"batteries": {}}
     for index, variant in enumerate(own.variants):
         found = {
             "kinds": energy.kinds(own, variant),
@@ -307,14 +311,14 @@ def _by_variant(own: Study, clients: pd.DataFrame) -> dict[str, dict[str, Figure
     return plots
 
 
-def _timelines(own: Study, runs: Sequence[Run]) -> Iterator[tuple[str, Figure]]:
+def _timelines(own: ReportedStudy, runs: Sequence[ReportedRun]) -> Iterator[tuple[str, PageFigure]]:
     most = timeline.lanes_each(len(runs))
     for index, run in enumerate(runs):
         for name, figure in timeline.figures(own, run, most).items():
             yield f"{index}/{name}", figure
 
 
-def _tables(own: Study, clients: pd.DataFrame) -> dict[str, list[Table]]:
+def _tables(own: ReportedStudy, clients: pd.DataFrame) -> dict[str, list[PageTable]]:
     return {
         "overview": [*overview.tables(own), *overview.robustness_tables(own)],
         "scenario": _present([differences(own), parameters(own), concerns(own)]),
@@ -325,11 +329,11 @@ def _tables(own: Study, clients: pd.DataFrame) -> dict[str, list[Table]]:
     }
 
 
-def _present(tables: list[Table | None]) -> list[Table]:
+def _present(tables: list[PageTable | None]) -> list[PageTable]:
     return [table for table in tables if table is not None]
 
 
-def _legend(own: Study) -> list[Content]:
+def _legend(own: ReportedStudy) -> list[Content]:
     drawn = convergence.drawn_first(own)
     return [
         {"icon": line_icon(*style(index)), "name": own.labels[variant], "drawn": variant in drawn}

@@ -19,7 +19,7 @@ _MISSING = frozenset({"-", NOT_REACHED})
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class PageFigure:
     """A figure.
 
     Attributes:
@@ -30,11 +30,11 @@ class Figure:
 
     drawing: Markup
     note: str = ""
-    keys: tuple["Key", ...] = ()
+    keys: tuple["LegendKey", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class LegendKey:
     """A line of a legend: a name, and what is called so.
 
     Attributes:
@@ -47,7 +47,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """A cell of a table.
 
     Attributes:
@@ -66,12 +66,12 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PageTable:
     """A table: its caption, the heads of its columns, and its rows."""
 
     caption: str
     heads: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[TableCell]]
 
     def numeric(self, column: int) -> bool:
         """Whether a column is of figures: all of its cells are one, or say that it is missing."""
@@ -79,19 +79,19 @@ class Table:
         return all(cell.value is not None or cell.text in _MISSING for cell in cells)
 
 
-def number(value: float, unit: str = "") -> Cell:
+def number(value: float, unit: str = "") -> TableCell:
     """Return the cell of a figure: a count, or a quantity with an SI prefix."""
-    return Cell(quantity(float(value), unit), float(value) if np.isfinite(value) else None)
+    return TableCell(quantity(float(value), unit), float(value) if np.isfinite(value) else None)
 
 
-def digits(value: float, most: int = 3) -> Cell:
+def digits(value: float, most: int = 3) -> TableCell:
     """Return the cell of a figure without a unit, with so many digits."""
-    return Cell(f"{value:,.{most}g}", float(value)) if np.isfinite(value) else Cell("-")
+    return TableCell(f"{value:,.{most}g}", float(value)) if np.isfinite(value) else TableCell("-")
 
 
-def words(*texts: object) -> list[Cell]:
+def words(*texts: object) -> list[TableCell]:
     """Return the cells of some words."""
-    return [Cell(str(text)) for text in texts]
+    return [TableCell(str(text)) for text in texts]
 
 
 def spread(count: int, most: int) -> NDArray[np.intp]:
@@ -121,18 +121,18 @@ def options(names: Iterable[tuple[object, str]]) -> list[tuple[str, str]]:
 _BARS = 40  # clients that are drawn one by one
 
 
-def stacked(
+def stacked_bars(
     frame: pd.DataFrame, colours: Mapping[str, str], unit: str, title: str, label: str
-) -> Figure:
+) -> PageFigure:
     """Return `bars` with a legend of the parts that there are; its arguments are theirs."""
     shown = [str(part) for part in frame if (frame[part] > 0).any()]
-    keys = tuple(Key(part, bar_icon(colours[part])) for part in shown)
-    return Figure(bars(frame[shown], colours, unit, title, label), keys=keys)
+    keys = tuple(LegendKey(part, bar_icon(colours[part])) for part in shown)
+    return PageFigure(bars(frame[shown], colours, unit, title, label), keys=keys)
 
 
 def each_or_spread(
     parts: pd.DataFrame, colours: Mapping[str, str], unit: str, title: str, whole: str = ""
-) -> Figure:
+) -> PageFigure:
     """Return a bar a client; of many clients, boxes of their quarters for each kind.
 
     Args:
@@ -145,15 +145,15 @@ def each_or_spread(
     count = len(parts)
     if count <= _BARS:
         own = parts.set_axis([f"{client} ({kind})" for client, kind in parts.index])
-        return stacked(own, colours, unit, title, f"{title}: every client")
+        return stacked_bars(own, colours, unit, title, f"{title}: every client")
     if whole:
         parts = parts.assign(**{whole: parts.sum(axis=1)})
     kinds = parts.index.get_level_values("kind").to_series().astype(str)
     shown = [str(part) for part in parts if (parts[part] > 0).any()]
-    keys = tuple(Key(part, bar_icon(colours[part])) for part in shown)
+    keys = tuple(LegendKey(part, bar_icon(colours[part])) for part in shown)
     note = (
         f"{count:,} clients: of each kind the line is the median, the box holds the middle half "
         "of its clients, and whiskers reach from the least to the most"
     )
     label = f"{title}: how it is spread over clients"
-    return Figure(boxes(parts, kinds, colours, unit, title, label), note, keys)
+    return PageFigure(boxes(parts, kinds, colours, unit, title, label), note, keys)

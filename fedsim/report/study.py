@@ -14,11 +14,11 @@ from fedsim.record.manifest import read_manifest, read_mapping
 from fedsim.record.parts import read_table
 from fedsim.record.read import read_all
 from fedsim.record.rounds import OWN
-from fedsim.record.scenarios import data_of, parsed, read_text
+from fedsim.record.scenarios import data_of, parse, read_text
 
 
 @dataclass(frozen=True)
-class Run:
+class ReportedRun:
     """One run.
 
     Attributes:
@@ -56,7 +56,7 @@ class Run:
         Raises:
             DataError: it is no scenario.
         """
-        return parsed(self.written, self.path / SCENARIO)
+        return parse(self.written, self.path / SCENARIO)
 
     def events(self, columns: Sequence[str]) -> pd.DataFrame:
         """Return some columns of its log."""
@@ -69,7 +69,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Study:
+class ReportedStudy:
     """Runs that are reported together, variant by variant, seeds in order.
 
     Attributes:
@@ -79,16 +79,16 @@ class Study:
     comparison: Comparison
 
     @cached_property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[ReportedRun, ...]:
         """All of them, at least one."""
         runs = self.comparison.runs
         names = zip(runs.folders, runs.summary["variant"], runs.summary["seed"], strict=True)
-        return tuple(Run(path, str(variant), int(seed)) for path, variant, seed in names)
+        return tuple(ReportedRun(path, str(variant), int(seed)) for path, variant, seed in names)
 
     @cached_property
-    def variants(self) -> Mapping[str, Run]:
+    def variants(self) -> Mapping[str, ReportedRun]:
         """The first run of each variant, by the variant's name."""
-        firsts: dict[str, Run] = {}
+        firsts: dict[str, ReportedRun] = {}
         for run in self.runs:
             firsts.setdefault(run.variant, run)
         return firsts
@@ -104,7 +104,7 @@ class Study:
         return self.comparison.runs.rounds
 
     @property
-    def first(self) -> Run:
+    def first(self) -> ReportedRun:
         """The run that the others are held against."""
         return self.variants[self.comparison.against]
 
@@ -141,7 +141,7 @@ class Study:
         asked = [
             *(case.target.measure for case in self.comparison.cases),
             *(name for name, value in (scenario.get("stop") or {}).items() if value is not None),
-            *(each.get("kind") if isinstance(each, dict) else each for each in _listed(scenario)),
+            *(each.get("kind") if isinstance(each, dict) else each for each in _list(scenario)),
         ]
         return tuple(dict.fromkeys([*(str(name) for name in asked if name in known), *known]))
 
@@ -165,6 +165,6 @@ class Study:
         )
 
 
-def _listed(scenario: Mapping[str, Any]) -> Sequence[Any]:
+def _list(scenario: Mapping[str, Any]) -> Sequence[Any]:
     measures = scenario.get("measures") or ()
     return measures if isinstance(measures, list) else ()

@@ -44,13 +44,13 @@ def tag(name: str, *children: object, **facts: object) -> Markup:
         for key, value in facts.items()
         if value is not None and value != ""
     )
-    inside = joined(children)
+    inside = join_elements(children)
     if not inside:
         return Markup("<{}{}/>").format(name, own)
     return Markup("<{}{}>{}</{}>").format(name, own, inside, name)
 
 
-def joined(children: Sequence[object]) -> Markup:
+def join_elements(children: Sequence[object]) -> Markup:
     """Return elements and texts in a row."""
     return Markup("").join(
         each if isinstance(each, Markup) else escape(visible(str(each)))
@@ -171,7 +171,7 @@ def linear(low: float, high: float, unit: str = "", *, most: int = 4) -> Scale:
     largest = max(abs(low), abs(high))
     factor, prefix = _prefix(largest) if unit else (1.0, "")
     values = _even(low, high, most)
-    texts = _written([value / factor for value in values])
+    texts = _format_figures([value / factor for value in values])
     return Scale(low, high, tuple(zip(values, texts, strict=True)), f"{prefix}{unit}", factor)
 
 
@@ -190,7 +190,7 @@ def logarithmic(low: float, high: float) -> Scale:
     if last - first >= _FEW:
         step = ceil((last - first) / _MOST)
         powers = [each for each in range(ceil(first), floor(last) + 1) if each % step == 0]
-        ticks = [(10.0**each, f"10{_raised(each)}") for each in powers]
+        ticks = [(10.0**each, f"10{_superscript(each)}") for each in powers]
         return Scale(*ends, tuple(ticks), log=True)
     between = [
         digit * 10.0**each
@@ -199,7 +199,7 @@ def logarithmic(low: float, high: float) -> Scale:
         if first <= log10(digit * 10.0**each) <= last
     ]
     values = between if len(between) > _FEW else [v for v in _even(*ends, 4) if v > 0]
-    return Scale(*ends, tuple(zip(values, _written(values), strict=True)), log=True)
+    return Scale(*ends, tuple(zip(values, _format_figures(values), strict=True)), log=True)
 
 
 def _even(low: float, high: float, most: int) -> list[float]:
@@ -217,15 +217,15 @@ def _prefix(value: float) -> tuple[float, str]:
     return 10.0**power, prefixes[power]
 
 
-def _written(values: Sequence[float]) -> list[str]:
+def _format_figures(values: Sequence[float]) -> list[str]:
     """Return figures with as few digits as tell them apart, all with as many decimals."""
     largest = max(map(abs, values), default=0.0)
     near = min(np.diff(sorted(values)), default=largest) * 1e-3
     if largest and not 1e-4 <= largest < 1e6:
         power = floor(log10(largest) + 1e-9)
-        inside = _written([value / 10.0**power for value in values])
+        inside = _format_figures([value / 10.0**power for value in values])
         return [
-            "0" if not value else f"{text}·10{_raised(power)}"
+            "0" if not value else f"{text}·10{_superscript(power)}"
             for value, text in zip(values, inside, strict=True)
         ]
     for decimals in range(12):
@@ -241,10 +241,10 @@ def _written(values: Sequence[float]) -> list[str]:
     ]
 
 
-def _raised(power: int) -> str:
+def _superscript(power: int) -> str:
     """Return an exponent.
 
-    >>> _raised(-12)
+    >>> _superscript(-12)
     '⁻¹²'
     """
     return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
@@ -314,7 +314,7 @@ class Area:
         unit = f", {self.x.unit}" if self.x.unit else ""
         title = tag("text", f"{self.title}{unit}", class_="x", x="50%", y=self.height + 35)
         base = tag("line", class_="base", x1="0", x2="100%", y1="100%", y2="100%")
-        return joined([*parts, title, base])
+        return join_elements([*parts, title, base])
 
     def _upwards(self) -> Markup:
         if self.y is None:
@@ -326,15 +326,15 @@ class Area:
             parts.append(tag("text", text, class_="y", x=-6, y=place, dy="0.35em"))
         title = tag("text", self.upwards, x=6 - self.left, y=-12) if self.upwards else None
         base = tag("line", class_="base", x1="0", x2="0", y1="0", y2="100%")
-        return joined([*parts, title, base])
+        return join_elements([*parts, title, base])
 
     def _names(self) -> Markup:
-        return joined(
+        return join_elements(
             [tag("text", name, class_="y", x=-6, y=down, dy="0.35em") for name, down in self.lanes]
         )
 
 
-def stretched(*content: Markup) -> Markup:
+def stretch(*content: Markup) -> Markup:
     """Return curves, in shares of `WIDE` and `HIGH`, stretched to the area they lie on."""
     return tag(
         "svg",

@@ -9,8 +9,8 @@ import pandas as pd
 from fedsim.analysis import PART_COLOURS, quantity, spans
 from fedsim.report.charts import Moments, Spans, bar_icon, symbol_icon
 from fedsim.report.charts import lanes as draw_lanes
-from fedsim.report.parts import Figure, Key, spread
-from fedsim.report.study import Run, Study
+from fedsim.report.parts import LegendKey, PageFigure, spread
+from fedsim.report.study import ReportedRun, ReportedStudy
 from fedsim.report.svg import linear
 
 ROUNDS = ("first", "slowest", "median", "last")
@@ -52,7 +52,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class RoundWindow:
     """A round: its number, when it began and when it ended, s, and why it was given up, if so."""
 
     number: int
@@ -61,7 +61,7 @@ class Window:
     given_up: str = ""
 
 
-def chosen(study: Study) -> list[Run]:
+def choose_runs(study: ReportedStudy) -> list[ReportedRun]:
     """Return the runs that can be looked at: all, or as many as a page has room for.
 
     Every variant has one, where there are no more of them than `RUNS`.
@@ -78,7 +78,7 @@ def lanes_each(runs: int) -> int:
     return max(_FEWEST, min(_LANES, _PAGE // (len(ROUNDS) * max(runs, 1))))
 
 
-def windows(rounds: pd.DataFrame) -> Mapping[str, Window]:
+def windows(rounds: pd.DataFrame) -> Mapping[str, RoundWindow]:
     """Return the rounds of `ROUNDS` of one run; none where it has no round."""
     if rounds.empty:
         return {}
@@ -87,12 +87,12 @@ def windows(rounds: pd.DataFrame) -> Mapping[str, Window]:
     order = np.argsort(ends - begins, kind="stable")
     places = (0, int(order[-1]), int(order[(len(order) - 1) // 2]), len(ends) - 1)
     return {
-        name: Window(int(rounds["round"].iloc[at]), float(begins[at]), float(ends[at]))
+        name: RoundWindow(int(rounds["round"].iloc[at]), float(begins[at]), float(ends[at]))
         for name, at in zip(ROUNDS, places, strict=True)
     }
 
 
-def figures(study: Study, run: Run, most: int = _LANES) -> dict[str, Figure]:
+def figures(study: ReportedStudy, run: ReportedRun, most: int = _LANES) -> dict[str, PageFigure]:
     """Return the timeline of each of `ROUNDS` of a run.
 
     Args:
@@ -111,7 +111,9 @@ def figures(study: Study, run: Run, most: int = _LANES) -> dict[str, Figure]:
     }
 
 
-def figure(doings: pd.DataFrame, marks: pd.DataFrame, window: Window, most: int = _LANES) -> Figure:
+def figure(
+    doings: pd.DataFrame, marks: pd.DataFrame, window: RoundWindow, most: int = _LANES
+) -> PageFigure:
     """Return what clients were doing in a round: a lane a client, time from its begin.
 
     Args:
@@ -126,18 +128,18 @@ def figure(doings: pd.DataFrame, marks: pd.DataFrame, window: Window, most: int 
     kinds: list[Spans | Moments] = [
         _spans(states[state], window, *_SPANS[state]) for state in _SPANS if state in states
     ]
-    keys = [Key(each.name, bar_icon(each.colour)) for each in kinds]
+    keys = [LegendKey(each.name, bar_icon(each.colour)) for each in kinds]
     for event, (name, symbol, colour) in _MARKS.items():
         if event in events:
             kinds.append(_moments(events[event], window, name, symbol, colour))
-            keys.append(Key(name, symbol_icon(symbol, colour)))
+            keys.append(LegendKey(name, symbol_icon(symbol, colour)))
     scale = linear(0.0, window.end - window.begin, "s", most=6)
     label = f"What clients were doing in round {window.number}"
     drawing = draw_lanes(lanes, scale, "time since the round began", label, kinds)
-    return Figure(drawing, _note(window, len(lanes), busy), tuple(keys))
+    return PageFigure(drawing, _note(window, len(lanes), busy), tuple(keys))
 
 
-def _note(window: Window, lanes: int, busy: int) -> str:
+def _note(window: RoundWindow, lanes: int, busy: int) -> str:
     length, begin = quantity(window.end - window.begin, "s"), quantity(window.begin, "s")
     note = f"round {window.number:,}: {length} from {begin} on; {busy:,} clients in the log"
     if window.given_up:
@@ -151,7 +153,7 @@ def _note(window: Window, lanes: int, busy: int) -> str:
 
 
 def _inside(
-    doings: pd.DataFrame, marks: pd.DataFrame, window: Window
+    doings: pd.DataFrame, marks: pd.DataFrame, window: RoundWindow
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the spans and the marks that are in a round; it has its begin and not its end."""
     begin, end = doings["begin"], doings["end"]
@@ -184,7 +186,7 @@ def _number(node: str) -> int:
     return int(node.rpartition("-")[2])
 
 
-def _spans(rows: pd.DataFrame, window: Window, name: str, colour: str) -> Spans:
+def _spans(rows: pd.DataFrame, window: RoundWindow, name: str, colour: str) -> Spans:
     """Return spans from the beginning of the round on; they may end after it."""
     begins, ends = (rows[border].to_numpy() - window.begin for border in ("begin", "end"))
     facts = zip(
@@ -194,19 +196,21 @@ def _spans(rows: pd.DataFrame, window: Window, name: str, colour: str) -> Spans:
         name,
         colour,
         [
-            (node, max(begin, 0.0), end, _told(node, name, begin, end, bits, joules))
+            (node, max(begin, 0.0), end, _describe(node, name, begin, end, bits, joules))
             for node, begin, end, bits, joules in facts
         ],
     )
 
 
-def _told(node: str, name: str, begin: float, end: float, bits: float, joules: float) -> str:
+def _describe(node: str, name: str, begin: float, end: float, bits: float, joules: float) -> str:
     lasts, since = quantity(end - begin, "s"), quantity(begin, "s")
     costs = [quantity(float(bits), "bit")] * (bits > 0) + [quantity(joules, "J")] * (joules > 0)
     return "\n".join([f"{node}: {name}", f"{lasts} from {since} on", *costs])
 
 
-def _moments(rows: pd.DataFrame, window: Window, name: str, symbol: str, colour: str) -> Moments:
+def _moments(
+    rows: pd.DataFrame, window: RoundWindow, name: str, symbol: str, colour: str
+) -> Moments:
     times = (rows["t"].to_numpy() - window.begin).tolist()
     own = zip(rows["node"], times, strict=True)
     told = [(node, time, f"{node}: {name}\nat {quantity(time, 's')}") for node, time in own]

@@ -12,15 +12,15 @@ from rich.table import Table
 
 from fedsim.algorithms import ALGORITHMS
 from fedsim.analysis import labels_of, quantity
-from fedsim.analysis.compare.runs import parted, runs_of
+from fedsim.analysis.compare.runs import runs_of, select_runs
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import printable, renamed
+from fedsim.blocks.wording import printable, reject_renamed
 from fedsim.errors import DataError, Fault, FedsimError, RepricingError
 from fedsim.record.folder import STUDY, RunFolder, read_json
-from fedsim.record.lock import held
+from fedsim.record.lock import hold
 from fedsim.record.manifest import PRICED_FROM
 from fedsim.record.read import missing, read_summaries
-from fedsim.record.scenarios import RUNS, Note, Tell, untold
+from fedsim.record.scenarios import RUNS, Note, Tell, ignore_note
 from fedsim.record.schema import GRAMS
 from fedsim.record.studies import Study, study_in
 from fedsim.record.variants import BASE
@@ -30,14 +30,14 @@ from fedsim.repricing.replay import Repricing, prove, rebuilt
 from fedsim.repricing.tape import Original, read_tape
 from fedsim.results import Result
 from fedsim.running.folder import check_place
-from fedsim.running.run import Watch, ending, execute, unwatched
+from fedsim.running.run import Watch, ending, execute, ignore_progress
 from fedsim.scenario import Variant
 from fedsim.scenario.merging import OPTION
-from fedsim.signals import uninterrupted
+from fedsim.signals import defer_signals
 from fedsim.text import listing
 
 
-@renamed
+@reject_renamed
 def reprice(
     folder: str | Path,
     overrides: Sequence[str],
@@ -45,8 +45,8 @@ def reprice(
     *,
     base: str | Path | None = None,
     blocks: Sequence[type[Spec]] = (),
-    watch: Watch = unwatched,
-    tell: Tell = untold,
+    watch: Watch = ignore_progress,
+    tell: Tell = ignore_note,
 ) -> Result:
     """Price finished runs again under another fleet or network.
 
@@ -76,23 +76,23 @@ def reprice(
     """
     if not Path(folder).is_dir():
         raise missing("folder", Path(folder))
-    (folders, others), out = parted(Path(folder)), Path(out)
+    (folders, others), out = select_runs(Path(folder)), Path(out)
     if not folders:
         raise DataError("folder", f"{folder} holds no runs, as fedsim run writes them")
     originals = [Original.of(path, tuple(blocks)) for path in folders]
-    changed = [_changed(original, overrides) for original in originals]
+    changed = [_with_overrides(original, overrides) for original in originals]
     _check(originals, changed, out)
     study = _study(originals, changed, out)
     check_place(study, out)
     for note in (notes := _notes(others, originals, changed, overrides)):
         tell(note)
     start = Path.cwd() if base is None else Path(base)
-    with held(out):
+    with hold(out):
         for original in originals:
             RunFolder.check(out, original.name, original.scenario.seed)
         pairs = zip(originals, changed, strict=True)
-        runs = (_priced(_ready(*pair, start), out, watch) for pair in pairs)
-        return Result(out, _announced(study, out, runs), notes)
+        runs = (_price(_ready(*pair, start), out, watch) for pair in pairs)
+        return Result(out, _announce(study, out, runs), notes)
 
 
 def _notes(
@@ -103,7 +103,7 @@ def _notes(
 ) -> tuple[Note, ...]:
     """Return what to say of runs that are left out, and of overrides that change nothing."""
     left = (Note(path.parent.name, RUNS, text) for text, path in _once(others).items())
-    return *left, *_unchanged(originals, changed, overrides)
+    return *left, *_unchanged_notes(originals, changed, overrides)
 
 
 def _check(originals: Sequence[Original], changed: Sequence[Variant], out: Path) -> None:
@@ -121,7 +121,7 @@ def _check(originals: Sequence[Original], changed: Sequence[Variant], out: Path)
         raise RepricingError(list(dict.fromkeys(faults)))
 
 
-def _unchanged(
+def _unchanged_notes(
     originals: Sequence[Original], changed: Sequence[Variant], overrides: Sequence[str]
 ) -> tuple[Note, ...]:
     """Return a note where what is set changes no run: all have been made with these values."""
@@ -132,7 +132,7 @@ def _unchanged(
     return (Note("reprice", RUNS, f"{said} changes nothing: the runs were made with that"),)
 
 
-def _announced(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]:
+def _announce(study: Study, out: Path, runs: Iterator[Path]) -> tuple[Path, ...]:
     """Say what a folder is to hold before it does; where the first run is refused, take it back."""
     file = out / STUDY
     before = file.read_bytes() if file.exists() else None
@@ -164,7 +164,7 @@ def _study(originals: Sequence[Original], changed: Sequence[Variant], out: Path)
     there = study_in(out)
     if there is None or not own.is_edited(there):
         return own
-    changed_ones = own.changed(there)
+    changed_ones = own.changed_variants(there)
     for variant, known in there.seeds.items():
         fresh = seeds.get(variant, [])
         if variant not in changed_ones:
@@ -177,11 +177,11 @@ def _ready(original: Original, variant: Variant, folder: Path) -> Repricing:
     tape = read_tape(original.folder, len(original.samples))
     run = rebuilt(original, variant, tape, folder)
     if type(variant.scenario.algorithm) not in ALGORITHMS:
-        prove(original, _changed(original, ()), tape, folder)
+        prove(original, _with_overrides(original, ()), tape, folder)
     return run
 
 
-def _changed(original: Original, overrides: Sequence[str]) -> Variant:
+def _with_overrides(original: Original, overrides: Sequence[str]) -> Variant:
     """Return the scenario of a run with the overrides laid on it, under the name of its variant."""
     plan = original.plan(overrides)
     if len(plan.variants) > 1:
@@ -199,7 +199,7 @@ def _refusals(original: Original, variant: Variant, out: Path) -> Iterator[Fault
     yield from refusals(original.scenario, variant, len(original.samples), looks)
 
 
-def _priced(run: Repricing, out: Path, watch: Watch) -> Path:
+def _price(run: Repricing, out: Path, watch: Watch) -> Path:
     """Re-enact a run; nothing is left of one that would have gone another way.
 
     Raises:
@@ -213,7 +213,7 @@ def _priced(run: Repricing, out: Path, watch: Watch) -> Path:
         if summary["status"] != run.original.summary["status"]:
             raise run.error("fleet", str(summary["reason"]))
     except RepricingError:
-        with uninterrupted(), suppress(OSError):  # where other runs of the variant are
+        with defer_signals(), suppress(OSError):  # where other runs of the variant are
             place = RunFolder.place(out, run.variant.name, run.seed)
             rmtree(place, ignore_errors=True)
             place.parent.rmdir()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
-from fedsim.blocks.wording import shown
+from fedsim.blocks.wording import show
 from fedsim.errors import Fault
 from fedsim.protocol.participation import FIRST, Participation
 from fedsim.scenario import Scenario, Variant
@@ -50,7 +50,7 @@ def _changes(then: Scenario, now: Scenario) -> Iterator[Seen]:
     """Yield what has changed and is no matter of price."""
     before, after = (each.model_dump(mode="json", exclude={*PRICED}) for each in (then, now))
     for key, seen, logged in _differences(after, before):
-        yield key, f"got {shown(seen)}, the log is of {shown(logged)}; that {_AGAIN}"
+        yield key, f"got {show(seen)}, the log is of {show(logged)}; that {_AGAIN}"
 
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:  # noqa: ANN401 - any JSON

@@ -34,7 +34,7 @@ from fedsim.protocol.participation import Participation
 from fedsim.protocol.stopping import Stop
 from fedsim.record.folder import MODELS
 from fedsim.record.manifest import COMPUTING, FILES
-from fedsim.record.models import COLUMNS, SHAPE, Keeper, chunks
+from fedsim.record.models import COLUMNS, SHAPE, CheckpointWriter, chunks
 from fedsim.record.parts import Parts
 from fedsim.record.read import read_run
 from fedsim.repricing.tape import Original, Tape
@@ -71,14 +71,14 @@ class Said(Message):
 
 
 @cache
-def said(label: str, bits: int) -> Message:
+def replay_message(label: str, bits: int) -> Message:
     """Return a message that the log calls `label`; messages alike are one object."""
-    message: Message = _named(label)(Weight(bits))
+    message: Message = _message_type(label)(Weight(bits))
     return message
 
 
 @cache
-def _named(label: str) -> type[Said]:
+def _message_type(label: str) -> type[Said]:
     return type(label, (Said,), {"__slots__": ()})
 
 
@@ -138,7 +138,10 @@ class Reenactment:
         exchanges, tasks = self._tape.exchanges, self._tape.tasks
         span = range(exchanges.first[number], exchanges.first[number + 1])
         self._due = {tasks.client[task]: task for task in span}
-        told = {tasks.client[task]: said(tasks.told[task], tasks.told_bits[task]) for task in span}
+        told = {
+            tasks.client[task]: replay_message(tasks.told[task], tasks.told_bits[task])
+            for task in span
+        }
         to = None if exchanges.drawn[number] else list(self._due)
         one = told[min(told)]
         # Of a cohort that is drawn nobody knows before who it is: all have a message, whom it
@@ -163,7 +166,7 @@ class Reenactment:
             price = tasks.operations[work], tasks.samples[work]
             await client.compute(Work(_nothing, None, (), *price))
         label = tasks.message[task]
-        return said(label, tasks.bits[task]) if label else SILENCE
+        return replay_message(label, tasks.bits[task]) if label else SILENCE
 
 
 def _nothing() -> Array:
@@ -186,7 +189,7 @@ _NONE = COLUMNS.with_metadata({SHAPE: b"[0]"}).empty_table()
 
 
 class KnownModels:
-    """Implements `fedsim.record.models.Keeper` by what the original has kept.
+    """Implements `fedsim.record.models.CheckpointWriter` by what the original has kept.
 
     A run that ends as the original does has the same models, to the byte. One that ends earlier
     has those of the rounds that it gets to, and its last one only where that was kept.
@@ -290,7 +293,7 @@ class Repricing:
         """What each client is, for the client table."""
         return facts_of(self.groups, self.members, self.original.samples)
 
-    def keeper(self, folder: Path) -> Keeper:
+    def keeper(self, folder: Path) -> CheckpointWriter:
         """Return what keeps the models that are known of the run, in the new one's folder."""
         return KnownModels(self.original, Parts(folder, MODELS))
 

@@ -14,7 +14,7 @@ from fedsim.record import read
 from fedsim.record.folder import SCENARIO
 from fedsim.record.models import model_of, read_models
 from fedsim.record.read import missing, run_folders
-from fedsim.record.scenarios import Note, parsed, read_text, setting_of
+from fedsim.record.scenarios import Note, parse, read_text, setting_of
 from fedsim.record.studies import read_study
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class Result:
         """Return data, fleet and seeds in a few words, of the first run."""
         if not self.runs:
             return ""
-        scenario = parsed(read_text(self.runs[0]), self.runs[0] / SCENARIO)
+        scenario = parse(read_text(self.runs[0]), self.runs[0] / SCENARIO)
         seeds = [] if self.summary.empty else self.summary["seed"].unique().tolist()
         return setting_of(scenario, seeds)
 

@@ -15,7 +15,7 @@ from fedsim import text as tables
 from fedsim.analysis.style import as_png
 from fedsim.errors import DataError
 from fedsim.record.rounds import OWN
-from fedsim.record.scenarios import Note, marked, once
+from fedsim.record.scenarios import Note, mark_labels, once
 from fedsim.text import visible
 
 _MOST_ROWS, _MOST_DRAWN = 40, 12  # variants of a table that nobody asked for, and of its figure
@@ -57,17 +57,17 @@ class Shown:
             if cost not in axes:
                 said = ", ".join(axes)
                 raise DataError("against", f"got {cost!r}; give one of {said}")
-        return self._drawn([measure] if measure else self._measures[:1], against)
+        return self._draw([measure] if measure else self._measures[:1], against)
 
     def overview(self) -> Figure:
         """Return the figure of all costs, with a row for the gap and for each measure."""
-        return self._drawn(self._measures[:_MOST_MEASURES])
+        return self._draw(self._measures[:_MOST_MEASURES])
 
     @property
     def _measures(self) -> list[str]:
         return analysis.measures_in(self.rounds)
 
-    def _drawn(self, measures: Sequence[str], against: Sequence[str] = ()) -> Figure:
+    def _draw(self, measures: Sequence[str], against: Sequence[str] = ()) -> Figure:
         title = "\n".join(filter(None, (self.name, self.setting)))
         return analysis.convergence(
             self.rounds, self.labels, title, measures=measures, against=against
@@ -94,11 +94,11 @@ class Shown:
         title = ": ".join(filter(None, (self.name, target.words)))
         if most and len(labels) > most:
             title += f"; the first {most} of {len(labels)} variants"
-        return analysis.cost_table(means, marked(labels, self.notes), title)
+        return analysis.cost_table(means, mark_labels(labels, self.notes), title)
 
     def outcome(self, most: int | None = None) -> Table:
         """Return what each variant has come to, and what has ended its runs; see `costs`."""
-        labels = dict(islice(marked(self.labels, self.notes).items(), most))
+        labels = dict(islice(mark_labels(self.labels, self.notes).items(), most))
         return analysis.outcome_table(self.rounds, self.summary, labels, "final model quality")
 
     def text(self) -> str:

@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 
 from fedsim.analysis.compare.costs import Target, with_bits
-from fedsim.analysis.compare.runs import Runs, gather
+from fedsim.analysis.compare.runs import EndedRuns, gather
 from fedsim.analysis.compare.verdicts import run_hashes
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
 from fedsim.record.ends import is_whole
 from fedsim.repricing.tape import Original
-from fedsim.robustness.constants import Constant
+from fedsim.robustness.constants import UncertainConstant
 from fedsim.robustness.design import Design, Worlds
 from fedsim.robustness.finding import Doubts, constants_of
 from fedsim.robustness.levels import interval
-from fedsim.robustness.pricing import Costs, Pricing, Run, Store, hindrance, overridden
+from fedsim.robustness.pricing import Costs, FinishedRun, PriceStore, Pricing, hindrance, overridden
 from fedsim.robustness.saltelli import FEWEST
 from fedsim.robustness.study import Robustness
 from fedsim.robustness.turning import flips
-from fedsim.robustness.verdicts import Table
+from fedsim.robustness.verdicts import CostTable
 from fedsim.running.cluster import check_choice
 from fedsim.scenario import load
 
@@ -72,15 +72,15 @@ def robust(
     """
     check_choice(jobs, executor, cluster)
     _check(worlds=worlds, seed=seed, runs=runs)
-    gathered, wanted = _gathered(folder, target)
+    gathered, wanted = _gather(folder, target)
     found, other = _runs(gathered, wanted), _reference(gathered.labels, against)
     originals = [run.original(tuple(blocks)) for run in found]
-    hindered = _hindered(found, originals, runs)
+    hindered = _find_hindrances(found, originals, runs)
     constants = _constants(originals, doubts or {}, priced=not hindered)
     design = Design.of(constants, worlds, seed, runs=runs if hindered else 0)
-    store = Store(None if out is None else Path(out))
+    store = PriceStore(None if out is None else Path(out))
     price = Pricing(store, tuple(blocks), jobs, executor, cluster)
-    priced = (price.played if hindered else price.priced)(found, design.worlds)
+    priced = (price.play if hindered else price.price)(found, design.worlds)
     table = _table(found, list(gathered.labels), priced)
     again = partial(_again, price, found, table.variants)
     turns = flips(table, design, table.variants.index(other), again)
@@ -90,7 +90,7 @@ def robust(
     return Robustness(wanted, gathered.labels, other, table, design, turns, notes, made)
 
 
-def _gathered(folder: str | Path, target: str | None) -> tuple[Runs, Target]:
+def _gather(folder: str | Path, target: str | None) -> tuple[EndedRuns, Target]:
     """Return the runs of a study, and what they are to reach."""
     gathered = gather([Path(folder)])
     if target is None:
@@ -100,14 +100,14 @@ def _gathered(folder: str | Path, target: str | None) -> tuple[Runs, Target]:
 
 def _again(
     price: Pricing,
-    runs: Sequence[Run],
+    runs: Sequence[FinishedRun],
     variants: Sequence[str],
     more: Worlds,
     names: Collection[str],
-) -> Table:
+) -> CostTable:
     """Price the runs of some variants in further worlds."""
     some = [run for run in runs if run.variant in names]
-    return _table(some, list(variants), price.priced(some, more))
+    return _table(some, list(variants), price.price(some, more))
 
 
 def _check(**numbers: int) -> None:
@@ -122,7 +122,7 @@ def _check(**numbers: int) -> None:
             raise DataError(key, f"--{key}: got {value}; give {least} or more")
 
 
-def _runs(gathered: Runs, target: Target) -> list[Run]:
+def _runs(gathered: EndedRuns, target: Target) -> list[FinishedRun]:
     """Return the runs, each with the round in which it reached the target."""
     costs = with_bits(target.costs(gathered)).to_dict("records")
     looks = {(row["variant"], row["seed"]): row for row in costs}
@@ -132,7 +132,7 @@ def _runs(gathered: Runs, target: Target) -> list[Run]:
             cost = looks[row["variant"], row["seed"]]
             look = int(cost["round"]) if cost["reached"] else None
             own = str(row["variant"]), int(row["seed"]), look
-            runs.append(Run(folder, *own, float(cost["bits"]), target))
+            runs.append(FinishedRun(folder, *own, float(cost["bits"]), target))
     if not runs:
         raise DataError("folder", "no run of this study has ended well: fedsim run tells why")
     if not any(run.look for run in runs):
@@ -154,7 +154,9 @@ def _reference(labels: Mapping[str, str], name: str | None) -> str:
     raise DataError("against", text)
 
 
-def _hindered(runs: Sequence[Run], originals: Sequence[Original], allowed: int) -> dict[str, str]:
+def _find_hindrances(
+    runs: Sequence[FinishedRun], originals: Sequence[Original], allowed: int
+) -> dict[str, str]:
     """Return the variants that cannot be priced by the recursion, and why.
 
     Raises:
@@ -178,7 +180,7 @@ def _refusal(hindered: Mapping[str, str]) -> str:
 
 def _constants(
     originals: Sequence[Original], doubts: Doubts, *, priced: bool
-) -> tuple[Constant, ...]:
+) -> tuple[UncertainConstant, ...]:
     scenarios = [each.scenario for each in originals]
     constants = constants_of(scenarios, doubts, priced=priced)
     if not constants:
@@ -194,7 +196,7 @@ def _nothing_in_doubt(originals: Sequence[Original]) -> str:
     return f"this study stands on no constant in doubt: {why}; {wanted}"
 
 
-def _table(runs: Sequence[Run], variants: list[str], costs: Sequence[Costs]) -> Table:
+def _table(runs: Sequence[FinishedRun], variants: list[str], costs: Sequence[Costs]) -> CostTable:
     seeds = sorted({run.seed for run in runs})
     shape = len(variants), len(seeds)
     table = {name: np.full((*shape, costs[0].t.size), np.nan) for name in Costs._fields}
@@ -206,10 +208,10 @@ def _table(runs: Sequence[Run], variants: list[str], costs: Sequence[Costs]) -> 
             table[name][place] = values
     if np.isnan(table["grams"]).all():
         del table["grams"]
-    return Table(variants, seeds, table, bits)
+    return CostTable(variants, seeds, table, bits)
 
 
-def _remarks(hindered: Mapping[str, str], design: Design, table: Table) -> list[str]:
+def _remarks(hindered: Mapping[str, str], design: Design, table: CostTable) -> list[str]:
     """Return what a reader has to know."""
     remarks = [f"{name} was played again in each world: {why}" for name, why in hindered.items()]
     if hindered:
@@ -233,7 +235,7 @@ def _remarks(hindered: Mapping[str, str], design: Design, table: Table) -> list[
 
 
 def _without_grams(
-    runs: Sequence[Run], originals: Sequence[Original], table: Table
+    runs: Sequence[FinishedRun], originals: Sequence[Original], table: CostTable
 ) -> Iterator[str]:
     """Say whose grams of CO2 are left out, though its scenario states a carbon intensity."""
     stated = [

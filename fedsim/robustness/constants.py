@@ -8,10 +8,10 @@ import numpy as np
 from fedsim.ports import Array
 
 
-class Key(tuple[str, str, str]):
+class ConstantKey(tuple[str, str, str]):
     """The name of a constant: the block, the preset, and the field.
 
-    >>> str(Key(("radio", "lte", "tail_time")))
+    >>> str(ConstantKey(("radio", "lte", "tail_time")))
     'lte.tail_time'
     """
 
@@ -22,7 +22,7 @@ class Key(tuple[str, str, str]):
 
 
 @dataclass(frozen=True)
-class Constant:
+class UncertainConstant:
     """A figure of a preset, with the interval that holds it in nine of ten worlds.
 
     Attributes:
@@ -33,7 +33,7 @@ class Constant:
         source: where the interval is from, in words.
     """
 
-    key: Key
+    key: ConstantKey
     value: float
     low: float
     high: float

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from fedsim.ports import Array
-from fedsim.robustness.constants import Constant, Key
+from fedsim.robustness.constants import ConstantKey, UncertainConstant
 from fedsim.robustness.saltelli import Saltelli
 
 STEPS = 17
@@ -25,7 +25,7 @@ class Worlds:
         values: SI, shape (k, W).
     """
 
-    constants: tuple[Constant, ...]
+    constants: tuple[UncertainConstant, ...]
     values: Array
 
     @property
@@ -41,12 +41,12 @@ class Worlds:
             found.update(f"{constant.key[0]} {constant.key}\n".encode())
         return found.hexdigest()
 
-    def world(self, part: slice = slice(None)) -> dict[Key, Array]:
+    def world(self, part: slice = slice(None)) -> dict[ConstantKey, Array]:
         """Return the constants by their names, in some of the worlds."""
         rows = zip(self.constants, self.values, strict=True)
         return {constant.key: own[part] for constant, own in rows}
 
-    def one(self, number: int) -> dict[Key, float]:
+    def one(self, number: int) -> dict[ConstantKey, float]:
         """Return the constants by their names, in one world."""
         drawn = self.world(slice(number, number + 1))
         return {key: float(values[0]) for key, values in drawn.items()}
@@ -68,13 +68,15 @@ class Design:
         lines: whether there are lines, and worlds of indices.
     """
 
-    constants: tuple[Constant, ...]
+    constants: tuple[UncertainConstant, ...]
     drawn: int
     seed: int
     lines: bool = True
 
     @classmethod
-    def of(cls, constants: Sequence[Constant], worlds: int, seed: int, runs: int = 0) -> "Design":
+    def of(
+        cls, constants: Sequence[UncertainConstant], worlds: int, seed: int, runs: int = 0
+    ) -> "Design":
         """Return the smallest design of at least so many drawn worlds.
 
         Args:
@@ -143,11 +145,11 @@ class Design:
         """All of them."""
         return Worlds(self.constants, self.values)
 
-    def world(self, part: slice = slice(None)) -> dict[Key, Array]:
+    def world(self, part: slice = slice(None)) -> dict[ConstantKey, Array]:
         """Return the constants by their names, in some of the worlds."""
         return self.worlds.world(part)
 
-    def one(self, number: int) -> dict[Key, float]:
+    def one(self, number: int) -> dict[ConstantKey, float]:
         """Return the constants by their names, in one world."""
         return self.worlds.one(number)
 

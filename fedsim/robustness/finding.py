@@ -11,8 +11,8 @@ from fedsim.blocks.presets import Doubt, Presettable
 from fedsim.blocks.quantities import Quantity
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
-from fedsim.robustness.constants import Constant, Key
-from fedsim.robustness.general import asked, general
+from fedsim.robustness.constants import ConstantKey, UncertainConstant
+from fedsim.robustness.general import general, parse_interval
 from fedsim.scenario import Group, Scenario
 
 BLOCKS = ("device", "radio", "carbon")
@@ -24,7 +24,7 @@ Doubts = Mapping[str, str]
 
 def constants_of(
     scenarios: Sequence[Scenario], doubts: Doubts, *, priced: bool = True
-) -> tuple[Constant, ...]:
+) -> tuple[UncertainConstant, ...]:
     """Return the constants that scenarios stand on and whose value is in doubt, each once.
 
     A figure that a scenario gives itself, in place of its preset's, is a choice, and certain; so is
@@ -40,23 +40,24 @@ def constants_of(
         DataError: there is no such constant, or it has no one value, or an interval holds what
             cannot be.
     """
-    seen: dict[Key, dict[float, Presettable]] = {}
+    seen: dict[ConstantKey, dict[float, Presettable]] = {}
     for key, block in _figures(scenarios):
         seen.setdefault(key, {}).setdefault(getattr(block, key[2]), block)
     named = {str(key): key for key in seen}
     more = {str(each.key): each for each in (general(scenarios) if priced else ())}
     for name in doubts:
         if name in more:
-            more[name] = asked(more[name], doubts[name])
+            more[name] = parse_interval(more[name], doubts[name])
     rest = {name: text for name, text in doubts.items() if name not in more}
     own = {
-        _named(name, named | {each: more[each].key for each in more}): rest[name] for name in rest
+        _find_constant(name, named | {each: more[each].key for each in more}): rest[name]
+        for name in rest
     }
-    found = list[Constant]()
+    found = list[UncertainConstant]()
     for key, values in seen.items():
         block = next(iter(values.values()))
         if key in own:
-            found.append(_given(key, list(values), own[key], block))
+            found.append(_replace(key, list(values), own[key], block))
         elif (doubt := _doubt(key, block)) is not None and _as_preset(key, block) in values:
             found.append(_constant(key, doubt, block))
     for one, other in combinations([each for each in found if each.key in own], 2):
@@ -65,7 +66,9 @@ def constants_of(
 
 
 def _check_together(
-    one: Constant, other: Constant, seen: Mapping[Key, Mapping[float, Presettable]]
+    one: UncertainConstant,
+    other: UncertainConstant,
+    seen: Mapping[ConstantKey, Mapping[float, Presettable]],
 ) -> None:
     """Check that no two ends of two intervals of the user's exclude each other.
 
@@ -85,7 +88,7 @@ def _check_together(
             raise DataError("doubt", f"--doubt: {pair} cannot be together: {told}") from error
 
 
-def _figures(scenarios: Sequence[Scenario]) -> Iterator[tuple[Key, Presettable]]:
+def _figures(scenarios: Sequence[Scenario]) -> Iterator[tuple[ConstantKey, Presettable]]:
     """Yield every number of the blocks of all fleets, and the block that it is of."""
     for scenario in scenarios:
         for group in scenario.fleet:
@@ -93,7 +96,7 @@ def _figures(scenarios: Sequence[Scenario]) -> Iterator[tuple[Key, Presettable]]
                 block = getattr(group, name)
                 if isinstance(block, Presettable):
                     for field in _numbers(block, group):
-                        yield Key((name, block.kind, field)), block
+                        yield ConstantKey((name, block.kind, field)), block
 
 
 def _numbers(block: Presettable, group: Group) -> Iterator[str]:
@@ -105,16 +108,16 @@ def _numbers(block: Presettable, group: Group) -> Iterator[str]:
             yield field
 
 
-def _doubt(key: Key, block: Presettable) -> Doubt | None:
+def _doubt(key: ConstantKey, block: Presettable) -> Doubt | None:
     preset = type(block).presets.get(key[1])
     return None if preset is None else preset.doubts.get(key[2])
 
 
-def _as_preset(key: Key, block: Presettable) -> float:
+def _as_preset(key: ConstantKey, block: Presettable) -> float:
     return _read(key, type(block).presets[key[1]].values[key[2]], block)
 
 
-def _read(key: Key, text: str | float, block: Presettable) -> float:
+def _read(key: ConstantKey, text: str | float, block: Presettable) -> float:
     """Return what a field reads a text as.
 
     Raises:
@@ -124,13 +127,17 @@ def _read(key: Key, text: str | float, block: Presettable) -> float:
     return float(getattr(type(block).model_validate(values), key[2]))
 
 
-def _constant(key: Key, doubt: Doubt, block: Presettable) -> Constant:
+def _constant(key: ConstantKey, doubt: Doubt, block: Presettable) -> UncertainConstant:
     value = float(getattr(block, key[2]))
     low, high = (_read(key, end, block) for end in (doubt.low, doubt.high))
-    return Constant(key, value, low, high, _unit(key, block), doubt.basis, str(doubt.source))
+    return UncertainConstant(
+        key, value, low, high, _unit(key, block), doubt.basis, str(doubt.source)
+    )
 
 
-def _given(key: Key, values: Sequence[float], text: str, block: Presettable) -> Constant:
+def _replace(
+    key: ConstantKey, values: Sequence[float], text: str, block: Presettable
+) -> UncertainConstant:
     """Return a constant with an interval of the user's.
 
     Raises:
@@ -141,10 +148,10 @@ def _given(key: Key, values: Sequence[float], text: str, block: Presettable) -> 
         wanted = "an interval is of a constant of one value; give these blocks presets of their own"
         raise DataError("doubt", f"--doubt: {key} is {seen} in this study; {wanted}")
     low, high = _ends(key, text, block)
-    return Constant(key, values[0], low, high, _unit(key, block), "given", "--doubt")
+    return UncertainConstant(key, values[0], low, high, _unit(key, block), "given", "--doubt")
 
 
-def _ends(key: Key, text: str, block: Presettable) -> tuple[float, float]:
+def _ends(key: ConstantKey, text: str, block: Presettable) -> tuple[float, float]:
     """Read "1 s..15 s".
 
     Raises:
@@ -164,13 +171,13 @@ def _ends(key: Key, text: str, block: Presettable) -> tuple[float, float]:
     return low, high
 
 
-def _example(key: Key, block: Presettable) -> str:
+def _example(key: ConstantKey, block: Presettable) -> str:
     written = block.model_dump(mode="json")[key[2]]
     number, _, unit = str(written).partition(" ")
     return f"{float(number) / 2:g} {unit}..{float(number) * 2:g} {unit}"
 
 
-def _named(name: str, known: Mapping[str, Key]) -> Key:
+def _find_constant(name: str, known: Mapping[str, ConstantKey]) -> ConstantKey:
     """Return the constant of a name.
 
     Raises:
@@ -183,7 +190,7 @@ def _named(name: str, known: Mapping[str, Key]) -> Key:
     return known[name]
 
 
-def _unit(key: Key, block: Presettable) -> str:
+def _unit(key: ConstantKey, block: Presettable) -> str:
     """Return the unit of a field in SI; empty for a plain number."""
     field = type(block).model_fields[key[2]]
     return next((each.base for each in _quantities((field.annotation, *field.metadata))), "")

@@ -17,7 +17,7 @@ from fedsim.physics.radios.base import Framing
 from fedsim.ports import Array
 from fedsim.record.emissions import KILOWATT_HOUR
 from fedsim.repricing.tape import Tape
-from fedsim.robustness.constants import Key
+from fedsim.robustness.constants import ConstantKey
 from fedsim.robustness.general import FLOPS, scores, server, spread
 from fedsim.scenario import Group, Scenario
 
@@ -67,8 +67,8 @@ class Loads:
         self._clients = np.array(tasks.client, np.intp)
         kinds = list(dict.fromkeys(framings))
         own = np.array([kinds.index(each) for each in framings], np.intp)[self._clients]
-        self._told = _framed(tasks.told_bits, own, kinds, header_bits)
-        self._said = _framed(tasks.bits, own, kinds, header_bits)
+        self._told = _framed_bits(tasks.told_bits, own, kinds, header_bits)
+        self._said = _framed_bits(tasks.bits, own, kinds, header_bits)
         self._overheads, self._packets = overheads, np.array([each.packet for each in framings])
         if overheads is not None:  # bits without framing, which each exchange adds by world
             self._told = np.array(tasks.told_bits, np.float64) + header_bits
@@ -95,10 +95,10 @@ class Loads:
     def of(self, number: int) -> Load:
         """Return one exchange."""
         own, clients = self._tasks(number), self.clients(number)
-        told, said = (self._charged(bits[own], clients) for bits in (self._told, self._said))
+        told, said = (self._charge(bits[own], clients) for bits in (self._told, self._said))
         return Load(clients, told, said, self._operations[own], self._samples[own])
 
-    def _charged(self, bits: Array, clients: Numbers | slice) -> Array:
+    def _charge(self, bits: Array, clients: Numbers | slice) -> Array:
         """Return what messages of some clients are charged for, as `Load` has them."""
         column = bits[:, None]
         if self._overheads is None:
@@ -107,7 +107,7 @@ class Loads:
         return np.asarray(column + 8.0 * framing * np.ceil(column / (8.0 * (packet - framing))))
 
 
-def _framed(bits: Sequence[int], own: Numbers, kinds: Sequence[Framing], header: int) -> Array:
+def _framed_bits(bits: Sequence[int], own: Numbers, kinds: Sequence[Framing], header: int) -> Array:
     """Return what messages are charged for: their own bits, the header's and the framing's."""
     whole = np.array(bits, np.int64) + header
     framed = np.zeros_like(whole)
@@ -124,7 +124,7 @@ def _by_task(amounts: Sequence[float], begin: Sequence[int], end: Sequence[int])
     return np.asarray(np.bincount(tasks, np.array(amounts, np.float64), len(pieces)), np.float64)
 
 
-World = Mapping[Key, Array]
+World = Mapping[ConstantKey, Array]
 """What constants are in W worlds, each of shape (W,); what is not in it is as the scenario says."""
 
 
@@ -266,7 +266,7 @@ def clients_of(scenario: Scenario, groups: Sequence[Group], world: World, worlds
         **{name: each([own.state(name) for own in laid]) for name in _STATES},
         reserve=each([own.reserve() for own in laid]),
         stateful=any(group.radio.states.stateful for group in groups),
-        emitted=each([own.emitted() for own in laid]) if counts_grams(groups) else None,
+        emitted=each([own.emission_rate() for own in laid]) if counts_grams(groups) else None,
         down=_lanes(laid, each, ("down", "receive"), of_server("downlink"), latency),
         up=_lanes(laid, each, ("up", "send"), of_server("uplink"), latency),
     )
@@ -321,7 +321,7 @@ def overheads(groups: Sequence[Group], world: World, worlds: int) -> Array | Non
 
     None where no world says anything of it.
     """
-    if not any(Key(("radio", group.radio.kind, "framing")) in world for group in groups):
+    if not any(ConstantKey(("radio", group.radio.kind, "framing")) in world for group in groups):
         return None
     rows = [_Laid(group, world, worlds).radio("framing") for group in groups]
     return np.floor(np.repeat(np.array(rows), [group.count for group in groups], axis=0))
@@ -336,7 +336,7 @@ class _Laid:
         self._worlds = worlds
 
     def _value(self, name: str, block: Any, field: str) -> Array:  # noqa: ANN401 - a block
-        known = self._world.get(Key((name, block.kind, field)))
+        known = self._world.get(ConstantKey((name, block.kind, field)))
         value = getattr(block, field)
         return np.full(self._worlds, 0.0 if value is None else value) if known is None else known
 
@@ -399,7 +399,7 @@ class _Laid:
             return np.zeros(self._worlds)
         return self.device("cycles_per_sample") / self.device("frequency")
 
-    def emitted(self) -> Array:
+    def emission_rate(self) -> Array:
         """Return the grams of CO2 for a joule; 0 where nothing is said of its electricity."""
         if self._group.carbon is None:
             return np.zeros(self._worlds)

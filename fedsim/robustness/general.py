@@ -17,7 +17,7 @@ from fedsim.blocks.presets import Source
 from fedsim.errors import DataError
 from fedsim.physics.networks import ServerLink
 from fedsim.ports import Array
-from fedsim.robustness.constants import Constant, Key
+from fedsim.robustness.constants import ConstantKey, UncertainConstant
 from fedsim.scenario import Scenario
 
 FCC_2011 = Source(
@@ -39,7 +39,7 @@ SRINIVASA_2017 = Source(
     "HotMobile, pages 103-108",
 )
 
-FLOPS = Key(("work", "kernel", "flops"))
+FLOPS = ConstantKey(("work", "kernel", "flops"))
 """What the operations of every task are multiplied by."""
 
 _LINK = {"uplink": "bit/s", "downlink": "bit/s", "latency": "s"}
@@ -49,17 +49,17 @@ _SPREAD = 0.1
 middle one, the slowest 10 % below."""
 
 
-def server(field: str) -> Key:
+def server(field: str) -> ConstantKey:
     """Return the name of a figure of the server's link."""
-    return Key(("network", "server", field))
+    return ConstantKey(("network", "server", field))
 
 
-def spread(device: str) -> Key:
+def spread(device: str) -> ConstantKey:
     """Return the name of how much devices of a kind differ."""
-    return Key(("device", device, "spread"))
+    return ConstantKey(("device", device, "spread"))
 
 
-def general(scenarios: Sequence[Scenario]) -> Iterator[Constant]:
+def general(scenarios: Sequence[Scenario]) -> Iterator[UncertainConstant]:
     """Yield the constants that are of no preset; those of one value in all scenarios.
 
     Args:
@@ -70,16 +70,16 @@ def general(scenarios: Sequence[Scenario]) -> Iterator[Constant]:
         values = {getattr(link, field, 0.0) for link in links}
         if len(values) == 1 and 0.0 < (value := float(values.pop())) < inf:
             low, high = (value * share for share in (_DELAYS if unit == "s" else _RATES))
-            yield Constant(server(field), value, low, high, unit, "lit", str(FCC_2011))
+            yield UncertainConstant(server(field), value, low, high, unit, "lit", str(FCC_2011))
     groups = [group for each in scenarios for group in each.fleet]
     if any(group.device.constant not in {None, inf} for group in groups):
-        yield Constant(FLOPS, 1.0, *_KERNELS, "", "est", str(ROOFLINE))
+        yield UncertainConstant(FLOPS, 1.0, *_KERNELS, "", "est", str(ROOFLINE))
     fleets = [_counts(each) for each in scenarios]
     for kind in sorted({kind for fleet in fleets for kind, count in fleet.items() if count > 1}):
-        yield Constant(spread(kind), 0.0, 0.0, _SPREAD, "", "meas", str(SRINIVASA_2017))
+        yield UncertainConstant(spread(kind), 0.0, 0.0, _SPREAD, "", "meas", str(SRINIVASA_2017))
 
 
-def asked(constant: Constant, text: str) -> Constant:
+def parse_interval(constant: UncertainConstant, text: str) -> UncertainConstant:
     """Return a constant with an interval of the user's, such as "0.8..1.5" or "1 ms..9 ms".
 
     Raises:

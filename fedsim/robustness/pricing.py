@@ -27,22 +27,22 @@ from fedsim.repricing import reprice
 from fedsim.repricing.conditions import refusals
 from fedsim.repricing.tape import Original, read_tape
 from fedsim.results import Result
-from fedsim.robustness.constants import Key
+from fedsim.robustness.constants import ConstantKey
 from fedsim.robustness.design import Worlds
 from fedsim.robustness.finding import BLOCKS
 from fedsim.robustness.fleets import Loads, clients_of, counts_grams, overheads, unplayable
 from fedsim.robustness.recursion import prices
 from fedsim.running.api import run as make
-from fedsim.running.cluster import opened
-from fedsim.running.run import sources, unwatched
-from fedsim.running.workers import postponed, workers
+from fedsim.running.cluster import open_cluster
+from fedsim.running.run import ignore_progress, sources
+from fedsim.running.workers import postpone_signals, workers
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.wire import HEADER_BITS
 
 _MOST = 2_000_000
 """Numbers in an array of clients x worlds: more worlds than that are priced in parts."""
 
-World = Mapping[Key, Array]
+World = Mapping[ConstantKey, Array]
 
 
 class Costs(NamedTuple):
@@ -61,7 +61,7 @@ class Costs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """A finished run, and the round in which it reached the target.
 
     Attributes:
@@ -103,11 +103,13 @@ def hindrance(original: Original) -> str:
     return unplayable(scenario)
 
 
-def priced(run: Run, world: World, worlds: int, blocks: tuple[type[Spec], ...] = ()) -> Costs:
+def price(
+    run: FinishedRun, world: World, worlds: int, blocks: tuple[type[Spec], ...] = ()
+) -> Costs:
     """Price a run without a hindrance in many worlds.
 
     Args:
-        run: see `Run`.
+        run: see `FinishedRun`.
         world: the constants in doubt, each of shape (W,).
         worlds: W.
         blocks: user-defined classes that the scenario names.
@@ -158,11 +160,11 @@ def priced_at(looks: Sequence[int], original: Original, world: World, worlds: in
 # Playing: runs that are made again in a world, where no recursion prices them.
 
 
-def played(run: Run, worlds: Worlds, blocks: tuple[type[Spec], ...] = ()) -> Costs:
+def play(run: FinishedRun, worlds: Worlds, blocks: tuple[type[Spec], ...] = ()) -> Costs:
     """Play a run again in its world: its log where that can be, and else the training itself.
 
     Args:
-        run: see `Run`; it has a world.
+        run: see `FinishedRun`; it has a world.
         worlds: of which it is one.
         blocks: user-defined classes that the scenario names.
 
@@ -182,10 +184,12 @@ def played(run: Run, worlds: Worlds, blocks: tuple[type[Spec], ...] = ()) -> Cos
     return Costs(*(np.asarray(row.get(name, np.nan), np.float64) for name in Costs._fields))
 
 
-def _again(run: Run, overrides: list[str], aside: Path, blocks: tuple[type[Spec], ...]) -> Result:
+def _again(
+    run: FinishedRun, overrides: list[str], aside: Path, blocks: tuple[type[Spec], ...]
+) -> Result:
     base = Path.cwd()
     try:
-        return reprice(run.folder, overrides, aside / "priced", base=base, blocks=blocks)
+        return reprice(run.folder, overrides, aside / "price", base=base, blocks=blocks)
     except RepricingError:
         file = run.folder / SCENARIO
     with catch_warnings():  # the run itself has reported them; its end in a world is in its row
@@ -194,7 +198,7 @@ def _again(run: Run, overrides: list[str], aside: Path, blocks: tuple[type[Spec]
         return make(file, out=aside / "made", overrides=overrides, blocks=blocks, check=False)
 
 
-def overridden(scenario: Scenario, world: Mapping[Key, float]) -> list[str]:
+def overridden(scenario: Scenario, world: Mapping[ConstantKey, float]) -> list[str]:
     """Return the overrides that lay a world on a scenario.
 
     Args:
@@ -208,12 +212,12 @@ def overridden(scenario: Scenario, world: Mapping[Key, float]) -> list[str]:
             if isinstance(block, Presettable):
                 for key, value in world.items():
                     if key[:2] == (name, block.kind):
-                        text = _written(block, key[2], value)
+                        text = _write(block, key[2], value)
                         found.append(f"fleet.{number}.{name}.{key[2]}={text}")
     return found
 
 
-def _written(block: Presettable, field: str, value: float) -> str:
+def _write(block: Presettable, field: str, value: float) -> str:
     """Return a value as a scenario writes it."""
     whole = floor(value) if field == "framing" else value  # as prices have it
     changed = block.model_copy(update={field: float(whole)})
@@ -232,7 +236,7 @@ _OLD = ".npy"  # of versions that had no seal
 _SEAL = hashlib.sha256().digest_size
 
 
-class Store:
+class PriceStore:
     """Where prices are kept: a file a run or world, named by all that they follow from.
 
     Args:
@@ -261,7 +265,7 @@ class Store:
         files = "1 file was" if count == 1 else f"{count} files were"
         return [f"{files} damaged in {self._folder}: what they held was priced again"]
 
-    def _path(self, run: Run, worlds: Worlds) -> Path | None:
+    def _path(self, run: FinishedRun, worlds: Worlds) -> Path | None:
         if self._folder is None:
             return None
         made = read_manifest(run.folder)
@@ -273,7 +277,7 @@ class Store:
         self._seen.add(name)
         return self._folder / name
 
-    def read(self, run: Run, worlds: Worlds) -> Costs | None:
+    def read(self, run: FinishedRun, worlds: Worlds) -> Costs | None:
         """Return what a run takes in every world, if it is known for certain."""
         path = self._path(run, worlds)
         if path is None:
@@ -290,7 +294,7 @@ class Store:
             return None
         return Costs(*np.load(BytesIO(content), allow_pickle=False))
 
-    def kept(self, run: Run, worlds: Worlds, costs: Costs) -> Costs:
+    def store(self, run: FinishedRun, worlds: Worlds, costs: Costs) -> Costs:
         """Keep what a run takes, and return it.
 
         Raises:
@@ -333,45 +337,45 @@ class Pricing:
         blocks: user-defined classes that scenarios name.
         jobs: the number of concurrent tasks.
         executor: runs the tasks instead.
-        cluster: runs the tasks instead, see `fedsim.running.cluster.opened`.
+        cluster: runs the tasks instead, see `fedsim.running.cluster.open_cluster`.
     """
 
-    store: Store
+    store: PriceStore
     blocks: tuple[type[Spec], ...] = ()
     jobs: int = 1
     executor: Executor | None = None
     cluster: str | None = None
 
-    def priced(self, runs: Sequence[Run], worlds: Worlds) -> list[Costs]:
+    def price(self, runs: Sequence[FinishedRun], worlds: Worlds) -> list[Costs]:
         """Price runs in all worlds: a task a run."""
-        task = partial(priced, world=worlds.world(), worlds=worlds.count, blocks=self.blocks)
-        return self._known(runs, worlds, task)
+        task = partial(price, world=worlds.world(), worlds=worlds.count, blocks=self.blocks)
+        return self._results(runs, worlds, task)
 
-    def played(self, runs: Sequence[Run], worlds: Worlds) -> list[Costs]:
+    def play(self, runs: Sequence[FinishedRun], worlds: Worlds) -> list[Costs]:
         """Play runs again in all worlds, or make them: a task a run and world."""
         tasks = [replace(run, world=number) for run in runs for number in range(worlds.count)]
-        task = partial(played, worlds=worlds, blocks=self.blocks)
-        known = self._known(tasks, worlds, task)
+        task = partial(play, worlds=worlds, blocks=self.blocks)
+        known = self._results(tasks, worlds, task)
         by_run = np.array(known).reshape(len(runs), worlds.count, len(Costs._fields))
         return [Costs(*own.T) for own in by_run]
 
-    def _known(
-        self, tasks: Sequence[Run], worlds: Worlds, price: Callable[[Run], Costs]
+    def _results(
+        self, tasks: Sequence[FinishedRun], worlds: Worlds, price: Callable[[FinishedRun], Costs]
     ) -> list[Costs]:
         """Return what tasks come to; those of which it is not known yet are done."""
         known = [self.store.read(task, worlds) for task in tasks]
         missing = [task for task, costs in zip(tasks, known, strict=True) if costs is None]
-        fresh = iter(self._mapped(missing, worlds, price))
+        fresh = iter(self._map(missing, worlds, price))
         return [next(fresh) if costs is None else costs for costs in known]
 
-    def _mapped(
-        self, tasks: Sequence[Run], worlds: Worlds, price: Callable[[Run], Costs]
+    def _map(
+        self, tasks: Sequence[FinishedRun], worlds: Worlds, price: Callable[[FinishedRun], Costs]
     ) -> list[Costs]:
-        kept = self.store.kept
+        kept = self.store.store
         with self._pool(len(tasks)) as pool:
             if pool is None:
                 return [kept(task, worlds, price(task)) for task in tasks]
-            with postponed():
+            with postpone_signals():
                 futures = [pool.submit(price, task) for task in tasks]
             try:
                 done = zip(tasks, futures, strict=True)
@@ -385,10 +389,10 @@ class Pricing:
         if self.executor is not None:
             yield self.executor
         elif self.cluster is not None:
-            with opened(self.cluster) as engine:
+            with open_cluster(self.cluster) as engine:
                 yield engine.client.get_executor()
         elif self.jobs > 1 and tasks > 1:
-            with workers(min(self.jobs, tasks), unwatched) as pool:
+            with workers(min(self.jobs, tasks), ignore_progress) as pool:
                 yield pool
         else:
             yield None

@@ -78,11 +78,11 @@ def fair_rates(
     tight = rates.sum(axis=0) > capacity
     if tight.any():  # elsewhere each runs at its cap
         bound = np.broadcast_to(np.asarray(capacity, np.float64), tight.shape)[tight]
-        rates[:, tight] = _shared(flows[:, tight], caps[:, tight], order[:, tight], bound)
+        rates[:, tight] = _share(flows[:, tight], caps[:, tight], order[:, tight], bound)
     return rates
 
 
-def _shared(flows: NDArray[np.bool_], caps: Array, order: Order, capacity: Array) -> Array:
+def _share(flows: NDArray[np.bool_], caps: Array, order: Order, capacity: Array) -> Array:
     """Return the rates in worlds whose link holds some transfers back."""
     own = np.take_along_axis(np.where(flows, caps, 0.0), order, axis=0)
     on = np.take_along_axis(flows, order, axis=0)
@@ -193,7 +193,7 @@ class _Play:
         """Let a cohort receive, compute and answer."""
         who, key = self._loads.clients(number), self._loads.key(number)
         since = self.now - self._last[who]
-        passed = self._known(key, since)
+        passed = self._cached_exchange(key, since)
         if passed is None:
             passed = self._pass(self._loads.of(number), since)
             self._keep(key, passed)
@@ -201,7 +201,7 @@ class _Play:
         self._spent[who] += passed.spent
         self.now = self.now + passed.duration
 
-    def _known(self, key: bytes, since: Array) -> "_Exchange | None":
+    def _cached_exchange(self, key: bytes, since: Array) -> "_Exchange | None":
         """Return an exchange of this load that has begun like this, if one is kept."""
         error = _ROUNDING * float(self.now.max())
         for passed in self._passed.get(key, ()):
@@ -272,7 +272,7 @@ class _Play:
 
         The tail of a radio that is connected still is charged when it ends.
         """
-        spent = (self._spent + self._expired()).sum(axis=0)
+        spent = (self._spent + self._expiry()).sum(axis=0)
         return np.asarray(self._rest * self.now + spent)
 
     def grams(self) -> Array:
@@ -280,10 +280,10 @@ class _Play:
         clients = self._clients
         if clients.emitted is None:
             return np.full(self.now.shape, np.nan)
-        drawn = clients.idle * self.now + self._spent + self._expired()
+        drawn = clients.idle * self.now + self._spent + self._expiry()
         return np.asarray((clients.emitted * drawn).sum(axis=0))
 
-    def _expired(self) -> Array:
+    def _expiry(self) -> Array:
         clients = self._clients
         if not clients.stateful:
             return np.zeros_like(self._spent)

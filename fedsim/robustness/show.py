@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedsim.analysis.compare.verdicts import WORDS
-from fedsim.analysis.style import entitle, measured, panels
+from fedsim.analysis.style import entitle, label_axis, panels
 from fedsim.analysis.tables import HEADS
 from fedsim.robustness.design import Design
 from fedsim.robustness.verdicts import by_weight
@@ -114,7 +114,7 @@ def _spreads(axis: Axes, rows: pd.DataFrame, names: Sequence[str], study: Drawn,
 
 def _ratios(axis: Axes, values: Sequence[float], label: str) -> None:
     """Lay out the axis of a ratio: logarithmic where values are far apart."""
-    measured(axis.xaxis, label, log=max(values) > _FAR * min(values))
+    label_axis(axis.xaxis, label, log=max(values) > _FAR * min(values))
 
 
 def _least_sure(rows: pd.DataFrame, cost: str) -> str:

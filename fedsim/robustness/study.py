@@ -16,11 +16,11 @@ from fedsim.analysis.compare.costs import Target
 from fedsim.analysis.compare.verdicts import LESS, WORDS, seal_tables
 from fedsim.analysis.figures import save
 from fedsim.ports import Array
-from fedsim.record.lock import held
+from fedsim.record.lock import hold
 from fedsim.record.writing import write_whole
 from fedsim.robustness.design import Design
 from fedsim.robustness.show import deciding_table, robustness_figure, verdict_table
-from fedsim.robustness.verdicts import Table, deciding, fronts, verdicts
+from fedsim.robustness.verdicts import CostTable, deciding, fronts, verdicts
 from fedsim.text import as_csv, as_html, as_text, quantity, visible
 
 _FLIPS = 6  # reported in sentences; all are in the files
@@ -44,7 +44,7 @@ class Robustness:
     target: Target
     labels: Mapping[str, str]
     against: str
-    table: Table
+    table: CostTable
     design: Design
     flips: pd.DataFrame
     remarks: tuple[str, ...]
@@ -113,7 +113,7 @@ class Robustness:
         turned = self.flips[self.flips["value"].notna()]
         told = []
         for row in turned.to_dict("records"):
-            where = f"{row['constant']} is {row['wins']} {_shown(row['value'], row['unit'])}"
+            where = f"{row['constant']} is {row['wins']} {_show(row['value'], row['unit'])}"
             told.append(f"{self._less(row['variant'], row['cost'])} where {where}")
         if len(told) > _FLIPS:
             told[_FLIPS:] = [
@@ -130,7 +130,7 @@ class Robustness:
         for (variant, cost), rows in self.flips.groupby(["variant", "cost"], sort=False):
             if (variant, cost) not in known and not _same(rows):
                 row, end = _nearest_end(rows)
-                place = f"{row['constant']} is {_shown(row[end], row['unit'])}"
+                place = f"{row['constant']} is {_show(row[end], row['unit'])}"
                 ratio = f"{row[f'ratio_{end}']:.3f}"
                 words = "no single constant turns it round within its interval"
                 pair = f"{self.labels[str(variant)]} against {self.labels[self.against]}"
@@ -170,7 +170,7 @@ class Robustness:
             OccupiedError: another process is writing into the folder.
             OutputError: one of them cannot be written.
         """
-        with held(folder):
+        with hold(folder):
             for name, frame in self.frames().items():
                 write_whole(folder / f"{name}.csv", as_csv(frame))
             seal_tables(folder, self.runs)
@@ -184,7 +184,7 @@ def _same(rows: pd.DataFrame) -> bool:
     return bool(np.allclose(rows[["ratio_low", "ratio_high"]].to_numpy(float), 1.0, atol=1e-9))
 
 
-def _shown(value: float, unit: str) -> str:
+def _show(value: float, unit: str) -> str:
     return quantity(value, unit) if unit else f"{value:.3g}"
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from fedsim.ports import Array
 from fedsim.robustness.design import STEPS, Design, Worlds
-from fedsim.robustness.verdicts import Table, pairs
+from fedsim.robustness.verdicts import CostTable, pairs
 
 _PARTS = 32
 _PASSES = 3
@@ -23,7 +23,7 @@ within that it is where the straight line between both sides turns."""
 COLUMNS = ("variant", "cost", "constant", "value", "unit", "wins")
 ENDS = ("low", "high", "ratio_low", "ratio_high")
 
-Again = Callable[[Worlds, Collection[str]], Table]
+Again = Callable[[Worlds, Collection[str]], CostTable]
 """Prices the runs of some variants in further worlds; those of all others are NaN."""
 
 
@@ -56,7 +56,7 @@ class _Turn:
         return begin + (end - begin) * one / (one - other)
 
 
-def flips(table: Table, design: Design, against: int, again: Again) -> pd.DataFrame:
+def flips(table: CostTable, design: Design, against: int, again: Again) -> pd.DataFrame:
     """Return the values of single constants at which verdicts turn round.
 
     Args:

@@ -18,7 +18,7 @@ some clients have a carbon intensity."""
 _SPREAD = (0.05, 0.5, 0.95)
 
 
-class Table(NamedTuple):
+class CostTable(NamedTuple):
     """What variants cost under seeds in worlds.
 
     Attributes:
@@ -34,19 +34,19 @@ class Table(NamedTuple):
     bits: Array
 
 
-def seed_ratios(table: Table, cost: str, one: int, other: int) -> Array:
+def seed_ratios(table: CostTable, cost: str, one: int, other: int) -> Array:
     """Return log(cost of one / of the other) under each seed, shape (S, W); NaN as `log_ratios`."""
     values = table.costs[cost]
     return log_ratios(values[one], values[other])
 
 
-def log_typical(table: Table, cost: str, one: int, other: int) -> Array:
+def log_typical(table: CostTable, cost: str, one: int, other: int) -> Array:
     """Return the log of the typical ratio in each world, shape (W,): see `pairwise.typical`."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(typical(seed_ratios(table, cost, one, other).T)))
 
 
-def verdicts(table: Table, drawn: slice, written: int) -> pd.DataFrame:
+def verdicts(table: CostTable, drawn: slice, written: int) -> pd.DataFrame:
     """Return a row a pair of variants and cost.
 
     Args:
@@ -69,7 +69,7 @@ def verdicts(table: Table, drawn: slice, written: int) -> pd.DataFrame:
         decided = Pairwise.of(values[:, :, written])
         for one in range(len(table.variants)):
             for other in range(len(table.variants)):
-                if one != other and priced(table, cost, one, other):
+                if one != other and is_priced(table, cost, one, other):
                     words = decided.pair(one, other).verdict
                     rows.append(_verdict(table, cost, (one, other), drawn, written, words))
     frame = pd.DataFrame(rows)
@@ -80,13 +80,13 @@ def verdicts(table: Table, drawn: slice, written: int) -> pd.DataFrame:
     return ordered.drop(columns=["one", "other"])
 
 
-def priced(table: Table, cost: str, *variants: int) -> bool:
+def is_priced(table: CostTable, cost: str, *variants: int) -> bool:
     """Return whether a cost is one of all of some variants: grams may be those of a few."""
     return cost in COSTS or all(~np.isnan(table.costs[cost][one]).all() for one in variants)
 
 
 def _verdict(
-    table: Table, cost: str, pair: tuple[int, int], drawn: slice, written: int, words: str
+    table: CostTable, cost: str, pair: tuple[int, int], drawn: slice, written: int, words: str
 ) -> dict[str, object]:
     middle = log_typical(table, cost, *pair)
     known = middle[drawn][~np.isnan(middle[drawn])]
@@ -123,7 +123,7 @@ def _quantiles(ratios: Array) -> Array:
     return np.asarray(np.where(np.isnan(between), above, between))
 
 
-def fronts(table: Table, drawn: slice) -> pd.DataFrame:
+def fronts(table: CostTable, drawn: slice) -> pd.DataFrame:
     """Return in what share of the worlds each variant is Pareto-optimal in bits, time and energy.
 
     Returns:
@@ -164,7 +164,7 @@ def _means(values: Array) -> Array:
 _COLUMNS = ("first", "first_error", "total", "total_error")
 
 
-def deciding(table: Table, design: Design, against: int) -> pd.DataFrame:
+def deciding(table: CostTable, design: Design, against: int) -> pd.DataFrame:
     """Return what each constant does to each ratio of costs.
 
     Args:
@@ -210,10 +210,10 @@ def by_weight(rows: pd.DataFrame) -> pd.DataFrame:
     return ordered.drop(columns="reach")
 
 
-def pairs(table: Table, against: int) -> Iterator[tuple[str, str, Array]]:
+def pairs(table: CostTable, against: int) -> Iterator[tuple[str, str, Array]]:
     """Yield variant, cost and the log of the typical ratio to one variant in each world, (W,)."""
     for number, variant in enumerate(table.variants):
         if number != against:
             for cost in table.costs:
-                if priced(table, cost, number, against):
+                if is_priced(table, cost, number, against):
                     yield variant, cost, log_typical(table, cost, number, against)

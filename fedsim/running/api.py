@@ -21,14 +21,14 @@ from tempfile import mkdtemp
 from typing import Any, get_args
 
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import renamed
+from fedsim.blocks.wording import reject_renamed
 from fedsim.building import Builder, Job
 from fedsim.errors import OccupiedError, TheoryWarning
-from fedsim.problems.references import noted
+from fedsim.problems.references import record_optima
 from fedsim.protocol.carriage import Carry
 from fedsim.record.folder import RunFolder
-from fedsim.record.lock import held, shared
-from fedsim.record.scenarios import Note, Tell, untold
+from fedsim.record.lock import hold, share
+from fedsim.record.scenarios import Note, Tell, ignore_note
 from fedsim.record.studies import study_in
 from fedsim.record.writing import check_folder
 from fedsim.results import Result
@@ -39,11 +39,11 @@ from fedsim.running.check import foreseen, unresumable
 from fedsim.running.folder import WHOLE, Shard, changes, check_place, study_of
 from fedsim.running.loading import end_if_loading
 from fedsim.running.outcomes import check_ends
-from fedsim.running.run import RunProgress, Watch, unwatched
+from fedsim.running.run import RunProgress, Watch, ignore_progress
 from fedsim.running.workers import Order
 from fedsim.scenario import Plan, Scenario, load
-from fedsim.signals import uninterrupted
-from fedsim.under_way import now
+from fedsim.signals import defer_signals
+from fedsim.under_way import current_activity
 
 # Folders for runs without a given one: they last until the session ends.
 
@@ -89,7 +89,7 @@ _FORMAT = "{desc} {percentage:3.0f}% |{bar}| {elapsed}{postfix}"
 def notebook_bar(name: str, runs: int) -> Iterator[Watch]:
     """Show a bar for all runs together, if this is a notebook; it goes when they have ended."""
     if not in_notebook():
-        yield unwatched
+        yield ignore_progress
         return
     with _bar()(total=runs, desc=name, bar_format=_FORMAT, leave=False) as bar:
         kept = _Bar(bar)
@@ -137,7 +137,7 @@ class _Bar:
 
     def _look_until(self, over: threading.Event) -> None:
         while not over.wait(_LONG):
-            if time.monotonic() - self._heard >= _LONG and (words := now()):
+            if time.monotonic() - self._heard >= _LONG and (words := current_activity()):
                 self._bar.set_postfix_str(words)
 
     def __call__(self, reached: RunProgress) -> None:
@@ -162,7 +162,7 @@ def _run(reached: RunProgress) -> str:
     return f"{reached.variant}, seed {reached.seed}, round {reached.round}"
 
 
-@renamed
+@reject_renamed
 def run(
     source: str | Path | Mapping[str, Any] | Scenario,
     *,
@@ -174,7 +174,7 @@ def run(
     executor: Executor | None = None,
     fresh: bool = False,
     carry: Carry = "values",
-    tell: Tell = untold,
+    tell: Tell = ignore_note,
     cluster: str | None = None,
     shard: str | None = None,
     check: bool = True,
@@ -211,10 +211,10 @@ def run(
     end_if_loading()
     share = _share(shard, jobs, executor, cluster)
     plan = load(source, overrides=overrides, blocks=blocks)
-    builder, place = Builder(plan, _known(carry)), None if out is None else Path(out)
-    with noted() as optima:
+    builder, place = Builder(plan, _check_carry(carry)), None if out is None else Path(out)
+    with record_optima() as optima:
         notes = _foreseen(plan, builder, place, tell, fresh=fresh)
-    made = partial(_made, builder=builder, jobs=jobs, executor=executor, cluster=cluster)
+    made = partial(_make, builder=builder, jobs=jobs, executor=executor, cluster=cluster)
     elsewhere = executor is not None or cluster is not None
     making = _Making(plan, made, notes, share, tell, watch, fresh, carry, elsewhere, optima, check)
     return making.into(place)
@@ -246,14 +246,14 @@ class _Making:
         if out is None:
             result = _temporary(self.plan, self._make)
         else:
-            keep = _kept if self.share == WHOLE else _shared
+            keep = _make_locked if self.share == WHOLE else _make_shared
             result = keep(self.plan, out, self._make, fresh=self.fresh)
         if self.check:
             check_ends(result, stacklevel=4)
         return result
 
     def _make(self, folder: Path) -> Result:
-        with places.opened(folder) if self.aside else nullcontext() as place:
+        with places.open_place(folder) if self.aside else nullcontext() as place:
             order = Order(self.plan, folder, self.fresh, self.carry, place, self.optima)
             campaign = Campaign(order, self.share, self.tell)
             bar = notebook_bar(self.plan.name, len(campaign.runs))
@@ -262,7 +262,7 @@ class _Making:
         return Result(folder, runs, self.notes)
 
 
-def _made(
+def _make(
     campaign: Campaign,
     watch: Watch,
     *,
@@ -273,7 +273,7 @@ def _made(
 ) -> tuple[Path, ...]:
     """Make the runs of a campaign where it is wanted, and return their folders."""
     if cluster is not None:
-        with clusters.opened(cluster) as engine:
+        with clusters.open_cluster(cluster) as engine:
             return campaign.by(engine, watch)
     if executor is not None:
         return campaign.by(_engine(executor), watch)
@@ -294,10 +294,10 @@ def _share(shard: str | None, jobs: int, executor: Executor | None, cluster: str
         ValueError: there are fewer than 1 jobs.
     """
     clusters.check_choice(jobs, executor, cluster)
-    return WHOLE if shard is None else Shard.parsed(shard)
+    return WHOLE if shard is None else Shard.parse(shard)
 
 
-def _known(carry: Carry) -> Carry:
+def _check_carry(carry: Carry) -> Carry:
     """Return a way for messages to go.
 
     Raises:
@@ -333,19 +333,19 @@ def _temporary(plan: Plan, make: Callable[[Path], Result]) -> Result:
         study_of(plan).write(folder)
         return replace(make(folder), temporary=True)
     except BaseException:
-        with uninterrupted():
+        with defer_signals():
             rmtree(folder, ignore_errors=True)
         raise
 
 
-def _kept(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh: bool) -> Result:
+def _make_locked(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh: bool) -> Result:
     """Make the runs in a folder under its exclusive lock."""
-    with held(out):
+    with hold(out):
         _take_up(plan, out, fresh=fresh)
         return make(out)
 
 
-def _shared(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh: bool) -> Result:
+def _make_shared(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh: bool) -> Result:
     """Make the runs in a folder that others write other shares of the same plan into."""
     study = study_of(plan)
 
@@ -354,7 +354,7 @@ def _shared(plan: Plan, out: Path, make: Callable[[Path], Result], *, fresh: boo
             text = "others make runs of another state of the scenario there"
             raise OccupiedError(f"{out} is in use: {text}; give another folder with --out")
 
-    with shared(out, lambda: _take_up(plan, out, fresh=fresh), check, lambda: places.clear(out)):
+    with share(out, lambda: _take_up(plan, out, fresh=fresh), check, lambda: places.clear(out)):
         return make(out)
 
 

@@ -15,7 +15,7 @@ from typing import Protocol
 from fedsim.building import Builder
 from fedsim.errors import FedsimError, OutputError, RunError, Unfinished
 from fedsim.record.folder import SCENARIO, SUMMARY, note_failure
-from fedsim.record.scenarios import RUNS, Note, Tell, untold
+from fedsim.record.scenarios import RUNS, Note, Tell, ignore_note
 from fedsim.running.folder import WHOLE, Shard
 from fedsim.running.places import Place, unpack
 from fedsim.running.run import RunProgress, Watch
@@ -24,11 +24,11 @@ from fedsim.running.workers import (
     Order,
     Outcome,
     Run,
+    encode_order,
     make,
     make_some,
     names,
-    postponed,
-    sent,
+    postpone_signals,
     telling,
     there_in,
     workers,
@@ -54,7 +54,7 @@ class Campaign:
 
     order: Order
     shard: Shard = WHOLE
-    tell: Tell = untold
+    tell: Tell = ignore_note
     _failed: dict[Run, Exception] = field(default_factory=dict)
 
     @property
@@ -79,7 +79,7 @@ class Campaign:
             for run in self.runs:
                 known = Known(run, there_in(self.order, run))
                 self._take(make(self.order, builder, home, known, watch))
-        return self._settled()
+        return self._check_outcomes()
 
     def in_processes(self, jobs: int, watch: Watch) -> tuple[Path, ...]:
         """Make the runs in processes of their own, and return their folders.
@@ -92,18 +92,18 @@ class Campaign:
             BlockError: a block is made of what another process cannot be sent.
         """
         watch = once(watch)
-        left = self._pooled(self.runs, jobs, watch)
+        left = self._run_pool(self.runs, jobs, watch)
         while left:
             suspects = [run for run in left if self._has_begun(run)] or left[:1]
             for run in suspects:
-                if self._pooled([run], 1, watch):
+                if self._run_pool([run], 1, watch):
                     text = (
                         "a worker process has died of it, twice, perhaps for want of memory;"
                         " fewer --jobs take less"
                     )
                     self._take(Outcome(run, error=RunError(f"{names(self.order, run)}: {text}")))
-            left = self._pooled([run for run in left if run not in suspects], jobs, watch)
-        return self._settled()
+            left = self._run_pool([run for run in left if run not in suspects], jobs, watch)
+        return self._check_outcomes()
 
     def by(self, engine: Engine, watch: Watch) -> tuple[Path, ...]:
         """Make the runs wherever an engine does, and return their folders.
@@ -121,17 +121,17 @@ class Campaign:
             if outcome.ended is not None:
                 watch(outcome.ended)
             self._take(outcome)
-        return self._settled()
+        return self._check_outcomes()
 
-    def _pooled(self, runs: Sequence[Run], jobs: int, watch: Watch) -> list[Run]:
+    def _run_pool(self, runs: Sequence[Run], jobs: int, watch: Watch) -> list[Run]:
         """Make runs in a pool of processes; return those that have not ended as one has died."""
         if not runs:
             return []
-        pickled, left = sent(self.order), []
+        pickled, left = encode_order(self.order), []
         known = [Known(run, there_in(self.order, run)) for run in runs]
         with workers(min(jobs, len(runs)), watch) as pool:
-            with postponed():  # else an interrupt could leave a process half begun
-                futures = {pool.submit(_told, pickled, [each]): each.run for each in known}
+            with postpone_signals():  # else an interrupt could leave a process half begun
+                futures = {pool.submit(_make_reported, pickled, [each]): each.run for each in known}
             for future in as_completed(futures):
                 try:
                     self._take(*future.result())
@@ -154,7 +154,7 @@ class Campaign:
                 with suppress(OutputError):  # which may be what it has failed for
                     note_failure(self.order.folder(outcome.run), str(outcome.error))
 
-    def _settled(self) -> tuple[Path, ...]:
+    def _check_outcomes(self) -> tuple[Path, ...]:
         """Return the folders of the runs, where none has failed.
 
         Raises:
@@ -187,9 +187,9 @@ class Pool:
     def outcomes(self, order: Order, runs: Sequence[Known], watch: Watch) -> Iterator[Outcome]:
         """Make runs, one a task; yield what became of each as it ends."""
         del watch  # nothing is known of a run elsewhere before it ends
-        pickled = sent(order)
+        pickled = encode_order(order)
         futures: dict[Future[list[Outcome]], Run] = {
-            self.executor.submit(_told, pickled, [known]): known.run for known in runs
+            self.executor.submit(_make_reported, pickled, [known]): known.run for known in runs
         }
         try:
             for future in as_completed(futures):
@@ -203,7 +203,7 @@ class Pool:
                 future.cancel()
 
 
-def _told(pickled: bytes, runs: Sequence[Known]) -> list[Outcome]:
+def _make_reported(pickled: bytes, runs: Sequence[Known]) -> list[Outcome]:
     """Make runs in this process, and tell how far they are."""
     return make_some(pickled, runs, telling())
 

@@ -13,12 +13,12 @@ from rich.table import Table
 
 from fedsim.algorithms.local import GrowingBatch
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import renamed
+from fedsim.blocks.wording import reject_renamed
 from fedsim.building import Builder, Job
 from fedsim.problems import ProgramProblem
 from fedsim.record.scenarios import RUNS, Note
 from fedsim.running.probe import ROUNDS, Extent, Opening, extent, group_costs, opening
-from fedsim.running.run import unidentified
+from fedsim.running.run import no_identity
 from fedsim.scenario import Plan, load
 from fedsim.scenario.plan import Written
 from fedsim.text import as_html, as_text, plain, quantity, visible
@@ -44,7 +44,7 @@ def unresumable(plan: Plan) -> Iterator[Note]:
     """Yield which runs are made again whenever they are asked for, and why."""
     alike: dict[str, list[str]] = {}
     for variant in plan.variants:
-        if reason := unidentified(variant.scenario):
+        if reason := no_identity(variant.scenario):
             alike.setdefault(reason, []).append(variant.name)
     for reason, names in alike.items():
         text = (
@@ -55,15 +55,15 @@ def unresumable(plan: Plan) -> Iterator[Note]:
 
 
 def _of_each(jobs: Sequence[Job], openings: Mapping[str, Opening]) -> Iterator[Note]:
-    yield from _repeated(jobs)
+    yield from _repeats(jobs)
     for job in jobs:
-        yield from _unlimited(job)
+        yield from _unlimited_notes(job)
         yield from _full_batches(job, job.algorithm, "algorithm")
         yield from _narrow(job)
         yield from _alike(job, openings.get(job.variant.name))
 
 
-def _repeated(jobs: Sequence[Job]) -> Iterator[Note]:
+def _repeats(jobs: Sequence[Job]) -> Iterator[Note]:
     """Yield which variants are the same scenario as one before them."""
     first: dict[tuple[str, str, tuple[int, ...]], str] = {}
     for job in jobs:
@@ -78,7 +78,7 @@ def _repeated(jobs: Sequence[Job]) -> Iterator[Note]:
             yield Note(job.variant.name, "variants", text)
 
 
-def _unlimited(job: Job) -> Iterator[Note]:
+def _unlimited_notes(job: Job) -> Iterator[Note]:
     """Yield that rounds end by a default."""
     stop = job.scenario.stop
     if "rounds" not in stop.model_fields_set:
@@ -201,7 +201,7 @@ class Check:
         return table
 
 
-@renamed
+@reject_renamed
 def check(
     source: Written, *, overrides: Sequence[str] = (), blocks: Sequence[type[Spec]] = ()
 ) -> Check:
@@ -216,10 +216,10 @@ def check(
         ScenarioError, BlockError: the scenario, or one of `blocks`, is wrong.
         DataError: its data cannot be read.
     """
-    return checked(load(source, overrides=overrides, blocks=blocks))
+    return check_plan(load(source, overrides=overrides, blocks=blocks))
 
 
-def checked(plan: Plan) -> Check:
+def check_plan(plan: Plan) -> Check:
     """Find what the first two rounds of each variant of a plan cost; nothing is written.
 
     Raises:

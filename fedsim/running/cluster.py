@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from fedsim.computing.serial import VARIABLE, usable_threads
 from fedsim.errors import DataError, RunError
 from fedsim.extras import missing
-from fedsim.running.loading import UNGUARDED, marked
+from fedsim.running.loading import UNGUARDED, mark_workers
 from fedsim.running.run import RunProgress, Watch
 from fedsim.running.sending import Batches, Sending
-from fedsim.running.workers import Known, Order, Outcome, postponed
+from fedsim.running.workers import Known, Order, Outcome, postpone_signals
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster
@@ -53,7 +53,7 @@ class Cluster:
 
         def heard(event: tuple[float, Sequence[Any]]) -> None:
             progress = RunProgress(*event[1])
-            batches.heard(progress)
+            batches.report_progress(progress)
             watch(progress)
 
         self.client.subscribe_topic(topic, heard)
@@ -65,7 +65,7 @@ class Cluster:
 
 
 @contextmanager
-def opened(where: str) -> "Iterator[Cluster]":
+def open_cluster(where: str) -> "Iterator[Cluster]":
     """Connect to the cluster at an address, or open one of so many workers here.
 
     Args:
@@ -139,7 +139,7 @@ def _local(count: int) -> Iterator[Any]:
         stack.enter_context(config.set(_CONFIG | {"temporary-directory": home}))
         note = Path(home) / "loading"
         try:
-            with postponed(), marked(note):
+            with postpone_signals(), mark_workers(note):
                 cluster = LocalCluster(
                     n_workers=count,
                     threads_per_worker=1,
@@ -156,7 +156,7 @@ def _local(count: int) -> Iterator[Any]:
 
 
 def _close(cluster: "LocalCluster") -> None:
-    with postponed():
+    with postpone_signals():
         cluster.close()
 
 

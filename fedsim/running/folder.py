@@ -18,11 +18,11 @@ from fedsim.record.folder import RESULTS, SCENARIO, SMALL, SUMMARY, RunFolder, r
 from fedsim.record.lock import is_held
 from fedsim.record.manifest import AGAIN, MADE_FROM, check_files
 from fedsim.record.read import run_folders
-from fedsim.record.scenarios import RUNS, Note, differing, parsed, read_text, told
+from fedsim.record.scenarios import RUNS, Note, describe_differences, differing, parse, read_text
 from fedsim.record.studies import Study, read_study, study_in
 from fedsim.record.summary import read_summary
 from fedsim.running.places import MAKING
-from fedsim.running.sending import lasted
+from fedsim.running.sending import run_duration
 from fedsim.scenario import Plan, Variant, dump
 
 
@@ -40,17 +40,17 @@ def check_place(study: Study, out: Path) -> None:
         DataError: it does.
     """
     there = study_in(out)
-    if there is None or study.is_edited(there) or not study.changed(there):
+    if there is None or study.is_edited(there) or not study.changed_variants(there):
         return
-    own, other = _called(study), _called(there)
+    own, other = _name_of(study), _name_of(there)
     text = f"{out} holds runs of {other}, and this is {own}: nothing was written"
-    over = f", or --fresh to write over {', '.join(study.changed(there))}"
+    over = f", or --fresh to write over {', '.join(study.changed_variants(there))}"
     name = "" if study.priced else ", the scenario another name"
     helps = f"give another folder with --out{name}{'' if study.priced else over}"
     raise DataError("out", f"{text}; {helps}")
 
 
-def _called(study: Study) -> str:
+def _name_of(study: Study) -> str:
     """Return what to call a study: by its name, its file, and how it came about."""
     if not study.name:
         return "another scenario that the folder does not name"
@@ -63,12 +63,12 @@ def changes(plan: Plan, out: Path) -> Iterator[Note]:
     study, there = study_of(plan), study_in(out)
     if there is None:
         return
-    changed = study.changed(there)
+    changed = study.changed_variants(there)
     for variant in plan.variants:
         if variant.name in changed:
             text = f"{out / variant.name} was made from other values{_values(variant, out)}"
             yield Note(variant.name, RUNS, f"{text}: it is made again")
-    if gone := study.gone(there):
+    if gone := study.removed_variants(there):
         names = ", ".join(gone)
         text = f"{out} also has runs of {names}, which the scenario no longer has: they stay there,"
         yield Note(names, RUNS, f"{text} and compare and report leave them out")
@@ -82,12 +82,12 @@ def _values(variant: Variant, out: Path) -> str:
             then = _plain(read_text(path))
         except DataError:
             continue
-        return told(differing(then, now), "then", "now")
+        return describe_differences(differing(then, now), "then", "now")
     return ""
 
 
 def _plain(text: str) -> Any:  # noqa: ANN401 - any scenario
-    return parsed(text, Path())
+    return parse(text, Path())
 
 
 # Shards: one worker's share of a plan's runs, such as the third of sixteen.
@@ -107,13 +107,13 @@ class Shard(NamedTuple):
     shares: int
 
     @classmethod
-    def parsed(cls, text: str) -> Self:
+    def parse(cls, text: str) -> Self:
         """Return the shard that a text such as "3/16" names.
 
         Raises:
             DataError: it names none.
 
-        >>> Shard.parsed("3/16").of(range(40))
+        >>> Shard.parse("3/16").of(range(40))
         [2, 18, 34]
         """
         found = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text)
@@ -228,7 +228,7 @@ def _variants(
             found[state].append(seed)
             if reason:
                 reasons[seed] = reason
-            if state == DONE and (seconds := lasted(folder)) is not None:
+            if state == DONE and (seconds := run_duration(folder)) is not None:
                 took.append(seconds)
         typical = median(took) if took else nan  # a clock that jumps makes one run last for years
         done, going, failed, left = (tuple(seeds) for seeds in found.values())

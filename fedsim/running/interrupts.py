@@ -17,7 +17,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from fedsim.signals import heard
+from fedsim.signals import active_signals
 
 TYPE_CHECKING = False  # as in typing, which takes time to load
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Interrupted(SystemExit):
             signal.setitimer(signal.ITIMER_REAL, _SOON)
 
     def __str__(self) -> str:
-        return told(self.number)
+        return describe_signal(self.number)
 
 
 def behind(error: BaseException) -> Interrupted | None:
@@ -70,7 +70,7 @@ def behind(error: BaseException) -> Interrupted | None:
     return cause
 
 
-def told(number: int) -> str:
+def describe_signal(number: int) -> str:
     """Return what is said of a signal."""
     name = signal.Signals(number).name
     return (
@@ -87,7 +87,7 @@ def end_at_once() -> None:
 def raise_once() -> None:
     """Let the first signal raise `Interrupted` in the main thread, and ignore the others."""
     _answer(_raise)
-    sys.unraisablehook = _unraised
+    sys.unraisablehook = _ignore_interrupt
 
 
 class LastWord:
@@ -117,17 +117,17 @@ class LastWord:
 
 def ignore() -> None:
     """Let no signal interrupt the end of a command that is done."""
-    for number in heard():
+    for number in active_signals():
         signal.signal(number, signal.SIG_IGN)
 
 
 def _answer(handler: "Handler") -> None:
-    for number in heard():
+    for number in active_signals():
         signal.signal(number, handler)
 
 
 def _leave(number: int, _: "FrameType | None") -> None:
-    os.write(2, f"{told(number)}\n".encode())
+    os.write(2, f"{describe_signal(number)}\n".encode())
     os._exit(128 + number)
 
 
@@ -136,7 +136,7 @@ def _raise(number: int, _: "FrameType | None") -> None:
     raise Interrupted(number, pending=True)
 
 
-def _unraised(lost: "sys.UnraisableHookArgs") -> None:
+def _ignore_interrupt(lost: "sys.UnraisableHookArgs") -> None:
     """Say nothing of an interrupt that a destructor could not raise: it comes again."""
     if not isinstance(lost.exc_value, Interrupted):
         sys.__unraisablehook__(lost)

@@ -51,7 +51,7 @@ class Recording(SpawnContext):
 
 
 @contextmanager
-def marked(note: Path | None = None) -> Iterator[None]:
+def mark_workers(note: Path | None = None) -> Iterator[None]:
     """Mark processes that are started in this block as workers of this process.
 
     Args:

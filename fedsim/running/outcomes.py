@@ -46,7 +46,7 @@ def check_ends(result: Result, stacklevel: int) -> None:
         status = row["status"]
         if status == _DIVERGED or is_whole(status):
             if status != DONE:
-                warned.setdefault((row["variant"], status), []).append(_described(row))
+                warned.setdefault((row["variant"], status), []).append(_describe(row))
         else:
             failed.append(row)
     for first, *more in warned.values():
@@ -56,7 +56,7 @@ def check_ends(result: Result, stacklevel: int) -> None:
         raise _error(failed, len(result.runs))
 
 
-def _described(row: Mapping[Any, Any]) -> str:
+def _describe(row: Mapping[Any, Any]) -> str:
     """Return how a run has ended, as a sentence that names it."""
     said = str(Ending(row["status"], row["reason"]))
     if row["status"] == ROSE:
@@ -67,7 +67,7 @@ def _described(row: Mapping[Any, Any]) -> str:
 
 def _error(failed: list[Mapping[Any, Any]], count: int) -> RunError:
     """Return the error of runs that have failed."""
-    described = [_described(row) for row in failed]
+    described = [_describe(row) for row in failed]
     if len(failed) > 1:
         described.insert(0, f"{len(failed)} of {count} runs have failed; what they wrote is kept:")
     kind = _KINDS.get(failed[0]["status"], RunError) if len(failed) == 1 else RunError

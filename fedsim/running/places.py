@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder
 from fedsim.record.manifest import MANIFEST
 from fedsim.record.writing import check_links, unwritable, write_whole
-from fedsim.signals import uninterrupted
+from fedsim.signals import defer_signals
 
 MAKING = ".making"
 """In OUT: what workers are making; it goes with the campaign."""
@@ -50,14 +50,14 @@ class Place:
     def mark(self, variant: str, seed: int) -> None:
         """Let others see that a run goes on, which is made where they do not look."""
         with suppress(OSError):  # it is only informative
-            self._marked(variant, seed).mkdir(parents=True)
+            self._mark_file(variant, seed).mkdir(parents=True)
 
     def unmark(self, variant: str, seed: int) -> None:
         """Let others see that it no longer does."""
         with suppress(OSError):
-            self._marked(variant, seed).rmdir()
+            self._mark_file(variant, seed).rmdir()
 
-    def _marked(self, variant: str, seed: int) -> Path:
+    def _mark_file(self, variant: str, seed: int) -> Path:
         return RunFolder.place(self.out / MAKING / f"{self.token}-told", variant, seed)
 
     @contextmanager
@@ -75,12 +75,12 @@ class Place:
         try:
             yield home
         finally:
-            with uninterrupted():
+            with defer_signals():
                 rmtree(home, ignore_errors=True)
 
 
 @contextmanager
-def opened(out: Path) -> Iterator[Place]:
+def open_place(out: Path) -> Iterator[Place]:
     """Leave a token in a folder for as long as runs are made elsewhere.
 
     Raises:
@@ -92,7 +92,7 @@ def opened(out: Path) -> Iterator[Place]:
         write_whole(place.out / MAKING / place.token, b"")
         yield place
     finally:
-        with uninterrupted():
+        with defer_signals():
             _close(place)
 
 
@@ -138,14 +138,14 @@ def settle(made: Path, place: Path) -> None:
     check_links(place.parent.parent, place)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        while not _moved(made, place):
+        while not _move(made, place):
             with suppress(FileNotFoundError):  # another process has just moved it
                 place.rename(made.with_name(f"{made.name}-{token_hex(4)}{_OLD}"))
     except OSError as error:
         raise unwritable(place, error) from None
 
 
-def _moved(made: Path, place: Path) -> bool:
+def _move(made: Path, place: Path) -> bool:
     """Move a folder to where there is none, and say whether it could be done."""
     try:
         made.rename(place)
@@ -156,7 +156,7 @@ def _moved(made: Path, place: Path) -> bool:
     return True
 
 
-def packed(folder: Path) -> Files:
+def pack(folder: Path) -> Files:
     """Return the files of a run that is whole."""
     return {name: (folder / name).read_bytes() for name in (*RESULTS, MANIFEST)}
 

@@ -26,7 +26,7 @@ from fedsim.errors import RunError
 from fedsim.physics.batteries import Battery
 from fedsim.ports import Array
 from fedsim.protocol.stopping import Stop
-from fedsim.record.book import Book
+from fedsim.record.book import RunRecorder
 from fedsim.record.log import Rows
 from fedsim.record.rounds import Traffic
 from fedsim.scenario import Plan
@@ -181,7 +181,7 @@ def _first(setup: Setup, pace: Pace) -> tuple[list[RoundCost], str]:
     return [_between(*pair) for pair in pairwise(marks)], ended
 
 
-def _book(folder: Path, clients: int) -> Book:
+def _book(folder: Path, clients: int) -> RunRecorder:
     """Return a book that is never closed, and refuses to become too long."""
     rows, most = 0, _ROWS + _ROWS_EACH * clients
 
@@ -191,7 +191,7 @@ def _book(folder: Path, clients: int) -> Book:
         if rows > most:
             raise Endless(f"not over after {most:,} rows of the log, at {book.ledger.t:g} s")
 
-    book = Book(folder, clients, look=count)
+    book = RunRecorder(folder, clients, look=count)
     return book
 
 

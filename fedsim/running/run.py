@@ -20,11 +20,11 @@ from fedsim.blocks.identity import versions
 from fedsim.blocks.identity.packages import is_of_a_package
 from fedsim.blocks.plugins import own_modules
 from fedsim.building import Job
-from fedsim.building.job import Ready
+from fedsim.building.job import ExecutableRun
 from fedsim.computing.serial import one_thread
 from fedsim.errors import AuditError, DataError, RunError
 from fedsim.ports import SERVER
-from fedsim.record.book import Book
+from fedsim.record.book import RunRecorder
 from fedsim.record.ends import DONE, NO_CLIENTS, ROSE, Ending, is_whole, status_of
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder, read_json
 from fedsim.record.manifest import (
@@ -37,18 +37,18 @@ from fedsim.record.manifest import (
     made_with,
     read_manifest,
 )
-from fedsim.record.scenarios import DESERTED, RISEN, signed
+from fedsim.record.scenarios import DESERTED, RISEN, sign
 from fedsim.record.schema import Event
 from fedsim.scenario import Scenario, Variant, dump
 from fedsim.sim.world import World
-from fedsim.under_way import doing
+from fedsim.under_way import activity
 
 # Notes on a run that has ended, beside its results.
 
 _ROUNDING = 1e-9  # relative
 
 
-def risen(scenario: Scenario, start: float | None, end: float) -> bool:
+def has_risen(scenario: Scenario, start: float | None, end: float) -> bool:
     """Return whether an objective is above where its run began.
 
     Under a constraint it may have to be: the start need not be feasible.
@@ -73,7 +73,7 @@ def verdict(
     status, reason = ending
     if status == NO_CLIENTS:
         yield f"{DESERTED}: no stop rule ended it: {reason}"
-    if risen(scenario, start, end):
+    if has_risen(scenario, start, end):
         yield f"{RISEN}: it ended at {end:.6g}, above {start:.6g}, where it began{advice()}"
     if reason.startswith("rounds: ") and "rounds" not in scenario.stop.model_fields_set:
         yield f"stop.rounds: {reason.removeprefix('rounds: ')}: a default has ended it, not a rule"
@@ -141,19 +141,19 @@ def sources(roots: Mapping[str, bytes], known: Container[str] = ()) -> Sources:
     modules, packages, waiting = dict(roots), set[str](), list(roots)
     while waiting:
         name = waiting.pop()
-        for other, names in _imported(name, modules[name]):
+        for other, names in _imports(name, modules[name]):
             top = other.partition(".")[0]
             if top not in own and _is_installed(top):
                 packages.add(top)
                 continue
-            for each, path in _loaded(other, names):
+            for each, path in _load(other, names):
                 if each not in modules and each not in known:
                     modules[each] = path.read_bytes()
                     waiting.append(each)
     return Sources(modules, frozenset(packages))
 
 
-def _imported(name: str, content: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _imports(name: str, content: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the modules that a module imports from, by their full names, and the names."""
     spec = _spec(name)
     is_package = spec is not None and spec.submodule_search_locations is not None
@@ -170,7 +170,7 @@ def _is_installed(top: str) -> bool:
 
 
 @cache
-def _loaded(name: str, names: tuple[str, ...]) -> list[tuple[str, Path]]:
+def _load(name: str, names: tuple[str, ...]) -> list[tuple[str, Path]]:
     """Return what is loaded for an import: the module, the packages it is in, and submodules."""
     parts = name.split(".")
     if parts[0] in sys.stdlib_module_names:
@@ -189,11 +189,11 @@ def _loaded(name: str, names: tuple[str, ...]) -> list[tuple[str, Path]]:
 def _spec(name: str) -> ModuleSpec | None:
     """Return where a module is, without importing anything; None where there is none."""
     loaded: ModuleSpec | None = getattr(sys.modules.get(name), "__spec__", None)
-    return loaded or _found(name, tuple(sys.path))
+    return loaded or _find_spec(name, tuple(sys.path))
 
 
 @cache
-def _found(name: str, path: tuple[str, ...]) -> ModuleSpec | None:
+def _find_spec(name: str, path: tuple[str, ...]) -> ModuleSpec | None:
     parent = name.rpartition(".")[0]
     if not parent:
         return PathFinder.find_spec(name, path)
@@ -234,12 +234,15 @@ Watch = Callable[[RunProgress], None]
 """Told of every round of every run, and of its end."""
 
 
-def unwatched(progress: RunProgress) -> None:
+def ignore_progress(progress: RunProgress) -> None:
     """Ignore progress."""
 
 
 def execute(
-    job: Ready, out: Path, watch: Watch = unwatched, origin: Mapping[str, Any] | None = None
+    job: ExecutableRun,
+    out: Path,
+    watch: Watch = ignore_progress,
+    origin: Mapping[str, Any] | None = None,
 ) -> Path:
     """Run one job into its folder, `OUT/<variant>/seed-<n>`, and return that.
 
@@ -253,26 +256,26 @@ def execute(
         OutputError: something of it cannot be written.
     """
     folder = RunFolder(out, job.variant.name, job.seed)
-    folder.write_text(SCENARIO, written(job))
+    folder.write_text(SCENARIO, scenario_text(job))
     begun, keeper = beginning(job.variant, job.seed), job.keeper(folder.path)
-    book = Book(folder.path, len(job.members), job.variant.name, job.seed, keeper)
+    book = RunRecorder(folder.path, len(job.members), job.variant.name, job.seed, keeper)
     try:
         with book:
             word = book.log.word(job.opening)
             book.log.append(0.0, 0.0, Event.EVALUATE, SERVER, detail=word)
-            with doing("making the world"):
+            with activity("making the world"):
                 world = World(job.setup, book, partial(_tell, watch, begun))
             status, reason = _let_run(world)
             if status == "diverged":
                 reason += job.advice()
-            with doing("closing and auditing the log"):
+            with activity("closing and auditing the log"):
                 world.close(reason)
     except AuditError as error:
         status, reason = status_of(type(error)), str(error)
-    with doing("writing the tables"):
+    with activity("writing the tables"):
         folder.write_table("clients", book.clients(job.facts, world.meters()))
         events = {"rows": book.log.rows, "sha256": book.log.sha256}
-        made = {**_made(job), EVENTS: events, **(origin or {})}
+        made = {**_make(job), EVENTS: events, **(origin or {})}
         folder.close(made, _summary(job, world, status=status, reason=reason))
     return folder.path
 
@@ -315,30 +318,30 @@ def is_same(job: Job, there: Finished | None) -> bool:
     if there is None:
         return False
     made = there.manifest
-    if {key: made[key] for key in made.keys() - {EVENTS, FILES, SEAL}} != _made(job):
+    if {key: made[key] for key in made.keys() - {EVENTS, FILES, SEAL}} != _make(job):
         return False
     same = there.summary.get("problem") == job.problem.fingerprint
-    return same and there.scenario == written(job)
+    return same and there.scenario == scenario_text(job)
 
 
-def _made(job: Ready) -> dict[str, Any]:
+def _make(job: ExecutableRun) -> dict[str, Any]:
     made = made_with(job.seed, job.variant.fingerprint, made_by(job))
     return {**made, COMPUTING: dict(job.computing), INPUTS: dict(job.inputs)}
 
 
-def written(job: Ready) -> str:
+def scenario_text(job: ExecutableRun) -> str:
     """Return the scenario of one run, as YAML with its hash."""
     own = job.variant.scenario.model_copy(update={"seed": job.seed, "seeds": 1})
-    return signed(dump(own, job.variant.question))
+    return sign(dump(own, job.variant.question))
 
 
-def made_by(job: Ready) -> str:
+def made_by(job: ExecutableRun) -> str:
     """Return a hash of the code that makes a run: fedsim's, and that of blocks of one's own.
 
     Fedsim's is what this module imports, at whatever distance; so what only shows results, or
     reads a command, does not count. Of packages that such blocks import, the version counts. What
     Python hands over counts as it is in memory, with all that its code reads (`identity_in`).
-    Where that cannot be compared for certain, the hash is new every time; `unidentified` says why.
+    Where that cannot be compared for certain, the hash is new every time; `no_identity` says why.
     """
     scenario, own = job.variant.scenario, _own_code()
     identity = identity_in(scenario)
@@ -353,7 +356,7 @@ def made_by(job: Ready) -> str:
     return digest.hexdigest()
 
 
-def unidentified(scenario: Scenario) -> str:
+def no_identity(scenario: Scenario) -> str:
     """Return why runs of a scenario are never taken for ones that are there; empty if they are."""
     if reason := identity_in(scenario).reason:
         return reason
@@ -382,13 +385,13 @@ def beginning(variant: Variant, seed: int) -> RunProgress:
     return RunProgress(variant.name, seed, scenario.algorithm.kind, scenario.stop.rounds)
 
 
-def ending(job: Ready, out: Path) -> RunProgress:
+def ending(job: ExecutableRun, out: Path) -> RunProgress:
     """Return how far a run has come that is over."""
     summary = read_json(RunFolder.place(out, job.variant.name, job.seed) / SUMMARY)
-    return ended(beginning(job.variant, job.seed), summary)
+    return final_progress(beginning(job.variant, job.seed), summary)
 
 
-def ended(begun: RunProgress, summary: Mapping[str, Any]) -> RunProgress:
+def final_progress(begun: RunProgress, summary: Mapping[str, Any]) -> RunProgress:
     """Return how far a run has come, by its summary."""
     objective, gap = (nan if summary[key] is None else summary[key] for key in ("objective", "gap"))
     return begun._replace(round=summary["rounds"], objective=objective, gap=gap, ended=True)
@@ -411,10 +414,10 @@ def _let_run(world: World) -> Ending:
     return Ending(world.status, reason)
 
 
-def _summary(job: Ready, world: World, *, status: str, reason: str) -> dict[str, Any]:
+def _summary(job: ExecutableRun, world: World, *, status: str, reason: str) -> dict[str, Any]:
     number, objective = world.last_round
     scenario, start = job.variant.scenario, job.identity["start"]
-    if status == DONE and risen(scenario, start, objective):
+    if status == DONE and has_risen(scenario, start, objective):
         status = ROSE
     ending = Ending(status, reason)
     notes = verdict(scenario, ending, start, objective, job.advice) if is_whole(status) else ()

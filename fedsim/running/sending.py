@@ -19,8 +19,17 @@ from fedsim.blocks.plugins import specs_in
 from fedsim.errors import BlockError, RunError
 from fedsim.record.folder import SCENARIO, SUMMARY
 from fedsim.running.run import RunProgress, surroundings
-from fedsim.running.workers import Known, Order, Outcome, Run, Teller, make_some, names, sent
-from fedsim.under_way import doing
+from fedsim.running.workers import (
+    Known,
+    Order,
+    Outcome,
+    Run,
+    Teller,
+    encode_order,
+    make_some,
+    names,
+)
+from fedsim.under_way import activity
 
 # Scheduling of runs: which runs a worker gets next, and how many of them in one task.
 #
@@ -104,7 +113,7 @@ class Batches:
                 self._seconds[number] = (before + outcome.seconds) / 2
                 self._measured.add(number)
 
-    def heard(self, told: RunProgress) -> None:
+    def report_progress(self, told: RunProgress) -> None:
         """Note what a worker tells of a run, which it may have ended."""
         if told.ended:
             self._awaited.discard(Run(self._numbers[told.variant], told.seed))
@@ -123,7 +132,7 @@ class Batches:
         return max(free or self._left, key=lambda seed: len(self._left[seed]))
 
     def _length(self, known: Known) -> tuple[float, int]:
-        rounds = self._order.begun(known.run).rounds
+        rounds = self._order.initial_progress(known.run).rounds
         return self._seconds.get(known.run.number, inf), rounds
 
 
@@ -131,12 +140,12 @@ def _earlier(order: Order, runs: Iterable[Run]) -> dict[int, float]:
     """Return how long runs of variants took that lie in the folder, in seconds."""
     found: dict[int, float] = {}
     for run in runs:
-        if run.number not in found and (seconds := lasted(order.folder(run))) is not None:
+        if run.number not in found and (seconds := run_duration(order.folder(run))) is not None:
             found[run.number] = seconds
     return found
 
 
-def lasted(folder: Path) -> float | None:
+def run_duration(folder: Path) -> float | None:
     """Return how long a run took that is whole, in seconds of real time, by its files.
 
     Its scenario is written first, its summary last. Nothing is known where the clock went back.
@@ -219,7 +228,9 @@ class Sending:
     def _submit(self, batch: Batch, worker: str) -> "Future":
         if self._pickled is None:
             # As the result of a task it is sent once to each worker, and made again where lost.
-            self._pickled = self._client.submit(_kept, sent(self._order), pure=False)
+            self._pickled = self._client.submit(
+                _keep_pickled, encode_order(self._order), pure=False
+            )
         return self._client.submit(
             _make,
             self._pickled,
@@ -246,12 +257,12 @@ class Sending:
         """
         from distributed.client import FutureCancelledError
 
-        with doing("waiting for workers" if not self._workers else ""):
+        with activity("waiting for workers" if not self._workers else ""):
             try:
                 batch, future = self._landed.get(timeout=_LOOK)
             except Empty:
                 if self._client.status not in {"running", "connecting"}:
-                    raise self._gone() from None
+                    raise self._no_workers_error() from None
                 return
         self._has[self._sent.pop(future.key)] -= 1
         del self._flying[future.key]
@@ -263,12 +274,12 @@ class Sending:
             self._batches.again(batch)
             return
         if error is not None:
-            yield from self._lost(batch, error, alone=future.key == self._alone)
+            yield from self._retry_lost(batch, error, alone=future.key == self._alone)
             return
         self._batches.note(outcomes)
         yield from outcomes
 
-    def _lost(self, batch: Batch, error: BaseException, *, alone: bool) -> Iterator[Outcome]:
+    def _retry_lost(self, batch: Batch, error: BaseException, *, alone: bool) -> Iterator[Outcome]:
         """Send the runs of a batch again, each by itself, or say that one is given up.
 
         Args:
@@ -298,7 +309,7 @@ class Sending:
         self._batches.note([outcome])
         yield outcome
 
-    def _gone(self) -> RunError:
+    def _no_workers_error(self) -> RunError:
         count = self._batches.awaited
         runs = "1 run" if count == 1 else f"{count} runs"
         return RunError(
@@ -307,7 +318,7 @@ class Sending:
         )
 
 
-def _kept(pickled: bytes) -> bytes:
+def _keep_pickled(pickled: bytes) -> bytes:
     return pickled
 
 
@@ -324,7 +335,7 @@ def _make(
     worker = get_worker()
     _check(worker.address, wanted, surroundings())
     teller = Teller(lambda progress: worker.log_event(topic, [*progress]), _PAUSE, ends=False)
-    with teller.kept() as watch:
+    with teller.report_activity() as watch:
         return make_some(pickled, runs, watch)
 
 

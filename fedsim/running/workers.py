@@ -33,35 +33,35 @@ from time import perf_counter
 from typing import NamedTuple
 from uuid import uuid4
 
-from fedsim.blocks.plugins import dumped
+from fedsim.blocks.plugins import dump
 from fedsim.building import Builder
 from fedsim.computing.serial import VARIABLE, usable_threads
 from fedsim.errors import BlockError, OutputError, RunError
-from fedsim.problems.references import given
+from fedsim.problems.references import use_optima
 from fedsim.protocol.carriage import Carry
 from fedsim.record.folder import SUMMARY, RunFolder, read_json, tidy
 from fedsim.record.lock import Handed
-from fedsim.running.loading import Recording, marked
-from fedsim.running.places import Files, Place, packed, settle
+from fedsim.running.loading import Recording, mark_workers
+from fedsim.running.places import Files, Place, pack, settle
 from fedsim.running.run import (
     Finished,
     RunProgress,
     Watch,
     beginning,
-    ended,
     execute,
+    final_progress,
     finished_in,
+    ignore_progress,
     is_same,
-    unwatched,
 )
 from fedsim.scenario import Plan
-from fedsim.signals import ENDING, uninterrupted
-from fedsim.under_way import now
+from fedsim.signals import ENDING, defer_signals
+from fedsim.under_way import current_activity
 
 _PAUSE = 0.1  # seconds of real time between two words of a worker
 _LONG = 0.5  # seconds of real time without a word, after which it is told what goes on
 
-_watch: Watch = unwatched
+_watch: Watch = ignore_progress
 
 
 def telling() -> Watch:
@@ -70,14 +70,14 @@ def telling() -> Watch:
 
 
 @contextmanager
-def postponed() -> Iterator[None]:
+def postpone_signals() -> Iterator[None]:
     """Let signals wait for the end of the block, and let processes begun in it not hear them.
 
     A process inherits what is blocked. It hears no signal while it is being loaded, and then
     what it decides to hear.
     """
     resource_tracker.ensure_running()  # it unblocks signals, so not amid what postpones them
-    with uninterrupted():
+    with defer_signals():
         mask = pthread_sigmask(SIG_BLOCK, ENDING)
         try:
             yield
@@ -89,13 +89,13 @@ def postponed() -> Iterator[None]:
 def workers(jobs: int, told: Watch) -> Iterator[Executor]:
     """Open a pool of processes, and tell how far their runs are.
 
-    What is submitted belongs into a `postponed` block, for that begins the processes.
+    What is submitted belongs into a `postpone_signals` block, for that begins the processes.
 
     Raises:
         RunError: one of them has died, or the script would start workers in each of them.
     """
     context = Recording()  # it spawns: a fork would copy the locks of threads that it does not copy
-    with postponed(), marked():
+    with postpone_signals(), mark_workers():
         others = set(active_children())
         ear, mouth = context.Pipe(duplex=False)
         given = mouth, max(usable_threads() // jobs, 1), Handed()
@@ -103,7 +103,7 @@ def workers(jobs: int, told: Watch) -> Iterator[Executor]:
     listener = threading.Thread(target=_listen, args=(ear, told), daemon=True)
     listener.start()
     try:
-        with marked(), pool:
+        with mark_workers(), pool:
             try:
                 yield pool
             except BaseException:
@@ -193,7 +193,7 @@ class Teller:
             self._send(progress)
 
     @contextmanager
-    def kept(self) -> Iterator[Watch]:
+    def report_activity(self) -> Iterator[Watch]:
         """Tell within the block what goes on in what takes long."""
         over = threading.Event()
         thread = threading.Thread(target=self.keep_telling, args=(over,), daemon=True)
@@ -208,7 +208,11 @@ class Teller:
         """Tell what goes on in what takes long, until it is over."""
         while not over.wait(_LONG):
             run = self._run
-            if run is not None and time.monotonic() - self._last >= _LONG and (words := now()):
+            if (
+                run is not None
+                and time.monotonic() - self._last >= _LONG
+                and (words := current_activity())
+            ):
                 self._send(run._replace(doing=words))
 
     def _send(self, progress: RunProgress) -> None:
@@ -295,19 +299,19 @@ class Order:
         """Return where a run goes."""
         return RunFolder.place(self.out, self.plan.variants[run.number].name, run.seed)
 
-    def begun(self, run: Run) -> RunProgress:
+    def initial_progress(self, run: Run) -> RunProgress:
         """Return how far a run is before its first round."""
         return beginning(self.plan.variants[run.number], run.seed)
 
 
-def sent(order: Order) -> bytes:
+def encode_order(order: Order) -> bytes:
     """Return what a worker is sent of a campaign.
 
     Raises:
         BlockError: a block is made of what another process cannot be sent.
     """
     try:
-        return dumped(order)
+        return dump(order)
     except (pickle.PicklingError, AttributeError, TypeError) as error:  # as pickle tells it
         text = (
             f"a block of this scenario cannot be sent to another process ({error}): take jobs=1, or"
@@ -328,7 +332,7 @@ def make(order: Order, builder: Builder, home: Path, known: Known, watch: Watch)
     """
     started = perf_counter()
     try:
-        outcome = _made(order, builder, home, known, watch)
+        outcome = _make(order, builder, home, known, watch)
     except Exception as error:  # noqa: BLE001 - it may come from code of a user's: say of which run
         return Outcome(known.run, error=error)
     if outcome.ended is not None and outcome.files is None:  # else it has to be written first
@@ -336,20 +340,20 @@ def make(order: Order, builder: Builder, home: Path, known: Known, watch: Watch)
     return outcome._replace(seconds=perf_counter() - started if outcome.seconds else 0.0)
 
 
-def _made(order: Order, builder: Builder, home: Path, known: Known, watch: Watch) -> Outcome:
+def _make(order: Order, builder: Builder, home: Path, known: Known, watch: Watch) -> Outcome:
     run, there = known
     job = builder.build(order.plan.variants[run.number], run.seed)
-    begun = order.begun(run)
+    begun = order.initial_progress(run)
     if there is not None and is_same(job, there):
-        return Outcome(run, ended(begun, there.summary))
+        return Outcome(run, final_progress(begun, there.summary))
     if not home.exists():
         raise RunError("nobody waits for it any more: what was being made has been removed")
     folder = execute(job, home, watch)
-    outcome = Outcome(run, ended(begun, read_json(folder / SUMMARY)), seconds=1)
+    outcome = Outcome(run, final_progress(begun, read_json(folder / SUMMARY)), seconds=1)
     if order.place is None:
         return outcome
     if not order.place.is_here:
-        return outcome._replace(files=packed(folder))
+        return outcome._replace(files=pack(folder))
     settle(folder, order.folder(run))
     return outcome
 
@@ -361,7 +365,7 @@ _ONE = Lock()
 def make_some(pickled: bytes, runs: Sequence[Known], watch: Watch) -> list[Outcome]:
     """Make runs in this process, one after the other, and return what became of each."""
     with _ONE:
-        order, builder = _opened(pickled)
+        order, builder = _open_campaign(pickled)
         try:
             with order.home() as home:
                 return [_made_sendable(order, builder, home, known, watch) for known in runs]
@@ -375,16 +379,16 @@ def _made_sendable(
 ) -> Outcome:
     """Make a run; return what became of it, with an error that another process can read."""
     if isinstance(watch, Teller):
-        watch.turn_to(order.begun(known.run))
+        watch.turn_to(order.initial_progress(known.run))
     outcome = make(order, builder, home, known, watch)
     return outcome if outcome.error is None else _sendable(outcome)
 
 
 @lru_cache(maxsize=1)
-def _opened(pickled: bytes) -> tuple[Order, Builder]:
+def _open_campaign(pickled: bytes) -> tuple[Order, Builder]:
     """Return the campaign that this process works for, and its builder."""
     order: Order = pickle.loads(pickled)  # noqa: S301 - of our own making
-    given(order.optima)
+    use_optima(order.optima)
     return order, Builder(order.plan, order.carry)
 
 

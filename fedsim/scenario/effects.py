@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from fedsim.blocks.wording import dotted
+from fedsim.blocks.wording import format_path
 from fedsim.errors import Fault, ScenarioError
 from fedsim.scenario.located import Located, Origin, path_of
-from fedsim.scenario.merging import OF_THE_WHOLE, OPTION, Inherited, placed, variants
+from fedsim.scenario.merging import OF_THE_WHOLE, OPTION, Inherited, place, variants
 from fedsim.scenario.sweeps import swept
 
 _MARK = "\0set"
@@ -35,13 +35,15 @@ def without_effect(
         if not replaced and not _is_taken(tree, path, inherited):
             why = "the sweep sets it for each of them"
             origin = str(Origin(f"{OPTION} {text}"))
-            yield Fault(origin, dotted(path), f"no variant takes this value: {why}; leave it out")
+            yield Fault(
+                origin, format_path(path), f"no variant takes this value: {why}; leave it out"
+            )
 
 
 def _is_taken(tree: Located, path: Sequence[str], inherited: Inherited) -> bool:
     """Return whether a value at a path of the scenario as written is in any of its variants."""
     try:
-        marked = placed(tree, path, Located(Origin(), _MARK), inherited)
+        marked = place(tree, path, Located(Origin(), _MARK), inherited)
     except ScenarioError:  # which is reported elsewhere
         return True
     trees, wrong = variants(marked, inherited)

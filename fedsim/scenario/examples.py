@@ -47,7 +47,7 @@ def example(name: str) -> File:
     return known[name]
 
 
-def found(source: str | File) -> File:
+def find_scenario(source: str | File) -> File:
     """Return the file of a scenario: the one that is named, or an example of that name.
 
     Raises:
@@ -62,7 +62,7 @@ def found(source: str | File) -> File:
     return known.get(name, file)
 
 
-def meant(file: File) -> str:
+def suggest(file: File) -> str:
     """Return "; did you mean 'mine.yaml'?" for a file that is not there, or nothing.
 
     It is a scenario beside it, or an example.

@@ -5,10 +5,10 @@ import re
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from fedsim.blocks.wording import joined, nearest, printable, shown, unknown
+from fedsim.blocks.wording import join_names, nearest, printable, show, unknown
 from fedsim.errors import Fault
 from fedsim.scenario.located import Located, Path
-from fedsim.scenario.readers import Reading
+from fedsim.scenario.readers import BlockReader
 
 _WANTED = {
     "int_type": "a whole number",
@@ -47,7 +47,7 @@ def faults_of(
     joined in one, without those that wanted something of another shape altogether, and without
     what one block or another misses where a key is in none of them.
     """
-    reader = Reading(model, tree, context)
+    reader = BlockReader(model, tree, context)
     errors = [(_path(each, tree), each) for each in error.errors(include_url=False)]
     unknown_in = {path[:-1] for path, each in errors if each["type"] == "extra_forbidden"}
     around = {path[:depth] for path, _ in errors for depth in range(len(path))}
@@ -78,7 +78,7 @@ def _path(error: ErrorDetails, tree: Located) -> Path:
     return (*path, error["loc"][-1]) if error["type"] == "missing" else path
 
 
-def _message(error: ErrorDetails, path: Path, reader: Reading) -> str:
+def _message(error: ErrorDetails, path: Path, reader: BlockReader) -> str:
     key = str(path[-1]) if path else ""
     if error["input"] is None and ":" in key:  # in braces, YAML takes all of it for a key
         text = "a blank is missing after the colon between a key and its value; write"
@@ -93,37 +93,37 @@ def _message(error: ErrorDetails, path: Path, reader: Reading) -> str:
         case "extra_forbidden":
             return _unknown_key(path, reader)
         case "literal_error" | "enum":
-            hint = reader.meant(path, error["input"])
+            hint = reader.suggest(path, error["input"])
             return unknown(error["input"], _QUOTED.findall(error["ctx"]["expected"]), hint)
         case _:
-            return _seen(error)
+            return _describe(error)
 
 
-def _seen(error: ErrorDetails) -> str:
+def _describe(error: ErrorDetails) -> str:
     """Say what was seen and what would be accepted."""
     wanted = _WANTED.get(error["type"])
     if wanted:
-        return f"got {shown(error['input'])}; give {wanted.format(**error.get('ctx', {}))}"
+        return f"got {show(error['input'])}; give {wanted.format(**error.get('ctx', {}))}"
     if isinstance(error["input"], dict | list):  # a block's own rule, which says what it is about
         return _plain(error)
-    return f"got {shown(error['input'])}; {_plain(error)}"
+    return f"got {show(error['input'])}; {_plain(error)}"
 
 
-def _unknown_key(path: Path, reader: Reading) -> str:
+def _unknown_key(path: Path, reader: BlockReader) -> str:
     """Say that a key is not known in its block, whose it is, and where it belongs."""
     key, accepted = str(path[-1]), list(reader.fields(path[:-1]))
     hint = nearest(key, accepted)
     if not hint and (others := reader.kinds_with(path)):
         hint = f"; it belongs to {_some(others)}."
     elif not hint and (places := reader.places(key)):
-        hint = f"; did you mean {joined(places[:_FEW], 'or')}?"
+        hint = f"; did you mean {join_names(places[:_FEW], 'or')}?"
     listed = f" Accepted here: {', '.join(accepted)}" if accepted else ""
     return f"unknown key '{printable(key)}'{hint or '.'}{listed}"
 
 
 def _some(names: list[str]) -> str:
     more = [f"{len(names) - _MOST} more"] if len(names) > _MOST + 1 else []
-    return joined([*names[: _MOST if more else None], *more], "and")
+    return join_names([*names[: _MOST if more else None], *more], "and")
 
 
 def _plain(error: ErrorDetails) -> str:

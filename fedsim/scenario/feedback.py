@@ -10,7 +10,7 @@ errors in the next difference already, so that feedback would count them twice.
 from collections.abc import Iterator
 from math import inf
 
-from fedsim.blocks.wording import joined
+from fedsim.blocks.wording import join_names
 from fedsim.ports import Meaning
 from fedsim.scenario.specs import Compression, ScenarioKeys
 from fedsim.wire import COMPRESSORS, Feedback, refusal
@@ -29,7 +29,7 @@ def compression(scenario: ScenarioKeys) -> Iterator[Conflict]:
             text = f'got "{feedback}", but {reason}; use {" or ".join(_remedies(scenario, way))}'
             yield f"wire.{way}.error_feedback", text, feedback
     for way in WAYS:
-        yield from _biased(scenario, way)
+        yield from _is_biased(scenario, way)
 
 
 def why_not(scenario: ScenarioKeys, way: str, feedback: Feedback) -> str:
@@ -40,7 +40,7 @@ def why_not(scenario: ScenarioKeys, way: str, feedback: Feedback) -> str:
     meanings = set((method.up if way == "up" else method.down).values()) - {Meaning.EXACT}
     if not meanings:
         return f"nothing compresses what {_sender(scenario, way)} sends, so there is no error"
-    if _unbiased(scenario, way) and meanings & {Meaning.DIFFERENCE, Meaning.ESTIMATE}:
+    if _requires_unbiased(scenario, way) and meanings & {Meaning.DIFFERENCE, Meaning.ESTIMATE}:
         return (
             f"the theory of {method.kind} needs what arrives to be unbiased, and what feedback"
             " has added to it is not"
@@ -74,7 +74,7 @@ def _link(scenario: ScenarioKeys, way: str) -> Compression:
 
 def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
     """Return what would be accepted in place of a link's feedback, the best first."""
-    found = _accepted(scenario, way)
+    found = _list_accepted(scenario, way)
     method, seen = scenario.algorithm, _link(scenario, way).error_feedback
     added = method.adding_up() if way == "up" else None
     if added is not None:
@@ -86,13 +86,13 @@ def _remedies(scenario: ScenarioKeys, way: str) -> list[str]:
     return found
 
 
-def _accepted(scenario: ScenarioKeys, way: str) -> list[str]:
+def _list_accepted(scenario: ScenarioKeys, way: str) -> list[str]:
     """Return the kinds of feedback that a link could have, as they are written."""
     kinds: tuple[Feedback, ...] = ("ef21", "ef")
     return [f"error_feedback: {one}" for one in kinds if not why_not(scenario, way, one)]
 
 
-def _unbiased(scenario: ScenarioKeys, way: str) -> bool:
+def _requires_unbiased(scenario: ScenarioKeys, way: str) -> bool:
     """Return whether the method's theory wants what arrives to be right in the mean."""
     method = scenario.algorithm
     return method.unbiased if way == "up" else method.unbiased_down
@@ -101,18 +101,18 @@ def _unbiased(scenario: ScenarioKeys, way: str) -> bool:
 def _needs_unbiased(scenario: ScenarioKeys, way: str) -> bool:
     """Return whether a link's compressor is biased where a theory wants none that is."""
     contract = _link(scenario, way).compressor.contract(2)
-    return _unbiased(scenario, way) and contract.kind not in ("exact", "unbiased")
+    return _requires_unbiased(scenario, way) and contract.kind not in ("exact", "unbiased")
 
 
-def _biased(scenario: ScenarioKeys, way: str) -> Iterator[Conflict]:
+def _is_biased(scenario: ScenarioKeys, way: str) -> Iterator[Conflict]:
     """A theory asks for an unbiased compressor, or feedback makes increments good."""
     method, link = scenario.algorithm, _link(scenario, way)
     compressor, feedback = link.compressor, link.error_feedback
-    good = _accepted(scenario, way)
+    good = _list_accepted(scenario, way)
     if not _needs_unbiased(scenario, way) or (good and feedback != "none"):
         return
     instead = f", or {' or '.join(good)}, which make increments good" if good else ""
-    unbiased = joined(COMPRESSORS.where(lambda each: each.unbiased()), "or")
+    unbiased = join_names(COMPRESSORS.where(lambda each: each.unbiased()), "or")
     text = (
         f"got {compressor.kind}, which is {compressor.law}; the theory of {method.kind} needs"
         f" an unbiased one: {unbiased}{instead}"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import dotted
+from fedsim.blocks.wording import format_path
 from fedsim.errors import Fault
 
 Path = tuple[str | int, ...]
@@ -88,7 +88,7 @@ class Located:
 
     def fault(self, path: Path, message: str) -> Fault:
         """Return a fault at the line of a path, or of the innermost block around it."""
-        return Fault(str(self.nearest(path)[0].origin), dotted(path), message)
+        return Fault(str(self.nearest(path)[0].origin), format_path(path), message)
 
 
 Content = dict[str, Located] | list[Located] | str | int | float | bool | None
@@ -108,7 +108,7 @@ def number(value: float) -> float:
     return value
 
 
-def located(value: object, origin: Origin, depth: int = 0) -> Located:
+def locate(value: object, origin: Origin, depth: int = 0) -> Located:
     """Return data made in Python as located data, all of it at one origin.
 
     Raises:
@@ -119,14 +119,14 @@ def located(value: object, origin: Origin, depth: int = 0) -> Located:
         raise ValueError(f"nested more than {DEEPEST} deep")
     match value:
         case Spec():
-            return located(value.model_dump(mode="json"), origin, depth)
+            return locate(value.model_dump(mode="json"), origin, depth)
         case Mapping():
-            pieces = {str(k): located(v, origin, depth + 1) for k, v in value.items()}
+            pieces = {str(k): locate(v, origin, depth + 1) for k, v in value.items()}
             return Located(origin, pieces)
         case list() | tuple():
-            return Located(origin, [located(piece, origin, depth + 1) for piece in value])
+            return Located(origin, [locate(piece, origin, depth + 1) for piece in value])
         case np.ndarray() | np.generic():
-            return located(value.tolist(), origin, depth)
+            return locate(value.tolist(), origin, depth)
         case _:
             return Located(origin, _scalar(value))
 

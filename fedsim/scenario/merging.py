@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from fedsim.blocks.wording import dotted, printable, shown
+from fedsim.blocks.wording import format_path, printable, show
 from fedsim.errors import Fault, ScenarioError
 from fedsim.record.variants import BASE, is_reserved
 from fedsim.scenario.located import DEEPEST, Located, Origin, path_of
@@ -119,17 +119,17 @@ def _overridden(tree: Located, text: str, inherited: Inherited) -> Located:
     except ScenarioError as error:
         value, faults = Located(origin, None), list(error.faults)
     if faults:
-        keys = [".".join(filter(None, (dotted(path), fault.key))) for fault in faults]
+        keys = [".".join(filter(None, (format_path(path), fault.key))) for fault in faults]
         raise ScenarioError(
             [
                 Fault(str(origin), key, each.message, each.excerpt)
                 for key, each in zip(keys, faults, strict=True)
             ]
         )
-    return placed(tree, path, value, inherited)
+    return place(tree, path, value, inherited)
 
 
-def placed(
+def place(
     tree: Located,
     path: Sequence[str],
     value: Located,
@@ -151,11 +151,11 @@ def placed(
         if inner is None:
             raise ScenarioError([_no_item(path[: depth + 1], len(tree.content), value.origin)])
         items = list(tree.content)
-        items[int(key)] = placed(inner, path, value, inherited, depth + 1)
+        items[int(key)] = place(inner, path, value, inherited, depth + 1)
         return Located(tree.origin, items)
     block = _block(tree)
     inner = (block or {}).get(key, Located(value.origin, None))
-    over = {key: placed(inner, path, value, inherited, depth + 1)}
+    over = {key: place(inner, path, value, inherited, depth + 1)}
     if block is None:
         return Located(value.origin, over)
     if _changes_kind(block, over):
@@ -167,8 +167,8 @@ def placed(
 def _no_item(path: Sequence[str], length: int, origin: Origin) -> Fault:
     numbers = f"0 to {length - 1}" if length else "none"
     items = f"{length} item{'s' if length != 1 else ''}"
-    message = f"{dotted(path[:-1])} has {items}, numbered from 0; accepted here: {numbers}"
-    return Fault(str(origin), dotted(path), message)
+    message = f"{format_path(path[:-1])} has {items}, numbered from 0; accepted here: {numbers}"
+    return Fault(str(origin), format_path(path), message)
 
 
 def variants(
@@ -187,7 +187,7 @@ def variants(
     if written is None or written.content is None:
         return {BASE: base}, []
     if not isinstance(written.content, dict):
-        seen = f"got {shown(written.plain())}; give a block of names, each with what differs"
+        seen = f"got {show(written.plain())}; give a block of names, each with what differs"
         return {BASE: base}, [tree.fault(("variants",), seen)]
     merged, faults = {BASE: base}, list[Fault]()
     for name, over in written.content.items():
@@ -223,6 +223,6 @@ def _wrong_variant(
             what = "that of the scenario as written" if other == BASE else f"as good as '{other}'"
             return [((), f"the name is {what}; case makes no difference to some file systems")]
     if not isinstance(over.content, dict):
-        return [((), f"got {shown(over.plain())}; give a block with the keys that differ")]
+        return [((), f"got {show(over.plain())}; give a block with the keys that differ")]
     text = "belongs to the file as a whole; move it out of the variant"
     return [((key,), text) for key in OF_THE_WHOLE if key in over.content]

@@ -14,14 +14,14 @@ from ruamel.yaml import YAML
 
 from fedsim.blocks.catalogue import Catalogue
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import renamed, shown
+from fedsim.blocks.wording import reject_renamed, show
 from fedsim.errors import DataError, Fault, ScenarioError
-from fedsim.limits import afford
+from fedsim.limits import check_budget
 from fedsim.record.variants import BASE
 from fedsim.scenario.effects import without_effect
-from fedsim.scenario.examples import found
+from fedsim.scenario.examples import find_scenario
 from fedsim.scenario.faults import faults_of
-from fedsim.scenario.located import Located, Origin, located
+from fedsim.scenario.located import Located, Origin, locate
 from fedsim.scenario.merging import OPTION, overridden, own_name, variants
 from fedsim.scenario.registries import catalogue
 from fedsim.scenario.scenario import Scenario
@@ -73,7 +73,7 @@ class Variant:
         Its line is that of the key, or of the innermost block around it that was written.
         """
         fault = self._tree.fault(tuple(key.split(".")), message)
-        return fault if self.own else _named(self.name, fault)
+        return fault if self.own else _name_variant(self.name, fault)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Plan:
         return plain[:_LONGEST] or "scenario"
 
 
-@renamed
+@reject_renamed
 def load(
     source: Written, *, overrides: Sequence[str] = (), blocks: Sequence[type[Spec]] = ()
 ) -> Plan:
@@ -117,7 +117,7 @@ def load(
         ScenarioError: with every fault there is, in the order of the file.
         BlockError: one of `blocks` is no block, leaves something out, or has the name of another.
     """
-    source = found(source) if isinstance(source, str | Path) else source
+    source = find_scenario(source) if isinstance(source, str | Path) else source
     tree, faults = _read(source)
     known_here = catalogue(blocks, source)
     question = _question(source)
@@ -132,9 +132,9 @@ def load(
     made: dict[str, Variant] = {}
     known = set(faults)  # what several variants have in common is wrong in one place
     for name in sorted(trees, key=lambda name: name != own):
-        scenario, wrong = _validated(trees[name], known_here)
+        scenario, wrong = _validate(trees[name], known_here)
         new = [fault for fault in wrong if fault not in known]
-        faults += new if name == own else [_named(name, fault) for fault in new]
+        faults += new if name == own else [_name_variant(name, fault) for fault in new]
         known.update(wrong)
         if scenario is not None:
             made[name] = Variant(name, scenario, question, name == own, trees[name])
@@ -172,16 +172,16 @@ def _read(source: Written) -> tuple[Located, list[Fault]]:
     if isinstance(source, str | Path):
         return read_file(Path(source))
     try:
-        return located(source, Origin()), []
+        return locate(source, Origin()), []
     except (TypeError, ValueError) as error:
         raise ScenarioError([Fault("", "", str(error))]) from error
 
 
-def _validated(tree: Located, known: Catalogue) -> tuple[Scenario | None, list[Fault]]:
+def _validate(tree: Located, known: Catalogue) -> tuple[Scenario | None, list[Fault]]:
     """Return the scenario, or its faults."""
     if not isinstance(tree.content, dict):
         wanted = "give a block of keys; needed are problem and algorithm"
-        return None, [tree.fault((), f"got {shown(tree.plain())}; {wanted}")]
+        return None, [tree.fault((), f"got {show(tree.plain())}; {wanted}")]
     try:
         # Strict JSON: text becomes a path and a list a tuple, but no text a number.
         text = json.dumps(tree.plain())
@@ -194,13 +194,15 @@ def _too_many(variants: Sequence[Variant]) -> list[Fault]:
     """Return a fault where the runs of all variants, under every seed, are too many to be kept."""
     runs = sum(variant.scenario.seeds for variant in variants)
     try:
-        afford("seeds", f"{runs} runs, of which the folders and figures are kept,", RUN * runs)
+        check_budget(
+            "seeds", f"{runs} runs, of which the folders and figures are kept,", RUN * runs
+        )
     except DataError as error:
         return [variants[0].fault("seeds", str(error))]
     return []
 
 
-def _named(variant: str, fault: Fault) -> Fault:
+def _name_variant(variant: str, fault: Fault) -> Fault:
     """Say in a fault which variant it is of."""
     return Fault(fault.where, fault.key, f"variant {variant}: {fault.message}")
 

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from fedsim.blocks.choice import OneOf
 from fedsim.blocks.registry import kinds_of
-from fedsim.blocks.wording import dotted
+from fedsim.blocks.wording import format_path
 from fedsim.scenario.located import Located, Origin, Path
 
 _Reader = OneOf | type[BaseModel]
@@ -18,7 +18,7 @@ _NOTHING = Located(Origin(), None)
 
 
 @dataclass(frozen=True)
-class Reading:
+class BlockReader:
     """A tree that is read as a class, block by block.
 
     Attributes:
@@ -34,7 +34,7 @@ class Reading:
     def fields(self, path: Path) -> dict[str, FieldInfo]:
         """Return the fields of the block at a path, by the class that reads it; or none."""
         readers = self._readers_at(path)
-        last = _chosen(readers, self.tree.nearest(path)[0], self.context)
+        last = _choose_reader(readers, self.tree.nearest(path)[0], self.context)
         if last:
             return dict(last.model_fields)
         plain = [each for each in readers if isinstance(each, type) and not kinds_of(each)]
@@ -45,16 +45,16 @@ class Reading:
         choices = [each for each in self._readers_at(path[:-1]) if isinstance(each, OneOf)]
         return [name for each in choices for name in each.having(str(path[-1]), self.context)]
 
-    def meant(self, path: Path, value: object) -> str:
+    def suggest(self, path: Path, value: object) -> str:
         """Return a hint at a block that has a value where another one has not, or nothing."""
         choices = [each for each in self._readers_at(path[:-1]) if isinstance(each, OneOf)]
         texts = choices if isinstance(value, str) else []
-        hints = (each.meant(str(value), self.context, str(path[-1])) for each in texts)
+        hints = (each.suggest(str(value), self.context, str(path[-1])) for each in texts)
         return next(filter(None, hints), "")
 
     def places(self, key: str) -> list[str]:
         """Return the key paths that end in a key, the shortest first, as this tree has blocks."""
-        return [dotted(path) for path in sorted(self._places.get(key, ()), key=len)]
+        return [format_path(path) for path in sorted(self._places.get(key, ()), key=len)]
 
     @cached_property
     def _places(self) -> dict[str, list[Path]]:
@@ -68,7 +68,7 @@ class Reading:
         """Yield the paths of all keys below a path."""
         block, depth = self.tree.nearest(path)
         written = block if depth == len(path) else _NOTHING
-        here = _chosen(readers, written, self.context)
+        here = _choose_reader(readers, written, self.context)
         for key, field in here.model_fields.items() if here else ():
             yield (*path, key)
             inner = (*path, key, 0) if get_origin(field.annotation) is tuple else (*path, key)
@@ -80,7 +80,7 @@ class Reading:
         for depth, key in enumerate(path):
             if isinstance(key, str):
                 block = self.tree.nearest(path[:depth])[0]
-                here = _chosen(readers, block, self.context)
+                here = _choose_reader(readers, block, self.context)
                 field = here.model_fields.get(key) if here else None
                 readers = _readers_of(field) if field else []
         return readers
@@ -100,20 +100,22 @@ def _readers(parts: tuple[Any, ...]) -> Iterator[_Reader]:
             yield from _readers(get_args(part))
 
 
-def _chosen(readers: list[_Reader], block: Located, context: object) -> type[BaseModel] | None:
+def _choose_reader(
+    readers: list[_Reader], block: Located, context: object
+) -> type[BaseModel] | None:
     """Return the class that reads a block: the only one there is, or by the block's kind."""
     for reader in readers:
         if isinstance(reader, OneOf):
-            kind = _said(block, reader.key) or reader.default
+            kind = _text_at(block, reader.key) or reader.default
             model = reader.model(kind, context) if kind else None
             if model:
                 return model
-        elif len(readers) == 1 or _said(block, "kind") in kinds_of(reader):
+        elif len(readers) == 1 or _text_at(block, "kind") in kinds_of(reader):
             return reader
     return None
 
 
-def _said(block: Located, key: str) -> str:
+def _text_at(block: Located, key: str) -> str:
     """Return the text at a key of a block, or of the block that a preset's name stands for."""
     if isinstance(block.content, str):
         return block.content

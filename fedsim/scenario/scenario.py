@@ -8,14 +8,14 @@ from pydantic import model_validator
 
 from fedsim.algorithms import ALGORITHMS, Algorithm, PeerAlgorithm
 from fedsim.blocks.choice import failure
-from fedsim.blocks.wording import joined
+from fedsim.blocks.wording import join_names
 from fedsim.ports import Meaning
 from fedsim.problems import LOSSES, ProgramLoss
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.silence import SilencePolicy
 from fedsim.scenario.feedback import compression
-from fedsim.scenario.specs import ScenarioKeys, repeated, targets
+from fedsim.scenario.specs import ScenarioKeys, find_repeated, targets
 
 # Validation of the rules that close a round: conflicts, and rules without effect.
 
@@ -156,7 +156,7 @@ def conflicts(scenario: ScenarioKeys) -> Iterator[Conflict]:
     yield from compression(scenario)
     yield from _method(scenario)
     yield from peering(scenario)
-    yield from repeated(scenario.measures)
+    yield from find_repeated(scenario.measures)
     yield from targets(scenario.stop, scenario.measures, reports(scenario.problem.loss))
 
 
@@ -222,14 +222,16 @@ def _method(scenario: ScenarioKeys) -> Iterator[Conflict]:
     method, problem = scenario.algorithm, scenario.problem
     if problem.penalty.kind != "none" and not method.proximal:
         proximal = ", ".join(ALGORITHMS.where(lambda each: each.proximal))
-        own = joined([key for key in ("l1", "l2") if key in type(problem.loss).model_fields], "and")
+        own = join_names(
+            [key for key in ("l1", "l2") if key in type(problem.loss).model_fields], "and"
+        )
         text = (
             f"got {problem.penalty.kind}, but {method.kind} does not handle a penalty beside the"
             f" loss; take a proximal method ({proximal}), or put {own} into the loss"
         )
         yield "problem.penalty.kind", text, problem.penalty.kind
     if method.constrained and not problem.loss.constrained:
-        losses = joined(LOSSES.where(lambda loss: loss.constrained), "or")
+        losses = join_names(LOSSES.where(lambda loss: loss.constrained), "or")
         text = (
             f"got {problem.loss.kind}, but {method.kind} is for a loss with a constraint"
             f" g(w) <= 0: take {losses}, or, without a constraint, fedcom"
@@ -243,7 +245,7 @@ def _programs(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """A program of a client's own trains, and a method may ask for more than that, or for it."""
     method, loss = scenario.algorithm, scenario.problem.loss
     if isinstance(loss, ProgramLoss) and method.asks == "loss":
-        able = joined(ALGORITHMS.where(lambda each: each.asks != "loss"), "or")
+        able = join_names(ALGORITHMS.where(lambda each: each.asks != "loss"), "or")
         text = (
             f"got {method.kind}, which asks clients for gradients of their loss; those of"
             f" {loss.kind} train by programs of their own: take flower, {able}"

@@ -12,7 +12,7 @@ from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.blocks.choice import OneOf, block_of, failure
 from fedsim.blocks.registry import kinds_of
 from fedsim.blocks.spec import Block, Given, Keys, Spec, as_written
-from fedsim.blocks.wording import nearest, printable, shown
+from fedsim.blocks.wording import nearest, printable, show
 from fedsim.physics.availability import AnyAvailability
 from fedsim.physics.batteries import Battery, NoCharging, percent
 from fedsim.physics.carbon import AnyCarbon
@@ -117,7 +117,7 @@ class OneTest(OneOf):
             return super().validate(value, info)
         if "fraction" not in value:
             text = (
-                f"got {shown(value)} without fraction or kind; give {{fraction: 0.2}}, the share"
+                f"got {show(value)} without fraction or kind; give {{fraction: 0.2}}, the share"
                 " of the rows to hold out, or a source of its own, as for data"
             )
             raise failure(("", text, value))
@@ -170,7 +170,7 @@ def columns() -> dict[str, str]:
     return {name: kinds_of(each)[0] for each in MEASURES for name in each.columns}
 
 
-def repeated(measures: Sequence[Measure]) -> Iterator[tuple[str, str, object]]:
+def find_repeated(measures: Sequence[Measure]) -> Iterator[tuple[str, str, object]]:
     """Yield where two measures would fill the same columns, as key, message and value."""
     first: dict[str, int] = {}
     for number, measure in enumerate(measures):

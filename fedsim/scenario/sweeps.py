@@ -15,12 +15,12 @@ import numpy as np
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.blocks.catalogue import Catalogue
-from fedsim.blocks.wording import shown
+from fedsim.blocks.wording import show
 from fedsim.errors import Fault, ScenarioError
 from fedsim.ports import Array
 from fedsim.record.variants import BASE
 from fedsim.scenario.located import Located, Origin, path_of
-from fedsim.scenario.merging import Inherited, none_inherited, placed
+from fedsim.scenario.merging import Inherited, none_inherited, place
 
 MOST = 10_000
 """The most variants that a sweep may stand for."""
@@ -84,7 +84,7 @@ def _combinations(
     for points in product(*_axes(tree, sweep)):
         each = Located(tree.origin, content)
         for point in points:
-            each = placed(each, path_of(point.key), point.value, inherited)
+            each = place(each, path_of(point.key), point.value, inherited)
         yield points, each
 
 
@@ -93,7 +93,7 @@ def _axes(tree: Located, sweep: Located) -> list[list[Point]]:
     if sweep.content is None:
         return []
     if not isinstance(sweep.content, dict):
-        text = f"got {shown(sweep.plain())}; give a block of keys, each with its values"
+        text = f"got {show(sweep.plain())}; give a block of keys, each with its values"
         raise ScenarioError([tree.fault(("sweep",), text)])
     axes, faults = [], []
     for key, written in sweep.content.items():
@@ -132,25 +132,26 @@ def _values(written: Located) -> list[Located]:
     if isinstance(content, dict) and len(content) == 1:
         ((spacing, ends),) = content.items()
         if spacing in _SPACINGS:
-            return _spaced(spacing, ends.plain(), written.origin)
-    raise ValueError(f"got {shown(written.plain())}; {_WANTED}")
+            return _space(spacing, ends.plain(), written.origin)
+    raise ValueError(f"got {show(written.plain())}; {_WANTED}")
 
 
-def _spaced(spacing: str, ends: object, origin: Origin) -> list[Located]:
+def _space(spacing: str, ends: object, origin: Origin) -> list[Located]:
     """Return numbers from one to another, both included, to 12 significant digits."""
     if not _is_range(ends, positive=spacing == "log"):
         first = "above 0" if spacing == "log" else "any"
         raise ValueError(
-            f"got {_listed(ends)}; give [from, to, how many]: two numbers, {first}, and 2 to {MOST}"
+            f"got {_expand_range(ends)}; give [from, to, how many]: two numbers, {first}, "
+            f"and 2 to {MOST}"
         )
     assert isinstance(ends, list)  # noqa: S101 - as was just found
     numbers = _SPACINGS[spacing](*map(float, ends[:2]), int(ends[2]))
     return [Located(origin, float(f"{number:.12g}")) for number in numbers]
 
 
-def _listed(ends: object) -> str:
+def _expand_range(ends: object) -> str:
     """Return what was written in place of a range."""
-    return f"[{', '.join(map(shown, ends))}]" if isinstance(ends, list) else shown(ends)
+    return f"[{', '.join(map(show, ends))}]" if isinstance(ends, list) else show(ends)
 
 
 def _is_range(ends: object, *, positive: bool) -> bool:
@@ -167,14 +168,14 @@ _SPACINGS: dict[str, Callable[..., Array]] = {"log": np.geomspace, "linear": np.
 
 def _name(variant: str, points: tuple[Point, ...]) -> str:
     """Return a name for a combination that can name a folder: "hb_censor-0.1_fraction-0.5"."""
-    parts = [f"{point.key.rpartition('.')[2]}-{_said(point.value)}" for point in points]
+    parts = [f"{point.key.rpartition('.')[2]}-{_short_value(point.value)}" for point in points]
     if variant != BASE or not parts:
         parts.insert(0, variant)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", "_".join(parts))
     return name[:_LONGEST].rstrip("-")
 
 
-def _said(value: Located) -> str:
+def _short_value(value: Located) -> str:
     """Return a value in a word: a block is named by its kind and its numbers."""
     plain = value.plain()
     if isinstance(plain, dict):
@@ -204,14 +205,14 @@ def families(known: Catalogue) -> Inherited:
 
     def inherited(before: str, after: str) -> Collection[str]:
         one, other = known.find(ALGORITHMS, before), known.find(ALGORITHMS, after)
-        if one is None or other is None or not _related(one, other):
+        if one is None or other is None or not _are_related(one, other):
             return ()
         return one.model_fields.keys() & other.model_fields.keys()
 
     return inherited
 
 
-def _related(one: type, other: type) -> bool:
+def _are_related(one: type, other: type) -> bool:
     """Return whether two methods are of one family: of one file, or with a base of their own."""
     own, others = ({*each.__mro__} - {*Algorithm.__mro__} for each in (one, other))
     return one.__module__ == other.__module__ or bool(own & others)

@@ -12,10 +12,10 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.scanner import Scanner
 
-from fedsim.blocks.wording import dotted, printable
+from fedsim.blocks.wording import format_path, printable
 from fedsim.errors import Fault, ScenarioError
 from fedsim.files import check_is_file
-from fedsim.scenario.examples import meant
+from fedsim.scenario.examples import suggest
 from fedsim.scenario.located import DEEPEST, Content, Located, Origin, Path, number, text
 
 # The scanner: ruamel.yaml's, by the letter of YAML 1.2 where it is of YAML 1.1.
@@ -77,7 +77,7 @@ def syntax_fault(error: Exception, written: str, origin: Callable[[int], Origin]
         written: the text.
         origin: says where a line of it, from 1, is from.
     """
-    reason, place, began = _told(error, written)
+    reason, place, began = _describe_error(error, written)
     lines = _BREAK.split(written)
     at_end = not any(lines[place.line :])  # there it was noticed, and there is nothing to be shown
     shown = began if at_end and began else place
@@ -85,10 +85,10 @@ def syntax_fault(error: Exception, written: str, origin: Callable[[int], Origin]
     if began and began.line != place.line:
         text += f"; it began in line {began.line + 1}, column {began.column + 1}"
     text += "".join(f"; {helps}" for words, helps in _REMEDIES.items() if words in reason)
-    return Fault(str(origin(place.line + 1)), "", text, _marked(lines, shown))
+    return Fault(str(origin(place.line + 1)), "", text, _mark(lines, shown))
 
 
-def _told(error: Exception, written: str) -> tuple[str, _Place, _Place | None]:
+def _describe_error(error: Exception, written: str) -> tuple[str, _Place, _Place | None]:
     """Return why, where it was noticed, and where began what is wrong if that is known."""
     if isinstance(error, RecursionError):
         return f"nested more than {DEEPEST} deep", _Place(0, 0), None
@@ -108,7 +108,7 @@ def _told(error: Exception, written: str) -> tuple[str, _Place, _Place | None]:
     return " ".join(str(error).split()), _Place(0, 0), None
 
 
-def _marked(lines: list[str], place: _Place) -> str:
+def _mark(lines: list[str], place: _Place) -> str:
     """Return a line of a text, and below it a mark at a column; of a long line a part."""
     line, column = lines[min(place.line, len(lines) - 1)], place.column
     first = max(0, column - _WIDEST // 2) if len(line) > _WIDEST else 0
@@ -149,7 +149,7 @@ def read_file(path: File) -> tuple[Located, list[Fault]]:
             content = stream.read(LARGEST + 1)
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         reason = getattr(error, "strerror", None) or str(error)
-        hint = meant(path) if isinstance(error, FileNotFoundError) else ""
+        hint = suggest(path) if isinstance(error, FileNotFoundError) else ""
         raise ScenarioError([Fault(name, "", f"cannot be read: {reason}{hint}")]) from error
     if len(content) > LARGEST:
         raise ScenarioError([Fault(name, "", f"longer than {LARGEST} bytes: no scenario")])
@@ -208,7 +208,7 @@ class _Builder:
         self._total += 1
         if self._total > MOST:
             reason = f"stands for more than {MOST} values, aliases written out: no scenario"
-            raise ScenarioError([Fault(str(origin), dotted(path), reason)])
+            raise ScenarioError([Fault(str(origin), format_path(path), reason)])
         reason = self._reason_against(node)
         if reason:
             self._refuse(origin, path, reason)
@@ -244,7 +244,7 @@ class _Builder:
             name = self._name(key, path)
             if name in pieces:
                 message = f"written twice; the first is at {pieces[name].origin}"
-                place = dotted((*path, name))
+                place = format_path((*path, name))
                 self.repeated.append(Fault(str(self._at(key)), place, message))
             elif name is not None:
                 pieces[name] = self.build(value, (*path, name), key)
@@ -281,7 +281,7 @@ class _Builder:
             return ""
 
     def _refuse(self, origin: Origin, path: Path, reason: str) -> None:
-        fault = Fault(str(origin), dotted(path), reason)
+        fault = Fault(str(origin), format_path(path), reason)
         if fault not in self.refused[-1:]:
             self.refused.append(fault)
 

@@ -7,7 +7,7 @@ from types import CoroutineType
 from typing import Any, cast
 
 from fedsim.ports import SERVER, SILENCE, ClientId, Message, Silence, node_name
-from fedsim.protocol.client import ClientEnd
+from fedsim.protocol.client import ClientProtocol
 from fedsim.protocol.envelope import Envelope
 from fedsim.record.schema import Event
 from fedsim.sim.engine.light_task import Driver, LightTask
@@ -50,11 +50,11 @@ class SimClient(Worker, Driver):
         "driven",
     )
 
-    _end: ClientEnd
+    _end: ClientProtocol
 
     def __init__(
         self,
-        end: ClientEnd,
+        end: ClientProtocol,
         network: Network,
         equipment: Equipment,
         handle: Handler,
@@ -90,7 +90,7 @@ class SimClient(Worker, Driver):
         while True:
             if self.driven is None:
                 made = self._handle(self, self._end.open(self._asked))
-                self.driven = made if type(made) is CoroutineType else _awaited(made)
+                self.driven = made if type(made) is CoroutineType else _await_all(made)
             try:
                 if error is None:
                     return self.driven.send(None)
@@ -134,7 +134,7 @@ class SimClient(Worker, Driver):
         """What it is called in reports."""
         return node_name(self.id)
 
-    def ended(self, failure: BaseException | None) -> None:
+    def on_end(self, failure: BaseException | None) -> None:
         """Take note that there is nothing left to answer, or that it answers no more."""
         self.driven = None
         if self._done is not None:
@@ -185,7 +185,7 @@ class SimClient(Worker, Driver):
         return self._done
 
 
-async def _awaited(made: Awaitable[Message | Silence]) -> Message | Silence:
+async def _await_all(made: Awaitable[Message | Silence]) -> Message | Silence:
     """Return what comes of whatever else can be awaited."""
     return await made
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.physics.batteries import Battery
 from fedsim.physics.radios import RateLaw
-from fedsim.physics.stores import Store
+from fedsim.physics.stores import BatteryStore
 from fedsim.physics.topology import star
 from fedsim.ports import Array, ClientId, Oracle
 from fedsim.record.ledger import NO_STORES, Stores
@@ -122,7 +122,7 @@ class Fleet:
         links = setup.topology if setup.overlay is None else None
         self._routes = links or star(len(roster))
         self._relays = Relays(self._relay, calendar, log, traffic)
-        self._bearers = self._chosen()
+        self._bearers = self._choose_bearers()
 
     def _processor(self, client: ClientId) -> Processor:
         """Make a client's processor, which it has once."""
@@ -141,10 +141,12 @@ class Fleet:
         member = self._roster[client]
         battery = cast("Battery", member.battery)  # a client without one has no supply
         threshold = max(battery.threshold, self._setup.participation.least_charge)
-        store = Store(battery, member.capacity, member.source, threshold)
-        return Supply(self._calendar, store, _idle(member), partial(self.presence.crossed, client))
+        store = BatteryStore(battery, member.capacity, member.source, threshold)
+        return Supply(
+            self._calendar, store, _idle(member), partial(self.presence.on_crossing, client)
+        )
 
-    def _chosen(self) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
+    def _choose_bearers(self) -> tuple[Sequence[Bearer], Sequence[Bearer]]:
         """Return the bearers of the uplinks and the downlinks."""
         setup, kinds = self._setup, self._kinds
         # Under LV08 every radio is a link of the network, in which it has its own trace.
@@ -156,8 +158,8 @@ class Fleet:
             alike.map(lambda member: member.rates.down),
             model=setup.sharing,
             radio_latency=kinds.map(lambda kind: kind.radio.latency),
-            watched=self._watched(),
-            changed=self._changed,
+            watched=self._watched_rates(),
+            changed=self._on_change,
             own=self._law,
         )
 
@@ -199,7 +201,7 @@ class Fleet:
         there = partial(self.presence.there, client)
         return Relay(client, self.radios[client], rates, (carriers[0], carriers[1]), there)
 
-    def _watched(self) -> Runs[bool]:
+    def _watched_rates(self) -> Runs[bool]:
         """Return which rates batteries follow; in a cell all listen at the rate of one client."""
         if not self._setup.cells:
             return self._kinds.map(lambda kind: kind.battery is not None)
@@ -219,7 +221,7 @@ class Fleet:
         """Let the downlinks of all these lanes go at the rate of one client's."""
         self._followers[client] = lanes
 
-    def _changed(self, client: ClientId, up: bool, rate: float) -> None:  # noqa: FBT001
+    def _on_change(self, client: ClientId, up: bool, rate: float) -> None:  # noqa: FBT001
         now = self._calendar.now
         self.radios[client].change(up, rate, now)
         if not up:
@@ -229,7 +231,7 @@ class Fleet:
     def peer_network(self) -> PeerNetwork:
         """Return the network that the lanes make among peers."""
         links = self._setup.topology
-        ways = Ways(self._calendar, links, self._watched(), self._changed, self._law)
+        ways = Ways(self._calendar, links, self._watched_rates(), self._on_change, self._law)
         network = PeerNetwork(self._calendar, self.lane, self._log, self._traffic, ways)
         network.relays = self._relays
         return network

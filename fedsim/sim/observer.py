@@ -6,13 +6,13 @@ from math import isfinite, isnan, nan
 from fedsim.errors import Clash, Diverged
 from fedsim.ports import SERVER, Array
 from fedsim.protocol.stopping import RunStopped
-from fedsim.record.book import Book
+from fedsim.record.book import RunRecorder
 from fedsim.record.rounds import OWN, Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.power.rest import RestMeter
 from fedsim.sim.setup import Setup
-from fedsim.under_way import doing
+from fedsim.under_way import activity
 
 OnRound = Callable[[int, float, float], None]
 """Told the round, the objective and the gap of every round that is committed."""
@@ -35,7 +35,7 @@ class Observer:
     def __init__(
         self,
         setup: Setup,
-        book: Book,
+        book: RunRecorder,
         calendar: Calendar,
         traffic: Traffic,
         rest: RestMeter,
@@ -80,7 +80,7 @@ class Observer:
             raise Diverged(number, "the model is not finite")
         if looked:
             self._last_seen = number, objective
-        gap, figures = objective - self._setup.optimum, self._joined(seen or self._unseen, measures)
+        gap, figures = objective - self._setup.optimum, self._join(seen or self._unseen, measures)
         self.rest(Event.ROUND, number)
         self._book.rounds.add(
             now,
@@ -118,7 +118,7 @@ class Observer:
         Raises:
             Diverged: the objective is not finite.
         """
-        with doing(f"looking at the model of round {number}"):
+        with activity(f"looking at the model of round {number}"):
             objective = self._setup.evaluate(model)
         if self._setup.valued and not isfinite(objective):
             raise Diverged(number, f"the objective is {objective:g}")
@@ -128,7 +128,7 @@ class Observer:
         self._unseen = dict.fromkeys(figures)
         return objective, figures
 
-    def _joined(
+    def _join(
         self, figures: Mapping[str, float | None], given: Mapping[str, float]
     ) -> dict[str, float | None]:
         """Return what is measured and what the method has given.
@@ -169,4 +169,4 @@ class Observer:
         self._rested_until = now
         self._traffic.joules += joules
         self._log.append(now, seconds, event, SERVER, NO_PEER, number, joules=joules, detail=detail)
-        self._traffic.grams = self._log.emitted()
+        self._traffic.grams = self._log.total_emissions()

@@ -12,8 +12,8 @@ from fedsim.errors import RunError
 from fedsim.ports import Array, ClientId, Message, Reply, Work, node_name
 from fedsim.protocol.carriage import Packing
 from fedsim.protocol.envelope import Envelope
-from fedsim.protocol.peer import PeerEnd
-from fedsim.protocol.server import Verdict
+from fedsim.protocol.peer import PeerProtocol
+from fedsim.protocol.server import ReplyOutcome
 from fedsim.protocol.stopping import RunStopped
 from fedsim.record.ends import DONE, NO_CLIENTS, Ending
 from fedsim.record.rounds import Traffic
@@ -58,7 +58,7 @@ class PeerRounds:
         self._open.setdefault(number, {})[node] = _Committed(model.copy(), measures)
         self._look()
 
-    def gone(self, node: ClientId) -> None:
+    def node_left(self, node: ClientId) -> None:
         """Wait no more for a node; what it has committed counts."""
         self._there.discard(node)
         self._look()
@@ -121,7 +121,7 @@ class SimNode(Worker):
 
     def __init__(
         self,
-        end: PeerEnd,
+        end: PeerProtocol,
         network: PeerNetwork,
         equipment: Equipment,
         *,
@@ -133,7 +133,7 @@ class SimNode(Worker):
         super().__init__(end, equipment)
         self.initial = initial
         self.weights = weights
-        self._end: PeerEnd = end
+        self._end: PeerProtocol = end
         self._network = network
         self._commit = commit
         self._rounds = rounds
@@ -164,7 +164,7 @@ class SimNode(Worker):
         for envelope, neighbours in post:
             envelope.word = self._log.word(envelope.message.label)
             self._network.send(self.id, neighbours, envelope)
-        await self._finished()
+        await self._wait_finished()
         return self._end.replies()
 
     def commit(self, model: Array, **measures: float) -> None:
@@ -186,7 +186,7 @@ class SimNode(Worker):
         if self._end.round > self._rounds:
             await self._loop.create_future()
 
-    async def _finished(self) -> None:
+    async def _wait_finished(self) -> None:
         """Wait until the exchange is over."""
         if self._end.over:
             return
@@ -212,21 +212,21 @@ class SimNode(Worker):
 
     def receive(self, sender: ClientId, envelope: Envelope) -> None:
         """Take a message that has arrived."""
-        verdict = self._end.heard(sender, envelope)
-        if verdict is Verdict.CLOSED:
+        verdict = self._end.receive(sender, envelope)
+        if verdict is ReplyOutcome.CLOSED:
             self._wake()
-        elif verdict is Verdict.DROPPED:
+        elif verdict is ReplyOutcome.DROPPED:
             now, word = self._calendar.now, self._log.word(verdict.value)
             what = envelope.round, envelope.word
             self._log.append(now, 0.0, Event.LATE, sender, self.id, *what, detail=word)
 
     def lose(self, neighbour: ClientId) -> None:
         """Take note that a neighbour is gone for good."""
-        if self._end.gone(neighbour):
+        if self._end.neighbour_left(neighbour):
             self._wake()
 
     def _overdue(self) -> None:
-        if self._end.overdue():
+        if self._end.deadline_expired():
             self._wake()
 
     def _wake(self) -> None:
@@ -262,7 +262,7 @@ class Peers:
         self._rounds = PeerRounds(range(len(setup.fleet)), observer, traffic)
         self._nodes = [self._node(setup, fleet, n, looks) for n in range(len(setup.fleet))]
         received = [setup.carriage.to_server(node.receive) for node in self._nodes]
-        self.network.join(received, self._undelivered)
+        self.network.join(received, self._on_undelivered)
         self.network.prepare(fleet.supplies)
         self._there = set(range(len(setup.fleet)))
         self._lost: set[ClientId] = set()
@@ -273,7 +273,7 @@ class Peers:
     def _node(self, setup: Setup, fleet: Fleet, number: ClientId, looks: set[str]) -> SimNode:
         overlay = setup.overlay
         assert overlay is not None, "without an overlay it is a star"  # noqa: S101
-        end = PeerEnd(
+        end = PeerProtocol(
             number,
             overlay.neighbours[number],
             Packing(setup.packer_up, number),
@@ -304,7 +304,7 @@ class Peers:
         for number in sorted(self._there):
             live = self._nodes[number].run(self._method.live)
             self._tasks[number] = task = asyncio.create_task(live, name=node_name(number))
-            task.add_done_callback(partial(self._ended, number))
+            task.add_done_callback(partial(self._on_end, number))
         if self._end is not None:
             self._finish(self._end)
         try:
@@ -345,7 +345,7 @@ class Peers:
 
     # -- what happens ------------------------------------------------------------------
 
-    def _undelivered(self, node: ClientId, message: Message) -> None:
+    def _on_undelivered(self, node: ClientId, message: Message) -> None:
         self._nodes[node].undelivered(node, message)
 
     def _commit(
@@ -372,7 +372,7 @@ class Peers:
     def _leave(self, node: ClientId) -> None:
         """Let the others go on without a node."""
         self._there.discard(node)
-        self._try(self._rounds.gone, node)
+        self._try(self._rounds.node_left, node)
         for other in self._nodes:
             other.lose(node)
         if not self._there:
@@ -383,7 +383,7 @@ class Peers:
             status = NO_CLIENTS if len(self._lost) == len(self._nodes) else DONE
             self._finish(Ending(status, gone or "every node has ended or is gone"))
 
-    def _ended(self, node: ClientId, task: asyncio.Task[None]) -> None:
+    def _on_end(self, node: ClientId, task: asyncio.Task[None]) -> None:
         """Take note that a node's coroutine has ended, whyever."""
         if node not in self._there:
             return

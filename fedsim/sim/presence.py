@@ -139,7 +139,7 @@ class Presence:
         self._await_toggle(client)
         self._tell()
 
-    def crossed(self, client: ClientId, crossing: Crossing | None) -> None:
+    def on_crossing(self, client: ClientId, crossing: Crossing | None) -> None:
         """Take note of what has happened to a client's battery."""
         now = self._calendar.now
         if crossing is Crossing.DEPLETED:

@@ -7,10 +7,10 @@ from math import inf
 import numpy as np
 
 from fedsim.ports import SERVER, Array, ClientId, Message, Reply
-from fedsim.protocol.carriage import Packing, addressed
+from fedsim.protocol.carriage import Packing, resolve_pending
 from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.selection import Cohort
-from fedsim.protocol.server import Post, ServerEnd, Verdict
+from fedsim.protocol.server import Post, ReplyOutcome, ServerProtocol
 from fedsim.protocol.stopping import NoClientsLeft
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
@@ -20,7 +20,7 @@ from fedsim.sim.network.transport import Network
 from fedsim.sim.presence import Presence
 from fedsim.sim.worker import Clocked
 
-_COUNTED = Verdict.COUNTED
+_COUNTED = ReplyOutcome.COUNTED
 
 
 class SimServer(Clocked):
@@ -32,7 +32,7 @@ class SimServer(Clocked):
 
     def __init__(
         self,
-        end: ServerEnd,
+        end: ServerProtocol,
         *,
         calendar: Calendar,
         network: Network,
@@ -53,7 +53,7 @@ class SimServer(Clocked):
         self.initial = initial
         self.weights = weights
         self.pack = packing.pack
-        self._repeated = packing.repeated
+        self._repeated = packing.repeat
         self.rng = rng
         self._end = end
         self._smoothness = smoothness
@@ -110,16 +110,16 @@ class SimServer(Clocked):
     ) -> list[Reply]:
         """See `fedsim.ports.Server.exchange`."""
         self._end.check_free()
-        to = self._end.addressed(message, to)
+        to = self._end.recipients(message, to)
         while True:
             cohort = await self._cohort(to)
-            said = addressed(message, cohort.clients)
+            said = resolve_pending(message, cohort.clients)
             post = self._end.open(said, cohort.clients)
             opened, self._sent_before = self._calendar.now, self._sent
             self._traffic.cohort += len(cohort.clients)
             try:
                 self._send(post, "" if isinstance(said, Mapping) else said.label)
-                await self._finished()
+                await self._wait_finished()
             except BaseException:
                 self._end.break_off()
                 raise
@@ -181,7 +181,7 @@ class SimServer(Clocked):
             envelope.word = self._log.word(envelope.message.label)
             self._network.send_down(clients, envelope)
 
-    async def _finished(self) -> None:
+    async def _wait_finished(self) -> None:
         """Wait until the exchange is over: enough reports, or it was given up."""
         if self._end.over:
             return
@@ -215,12 +215,12 @@ class SimServer(Clocked):
 
     def receive(self, client: ClientId, envelope: Envelope) -> None:
         """Take a reply that has arrived."""
-        verdict = self._end.heard(client, envelope)
+        verdict = self._end.receive_reply(client, envelope)
         if verdict is _COUNTED:  # as nearly all are
             return
-        if verdict is Verdict.CLOSED:
+        if verdict is ReplyOutcome.CLOSED:
             self._wake()
-        elif verdict is Verdict.KEPT or verdict is Verdict.DROPPED:
+        elif verdict is ReplyOutcome.KEPT or verdict is ReplyOutcome.DROPPED:
             self._write_late(client, envelope.round, envelope.word, verdict)
 
     def lose(self, client: ClientId) -> None:
@@ -228,7 +228,7 @@ class SimServer(Clocked):
         now = self._calendar.now
         when = self._end.notice(now)
         if when <= now:
-            if self._end.gone(client):
+            if self._end.client_left(client):
                 self._wake()
         elif when < inf:
             asked = client, self._end.asked_in(client)
@@ -236,15 +236,15 @@ class SimServer(Clocked):
 
     def _notice(self, left: tuple[ClientId, int]) -> None:
         """Notice at a beat that a client has left in some exchange."""
-        if self._end.gone(*left):
+        if self._end.client_left(*left):
             self._wake()
 
     def _overdue(self) -> None:
-        if self._end.overdue():
+        if self._end.deadline_expired():
             self._wake()
 
     def _give_up(self) -> None:
-        if self._end.give_up():
+        if self._end.abandon_round():
             self._wake()
 
     def _wake(self) -> None:
@@ -273,7 +273,7 @@ class SimServer(Clocked):
             share = charge(client)
             append(now, 0.0, Event.SAMPLED, client, NO_PEER, number, state_of_charge=share)
 
-    def _write_late(self, client: ClientId, number: int, word: int, verdict: Verdict) -> None:
+    def _write_late(self, client: ClientId, number: int, word: int, verdict: ReplyOutcome) -> None:
         detail = self._log.word(verdict.value)
         now = self._calendar.now
         self._log.append(now, 0.0, Event.LATE, client, SERVER, number, word, detail=detail)

@@ -5,10 +5,10 @@ from typing import cast
 
 from fedsim.ports import ClientId, Message
 from fedsim.protocol.carriage import Packing
-from fedsim.protocol.client import ClientEnd
+from fedsim.protocol.client import ClientProtocol
 from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.selection import Selection
-from fedsim.protocol.server import ServerEnd
+from fedsim.protocol.server import ServerProtocol
 from fedsim.protocol.stopping import NoClientsLeft, RunStopped
 from fedsim.record.ends import DONE, NO_CLIENTS, Ending
 from fedsim.record.log import EventLog
@@ -62,7 +62,7 @@ class MainTask:
         """Return how it ended; the first client that fails ends it, too."""
         self._main = asyncio.current_task()
         try:
-            return await self._served()
+            return await self._serve_until_end()
         finally:
             self.over = True
             # In order: what is broken off stands in the log.
@@ -79,7 +79,7 @@ class MainTask:
         self._failures.append(failure)
         self._cancel()
 
-    async def _served(self) -> Ending:
+    async def _serve_until_end(self) -> Ending:
         """Return how the server has ended."""
         try:
             return await self._serve()
@@ -151,8 +151,8 @@ class Star:
         carriage = setup.carriage
         self.network.connect(
             carriage.to_server(self.server.receive),
-            carriage.to_clients(self._received),
-            self._undelivered,
+            carriage.to_clients(self._on_received),
+            self._on_undelivered,
         )
         self.network.prepare(fleet.supplies)
         self._method = cast("Method", setup.algorithm)
@@ -179,16 +179,16 @@ class Star:
             looks=self._looks,
         )
 
-    def _server_end(self, setup: Setup) -> ServerEnd:
+    def _server_end(self, setup: Setup) -> ServerProtocol:
         clients, policy = range(len(setup.fleet)), setup.participation
         rng = setup.rng("cohort", 0)
         selection = Selection(policy, self._fleet.presence, clients, rng, setup.samples)
         silence, header = setup.silence, setup.header_bits
-        return ServerEnd(clients, selection, policy, silence, header, setup.carriage)
+        return ServerProtocol(clients, selection, policy, silence, header, setup.carriage)
 
     def _make_client(self, number: ClientId) -> SimClient:
         setup = self._setup
-        end = ClientEnd(
+        end = ClientProtocol(
             number,
             Packing(setup.packer_up, number),
             beacons=setup.silence.beacon,
@@ -210,10 +210,10 @@ class Star:
         self.network.abort(client)
         self.server.lose(client)
 
-    def _received(self, client: ClientId, envelope: Envelope) -> None:
+    def _on_received(self, client: ClientId, envelope: Envelope) -> None:
         self.clients[client].receive(client, envelope)
 
-    def _undelivered(self, client: ClientId, message: Message) -> None:
+    def _on_undelivered(self, client: ClientId, message: Message) -> None:
         self.clients[client].undelivered(client, message)
 
     @property

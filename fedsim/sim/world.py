@@ -6,7 +6,7 @@ from typing import Protocol
 
 from fedsim.errors import Deadlock, Diverged, RunError
 from fedsim.ports import ClientId
-from fedsim.record.book import Book
+from fedsim.record.book import RunRecorder
 from fedsim.record.ends import DONE, Ending
 from fedsim.record.ledger import Meters
 from fedsim.record.rounds import Traffic
@@ -20,7 +20,7 @@ from fedsim.sim.peers import Peers
 from fedsim.sim.power.rest import emissions_of
 from fedsim.sim.setup import Setup
 from fedsim.sim.star import Star
-from fedsim.under_way import doing
+from fedsim.under_way import activity
 
 
 class Actors(Protocol):
@@ -69,10 +69,10 @@ class World:
         status: how it has ended, once it has run without an error; one of `fedsim.record.ends`.
     """
 
-    def __init__(self, setup: Setup, book: Book, on_round: OnRound = unheard) -> None:
+    def __init__(self, setup: Setup, book: RunRecorder, on_round: OnRound = unheard) -> None:
         self.calendar = calendar = Calendar()
         book.log.emissions = emissions_of(Roster.of(setup.fleet).kinds)
-        self.traffic = traffic = Traffic(grams=book.log.emitted())
+        self.traffic = traffic = Traffic(grams=book.log.total_emissions())
         self._setup = setup
         self._book, self._log = book, book.log
         self._looks: set[str] = set()
@@ -134,7 +134,7 @@ class World:
     def _simulate(self) -> Ending:
         """Run to the end, and diagnose a deadlock."""
         try:
-            with doing(lambda: self.actors.doing):
+            with activity(lambda: self.actors.doing):
                 return simulate(self.actors.run(), self.calendar)
         except Deadlock:
             if not (stuck := self.actors.stuck):

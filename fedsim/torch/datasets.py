@@ -31,9 +31,9 @@ def dataset(
         DataError: it has no items, no length, or items that are no such pairs.
     """
     if isinstance(data, Dataset):
-        X, y = _stacked(data)
+        X, y = _stack(data)
         return arrays(X, y, clients)
-    parts = [_stacked(each) for each in data]
+    parts = [_stack(each) for each in data]
     if not parts or clients is not None:
         text = "one dataset, or at least one for each client without `clients`"
         raise DataError("data", f"take {text}; got {len(parts)} datasets")
@@ -42,7 +42,7 @@ def dataset(
     return arrays(X, y, numbers)
 
 
-def _stacked(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]]:
+def _stack(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]]:
     """Return all features, shape (n, ...), and all labels, shape (n,)."""
     if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
         text = f"got {type(data).__name__}, which has no length; take one whose items have numbers"
@@ -51,7 +51,7 @@ def _stacked(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]]:
         raise DataError("data", f"the {type(data).__name__} has no items")
     if (tensors := _tensors(data)) is not None:
         return tensors
-    loader = DataLoader(data, batch_size=_AT_ONCE, collate_fn=_collated)
+    loader = DataLoader(data, batch_size=_AT_ONCE, collate_fn=_collate)
     batches = list(loader)
     X, y = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     return X, y
@@ -68,7 +68,7 @@ def _tensors(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]] | None:
     return X, y
 
 
-def _collated(items: list[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _collate(items: list[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return some items as arrays.
 
     Raises:

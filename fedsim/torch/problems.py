@@ -9,10 +9,10 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from fedsim.blocks.identity import Identity, identity_of
+from fedsim.blocks.identity import ObjectIdentity, identity_of
 from fedsim.errors import DataError
 from fedsim.problems import Source
-from fedsim.problems.architectures import GivenModule, Handed
+from fedsim.problems.architectures import GivenModule, PassedModule
 from fedsim.problems.data.files import GivenRows, arrays
 from fedsim.scenario import ProblemSpec
 from fedsim.torch.datasets import as_array, dataset
@@ -67,36 +67,36 @@ def problem(
     """
     rows = _rows(data)
     row = tuple(shape) if shape else rows.row if isinstance(rows, GivenRows) else None
-    handed = Handed(module, None if isinstance(loss, str) else loss)
+    handed = PassedModule(module, None if isinstance(loss, str) else loss)
     _check_callable(handed)
-    tried = _tried(handed, row)
+    tried = _try(handed, row)
     model = _model(handed, row, tried)
     if loss == _CLASSES and tried.outputs == 1:
         text = "cross-entropy takes an output a class, and the module has one output"
         raise DataError("loss.criterion", f"{text}; take squared, or a loss of your own")
     keys: dict[str, Any] = {
-        "loss": {"kind": "torch", "model": model, **_known(loss, tried.outputs), **of_the_loss},
+        "loss": {"kind": "torch", "model": model, **_loss_keys(loss, tried.outputs), **of_the_loss},
         "data": rows,
-        "split": split or ("groups" if _numbered(rows) else "contiguous"),
+        "split": split or ("groups" if _has_numbers(rows) else "contiguous"),
     }
     if test is not None:
         keys["test"] = test if _is_fraction(test) else _rows(test)
-    return _validated(keys)
+    return _validate(keys)
 
 
-def _model(handed: Handed, row: tuple[int, ...] | None, tried: "Tried") -> GivenModule:
+def _model(handed: PassedModule, row: tuple[int, ...] | None, tried: "Tried") -> GivenModule:
     """Return the block of a module that was handed over and tried."""
     return GivenModule.holding(
         tried.identity,
         handed,
-        lambda: _tried(handed, row).identity,
+        lambda: _try(handed, row).identity,
         name=tried.name,
         row=row,
         integers=tried.integers,
     )
 
 
-def _known(loss: Criterion | RowLoss, outputs: int | None) -> dict[str, Any]:
+def _loss_keys(loss: Criterion | RowLoss, outputs: int | None) -> dict[str, Any]:
     """Return the keys of the loss that follow from what was handed over."""
     criterion = loss if isinstance(loss, str) else "squared" if outputs == 1 else _CLASSES
     known: dict[str, Any] = {"criterion": criterion}
@@ -107,11 +107,11 @@ def _known(loss: Criterion | RowLoss, outputs: int | None) -> dict[str, Any]:
     return known
 
 
-def _validated(keys: Mapping[str, Any]) -> ProblemSpec:
+def _validate(keys: Mapping[str, Any]) -> ProblemSpec:
     try:
         return ProblemSpec.model_validate(keys)
     except ValidationError as error:
-        raise DataError("loss", _told(error)) from None
+        raise DataError("loss", _describe_error(error)) from None
 
 
 _CLASSES: Criterion = "cross-entropy"
@@ -129,12 +129,12 @@ class Tried(NamedTuple):
     """
 
     name: str
-    identity: Identity
+    identity: ObjectIdentity
     outputs: int | None
     integers: bool
 
 
-def _check_callable(handed: Handed) -> None:
+def _check_callable(handed: PassedModule) -> None:
     """See to it that a module and a loss are of the right sort.
 
     Raises:
@@ -154,7 +154,7 @@ def _check_callable(handed: Handed) -> None:
         raise DataError("loss.model", f"{text}; make them part of the module, or freeze them")
 
 
-def _tried(handed: Handed, row: tuple[int, ...] | None) -> Tried:
+def _try(handed: PassedModule, row: tuple[int, ...] | None) -> Tried:
     """Make a module once, and give it rows of zeros.
 
     Raises:
@@ -214,7 +214,7 @@ _ROWS = (
 )
 
 
-def _numbered(rows: Source | Mapping[str, Any]) -> bool:
+def _has_numbers(rows: Source | Mapping[str, Any]) -> bool:
     return isinstance(rows, GivenRows) and rows.numbered
 
 
@@ -222,7 +222,7 @@ def _is_fraction(test: Rows) -> bool:
     return isinstance(test, Mapping) and "fraction" in test
 
 
-def _told(error: ValidationError) -> str:
+def _describe_error(error: ValidationError) -> str:
     """Return what pydantic says of a problem's keys, in one sentence."""
     texts = []
     for each in error.errors(include_url=False):

@@ -24,7 +24,7 @@ Numbers = NDArray[np.intp]
 """Numbers from 0 to below 2^32."""
 
 
-def packed(*parts: Bits) -> bytes:
+def concatenate(*parts: Bits) -> bytes:
     """Return the stream of all parts, in whole bytes."""
     return np.packbits(np.concatenate(parts), bitorder="little").tobytes()
 
@@ -34,10 +34,10 @@ def whole_bytes(bits: int) -> int:
     return -(-bits // 8)
 
 
-def fixed(numbers: Numbers, width: int) -> Bits:
+def fixed_width(numbers: Numbers, width: int) -> Bits:
     """Write each number with `width` bits.
 
-    >>> fixed(np.array([1, 6]), 3).tolist()
+    >>> fixed_width(np.array([1, 6]), 3).tolist()
     [1, 0, 0, 0, 1, 1]
     """
     return _table(numbers, width)[:, :width].ravel()
@@ -216,8 +216,8 @@ class Reader:
         self._at += count
         return bits
 
-    def fixed(self, count: int, width: int) -> Numbers:
-        """Read what `fixed` wrote: `count` numbers of at most 32 bits each."""
+    def fixed_width(self, count: int, width: int) -> Numbers:
+        """Read what `fixed_width` wrote: `count` numbers of at most 32 bits each."""
         bits = self.bits(count * width).reshape(count, width)
         table = np.zeros((count, 8 * word(width).itemsize), dtype=np.uint8)
         table[:, :width] = bits

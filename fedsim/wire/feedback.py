@@ -53,7 +53,7 @@ class Compressing:
 
     def _compress(self, vector: Array, structure: Structure, *, shrink: bool) -> Encodable:
         """Return C(v), or C(a v) with the a that makes an unbiased C contractive; or v in full."""
-        small = _contracted(self._compressor, vector) if shrink else vector
+        small = _contract(self._compressor, vector) if shrink else vector
         payload = self._send(small, self._rng, self._form)
         if not self._in_full:
             return payload
@@ -77,7 +77,7 @@ class Plain(Compressing):
         """Do nothing: nothing was kept."""
 
 
-def _contracted(compressor: Compressor, vector: Array) -> Array:
+def _contract(compressor: Compressor, vector: Array) -> Array:
     """Return a v, with the a that makes an unbiased C contractive (`Contract.shrink`)."""
     shrink = compressor.contract(vector.size).shrink
     return vector if shrink == 1.0 else shrink * vector
@@ -125,10 +125,10 @@ class _Remembering(Compressing, ABC):
         """
         if not vector.ndim:
             return natural(vector, structure, self._form)
-        return self._packed(vector, structure)
+        return self._pack(vector, structure)
 
     @abstractmethod
-    def _packed(self, vector: Array, structure: Structure) -> Payload:
+    def _pack(self, vector: Array, structure: Structure) -> Payload:
         """Return what is sent for a vector, and take note of what that changes."""
 
     def take_back(self, payload: Payload) -> None:
@@ -142,7 +142,7 @@ class _Remembering(Compressing, ABC):
         self._taken.add(note.serial)
         self._state = frozen(self._state - note.change)
 
-    def _noted(self, change: Array) -> _Note:
+    def _find_note(self, change: Array) -> _Note:
         """Return the note of a payload that adds so much to the state."""
         self._packed_so_far += 1
         return _Note(self._name, self._packed_so_far, change)
@@ -180,13 +180,13 @@ class ErrorFeedback(_Remembering):
         """The error e so far, shape (d,); zeros of shape (1,) before the first message."""
         return self._state
 
-    def _packed(self, vector: Array, structure: Structure) -> Noted:
+    def _pack(self, vector: Array, structure: Structure) -> Noted:
         """Return c."""
         payload = self._compress(self._state + vector, structure, shrink=True)
         with np.errstate(invalid="ignore"):  # an infinite value has no error that could be kept
             change = vector - payload.values
             self._state = frozen(self._state + change)
-        return Noted(payload, self._noted(change))
+        return Noted(payload, self._find_note(change))
 
 
 class ErrorFeedback21(_Remembering):
@@ -203,13 +203,13 @@ class ErrorFeedback21(_Remembering):
         """What the receiver holds, h, shape (d,); zeros of shape (1,) before the first message."""
         return self._state
 
-    def _packed(self, vector: Array, structure: Structure) -> Update:
+    def _pack(self, vector: Array, structure: Structure) -> Update:
         """Return c, with the h that it is added to here."""
         with np.errstate(invalid="ignore"):
             sent = self._compress(vector - self._state, structure, shrink=True)
         if self._number >= MOST_UPDATED:
             raise ValueError(f"under EF21 a sender packs at most {MOST_UPDATED} fields")
-        payload = Update(sent, self._number, self._state, self._noted(sent.values))
+        payload = Update(sent, self._number, self._state, self._find_note(sent.values))
         self._state = payload.values
         return payload
 
@@ -309,7 +309,7 @@ class ByClient(Compressing):
         self._nothing: Array = frozen(np.zeros(1))
         self._held: dict[ClientId, Array] = {}
 
-    def held(self, client: ClientId) -> Array:
+    def state_of(self, client: ClientId) -> Array:
         """Return what a client holds, h_m, shape (d,); zeros of shape (1,) before any message."""
         return self._held.get(client, self._nothing)
 
@@ -326,18 +326,18 @@ class ByClient(Compressing):
         if self._number >= MOST_UPDATED:
             raise ValueError(f"under EF21 a sender packs at most {MOST_UPDATED} fields")
         kept = frozen(vector.copy())  # its owner may change it before it is sent
-        return Pending(partial(self._sent, kept, structure))
+        return Pending(partial(self._encode_each, kept, structure))
 
     def take_back(self, payload: Payload) -> None:
         """Do nothing: this is for senders of which every message arrives."""
 
-    def _sent(
+    def _encode_each(
         self, vector: Array, structure: Structure, clients: Sequence[ClientId]
     ) -> list[Payload]:
         """Return what each of the clients is sent for a vector, shape (d,)."""
         made: dict[int, Update] = {}  # by the identity of what is held, which is kept until then
         payloads: list[Payload] = []
-        befores = [self.held(client) for client in clients]
+        befores = [self.state_of(client) for client in clients]
         for client, before in zip(clients, befores, strict=True):
             payload = made.get(id(before))
             if payload is None:

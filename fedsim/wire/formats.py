@@ -46,7 +46,7 @@ class ValueFormat(Enum):
             rounded = np.array(values, dtype=np.float64)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
-                rounded = np.asarray(self._widened(self._narrowed(np.asarray(values))))
+                rounded = np.asarray(self._widen(self._narrow(np.asarray(values))))
         rounded.flags.writeable = False
         return rounded
 
@@ -56,24 +56,24 @@ class ValueFormat(Enum):
         Whether a computed NaN has a sign, and which bits, is the processor's choice.
         """
         unclear = np.isnan(values)
-        return self._narrowed(
+        return self._narrow(
             np.where(unclear, np.nan, values) if unclear.any() else values
         ).tobytes()
 
     def decode(self, data: bytes | memoryview) -> Array:
         """Read what `encode` wrote: a flat, read-only float64 array."""
         with np.errstate(invalid="ignore"):  # a received signalling NaN is a NaN
-            values = self._widened(np.frombuffer(data, dtype=self.dtype))
+            values = self._widen(np.frombuffer(data, dtype=self.dtype))
         values.flags.writeable = False
         return values
 
-    def _narrowed(self, values: NDArray[np.floating]) -> NDArray[Any]:
+    def _narrow(self, values: NDArray[np.floating]) -> NDArray[Any]:
         """Return the values in this format, rounded to the nearest, ties to even."""
         if self is not ValueFormat.BFLOAT16:
             return values.astype(self.dtype)
         return _upper_half(values.astype(np.float64))
 
-    def _widened(self, values: NDArray[Any]) -> Array:
+    def _widen(self, values: NDArray[Any]) -> Array:
         """Return the values as float64."""
         if self is ValueFormat.BFLOAT16:
             values = (values.astype("<u4") << 16).view("<f4")

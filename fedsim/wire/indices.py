@@ -21,7 +21,7 @@ from typing import Self
 import numpy as np
 
 from fedsim.errors import DecodeError
-from fedsim.wire.bitstream import Bits, Numbers, Reader, fixed, gamma, gamma_length, unary
+from fedsim.wire.bitstream import Bits, Numbers, Reader, fixed_width, gamma, gamma_length, unary
 
 _LOG_PHI = log((1 + sqrt(5)) / 2)
 
@@ -99,12 +99,12 @@ class IndexSet:
                 present[self.written] = 1
                 return present
             case IndexCode.FIXED:
-                return fixed(self.written, width(self.dimension))
+                return fixed_width(self.written, width(self.dimension))
             case IndexCode.GAMMA:
                 return gamma(self.gaps)
             case IndexCode.RICE:
                 low = self.parameter
-                rests = fixed(self.gaps - 1 & (1 << low) - 1, low)
+                rests = fixed_width(self.gaps - 1 & (1 << low) - 1, low)
                 return np.concatenate([unary((self.gaps - 1) >> low), rests])
 
 
@@ -134,14 +134,14 @@ def _read_written(reader: Reader, code: IndexCode, low: int, count: int, dimensi
         case IndexCode.BITMAP:
             return np.flatnonzero(reader.bits(dimension))
         case IndexCode.FIXED:
-            return reader.fixed(count, width(dimension))
+            return reader.fixed_width(count, width(dimension))
         case IndexCode.GAMMA:
             return np.cumsum(reader.gamma(count)) - 1
         case IndexCode.RICE:
             high = reader.unary(count)
             if high.max(initial=0) > dimension >> low:  # before it is shifted out of its word
                 raise DecodeError(f"a gap leads beyond {dimension}")
-            return np.cumsum((high << low) + reader.fixed(count, low) + 1) - 1
+            return np.cumsum((high << low) + reader.fixed_width(count, low) + 1) - 1
 
 
 def absent(indices: Numbers, dimension: int) -> Numbers:

@@ -31,7 +31,7 @@ def natural(values: Array, structure: Structure, form: ValueFormat) -> Encodable
         scale = float(np.float32(np.abs(values[:1]).sum()))
         other = Sign(scale, (values < 0).astype(np.uint8))
     else:
-        other = _factored(values, structure.rows, form)
+        other = _factor(values, structure.rows, form)
     return other if other.bits < dense.bits else dense
 
 
@@ -63,7 +63,7 @@ def _of_one_magnitude(values: Array) -> bool:
     return bool((magnitudes == magnitudes[:1]).all())
 
 
-def _factored(values: Array, rows: int, form: ValueFormat) -> LowRank:
+def _factor(values: Array, rows: int, form: ValueFormat) -> LowRank:
     """Return the factors of a matrix (rows, n), singular values at the level of rounding dropped.
 
     The roots of the singular values go to both sides, so that neither factor outgrows a format.

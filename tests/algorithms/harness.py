@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.building import Builder, Job
 from fedsim.ports import Array
-from fedsim.record.book import Book
+from fedsim.record.book import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.world import World
 
@@ -40,7 +40,7 @@ def trajectory(scenario: dict[str, Any], folder: Path) -> Trajectory:
         transmissions.append(world.traffic.transmissions)
         return job.problem.value(model, job.algorithm.objective)
 
-    with Book(folder, len(job.members)) as book:
+    with RunRecorder(folder, len(job.members)) as book:
         world = World(replace(job.setup, evaluate=evaluate), book)
         world.close(world.run())
     return Trajectory(np.array(models), np.array(transmissions), job)

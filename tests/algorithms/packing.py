@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsim.building import Builder, Job
 from fedsim.ports import DENSE, Array, ClientId, Message, Packer, Payload, Reply, Structure
-from fedsim.record.book import Book
+from fedsim.record.book import RunRecorder
 from fedsim.record.parts import read_table
 from fedsim.scenario import load
 from fedsim.sim.client import SimClient
@@ -199,7 +199,7 @@ def run(blocks: dict[str, Any], folder: Path, *, bytewise: bool = False, seed: i
     folder.mkdir(exist_ok=True)
     parts: dict[str, Any] = {"algorithm": seen.method, "evaluate": evaluate}
     made = replace(setup, packer_up=packer_up, packer_down=packer_down, **parts)
-    with Book(folder, len(job.members), seed=seed) as book:
+    with RunRecorder(folder, len(job.members), seed=seed) as book:
         world = seen.method.world = World(made, book)
         with np.errstate(over="ignore", invalid="ignore"):
             reason = world.run()

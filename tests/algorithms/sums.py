@@ -12,7 +12,7 @@ import pytest
 import fedsim
 from fedsim.building import Builder
 from fedsim.ports import Array, ClientId, Message, Reply
-from fedsim.record.book import Book
+from fedsim.record.book import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World
@@ -233,7 +233,7 @@ def watched(
     plan = load({"stop": {"rounds": 80}} | scenario)
     job = Builder(plan).build(plan.variants[0], 1)
     seen = Watched(job.setup.algorithm, held, told)
-    with Book(folder, len(job.members)) as book:
+    with RunRecorder(folder, len(job.members)) as book:
         seen.world = World(replace(job.setup, algorithm=seen), book)
         seen.world.close(seen.world.run())
     return seen

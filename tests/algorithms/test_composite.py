@@ -203,7 +203,7 @@ def test_fedmid_counts_the_penalty_on_both_sides(server_prox: bool, weight: floa
     method = FedMid(step_size=0.05, server_prox=server_prox)
     w = Link(problem, method, rounds=2000).run()[-1]
     gradient = problem.gradient(w, "mean")
-    assert problem.regulariser.weighted(weight).residual(w, gradient) < 1e-8
+    assert problem.regulariser.with_weight(weight).residual(w, gradient) < 1e-8
 
 
 def test_without_the_server_s_prox_fedmid_is_the_mean_of_local_models(tmp_path: Path) -> None:

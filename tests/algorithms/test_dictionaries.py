@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from fedsim.algorithms import ProblemInfo
 from fedsim.algorithms.atoms import Frame, UnitVectors
-from fedsim.algorithms.dictionaries import Gaussian, Identity, Learnt, coded, k_svd
+from fedsim.algorithms.dictionaries import Gaussian, Identity, Learnt, encode_sparse, k_svd
 from fedsim.building import Builder
 from fedsim.errors import ParameterError
 from fedsim.ports import Array
@@ -39,7 +39,7 @@ def test_a_truncation_is_the_projection_on_the_atoms_it_keeps(
 ) -> None:
     rng = np.random.default_rng(seed)
     A, x = rng.standard_normal((n, D)), rng.standard_normal(D)
-    near = Frame(A).truncated(x, count)
+    near = Frame(A).truncate(x, count)
     kept = np.flatnonzero(near)
     assert len(kept) <= count
     away = A @ x - A @ near
@@ -60,7 +60,7 @@ def test_the_atoms_of_the_identity_are_a_frame(seed: int, n: int, count: int) ->
         (plain.model(x), frame.model(x)),
         (plain.coefficients(x), frame.coefficients(x)),
         (plain.correlations(x), frame.correlations(x)),
-        (plain.truncated(x, count), frame.truncated(x, count)),
+        (plain.truncate(x, count), frame.truncate(x, count)),
         (np.eye(n)[:, plain.basis(kept)], frame.basis(kept)),
     ):
         assert np.allclose(one, two, rtol=1e-12, atol=1e-12)
@@ -76,7 +76,7 @@ def test_coefficients_are_the_shortest_of_least_squares(seed: int, n: int, D: in
 
 def test_what_is_not_finite_stays_so() -> None:
     x = np.array([1.0, np.nan, 2.0])
-    assert np.isnan(Frame(np.eye(3)).truncated(x, 1)).any()
+    assert np.isnan(Frame(np.eye(3)).truncate(x, 1)).any()
 
 
 def test_gaussian_atoms_have_length_one_on_average() -> None:
@@ -104,7 +104,7 @@ def planted(seed: int, n: int = 12, D: int = 10, N: int = 300) -> tuple[Array, A
 
 
 def error(A: Array, signals: Array, sparsity: int) -> float:
-    return float(np.linalg.norm(signals - A @ coded(A, signals, sparsity)))
+    return float(np.linalg.norm(signals - A @ encode_sparse(A, signals, sparsity)))
 
 
 def test_planted_atoms_are_found() -> None:
@@ -130,7 +130,7 @@ def test_one_atom_is_the_leading_singular_vector(seed: int) -> None:
 
 def test_codes_are_sparse_and_their_residuals_orthogonal() -> None:
     A, signals = planted(5, N=40)
-    codes = coded(A, signals, 3)
+    codes = encode_sparse(A, signals, 3)
     assert (np.count_nonzero(codes, axis=0) <= 3).all()
     for code, residual in zip(codes.T, (signals - A @ codes).T, strict=True):
         assert np.abs(A[:, np.flatnonzero(code)].T @ residual).max() <= 1e-9

@@ -209,7 +209,7 @@ def test_thresholding_keeps_the_largest(drawn: tuple[Array, int]) -> None:
     w, count = drawn
     method = FedIterHT(sparsity=count, step_size=0.1).configured(info(len(w)))
     assert np.array_equal(method.threshold(w), largest(w, count))
-    assert np.array_equal(method.kept(w), largest(w, count))
+    assert np.array_equal(method.retain(w), largest(w, count))
 
 
 def test_of_a_matrix_every_column_keeps_as_many() -> None:

@@ -15,7 +15,7 @@ import pytest
 from fedsim.algorithms.censored import Innovation, total
 from fedsim.building import Builder
 from fedsim.ports import Array, ClientId, Message, Reply
-from fedsim.record.book import Book
+from fedsim.record.book import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.server import SimServer
 from fedsim.sim.world import World
@@ -137,7 +137,7 @@ def run(folder: Path, algorithm: dict[str, Any], rounds: int = 150, **blocks: An
         return value
 
     watch = Watch(job.setup.algorithm)
-    with Book(folder, CLIENTS) as book:
+    with RunRecorder(folder, CLIENTS) as book:
         watch.world = World(replace(job.setup, algorithm=watch, evaluate=evaluate), book)
         watch.world.close(watch.world.run())
     return Seen(watch, np.array(gaps), int(book.ledger.count[3].sum()))

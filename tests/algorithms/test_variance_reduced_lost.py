@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.algorithms.marina import Estimate
+from fedsim.algorithms.marina import MarinaState
 from fedsim.ports import Array
 from fedsim.wire import Dense, ValueFormat
 from tests.algorithms.local_loops import SIZES, local
@@ -62,15 +62,15 @@ Tells = st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9), st.booleans()
 @given(Tells)
 def test_what_is_taken_back_was_never_told(tells: list[tuple[int, int, bool]]) -> None:
     """In whole numbers, which add up exactly; lost messages become known in any order."""
-    estimate, kept = Estimate(1), Estimate(1)
+    estimate, kept = MarinaState(1), MarinaState(1)
     lost = []
     for d, step, gone in tells:
         payload = Dense.of(np.array([float(d)]), ValueFormat.FLOAT64)
-        told = estimate.tell(payload, estimate.gradient + step)
+        told = estimate.record(payload, estimate.gradient + step)
         if gone:
             lost.append(told)
         else:
-            kept.tell(payload, kept.gradient + step)
+            kept.record(payload, kept.gradient + step)
     for told in lost[::-2] + lost[-2::-2]:
         estimate.take_back(told)
     assert estimate.g == kept.g

@@ -65,7 +65,7 @@ def sealed(*harms: Break) -> Break:
             again[FILES] = {
                 name: hash_of(folder / name) for name in again[FILES] if (folder / name).exists()
             }
-        again = manifest.sealed(again)
+        again = manifest.seal(again)
         (folder / MANIFEST).write_text(manifest.as_json(again), encoding="utf-8")
 
     return leave

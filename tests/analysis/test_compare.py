@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedsim.analysis import COMPARED, paired, summarised
+from fedsim.analysis import COMPARED, pair, summarise
 from tests.tiers import examples
 
 SEEDS = (1, 2, 3, 4)
@@ -40,7 +40,7 @@ def of(table: pd.DataFrame, variant: str, cost: str) -> dict[Any, Any]:
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
 @pytest.mark.parametrize("cost", ["round", "t", "bits_up", "joules"])
 def test_the_interval_of_a_mean_is_student_s_of_its_logarithm(cost: str, confidence: float) -> None:
-    table = summarised(costs(), confidence).set_index("variant")
+    table = summarise(costs(), confidence).set_index("variant")
     for variant in ("chb", "hb"):
         sample = costs().query("variant == @variant")[cost]
         around = np.log(sample.mean()), stats.sem(sample) / sample.mean()  # the delta method
@@ -53,19 +53,19 @@ def test_the_interval_of_a_mean_is_student_s_of_its_logarithm(cost: str, confide
 
 def test_an_interval_by_hand() -> None:
     """Transmissions 10, 12, 11, 15: mean 12, variance 14/3; t(0.975, 3) = 3.182446305."""
-    row = summarised(costs()).set_index("variant").loc["chb"]
+    row = summarise(costs()).set_index("variant").loc["chb"]
     share = 3.182446305 * np.sqrt(14 / 12) / 12
     assert row["transmissions_high"] == pytest.approx(12 * np.exp(share), rel=1e-9)
 
 
 def test_bits_are_those_of_both_directions() -> None:
-    row = summarised(costs()).set_index("variant").loc["chb"]
+    row = summarise(costs()).set_index("variant").loc["chb"]
     assert row["bits"] == pytest.approx(1200 + 17.5)
 
 
 def test_variants_keep_their_order_and_are_counted() -> None:
     some = {"hb": [True, False, True, False], "gd": [False] * 4, "chb": [True, False, False, False]}
-    table = summarised(costs(some))
+    table = summarise(costs(some))
     assert table["variant"].tolist() == ["chb", "hb", "gd"]
     assert table["runs"].tolist() == [4, 4, 4]
     assert table["reached"].tolist() == [1, 2, 0]
@@ -77,20 +77,20 @@ def test_variants_keep_their_order_and_are_counted() -> None:
 
 
 def test_one_seed_has_a_mean_and_no_interval() -> None:
-    table = summarised(costs().query("seed == 1"))
+    table = summarise(costs().query("seed == 1"))
     assert table["bits"].tolist() == [1007, 2007, 4007]
     assert table["bits_low"].isna().all()
 
 
 def test_categories_without_a_run_are_no_variants() -> None:
     own = costs().astype({"variant": "category"}).query("variant != 'hb'")
-    assert summarised(own)["variant"].tolist() == ["chb", "gd"]
-    assert paired(own, "gd")["variant"].unique().tolist() == ["chb"]
+    assert summarise(own)["variant"].tolist() == ["chb", "gd"]
+    assert pair(own, "gd")["variant"].unique().tolist() == ["chb"]
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 95.0, float("nan")])
 def test_a_confidence_is_between_0_and_1(confidence: float) -> None:
-    for function in (summarised, lambda table, sure: paired(table, "gd", sure)):
+    for function in (summarise, lambda table, sure: pair(table, "gd", sure)):
         with pytest.raises(ValueError, match="between 0 and 1"):
             function(costs(), confidence)
 
@@ -108,7 +108,7 @@ def test_the_paired_test_is_scipy_s_of_the_logarithms(cost: str) -> None:
     wide = np.log(more_seeds().pivot_table(index="seed", columns="variant", values=cost))
     expected = stats.ttest_rel(wide["hb"], wide["chb"])
     interval = expected.confidence_interval(0.9)
-    row = of(paired(more_seeds(), "chb", 0.9), "hb", cost)
+    row = of(pair(more_seeds(), "chb", 0.9), "hb", cost)
     assert (row["seeds"], row["pairs"]) == (8, 8)
     assert row["p_value"] == pytest.approx(expected.pvalue, rel=1e-10)
     assert row["low"] == pytest.approx(np.exp(interval.low), rel=1e-10)
@@ -118,7 +118,7 @@ def test_the_paired_test_is_scipy_s_of_the_logarithms(cost: str) -> None:
 
 def test_a_pair_by_hand() -> None:
     """Of 10, 12, 11, 15 and 20, 21, 25, 26: four of four, by 11 in the mean."""
-    row = of(paired(costs(), "chb"), "hb", "transmissions")
+    row = of(pair(costs(), "chb"), "hb", "transmissions")
     assert row["difference"] == 11
     assert row["ratio"] == pytest.approx((2 * 21 / 12 * 25 / 11 * 26 / 15) ** (1 / 4))
     assert row["p_value"] == pytest.approx(2 / 2**4)
@@ -127,8 +127,8 @@ def test_a_pair_by_hand() -> None:
 
 
 def test_corrected_values_are_of_all_pairs_of_variants() -> None:
-    rows = [of(paired(more_seeds(), "chb"), name, "t") for name in ("hb", "gd")]
-    rows.append(of(paired(more_seeds(), "hb"), "gd", "t"))
+    rows = [of(pair(more_seeds(), "chb"), name, "t") for name in ("hb", "gd")]
+    rows.append(of(pair(more_seeds(), "hb"), "gd", "t"))
     values = sorted(row["p_value"] for row in rows)
     steps = np.maximum.accumulate(np.minimum(np.array(values) * [3, 2, 1], 1.0))
     assert sorted(row["p_holm"] for row in rows) == pytest.approx(steps.tolist())
@@ -136,7 +136,7 @@ def test_corrected_values_are_of_all_pairs_of_variants() -> None:
 
 def test_the_difference_is_of_the_seeds_under_which_both_got_there() -> None:
     some = {"hb": [True, True, False, True], "chb": [False, True, True, True]}
-    row = of(paired(costs(some), "chb"), "hb", "transmissions")
+    row = of(pair(costs(some), "chb"), "hb", "transmissions")
     assert row["pairs"] == 2
     assert row["difference"] == 10  # 21 - 12 and 26 - 15
     # One seed each that the other alone reached; they cost 1.75 and 1.73 times as much in two.
@@ -146,7 +146,7 @@ def test_the_difference_is_of_the_seeds_under_which_both_got_there() -> None:
 
 def test_pairs_are_matched_by_seed_and_not_by_place() -> None:
     shuffled = costs().sample(frac=1, random_state=1)
-    rows, expected = (paired(table, "chb") for table in (shuffled, costs()))
+    rows, expected = (pair(table, "chb") for table in (shuffled, costs()))
     keys = ["variant", "cost"]
     rows, expected = (table.sort_values(keys, ignore_index=True) for table in (rows, expected))
     pd.testing.assert_frame_equal(rows, expected, rtol=1e-12)
@@ -155,7 +155,7 @@ def test_pairs_are_matched_by_seed_and_not_by_place() -> None:
 def test_pairs_of_one_ratio_are_no_evidence() -> None:
     same = costs().query("variant == 'gd'")
     other = same.assign(variant="twin", transmissions=41, t=2 * same["t"])
-    pairs = paired(pd.concat([same, other]), "gd")
+    pairs = pair(pd.concat([same, other]), "gd")
     said = {"transmissions": "costlier, all seeds alike", "t": "costlier, all seeds alike"}
     for cost, verdict in (said | {"joules": "the same in all 4 seeds"}).items():
         row = of(pairs, "twin", cost)
@@ -165,11 +165,11 @@ def test_pairs_of_one_ratio_are_no_evidence() -> None:
 
 def test_a_stranger_to_compare_with_is_named() -> None:
     with pytest.raises(ValueError, match=r"no variant 'adam'; there are chb, hb, gd"):
-        paired(costs(), "adam")
+        pair(costs(), "adam")
 
 
 def test_a_variant_alone_has_no_pairs() -> None:
-    assert paired(costs().query("variant == 'gd'"), "gd").empty
+    assert pair(costs().query("variant == 'gd'"), "gd").empty
 
 
 AMOUNTS = st.one_of(st.just(0.0), st.floats(1e-6, 1e9))
@@ -184,7 +184,7 @@ def test_turning_the_question_round_turns_the_signs(pairs: list[tuple[float, flo
         for seed, amount in enumerate(pair[number] for pair in pairs)
     ]
     table = pd.DataFrame(rows)
-    there, back = (of(paired(table, name), other, "t") for name, other in (("a", "b"), ("b", "a")))
+    there, back = (of(pair(table, name), other, "t") for name, other in (("a", "b"), ("b", "a")))
     assert there["difference"] == -back["difference"]
     assert there["p_value"] == pytest.approx(back["p_value"], nan_ok=True)
     with np.errstate(divide="ignore"):

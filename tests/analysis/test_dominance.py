@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from fedsim.analysis.compare.comparison import summary_table
-from fedsim.analysis.compare.costs import COMPARED, paired, summarised, with_bits
+from fedsim.analysis.compare.costs import COMPARED, pair, summarise, with_bits
 from fedsim.analysis.compare.dominance import Decisions, pareto
 from fedsim.analysis.compare.trade_offs import cost_bars, pareto_scatter
 from tests.tiers import examples
@@ -34,14 +34,14 @@ def costs(**figures: np.ndarray) -> pd.DataFrame:
 
 def test_intervals_of_wide_costs_stay_above_zero_around_their_mean() -> None:
     values = np.array([1.0, 2.0, 3.0, 70.0])
-    row = summarised(costs(a=values)).iloc[0]
+    row = summarise(costs(a=values)).iloc[0]
     assert 0 < row["t_low"] < values.mean() < row["t_high"]
     assert row["t_low"] * row["t_high"] == pytest.approx(values.mean() ** 2)  # even, as logarithms
 
 
 def test_two_or_three_runs_are_told_by_the_least_and_the_largest() -> None:
     for values in (np.array([4.0, 1.0]), np.array([5.0, 1.0, 2.0])):
-        row = summarised(costs(a=values)).iloc[0]
+        row = summarise(costs(a=values)).iloc[0]
         assert (row["t_low"], row["t_high"]) == (values.min(), values.max())
 
 
@@ -49,7 +49,7 @@ def test_two_or_three_runs_are_told_by_the_least_and_the_largest() -> None:
 @pytest.mark.parametrize("runs", [2, 3, 4, 7])
 def test_equal_figures_are_their_mean_and_their_interval_and_can_be_drawn(runs: int) -> None:
     values = np.full(runs, 0.1)  # three of them have a mean of 0.10000000000000002
-    table = summarised(costs(a=values, b=values + 1 / 3))
+    table = summarise(costs(a=values, b=values + 1 / 3))
     for cost in COSTS:
         assert (table[f"{cost}_low"] == table[cost]).all()
         assert (table[f"{cost}_high"] == table[cost]).all()
@@ -66,7 +66,7 @@ def test_equal_figures_are_their_mean_and_their_interval_and_can_be_drawn(runs: 
 def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
     rng, sigma = np.random.default_rng(1), 0.3
     drawn = {f"v{number}": np.exp(sigma * rng.standard_normal(8)) for number in range(400)}
-    rows = summarised(costs(**drawn))
+    rows = summarise(costs(**drawn))
     held = (rows["t_low"] < np.exp(sigma**2 / 2)) & (np.exp(sigma**2 / 2) < rows["t_high"])
     assert 0.91 < held.mean() < 0.985
 
@@ -79,7 +79,7 @@ def test_what_differs_by_chance_ties_and_what_is_decided_is_ranked() -> None:
     front = decisions.front(COSTS)
     assert front["pareto"].to_dict() == {"c": False, "a": False, "b": False}
     assert front["tie"].to_dict() == {"c": False, "a": True, "b": True}
-    assert decisions.ranked("t")[2] == "c"
+    assert decisions.rank("t")[2] == "c"
     assert decisions.not_costlier("a", "t") == ["b"]
     sure = pareto(with_bits(costs(a=base, c=base + 5)), COSTS)
     assert sure["pareto"].to_dict() == {"a": True, "c": False}
@@ -111,7 +111,7 @@ def test_fronts_and_ranks_follow_from_the_pairs_alone(seeds: int) -> None:
             assert front["pareto"][name] == above
             assert front["tie"][name] == (not above and not beaten)
         for cost in COSTS:
-            first = decisions.ranked(cost)[0]
+            first = decisions.rank(cost)[0]
             assert all(signs[other, first][cost] >= 0 for other in SHIFTS if other != first)
 
 
@@ -143,7 +143,7 @@ def test_a_method_cheaper_in_every_seed_is_first_though_its_mean_is_no_interval_
     table = costs(dear=seeds * times, cheap=seeds)
     front = pareto(with_bits(table), COSTS)
     assert front["pareto"].to_dict() == {"dear": False, "cheap": True}
-    row = paired(table, "cheap").set_index("cost").loc["t"]
+    row = pair(table, "cheap").set_index("cost").loc["t"]
     assert row["ratio"] == pytest.approx(np.exp(np.log(times).mean()))
     assert row["verdict"] == "costlier"
     gaps = seeds * times - seeds  # what raw differences would say
@@ -159,15 +159,15 @@ def test_runs_that_never_got_there_count_as_costlier_everywhere() -> None:
     decisions = Decisions.of(with_bits(table), COSTS)
     assert decisions.reached == (10, 7, 0)
     assert decisions.front(COSTS)["pareto"].to_dict() == {"all": True, "some": False}
-    assert decisions.ranked("t") == ["all", "some"]
+    assert decisions.rank("t") == ["all", "some"]
     columns = ["variant", "seeds", "pairs", "verdict"]
-    pairs = paired(table, "all").query("cost == 't'")
+    pairs = pair(table, "all").query("cost == 't'")
     assert pairs[columns].to_numpy().tolist() == [
         ["some", 10, 7, "costlier in 10 of 10 seeds"],
         ["none", 10, 0, "costlier in 10 of 10 seeds"],
     ]
     assert pairs["ratio"].tolist()[1] == np.inf
-    pairs = paired(table, "none").query("cost == 't' and variant == 'some'")
+    pairs = pair(table, "none").query("cost == 't' and variant == 'some'")
     assert pairs[columns].to_numpy().tolist() == [["some", 7, 0, "cheaper in 7 of 7 seeds"]]
 
 

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.analysis.style import Maths, drawn, entitle, measured, name_variants, panels, typeset
+from fedsim.analysis.style import (
+    Maths,
+    entitle,
+    escape_text,
+    label_axis,
+    name_variants,
+    panels,
+    typeset,
+)
 from tests.tiers import examples
 
 
@@ -16,7 +24,7 @@ def labels(low: float, high: float, unit: str = "") -> tuple[str, list[str]]:
     """Return what a logarithmic axis is called, and what is written at it between two values."""
     figure, (axis,) = panels(1)
     axis.plot([0, 1], [low, high])
-    measured(axis.yaxis, "error", unit, log=True)
+    label_axis(axis.yaxis, "error", unit, log=True)
     figure.draw_without_rendering()
     least, largest = axis.get_ylim()
     ticks = zip(axis.get_yticks(), axis.get_yticklabels(), strict=True)
@@ -40,7 +48,7 @@ def test_labels_below_a_logarithmic_axis_have_room(low: float, span: float) -> N
     figure, axes = panels(4)
     for axis in axes:
         axis.plot([low, low * span], [0, 1])
-        measured(axis.xaxis, "bits, up and down", "bit", log=True)
+        label_axis(axis.xaxis, "bits, up and down", "bit", log=True)
     figure.draw_without_rendering()
     for axis in axes:
         least, largest = axis.get_xlim()
@@ -69,8 +77,8 @@ def test_a_legend_is_as_wide_as_its_figure_at_most(names: list[str]) -> None:
 
 
 def test_what_others_wrote_is_no_mathematics_and_what_we_wrote_is() -> None:
-    assert drawn("$x$ and \\alpha") == r"\$x\$ and \alpha"
-    assert drawn(typeset("c = 1e-4, sqrt(d)")) == r"$c = 10^{-4}$, $\sqrt{d}$"
+    assert escape_text("$x$ and \\alpha") == r"\$x\$ and \alpha"
+    assert escape_text(typeset("c = 1e-4, sqrt(d)")) == r"$c = 10^{-4}$, $\sqrt{d}$"
     figure, _ = panels(1)
     entitle(figure, Maths("$\\alpha$\ndata; fleet; seed 1"))
     assert figure.get_suptitle() == r"$\alpha$"
@@ -90,7 +98,7 @@ def test_what_an_axis_is_called_has_room_along_it() -> None:
     """A panel is wider than it is high."""
     for label, beside in (("short", ", "), ("as long as a name can be", ",\n")):
         _, (axis,) = panels(1)
-        measured(axis.xaxis, label, log=True)
-        measured(axis.yaxis, label, log=True)
+        label_axis(axis.xaxis, label, log=True)
+        label_axis(axis.yaxis, label, log=True)
         assert axis.get_xlabel() == f"{label}, log scale"
         assert axis.get_ylabel() == f"{label}{beside}log scale"

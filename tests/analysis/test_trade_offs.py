@@ -18,9 +18,9 @@ from fedsim.analysis import (
     COMPARED,
     Decisions,
     cost_bars,
-    paired,
+    pair,
     pareto_scatter,
-    summarised,
+    summarise,
 )
 from fedsim.analysis.compare.comparison import paired_table, summary_table
 from fedsim.analysis.compare.costs import with_bits
@@ -53,7 +53,7 @@ def costs() -> pd.DataFrame:
 def scatter(table: pd.DataFrame, labels: dict[str, str] = LABELS) -> Figure:
     """Return the figure of a table of costs."""
     decisions = Decisions.of(with_bits(table), ["bits", "t", "joules"])
-    return pareto_scatter(summarised(table), labels, decisions, "title")
+    return pareto_scatter(summarise(table), labels, decisions, "title")
 
 
 def texts(axis: Axes) -> list[str]:
@@ -61,7 +61,7 @@ def texts(axis: Axes) -> list[str]:
 
 
 def test_bars_are_as_long_as_the_means_and_say_so() -> None:
-    figure = cost_bars(summarised(costs()), LABELS, "title")
+    figure = cost_bars(summarise(costs()), LABELS, "title")
     bits = figure.axes[1]
     assert bits.get_xlabel() == "bits, up and down"
     bars = [bar for bar in bits.patches if isinstance(bar, Rectangle)]
@@ -76,7 +76,7 @@ def test_bars_are_as_long_as_the_means_and_say_so() -> None:
 
 @pytest.mark.slow
 def test_error_bars_are_the_intervals() -> None:
-    table = summarised(costs())
+    table = summarise(costs())
     figure = cost_bars(table, {"chb": "chb"})
     (line,) = (own for own in figure.axes[2].containers if isinstance(own, ErrorbarContainer))
     ((ends,),) = (collection.get_segments() for collection in line.lines[2])
@@ -86,7 +86,7 @@ def test_error_bars_are_the_intervals() -> None:
 
 def test_a_figure_of_variants_that_never_got_there_can_be_drawn() -> None:
     table = costs().query("variant == 'none'")
-    bars = cost_bars(summarised(table), {"none": "none"})
+    bars = cost_bars(summarise(table), {"none": "none"})
     assert set(texts(bars.axes[0])) == {"not reached"}
     figure = scatter(table, {"none": "none"})
     assert "no run reached the target" in figure.axes[1].get_title()
@@ -125,7 +125,7 @@ def test_colours_are_those_of_the_same_variants_elsewhere() -> None:
     colours = {name: colour for name, (_, colour) in points(scatter(costs()).axes[0]).items()}
     names = ["censored", "plain", "dear", "some (1 of 2)"]
     assert colours == dict(zip(names, COLOURS, strict=False))
-    bars = cost_bars(summarised(costs()), LABELS).axes[0].patches
+    bars = cost_bars(summarise(costs()), LABELS).axes[0].patches
     assert [to_hex(bar.get_facecolor()).upper() for bar in bars] == list(COLOURS[:4])
 
 
@@ -152,7 +152,7 @@ def text(table: Table) -> str:
 
 
 def test_the_terminal_s_table_says_how_many_got_there_and_how_sure_it_is() -> None:
-    table = summarised(costs()).assign(pareto=[True, True, False, False, False], tie=False)
+    table = summarise(costs()).assign(pareto=[True, True, False, False, False], tie=False)
     lines = text(summary_table(table, LABELS, "the [title]")).splitlines()
     assert lines[0].strip() == "the [title]"
     (censored,) = (line for line in lines if line.startswith(" censored"))
@@ -165,7 +165,7 @@ def test_the_terminal_s_table_says_how_many_got_there_and_how_sure_it_is() -> No
 
 
 def test_the_terminal_s_pairs_have_ratios_and_verdicts() -> None:
-    drawn = text(paired_table(paired(costs(), "gd"), LABELS, "title"))
+    drawn = text(paired_table(pair(costs(), "gd"), LABELS, "title"))
     (line,) = (line for line in drawn.splitlines() if line.startswith(" censored"))
     assert line.split()[:4] == ["censored", "2", "rounds", "\N{MINUS SIGN}8"]
     assert f"{np.sqrt(10 * 12 / (20 * 18)):.3g}" in line  # the geometric mean

@@ -169,7 +169,7 @@ def class_of(number: int) -> type:
     return Made
 
 
-def inherited(number: int) -> type:
+def inherit(number: int) -> type:
     class Below(class_of(number)):  # type: ignore[misc]  # a base that is made
         pass
 
@@ -339,7 +339,7 @@ TOLD_APART: dict[str, Make] = {
     "global function's code": called_global,
     "cached function": cached,
     "class body": class_of,
-    "base class": inherited,
+    "base class": inherit,
     "property": with_property,
     "block": block_of,
     "random": random.Random,

@@ -10,7 +10,7 @@ from fedsim.physics.carbon import GridCarbon
 from fedsim.physics.countries import COUNTRIES
 from fedsim.physics.devices import DEVICES, Device
 from fedsim.physics.radios import LORA, NB_IOT, RADIOS, LoRaRadio, NarrowbandRadio, Radio
-from fedsim.robustness.constants import Constant, Key
+from fedsim.robustness.constants import ConstantKey, UncertainConstant
 
 SOURCE = Source("A. Author", "A title", 2020, "doi 10.1000/1")
 TABLES: dict[type[Presettable], Any] = {
@@ -57,8 +57,8 @@ def test_a_value_is_well_within_its_interval_or_says_why_not(
             float(getattr(model.model_validate({**written, field: figure}), field))
             for figure in (doubt.low, written[field], doubt.high)
         )
-        key = Key((model.__name__, name, field))
-        constant = Constant(key, value, low, high, "", doubt.basis, "")
+        key = ConstantKey((model.__name__, name, field))
+        constant = UncertainConstant(key, value, low, high, "", doubt.basis, "")
         near = not 0.1 <= constant.share(value) <= 0.9
         assert near is bool(doubt.aside), (name, field, constant.share(value), doubt.aside)
 

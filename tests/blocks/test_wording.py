@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.blocks.wording import dotted, nearest, printable, shown, unknown
+from fedsim.blocks.wording import format_path, nearest, printable, show, unknown
 
 
 @given(st.text())
@@ -26,8 +26,8 @@ def test_letters_are_left_alone(text: str) -> None:
     )
 )
 def test_any_value_is_shown_on_one_short_line(value: object) -> None:
-    assert shown(value).isprintable()
-    assert len(shown(value)) <= 62
+    assert show(value).isprintable()
+    assert len(show(value)) <= 62
 
 
 @pytest.mark.parametrize(
@@ -51,5 +51,5 @@ def test_an_unknown_name_comes_with_all_that_are_known() -> None:
 
 
 def test_a_path_is_dotted() -> None:
-    assert dotted(()) == ""
-    assert dotted(("fleet", 0, "radio\n")) == "fleet.0.radio\\n"
+    assert format_path(()) == ""
+    assert format_path(("fleet", 0, "radio\n")) == "fleet.0.radio\\n"

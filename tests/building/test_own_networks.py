@@ -15,9 +15,9 @@ from fedsim.errors import BlockError, DataError, ScenarioError
 from fedsim.physics.networks import Network, ReadGraph
 from fedsim.physics.overlay import Neighbours, Overlay
 from fedsim.physics.radios import Constant
-from fedsim.physics.radios.traces import Reading, Trace
+from fedsim.physics.radios.traces import Trace, TraceReader
 from fedsim.physics.signals import Steps
-from fedsim.physics.topology import Link, Route, Topology, routed, star
+from fedsim.physics.topology import Link, Route, Topology, build_routes, star
 from fedsim.scenario import Plan, load
 from tests.building.plans import SMALL, by_key, group
 
@@ -36,7 +36,9 @@ class Own(Network):
             "far": Topology((link,), (Route((1,), 0.0),) * clients, (Route((), 0.0),) * clients),
             "nothing": None,
         }
-        return made[self.made] if self.made in made else routed(read(Path(self.made)), clients)
+        return (
+            made[self.made] if self.made in made else build_routes(read(Path(self.made)), clients)
+        )
 
 
 class Beat(Trace):
@@ -46,7 +48,7 @@ class Beat(Trace):
     period: float = 2.0
     starts_anywhere: ClassVar[bool] = True
 
-    def rate(self, read: Reading) -> Steps:
+    def rate(self, read: TraceReader) -> Steps:
         if self.period < 0:
             return 1e6  # type: ignore[return-value]  # as one may who does not read what is asked
         return Steps([0.0, 1.0], [1e6, 2e6], self.period or inf)

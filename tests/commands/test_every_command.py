@@ -86,7 +86,7 @@ def cheap_figures(kind: str) -> Iterator[None]:
         if kind not in DRAWN:
             patch.setattr(Comparison, "figures", lambda _: {})
             patch.setattr(Robustness, "figures", lambda _: {})
-            patch.setattr(Shown, "_drawn", lambda *_: matplotlib.figure.Figure())
+            patch.setattr(Shown, "_draw", lambda *_: matplotlib.figure.Figure())
         yield
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from fedsim.computing import OneByOne
-from fedsim.computing.batched import Batched
-from fedsim.computing.compiled import Program, compilable
+from fedsim.computing.batched import CompiledEvaluator
+from fedsim.computing.compiled import CompiledProgram, compilable
 from fedsim.ports import Array, Work
 from fedsim.problems import Logistic, Loss, MultilayerPerceptron, Problem, Samples, Softmax, Squared
 from fedsim.problems.client_loss import LocalLoss
@@ -61,7 +61,7 @@ def works_of(losses: Sequence[LocalLoss], count: int, seed: int = 0) -> list[Wor
     return made
 
 
-def results(evaluator: OneByOne | Batched, works: Sequence[Work]) -> list[Array]:
+def results(evaluator: OneByOne | CompiledEvaluator, works: Sequence[Work]) -> list[Array]:
     tickets = [evaluator.submit(work) for work in works]
     return [evaluator.result(ticket) for ticket in tickets]  # type: ignore[arg-type]  # its own
 
@@ -75,7 +75,7 @@ def test_results_and_values_are_those_of_the_reference(loss: Loss, sparse: bool)
         assert not compilable(losses)
         return
     works, reference = works_of(losses, 40), OneByOne(losses)
-    evaluator = Batched(losses, 2)
+    evaluator = CompiledEvaluator(losses, 2)
     for one, other in zip(results(evaluator, works), results(reference, works), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
     w = works[0].arguments[0]
@@ -87,11 +87,11 @@ def test_results_and_values_are_those_of_the_reference(loss: Loss, sparse: bool)
 @pytest.mark.parametrize("loss", [Squared(l2=0.1), Logistic(), Softmax()], ids=named)
 def test_single_precision_is_near_and_is_what_is_computed_with(loss: Loss, sparse: bool) -> None:
     losses = losses_of(loss, sparse=sparse)
-    single = [each.rounded("float32") for each in losses]
+    single = [each.with_precision("float32") for each in losses]
     assert single[0].arranged.X.dtype == np.float32
     works = works_of(losses, 40)
     exact = np.concatenate([each.ravel() for each in results(OneByOne(losses), works)])
-    for evaluator in (OneByOne(single), Batched(single, 2)):
+    for evaluator in (OneByOne(single), CompiledEvaluator(single, 2)):
         found = results(evaluator, works)
         assert all(each.dtype == np.float64 for each in found)
         near = np.concatenate([each.ravel() for each in found])
@@ -108,8 +108,10 @@ def test_a_result_depends_neither_on_its_batch_nor_on_threads(data: st.DataObjec
     sparse = not isinstance(loss, MultilayerPerceptron) and data.draw(st.booleans())
     losses = losses_of(loss, sparse=sparse, features=data.draw(st.integers(1, 20)))
     works = works_of(losses, 12, data.draw(st.integers(0, 999)))
-    alone = [results(Batched(losses, 1), [work])[0].tobytes() for work in works]
-    evaluator = Batched(losses, data.draw(st.integers(1, 4)), data.draw(st.integers(1, 20)))
+    alone = [results(CompiledEvaluator(losses, 1), [work])[0].tobytes() for work in works]
+    evaluator = CompiledEvaluator(
+        losses, data.draw(st.integers(1, 4)), data.draw(st.integers(1, 20))
+    )
     order = data.draw(st.permutations(range(len(works))))
     withdrawn = data.draw(st.sets(st.sampled_from(order)))
     tickets = {number: evaluator.submit(works[number]) for number in order}
@@ -118,13 +120,13 @@ def test_a_result_depends_neither_on_its_batch_nor_on_threads(data: st.DataObjec
     for number in data.draw(st.permutations(sorted(set(order) - withdrawn))):
         assert evaluator.result(tickets[number]).tobytes() == alone[number]
     w = works[0].arguments[0]
-    assert evaluator.values(w) == Batched(losses, 1).values(w)
+    assert evaluator.values(w) == CompiledEvaluator(losses, 1).values(w)
 
 
 def test_much_work_is_done_once_while_more_comes() -> None:
     losses = losses_of(Softmax())
     works = works_of(losses, 3000)
-    alone, evaluator = Batched(losses, 1), Batched(losses, 4, 100)
+    alone, evaluator = CompiledEvaluator(losses, 1), CompiledEvaluator(losses, 4, 100)
     tickets, found = [], []
     for number, work in enumerate(works):
         tickets.append(evaluator.submit(work))
@@ -145,7 +147,9 @@ def test_steps_are_those_of_a_loop_that_knows_nothing_of_the_kernels() -> None:
         scores = np.exp(rows.X[batch] @ W)
         P = scores / scores.sum(axis=1, keepdims=True)
         W = W - 0.1 * rows.X[batch].T @ (P - rows.t[batch]) / 7
-    (found,) = results(Batched(losses, 2), [Work(sgd_steps, 3, (w, 0.1, drawn, None), 1.0)])
+    (found,) = results(
+        CompiledEvaluator(losses, 2), [Work(sgd_steps, 3, (w, 0.1, drawn, None), 1.0)]
+    )
     np.testing.assert_allclose(found, W.ravel(), rtol=1e-10, atol=1e-12)
 
 
@@ -154,10 +158,10 @@ def test_work_that_names_a_row_that_is_none_fails_alone() -> None:
     good = works_of(losses, 6)
     w = np.ones(6)
     bad = Work(minibatch_gradient, 2, (w, np.array([0, 7])), 1.0)
-    evaluator = Batched(losses, 2)
+    evaluator = CompiledEvaluator(losses, 2)
     tickets = [evaluator.submit(work) for work in (*good, bad, *good)]
     for ticket, work in zip(tickets[:6], good, strict=True):
-        assert (evaluator.result(ticket) == results(Batched(losses, 1), [work])[0]).all()
+        assert (evaluator.result(ticket) == results(CompiledEvaluator(losses, 1), [work])[0]).all()
     with pytest.raises(IndexError, match="client 2 has drawn a row that it does not have"):
         evaluator.result(tickets[6])
     with pytest.raises(ValueError, match=r"a model is of shape \(6,\), not \(5,\)"):
@@ -167,7 +171,7 @@ def test_work_that_names_a_row_that_is_none_fails_alone() -> None:
 def test_rows_may_be_counted_from_the_end_as_in_an_array() -> None:
     losses, w = losses_of(Squared()), np.linspace(-1, 1, 6)
     works = [Work(minibatch_gradient, 2, (w, np.array(drawn)), 1.0) for drawn in ([-1, 2], [6, 2])]
-    one, other = results(Batched(losses, 1), works)
+    one, other = results(CompiledEvaluator(losses, 1), works)
     assert (one == other).all()
 
 
@@ -184,7 +188,7 @@ def digest() -> str:
         for sparse in (False, True):
             losses = losses_of(loss, sparse=sparse, features=9)
             if compilable(losses):
-                program = Program(losses)
+                program = CompiledProgram(losses)
                 works = [work for work in works_of(losses, 20) if program.takes(work)]
                 found.update(program.run(works).tobytes())
                 found.update(program.values(works[0].arguments[0], 0, 4).tobytes())

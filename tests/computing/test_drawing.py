@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.computing.compiled import drawn
+from fedsim.computing.compiled import draw_minibatches
 from fedsim.computing.compiled.loops import MOST
-from fedsim.problems.samples import drawn as reference
+from fedsim.problems.samples import draw_minibatches as reference
 from tests.tiers import examples
 
 GENERATORS = np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64
@@ -36,7 +36,9 @@ def test_minibatches_are_those_of_numpy_and_so_is_what_comes_after(
     for rng in (one, other):  # half of 64 bits may be left over
         rng.integers(0, 2**31, size=before, dtype=np.int32)
     for _ in range(2):
-        assert (drawn(one, rows, batch, count) == reference(other, rows, batch, count)).all()
+        assert (
+            draw_minibatches(one, rows, batch, count) == reference(other, rows, batch, count)
+        ).all()
         assert one.random() == other.random()
         assert one.integers(9) == other.integers(9)
 
@@ -45,12 +47,12 @@ def test_numbers_that_lemire_refuses_are_refused() -> None:
     # Below k, 2^32 mod k of the 2^32 are refused: about one draw in a million here, of five.
     one, other = (np.random.default_rng(3) for _ in range(2))
     for _ in range(60):
-        assert (drawn(one, 9_999, 9_000, 10) == reference(other, 9_999, 9_000, 10)).all()
+        assert (draw_minibatches(one, 9_999, 9_000, 10) == reference(other, 9_999, 9_000, 10)).all()
     assert one.bit_generator.state == other.bit_generator.state
 
 
 def test_a_minibatch_has_each_row_at_most_once_and_all_rows_as_often() -> None:
-    taken = drawn(np.random.default_rng(1), 10, 4, 20_000)
+    taken = draw_minibatches(np.random.default_rng(1), 10, 4, 20_000)
     ordered = np.sort(taken, axis=1)
     assert all((a < b).all() for a, b in pairwise(ordered.T))
     counts = np.bincount(taken.ravel(), minlength=10)

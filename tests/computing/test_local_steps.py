@@ -15,7 +15,7 @@ from fedsim.algorithms.local import stochastic_gradient
 from fedsim.building import Builder, Job
 from fedsim.ports import Array, Client
 from fedsim.problems import LossOracle, Softmax, Squared
-from fedsim.record.book import Book
+from fedsim.record.book import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.world import World
 from tests.methods import scenario
@@ -35,7 +35,7 @@ STEADY = {"count": 4, "device": "pi-4"}
 
 
 async def one_by_one(method: LocalUpdates, client: Client, start: Array) -> Array:
-    """Take every step for itself, in place of `LocalUpdates.descended`."""
+    """Take every step for itself, in place of `LocalUpdates.descend`."""
     w = start
     for _ in range(method.steps(client)):
         g = await client.compute(stochastic_gradient(client, w, method.batch))
@@ -44,19 +44,19 @@ async def one_by_one(method: LocalUpdates, client: Client, start: Array) -> Arra
 
 
 class Averaging(FedAvg):
-    descended = one_by_one
+    descend = one_by_one
 
 
 class Proximal(FedProx):
-    descended = one_by_one
+    descend = one_by_one
 
 
 class Normalised(FedNova):
-    descended = one_by_one
+    descend = one_by_one
 
 
 class Arriving(FedAsync):
-    descended = one_by_one
+    descend = one_by_one
 
 
 def left(job: Job, algorithm: LocalUpdates, folder: Path) -> tuple[str, Array]:
@@ -67,7 +67,7 @@ def left(job: Job, algorithm: LocalUpdates, folder: Path) -> tuple[str, Array]:
         models.append(model.copy())
         return job.evaluation.value(model, job.algorithm.objective)
 
-    with Book(folder, len(job.members)) as book:
+    with RunRecorder(folder, len(job.members)) as book:
         world = World(replace(job.setup, algorithm=algorithm, evaluate=evaluate), book)
         world.close(world.run())
     return book.log.sha256, np.array(models)

@@ -12,7 +12,7 @@ from fedsim.building import Builder
 from fedsim.computing import OneByOne
 from fedsim.ports import Array, Work, alike
 from fedsim.problems import LocalLoss
-from fedsim.record.book import Book
+from fedsim.record.book import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.world import World
 from tests.methods import METHODS, scenario
@@ -48,7 +48,7 @@ def test_the_work_of_a_method_can_be_sent_elsewhere(kind: str, tmp_path: Path) -
     )
     job = Builder(plan).build(plan.variants[0], plan.variants[0].seeds[0])
     evaluator = Elsewhere(job.problem.losses)
-    with Book(tmp_path, len(job.members)) as book:
+    with RunRecorder(tmp_path, len(job.members)) as book:
         world = World(replace(job.setup, evaluator=evaluator), book)
         world.close(world.run())
     assert evaluator.sent >= 3

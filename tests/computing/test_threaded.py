@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from fedsim.computing.threaded import Threaded
+from fedsim.computing.threaded import ThreadedEvaluator
 from fedsim.ports import Array
 from fedsim.problems import Logistic, Problem, Samples
 from fedsim.problems.client_loss import LocalLoss
@@ -34,7 +34,7 @@ def test_the_values_are_those_of_each_loss_on_other_threads_where_there_are_some
         seen.append(threading.current_thread() is threading.main_thread())
         return value(loss, at)
 
-    evaluator = Threaded(own, threads)
+    evaluator = ThreadedEvaluator(own, threads)
     if threads > 1:
         monkeypatch.setattr(LocalLoss, "value", watched)
         assert evaluator.values(w) == wanted

@@ -21,9 +21,9 @@ from flwr.supercore.task_identity import TaskIdentity
 
 import fedsim
 from fedsim.flower import app, method
-from fedsim.flower.calls import Said, said
+from fedsim.flower.calls import Evaluation, parse_reply
 from fedsim.flower.program import client_of
-from fedsim.flower.server import Nodes, Place, Places
+from fedsim.flower.server import NodeIds, NodeProxy, Places
 from tests.flower.scenes import ZEROS, client_app, partition, run
 
 CLIENTS, ROUNDS = 6, 3
@@ -35,7 +35,7 @@ def towards(arrays: dict[str, Any], _: Message, context: Context) -> dict[str, A
     return {name: array + (point - array) / 2 for name, array in arrays.items()}
 
 
-class Direct(Nodes):
+class Direct(NodeIds):
     """A grid on which clients answer at once."""
 
     def __init__(self, clients: ClientApp) -> None:
@@ -46,7 +46,7 @@ class Direct(Nodes):
     def send_and_receive(  # type: ignore[override]
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
-        self.rested()
+        self.rest()
         return [self._app(each, self._context(each)) for each in messages]
 
     def _context(self, message: Message) -> Context:
@@ -146,7 +146,7 @@ def alone(strategy: Any) -> list[Any]:
     for number in range(1, ROUNDS + 1):
         results = []
         for place, asked in strategy.configure_fit(number, parameters, places):
-            assert isinstance(place, Place)
+            assert isinstance(place, NodeProxy)
             fitted, count, figures = Walker(place.client).fit(
                 parameters_to_ndarrays(asked.parameters), asked.config
             )
@@ -248,4 +248,4 @@ def test_clients_that_a_strategy_names_fail_it_also_where_the_scenario_draws_oth
 def test_an_evaluation_counts_by_the_examples_that_a_strategy_of_flower_weighs_by() -> None:
     key = newer.FedAvg().weighted_by_key
     content = RecordDict({"metrics": MetricRecord({key: 7, "accuracy": 0.5})})
-    assert said(content, legacy=False) == Said(7.0, {"accuracy": 0.5})
+    assert parse_reply(content, legacy=False) == Evaluation(7.0, {"accuracy": 0.5})

@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from fedsim.physics.batteries import NO_POWER, Battery, Charging, Crossing, Reading
 from fedsim.physics.signals import Constant, Signal, Steps
-from fedsim.physics.stores import Store
+from fedsim.physics.stores import BatteryStore
 
 DEPLETED, CHARGED, LOW, READY = Crossing
 Told = list[tuple[float, Crossing]]
@@ -65,11 +65,11 @@ def source_of(battery: Battery) -> Signal:
     return battery.charging.source(_unread)
 
 
-def store_of(battery: AnyBattery) -> Store:
-    return Store(battery, battery.capacity, battery.source)
+def store_of(battery: AnyBattery) -> BatteryStore:
+    return BatteryStore(battery, battery.capacity, battery.source)
 
 
-def lived(store: Store, draws: Draws, end: float) -> Told:
+def lived(store: BatteryStore, draws: Draws, end: float) -> Told:
     """Let a battery live through draws (time, W), sorted by time; return its crossings."""
     told: Told = []
     for t, watts in [*draws, (end, 0.0)]:

@@ -20,7 +20,7 @@ def steps(draw: st.DrawFn, *, repeating: bool | None = None) -> Steps:
     if not repeating:
         return Steps(edges[:-1], values)
     offset = draw(st.floats(0, 2 * float(edges[-1])))
-    return Steps(edges[:-1], values, period=float(edges[-1])).shifted(offset)
+    return Steps(edges[:-1], values, period=float(edges[-1])).shift(offset)
 
 
 SIGNALS = st.one_of(st.builds(Constant, VALUES), steps())

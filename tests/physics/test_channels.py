@@ -20,7 +20,7 @@ UNCAPPED = replace(CELL, shadowing_db=0.0, efficiency_cap=1e9)
 
 def mean_of(link: Shannon, rounds: int = 40_000) -> tuple[float, float]:
     """Return the mean efficiency of a link over many rounds, bit/s/Hz, and its standard error."""
-    fading = link.drawn(np.random.default_rng(7))
+    fading = link.draw_channel(np.random.default_rng(7))
     rates = np.array([fading.rate(r) for r in range(rounds)]) / link.bandwidth
     return float(rates.mean()), float(rates.std() / np.sqrt(rounds))
 
@@ -73,10 +73,10 @@ def test_the_cap_of_lte_is_its_attenuated_shannon_limit() -> None:
 
 
 def test_shadows_differ_from_client_to_client_and_stay() -> None:
-    shadows = [CELL.drawn(stream(1, "channel", client)).shadow_db for client in range(4000)]
+    shadows = [CELL.draw_channel(stream(1, "channel", client)).shadow_db for client in range(4000)]
     assert np.mean(shadows) == pytest.approx(0, abs=4 * 8 / np.sqrt(4000))
     assert np.std(shadows) == pytest.approx(8, rel=4 / np.sqrt(2 * 4000))
-    faded = CELL.drawn(stream(1, "channel", 0))
+    faded = CELL.draw_channel(stream(1, "channel", 0))
     before = faded.shadow_db
     faded.rate(10)
     assert faded.shadow_db == before
@@ -84,7 +84,7 @@ def test_shadows_differ_from_client_to_client_and_stay() -> None:
 
 @given(st.sets(st.integers(0, 300), min_size=1), st.integers(0, 5))
 def test_a_round_has_its_rate_whichever_others_were_asked_for(rounds: set[int], seed: int) -> None:
-    everything, some = (UNCAPPED.drawn(np.random.default_rng(seed)) for _ in range(2))
+    everything, some = (UNCAPPED.draw_channel(np.random.default_rng(seed)) for _ in range(2))
     rates = [everything.rate(r) for r in range(301)]
     for r in sorted(rounds):
         assert some.rate(r) == rates[r]
@@ -92,25 +92,25 @@ def test_a_round_has_its_rate_whichever_others_were_asked_for(rounds: set[int], 
 
 
 def test_what_has_passed_is_not_kept() -> None:
-    fading = CELL.drawn(np.random.default_rng(0))
+    fading = CELL.draw_channel(np.random.default_rng(0))
     fading.rate(5)
     with pytest.raises(ValueError, match="round 4 after round 5"):
         fading.rate(4)
     with pytest.raises(ValueError, match="round -1"):
-        CELL.drawn(np.random.default_rng(0)).rate(-1)
+        CELL.draw_channel(np.random.default_rng(0)).rate(-1)
 
 
 def test_a_message_of_a_round_that_has_passed_meets_the_channel_as_it_is() -> None:
     # Of two neighbours one may be a round ahead, and be heard first.
-    fading = CELL.drawn(np.random.default_rng(0))
+    fading = CELL.draw_channel(np.random.default_rng(0))
     ahead, behind = fading.terms(8, 8, 3), fading.terms(8, 8, 2)
     assert behind == ahead
     assert fading.rate(4) != ahead.cap
 
 
 def test_both_directions_of_one_stream_fade_together() -> None:
-    up = UNCAPPED.drawn(stream(3, "channel", 0))
-    down = replace(UNCAPPED, power=20.0).drawn(stream(3, "channel", 0))
+    up = UNCAPPED.draw_channel(stream(3, "channel", 0))
+    down = replace(UNCAPPED, power=20.0).draw_channel(stream(3, "channel", 0))
     snr_up, snr_down = (
         np.array([2 ** (fading.rate(r) / UNCAPPED.bandwidth) - 1 for r in range(50)])
         for fading in (up, down)

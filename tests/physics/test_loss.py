@@ -11,8 +11,8 @@ from scipy.stats import chisquare
 from fedsim.physics.packet_loss import (
     GilbertElliottLoss,
     IndependentLoss,
-    Outcome,
     PacketLoss,
+    PacketOutcome,
     repeat,
 )
 from tests.physics.losses import GilbertElliott, Independent
@@ -156,7 +156,7 @@ def test_with_no_limit_all_pass(packets: int, seed: int) -> None:
 def test_a_dead_link_loses_everything_after_all_its_tries() -> None:
     dead = Independent(1.0)
     process = dead.process(np.random.default_rng(0))
-    assert repeat(process, 7, 3) == Outcome(repeated=14, lost=7)
+    assert repeat(process, 7, 3) == PacketOutcome(repeated=14, lost=7)
     assert (dead.expected_transmissions(3), dead.residual(3)) == (3, 1)
     assert (dead.expected_transmissions(None), dead.residual(None)) == (inf, 1)
     with pytest.raises(ValueError, match="never ends"):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.physics.radios import NB_IOT, Connection, NarrowbandRadio, Stage, States
+from fedsim.physics.radios import NB_IOT, Connection, NarrowbandRadio, RadioStage, States
 
 NAMES = list(NB_IOT)
 DAY = 86400.0
@@ -32,7 +32,7 @@ def joules(law: NarrowbandRadio, period: float, sent: float) -> float:
 
 
 stages = st.builds(
-    Stage,
+    RadioStage,
     time=st.integers(1, 40).map(float),
     cycle=st.sampled_from([0.0, 0.5, 1.0, 3.0, 64.0]),
 )
@@ -42,13 +42,13 @@ stages = st.builds(
     st.lists(stages, max_size=3), st.sampled_from([0.0, 2.0, 7.0]), st.integers(0, 400), st.data()
 )
 def test_a_message_is_heard_at_the_first_occasion_and_no_later_than_the_longest_wait(
-    passing: list[Stage], cycle: float, quarter: int, data: st.DataObject
+    passing: list[RadioStage], cycle: float, quarter: int, data: st.DataObject
 ) -> None:
-    states = States((Stage(time=4.0), *passing, Stage(cycle=cycle)))
+    states = States((RadioStage(time=4.0), *passing, RadioStage(cycle=cycle)))
     number = data.draw(st.integers(0, len(states.stages) - 1))
     now = quarter / 4
     now = min(now, states.stages[number].time)
-    heard = states.heard(number, 0.0, now)
+    heard = states.reception_time(number, 0.0, now)
     # By hand: walk through all occasions of all stages, in steps of a quarter of a second.
     since = 0.0
     for stage in states.stages[number:]:
@@ -68,7 +68,7 @@ def test_a_radio_without_stages_of_its_own_has_its_tail_and_is_idle() -> None:
     states = Connection.in_si(
         promotion_power=8.0, promotion_time=2.0, tail_power=0.5, tail_time=4.0
     ).as_states
-    assert states.stages == (Stage(0.5, 4.0), Stage(0.0, inf, 0.0, 2.0, 8.0))
+    assert states.stages == (RadioStage(0.5, 4.0), RadioStage(0.0, inf, 0.0, 2.0, 8.0))
     assert states.stateful
     assert not Connection().as_states.stateful
 

@@ -80,7 +80,7 @@ def test_a_period_later_all_is_the_same(signal: Steps, t: float, cycles: int) ->
 def test_a_shifted_signal_is_the_signal_later(
     signal: Steps, offset: float, begin: float, span: float
 ) -> None:
-    moved, end = signal.shifted(offset), begin + span
+    moved, end = signal.shift(offset), begin + span
     assert moved.times is signal.times
     assert moved.values is signal.values
     assert moved.integral(begin, end) == pytest.approx(
@@ -170,8 +170,8 @@ def test_values_are_plain_numbers() -> None:
 
 
 def test_a_signal_can_be_sent_to_another_process() -> None:
-    there = pickle.loads(pickle.dumps(NIGHTS.shifted(100)))  # noqa: S301 - our own bytes
-    assert there.integral(0, 1e6) == NIGHTS.shifted(100).integral(0, 1e6)
+    there = pickle.loads(pickle.dumps(NIGHTS.shift(100)))  # noqa: S301 - our own bytes
+    assert there.integral(0, 1e6) == NIGHTS.shift(100).integral(0, 1e6)
 
 
 @pytest.mark.parametrize(
@@ -211,4 +211,4 @@ def test_what_is_shared_cannot_be_changed() -> None:
 
 def test_a_trace_that_ends_cannot_be_shifted() -> None:
     with pytest.raises(ValueError, match="repeats"):
-        Steps([0, 1], [1, 2]).shifted(1.0)
+        Steps([0, 1], [1, 2]).shift(1.0)

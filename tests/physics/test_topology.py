@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedsim.errors import DataError
 from fedsim.physics.radios import Constant, Traced
 from fedsim.physics.signals import Steps
-from fedsim.physics.topology import Link, Route, Topology, routed, star, tree
+from fedsim.physics.topology import Link, Route, Topology, build_routes, star, tree
 from fedsim.ports import SERVER
 from tests.tiers import examples
 
@@ -80,7 +80,7 @@ def test_a_tree_and_its_graph_are_the_same_network() -> None:
     edges += [("core", f"g{n}", {"rate": 4.0, "latency": 0.25}) for n in range(2)]
     edges += [(f"g{n // 2}", f"client-{n}", {}) for n in range(4)]
     made, expected = (
-        routed(graph(*edges), 4),
+        build_routes(graph(*edges), 4),
         tree(4, 2, rate=4.0, gateway_latency=0.25, downlink=9.0, uplink=9.0, latency=0.5),
     )
     for way in ("up", "down"):
@@ -94,7 +94,7 @@ def test_a_tree_and_its_graph_are_the_same_network() -> None:
 
 
 def test_each_direction_has_a_capacity_of_its_own_unless_the_edge_is_half_duplex() -> None:
-    made = routed(
+    made = build_routes(
         graph(
             ("server", "router", {"rate": 9.0, "discipline": "fifo"}),
             ("router", "client-0", {"rate": 4.0, "duplex": "half"}),
@@ -108,7 +108,7 @@ def test_each_direction_has_a_capacity_of_its_own_unless_the_edge_is_half_duplex
 
 
 def test_an_edge_of_a_directed_graph_is_one_direction_only() -> None:
-    made = routed(
+    made = build_routes(
         graph(
             ("server", "client-0", {"rate": 9.0, "latency": 0.5}),
             ("client-0", "relay", {"rate": 2.0, "latency": 1.0}),
@@ -133,14 +133,14 @@ def test_of_routes_of_equal_latency_the_one_of_fewest_hops_is_taken() -> None:
         ("c", "client-0", {"latency": 0.25, "rate": 1.0}),
     ]
     for order in (edges, edges[::-1]):
-        made = routed(graph(*order), 1)
+        made = build_routes(graph(*order), 1)
         assert len(made.down[0].links) == 2
         assert made.down[0].latency == 1.0
 
 
 def test_a_capacity_may_follow_a_trace() -> None:
     trace = Traced(Steps([0, 1], [1.0, 2.0], period=2))
-    made = routed(graph(("server", "client-0", {"law": trace})), 1)
+    made = build_routes(graph(("server", "client-0", {"law": trace})), 1)
     assert [link.capacity for link in made.links] == [trace, trace]
 
 
@@ -180,11 +180,11 @@ def test_routes_are_of_least_latency_and_then_of_fewest_hops(made: "nx.Graph[str
     }
     if lost:
         with pytest.raises(DataError) as caught:
-            routed(made, 3)
+            build_routes(made, 3)
         assert caught.value.key == "network"
         assert all((client in str(caught.value)) == (client in lost) for client in clients)
         return
-    found = routed(made, 3)
+    found = build_routes(made, 3)
     for pair, route in zip(ends, (*found.down, *found.up), strict=True):
         nodes = walk(found, route, pair[0])
         assert (nodes[0], nodes[-1]) == pair
@@ -197,7 +197,7 @@ def test_routes_are_of_least_latency_and_then_of_fewest_hops(made: "nx.Graph[str
         best = nx.shortest_path(weighted, *pair, weight="cost")
         assert len(nodes) == len(best)
         assert found.between(*map(numbered, pair)).latency == route.latency
-    assert routed(made, 3) == found
+    assert build_routes(made, 3) == found
 
 
 def numbered(name: str) -> int:
@@ -215,9 +215,9 @@ def test_a_way_between_any_two_is_of_least_latency(
     clients = {f"client-{n}" for n in range(3)}
     if not any(clients <= part for part in nx.strongly_connected_components(directed)):
         with pytest.raises(DataError, match="connected to client-0"):
-            routed(made, 3, server=False)
+            build_routes(made, 3, server=False)
         return
-    found = routed(made, 3, server=False)
+    found = build_routes(made, 3, server=False)
     route = found.between(sender, receiver)
     assert walk(found, route, ends[0])[-1] == ends[1]
     assert route.latency == nx.shortest_path_length(made, *ends, weight="latency")
@@ -257,5 +257,5 @@ def test_a_graph_that_makes_no_network_is_refused(
     made: "nx.Graph[str]", clients: int, message: str
 ) -> None:
     with pytest.raises(DataError, match=message) as caught:
-        routed(made, clients)
+        build_routes(made, clients)
     assert caught.value.key == "network"

@@ -117,7 +117,7 @@ def test_a_single_row_is_a_constant(repeat: bool, tmp_path: Path) -> None:
     assert rate.next_change(3) == inf
     assert rate.average == rate.at(1e6) == 2e6
     if repeat:
-        assert rate.shifted(0.3).at(7) == 2e6
+        assert rate.shift(0.3).at(7) == 2e6
 
 
 def test_a_power_is_in_watts(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from fedsim.ports import Array
 from fedsim.problems import LocalLoss, TorchLoss
 from fedsim.problems.architectures import Convolutional, DenseLayers
 from fedsim.problems.losses.augmentation import Augmentation, Crop
-from fedsim.problems.modules.trainer import varied
+from fedsim.problems.modules.trainer import augment
 
 SHAPE = (2, 4, 5)
 IMAGE = np.arange(1, 41, dtype=np.uint8)
@@ -20,7 +20,7 @@ IMAGE = np.arange(1, 41, dtype=np.uint8)
 def many(count: int, *steps: Augmentation, seed: int = 0) -> Array:
     """Return one image, varied so many times, each in its shape."""
     X: Any = np.tile(IMAGE, (count, 1))
-    found = varied(X, SHAPE, steps, np.random.default_rng(seed))
+    found = augment(X, SHAPE, steps, np.random.default_rng(seed))
     assert found.dtype == np.uint8
     assert np.array_equal(X, np.tile(IMAGE, (count, 1)))
     return found.reshape(count, *SHAPE)
@@ -49,7 +49,7 @@ def test_steps_are_taken_in_their_order() -> None:
     both = many(50, Crop(crop=1), "flip", seed=3)
     rng = np.random.default_rng(3)
     X: Any = np.tile(IMAGE, (50, 1))
-    one_by_one = varied(varied(X, SHAPE, (Crop(crop=1),), rng), SHAPE, ("flip",), rng)
+    one_by_one = augment(augment(X, SHAPE, (Crop(crop=1),), rng), SHAPE, ("flip",), rng)
     assert np.array_equal(both, one_by_one.reshape(both.shape))
 
 

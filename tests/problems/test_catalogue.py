@@ -17,7 +17,7 @@ import pytest
 from fedsim.errors import DataError
 from fedsim.problems import ENTRIES, Catalogue, Samples, fetch
 from fedsim.problems.data import Entry, find
-from fedsim.problems.data.entries import File, Part, Rows
+from fedsim.problems.data.entries import File, Part, PartSpecification
 
 CONTENT = b"1 1:0.5\n-1 2:2\n"
 
@@ -45,7 +45,7 @@ def tiny_entry(**changed: Any) -> Entry:
     """Return an entry of one small file, with some fields of the file changed."""
     file = File(name="tiny.svm", address="https://example.org/tiny.svm", size=len(CONTENT))
     file = replace(file, **{"known": f"sha256:{hashlib.sha256(CONTENT).hexdigest()}", **changed})
-    rows = Rows(files=(file,), shape=(2, 2), labels={1.0: 1, -1.0: 1})
+    rows = PartSpecification(files=(file,), shape=(2, 2), labels={1.0: 1, -1.0: 1})
     return Entry(format="libsvm", parts={"train": rows}, origin="made up")
 
 
@@ -210,9 +210,9 @@ def test_every_file_of_a_set_is_needed_and_fetched(
     other = address.replace("tiny.svm", "other")
     (tmp_path / "public" / "other").write_bytes(b"more")
     files = (File(name="tiny.svm", address=address), File(name="other", address=other, size=4))
-    parts: dict[Part, Rows] = {
-        "train": Rows(files=files[:1], shape=(2, 2)),
-        "test": Rows(files=files[1:], shape=(0, 0)),
+    parts: dict[Part, PartSpecification] = {
+        "train": PartSpecification(files=files[:1], shape=(2, 2)),
+        "test": PartSpecification(files=files[1:], shape=(0, 0)),
     }
     entry = Entry(format="libsvm", parts=parts, origin="made up")
     monkeypatch.setitem(ENTRIES, "a1a", entry)

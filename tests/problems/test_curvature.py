@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from fedsim.problems import Logistic, Loss, LossOracle, MultilayerPerceptron, Softmax, Squared
-from fedsim.problems.restricted import restricted, strong_convexity, strong_convexity_operations
+from fedsim.problems.restricted import restrict, strong_convexity, strong_convexity_operations
 from tests.works import evaluated
 
 from .examples import CONVEX, LOSSES, local, named, samples
@@ -20,7 +20,7 @@ def test_no_hessian_has_less_curvature(loss: Loss, basis: np.ndarray | None) -> 
     f = local(loss, DATA)
     if basis is not None and basis.ndim == 2 and f.dimension != len(basis):
         basis = np.random.default_rng(2).standard_normal((f.dimension, 3))
-    own = f if basis is None else restricted(f, basis)
+    own = f if basis is None else restrict(f, basis)
     mu, rng = strong_convexity(own), np.random.default_rng(1)
     for scale in (0.1, 3.0, 100.0):
         H = own.hessian(scale * rng.standard_normal(own.dimension))
@@ -51,15 +51,15 @@ def test_nothing_is_known_where_there_is_nothing_to_know() -> None:
 
 def test_columns_that_depend_on_each_other_leave_none() -> None:
     basis = np.random.default_rng(2).standard_normal((6, 3)) @ np.ones((3, 4))
-    assert strong_convexity(restricted(local(Logistic(l2=0.3), DATA), basis)) == 0.0
+    assert strong_convexity(restrict(local(Logistic(l2=0.3), DATA), basis)) == 0.0
 
 
 def test_what_it_costs_is_charged() -> None:
     """Of least squares: the Hessian, 2 n k^2, and eigenvalues, 4 k^3/3; of an l2 term nothing."""
-    work = LossOracle(restricted(local(Squared(), DATA), np.array([1, 3, 5]))).strong_convexity()
+    work = LossOracle(restrict(local(Squared(), DATA), np.array([1, 3, 5]))).strong_convexity()
     assert work.operations == pytest.approx(2 * 12 * 9 + 4 * 27 / 3, rel=1e-15)
     assert strong_convexity_operations(local(Logistic(l2=0.1), DATA)) == 0.0
-    skew = restricted(local(Logistic(l2=0.1), DATA), np.ones((6, 2)) + np.eye(6, 2))
+    skew = restrict(local(Logistic(l2=0.1), DATA), np.ones((6, 2)) + np.eye(6, 2))
     assert strong_convexity_operations(skew) == pytest.approx(2 * 6 * 2 * 2 + 4 * 8 / 3)
 
 
@@ -69,7 +69,7 @@ def test_a_basis_of_sparse_columns_is_that_of_the_same_columns(loss: Loss) -> No
     f, rng = local(loss, DATA), np.random.default_rng(4)
     B = np.where(rng.random((f.dimension, 4)) < 0.3, 1.5, 0.0)
     B[0] = 1.0
-    dense, sparse = restricted(f, B), restricted(f, csr_array(B))
+    dense, sparse = restrict(f, B), restrict(f, csr_array(B))
     c = rng.standard_normal(4)
     assert sparse.value(c) == pytest.approx(dense.value(c), rel=1e-12)
     assert np.allclose(sparse.gradient(c), dense.gradient(c), rtol=1e-10, atol=1e-12)

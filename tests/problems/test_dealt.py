@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 
 from fedsim.errors import DataError
 from fedsim.problems import Problem
-from fedsim.problems.client_losses import KEPT, Made
-from fedsim.problems.dealt import Dealt, Transform, deal, finished
+from fedsim.problems.client_losses import KEPT, LazySequence
+from fedsim.problems.dealt import Partition, Transform, partition, preprocess_samples
 from fedsim.problems.losses import LeastSquares, Logistic, Loss, Rows, Squared
 from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.samples import Block, Features, Samples
@@ -41,8 +41,8 @@ def test_dealt_rows_are_those_that_each_client_would_take(
     samples = data(sum(sizes), features)
     order = np.random.default_rng(2).permutation(sum(sizes)) if shuffled else np.arange(sum(sizes))
     rows = np.split(order, np.cumsum(sizes)[:-1])
-    taken, dealt = [samples.take(own) for own in rows], deal(samples, rows)
-    assert isinstance(dealt, Dealt)
+    taken, dealt = [samples.take(own) for own in rows], partition(samples, rows)
+    assert isinstance(dealt, Partition)
     assert len(dealt) == len(taken)
     for one, other in zip(dealt, taken, strict=True):
         assert np.array_equal(one.X, other.X)
@@ -58,7 +58,7 @@ def test_a_sequence_that_is_made_keeps_the_first_ones_only() -> None:
         made.append(number)
         return number * 10
 
-    items = Made(4, make, kept=2)
+    items = LazySequence(4, make, kept=2)
     assert [*items] == [*items] == [0, 10, 20, 30]
     assert made == [0, 1, 2, 3, 2, 3]
     assert items[-1] == 30
@@ -71,7 +71,7 @@ def test_losses_of_more_clients_than_are_kept_are_made_when_they_are_looked_up()
     clients = KEPT + 3
     samples = data(2 * clients, 3)
     rows = np.split(np.arange(2 * clients), clients)
-    problem = Problem.of(Squared(), deal(samples, rows))
+    problem = Problem.of(Squared(), partition(samples, rows))
     w = np.array([1.0, -2.0, 0.5])
     residuals = samples.X @ w - samples.y
     assert problem.value(w, "sum") == pytest.approx(0.25 * residuals @ residuals)
@@ -85,7 +85,7 @@ def test_losses_of_more_clients_than_are_kept_are_made_when_they_are_looked_up()
 def test_the_largest_smoothness_is_that_of_all_clients(loss: Loss, features: int) -> None:
     samples, rng = data(300, features), np.random.default_rng(3)
     cuts = np.sort(rng.choice(np.arange(1, 300), 59, replace=False))
-    problem = Problem.of(loss, deal(samples, np.split(np.arange(300), cuts)))
+    problem = Problem.of(loss, partition(samples, np.split(np.arange(300), cuts)))
     assert largest_smoothness(problem) == problem.client_smoothness.max()
 
 
@@ -93,7 +93,7 @@ def test_of_clients_that_are_alike_few_smoothness_constants_are_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     samples, asked = data(4000, 20), list[int]()
-    problem = Problem.of(Squared(), deal(samples, np.split(np.arange(4000), 400)))
+    problem = Problem.of(Squared(), partition(samples, np.split(np.arange(4000), 400)))
     own = LeastSquares.majorant
 
     def majorant(loss: LeastSquares, rows: Rows) -> tuple[float, Features]:
@@ -107,7 +107,7 @@ def test_of_clients_that_are_alike_few_smoothness_constants_are_computed(
 
 @pytest.mark.parametrize("treat", [None, lambda X: X * 2.0], ids=["as read", "treated"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("whole", [False, True], ids=["dealt", "finished"])
+@pytest.mark.parametrize("whole", [False, True], ids=["dealt", "preprocess_samples"])
 def test_features_that_float32_has_no_numbers_for_are_refused(
     treat: Transform | None, *, sparse: bool, whole: bool
 ) -> None:
@@ -117,14 +117,22 @@ def test_features_that_float32_has_no_numbers_for_are_refused(
     samples, kind = Samples(X, np.zeros(3)), np.dtype(np.float32)
     parts = [np.arange(2), np.arange(2, 3)]
     with pytest.raises(DataError, match="too large for float32"):
-        _ = finished(samples, treat, kind) if whole else deal(samples, parts, treat, kind)
-    fine = finished(samples, treat, np.dtype(np.float64))
+        _ = (
+            preprocess_samples(samples, treat, kind)
+            if whole
+            else partition(samples, parts, treat, kind)
+        )
+    fine = preprocess_samples(samples, treat, np.dtype(np.float64))
     assert fine.X.max() >= 4e38
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["dealt", "finished"])
+@pytest.mark.parametrize("whole", [False, True], ids=["dealt", "preprocess_samples"])
 def test_features_of_which_none_is_stored_have_their_type_all_the_same(*, whole: bool) -> None:
     samples, kind = Samples(csr_array((3, 2)), np.zeros(3)), np.dtype(np.float32)
-    made = finished(samples, None, kind) if whole else deal(samples, [np.arange(3)], None, kind)[0]
+    made = (
+        preprocess_samples(samples, None, kind)
+        if whole
+        else partition(samples, [np.arange(3)], None, kind)[0]
+    )
     assert made.X.dtype == kind
     assert float(np.abs(made.X).sum()) == 0.0

@@ -10,7 +10,7 @@ import pytest
 from fedsim.building.evaluation import problem_of
 from fedsim.ports import Array
 from fedsim.problems import Problem
-from fedsim.problems.dealt import Dealt
+from fedsim.problems.dealt import Partition
 from fedsim.problems.samples import Precision
 from fedsim.scenario import ProblemSpec
 
@@ -31,7 +31,7 @@ def saved(folder: Path, rows: int, pixels: int, kind: str = "u1") -> int:
 
 
 def held(problem: Problem) -> Array:
-    assert isinstance(problem.samples, Dealt)
+    assert isinstance(problem.samples, Partition)
     return problem.samples.X
 
 
@@ -80,7 +80,7 @@ def test_a_client_of_a_network_has_no_copy_of_its_rows(tmp_path: Path) -> None:
     saved(tmp_path, 12, 16)
     problem = dealt(tmp_path, loss=CNN)
     assert all(np.shares_memory(each.arranged.X, held(problem)) for each in problem.losses)
-    assert all(each.rounded("float32") is each for each in problem.losses)
+    assert all(each.with_precision("float32") is each for each in problem.losses)
 
 
 @pytest.mark.needs("torch")

@@ -12,7 +12,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems import Bundled, HeldOut, NpzArchive, Samples, SparseLinear, load_both
-from fedsim.problems.dealt import finished
+from fedsim.problems.dealt import preprocess_samples
 from fedsim.streams import stream
 
 
@@ -73,7 +73,7 @@ def both(
 ) -> tuple[Samples, Samples | None]:
     streams = stream(seed, "data"), stream(seed, "test")
     training, testing, treat = load_both(data, test, folder, *streams)
-    return finished(training, treat), testing and finished(testing, treat)
+    return preprocess_samples(training, treat), testing and preprocess_samples(testing, treat)
 
 
 @pytest.mark.parametrize(

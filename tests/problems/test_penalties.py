@@ -231,7 +231,7 @@ def test_a_penalty_of_another_weight_is_a_multiple(
     penalty: Penalty, rng: np.random.Generator
 ) -> None:
     W = rng.standard_normal(SHAPE)
-    twice = Regulariser(penalty, SHAPE).weighted(2 * weight(penalty))
+    twice = Regulariser(penalty, SHAPE).with_weight(2 * weight(penalty))
     assert twice.value(W.ravel()) == pytest.approx(2 * penalty.value(W))
     assert twice.prox(W.ravel(), 0.2) == pytest.approx(penalty.prox(W, 0.4).ravel())
 

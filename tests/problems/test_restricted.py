@@ -19,7 +19,7 @@ from fedsim.problems import (
     Softmax,
     Squared,
 )
-from fedsim.problems.restricted import Restriction, newton, newton_operations, restricted
+from fedsim.problems.restricted import Restriction, newton, newton_operations, restrict
 from fedsim.problems.samples import Sparse
 from tests.tiers import examples
 
@@ -49,7 +49,7 @@ def bases(f: LocalLoss, seed: int) -> list[NDArray[np.generic]]:
 def test_it_is_the_loss_of_the_model_that_the_coefficients_make(loss: Loss, seed: int) -> None:
     f = local(loss, DATA)
     for basis in bases(f, seed):
-        B, own = matrix(basis, f.dimension), restricted(f, basis)
+        B, own = matrix(basis, f.dimension), restrict(f, basis)
         c = np.random.default_rng(seed).standard_normal((B.shape[1],))
         assert own.dimension == len(c)
         assert own.value(c) == pytest.approx(f.value(B @ c), rel=1e-12)
@@ -63,7 +63,7 @@ def test_it_is_the_loss_of_the_model_that_the_coefficients_make(loss: Loss, seed
 def test_its_hessian_is_that_in_the_basis_and_lies_below_its_smoothness(loss: Loss) -> None:
     f = local(loss, DATA)
     for basis in bases(f, 7):
-        B, own = matrix(basis, f.dimension), restricted(f, basis)
+        B, own = matrix(basis, f.dimension), restrict(f, basis)
         c = np.linspace(0.5, 1.0, B.shape[1])
         hessian = own.hessian(c)
         assert hessian == pytest.approx(B.T @ f.hessian(B @ c) @ B, rel=1e-9, abs=1e-11)
@@ -74,7 +74,7 @@ def test_its_hessian_is_that_in_the_basis_and_lies_below_its_smoothness(loss: Lo
 def test_its_gradient_is_that_of_finite_differences(loss: Loss) -> None:
     f = local(loss, DATA)
     for basis in bases(f, 3):
-        own = restricted(f, basis)
+        own = restrict(f, basis)
         c = np.linspace(0.4, 0.9, own.dimension)
         assert own.gradient(c) == pytest.approx(differences(own.value, c), rel=1e-5, abs=1e-6)
 
@@ -83,22 +83,22 @@ def test_its_gradient_is_that_of_finite_differences(loss: Loss) -> None:
 def test_a_constraint_is_restricted_too(loss: Loss) -> None:
     f = local(loss, DATA)
     for basis in bases(f, 4):
-        B, own = matrix(basis, f.dimension), restricted(f, basis)
+        B, own = matrix(basis, f.dimension), restrict(f, basis)
         c = np.linspace(-1, 1, B.shape[1])
         assert own.constraint(c) == pytest.approx(f.constraint(B @ c), rel=1e-12)
         assert own.constraint_gradient(c) == pytest.approx(B.T @ f.constraint_gradient(B @ c))
 
 
 def test_a_restriction_can_be_restricted_again() -> None:
-    first = restricted(SQUARED, np.array([5, 1, 4]))
-    second = restricted(first, np.array([2, 0]))
+    first = restrict(SQUARED, np.array([5, 1, 4]))
+    second = restrict(first, np.array([2, 0]))
     w = np.zeros(6)
     w[[4, 5]] = 0.3, -2.0
     assert second.value(np.array([0.3, -2.0])) == pytest.approx(SQUARED.value(w), rel=1e-14)
 
 
 def test_no_coefficients_leave_the_zero_model() -> None:
-    own, none = restricted(SQUARED, np.array([], dtype=np.intp)), np.zeros(0)
+    own, none = restrict(SQUARED, np.array([], dtype=np.intp)), np.zeros(0)
     assert own.value(none) == SQUARED.value(np.zeros(6))
     assert own.gradient(none).shape == newton(own, none).shape == (0,)
 
@@ -106,13 +106,13 @@ def test_no_coefficients_leave_the_zero_model() -> None:
 @pytest.mark.parametrize("basis", [np.ones((5, 2)), np.ones(3), np.ones((2, 2, 2), dtype=int)])
 def test_what_is_no_basis_is_refused(basis: NDArray[np.generic]) -> None:
     with pytest.raises(ValueError, match=r"a matrix of shape \(6, k\); got"):
-        restricted(SQUARED, basis)
+        restrict(SQUARED, basis)
 
 
 class TestPrice:
     def test_a_linear_loss_costs_four_operations_a_row_and_coefficient(self) -> None:
         for basis, forming in [(np.array([1, 4]), 0), (np.ones((6, 2)), 2 * 12 * 6 * 2)]:
-            own = restricted(SQUARED, basis)
+            own = restrict(SQUARED, basis)
             assert own.gradient_operations == 4 * 12 * 2
             assert own.forming_operations == forming
 
@@ -145,18 +145,18 @@ class TestPrice:
     def test_other_losses_cost_what_they_cost_in_full(self, loss: Loss) -> None:
         f = local(loss, DATA)
         d = f.dimension
-        own, skew = restricted(f, np.arange(2)), restricted(f, np.ones((d, 3)))
+        own, skew = restrict(f, np.arange(2)), restrict(f, np.ones((d, 3)))
         assert own.gradient_operations == f.gradient_operations
         assert skew.gradient_operations == f.gradient_operations + 4 * d * 3
         assert own.forming_operations == skew.forming_operations == 0
 
     def test_penalties_in_a_skew_basis_are_those_of_the_model_at_its_price(self) -> None:
         f = local(Squared(l2=0.1), DATA)
-        assert restricted(f, np.array([0])).gradient_operations == 4 * 12
-        assert restricted(f, np.ones((6, 1))).gradient_operations == 4 * 12 * 6 + 4 * 6
+        assert restrict(f, np.array([0])).gradient_operations == 4 * 12
+        assert restrict(f, np.ones((6, 1))).gradient_operations == 4 * 12 * 6 + 4 * 6
 
     def test_a_newton_step_forms_solves_and_takes_a_gradient(self) -> None:
-        own = restricted(SQUARED, np.arange(3))
+        own = restrict(SQUARED, np.arange(3))
         assert newton_operations(own) == pytest.approx(2 * 12 * 9 + 2 / 3 * 27 + 4 * 12 * 3)
 
 
@@ -165,7 +165,7 @@ class TestNewton:
     @given(seed=seeds)
     def test_one_step_solves_least_squares_from_anywhere(self, seed: int) -> None:
         for basis in bases(SQUARED, seed):
-            own = restricted(SQUARED, basis)
+            own = restrict(SQUARED, basis)
             start = np.random.default_rng(seed).standard_normal(own.dimension)
             expected, *_ = np.linalg.lstsq(own.arranged.X, DATA.y)
             assert newton(own, start) == pytest.approx(expected, rel=1e-7, abs=1e-9)
@@ -193,7 +193,7 @@ class TestNewton:
     @pytest.mark.parametrize("loss", [Logistic(l2=0.05), Softmax(l2=0.05)])
     def test_a_few_steps_reach_the_minimiser(self, loss: Loss) -> None:
         for basis in bases(local(loss, DATA), 9):
-            own: Restriction = restricted(local(loss, DATA), basis)
+            own: Restriction = restrict(local(loss, DATA), basis)
             c = np.zeros(own.dimension)
             for _ in range(12):
                 c = newton(own, c)

@@ -18,7 +18,7 @@ from fedsim.problems import (
     projections,
 )
 from fedsim.problems.projections import largest_eigenvalue
-from fedsim.problems.restricted import restricted
+from fedsim.problems.restricted import restrict
 from fedsim.problems.samples import Sparse, entries, scaled_rows
 
 from .examples import CONSTRAINED, CONVEX, LOSSES, named
@@ -94,11 +94,11 @@ def test_the_features_are_left_as_they_were(loss: Loss) -> None:
 
 def test_restricted_rows_are_dense_and_few() -> None:
     dense, own = pair(Logistic(l2=0.1))
-    few, same = restricted(own, np.array([4, 0])), restricted(dense, np.array([4, 0]))
+    few, same = restrict(own, np.array([4, 0])), restrict(dense, np.array([4, 0]))
     assert isinstance(few.arranged.X, np.ndarray)
     assert few.gradient(np.ones(2)) == pytest.approx(same.gradient(np.ones(2)), rel=1e-12)
     B = np.linspace(-1, 1, 12).reshape(6, 2)
-    skew, like = restricted(pair(Logistic())[1], B), restricted(pair(Logistic())[0], B)
+    skew, like = restrict(pair(Logistic())[1], B), restrict(pair(Logistic())[0], B)
     assert skew.gradient(np.ones(2)) == pytest.approx(like.gradient(np.ones(2)), rel=1e-12)
     assert skew.forming_operations == pytest.approx(2 * 2 * 20 * entries(own.arranged.X))
 
@@ -133,7 +133,7 @@ class TestMemory:
         f.value(w)
         f.gradient(w)
         f.minibatch_gradient(w, np.arange(0, 20_242, 500))
-        restricted(f, np.arange(20)).gradient(np.ones(20))
+        restrict(f, np.arange(20)).gradient(np.ones(20))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak <= 3 * stored + 20 * w.nbytes

@@ -10,7 +10,7 @@ from fedsim.ports import Array
 from fedsim.problems import Logistic, Loss, Problem, Samples, Squared
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import KEPT, SMALL, ClientLosses
-from fedsim.problems.dealt import deal
+from fedsim.problems.dealt import partition
 from fedsim.problems.losses import Rows, State
 from fedsim.problems.samples import Precision
 
@@ -24,7 +24,7 @@ def dealt(loss: Loss, sizes: list[int], features: int, *, reach: float = 1.0) ->
     rng, rows = np.random.default_rng(len(sizes)), sum(sizes)
     X, y = reach * rng.standard_normal((rows, features)), rng.choice([-1.0, 1.0], rows)
     cuts = np.cumsum(sizes)[:-1]
-    return Problem.of(loss, deal(Samples(X, y), np.split(rng.permutation(rows), cuts)))
+    return Problem.of(loss, partition(Samples(X, y), np.split(rng.permutation(rows), cuts)))
 
 
 def one_by_one(losses: ClientLosses, w: Array) -> list[float]:
@@ -42,7 +42,7 @@ def test_values_are_to_the_bit_those_of_each_client(
     loss: Loss, sizes: list[int], features: int, precision: Precision, reach: float
 ) -> None:
     problem = dealt(loss, sizes, features, reach=reach)
-    losses = ClientLosses.of(problem.losses).rounded(precision)
+    losses = ClientLosses.of(problem.losses).with_precision(precision)
     w = np.random.default_rng(5).standard_normal(problem.dimension)
     assert losses.values(w) == one_by_one(losses, w)
 

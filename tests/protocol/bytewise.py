@@ -12,7 +12,7 @@ from fedsim.building import Builder, Job
 from fedsim.errors import ScenarioError
 from fedsim.ports import Array
 from fedsim.protocol.carriage import Carry
-from fedsim.record.book import Book
+from fedsim.record.book import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.setup import Setup
 from fedsim.sim.world import World
@@ -77,7 +77,7 @@ def play(setup: Setup, folder: Path) -> Played:
         return 1.0
 
     folder.mkdir(parents=True)
-    with Book(folder, len(setup.fleet)) as book:
+    with RunRecorder(folder, len(setup.fleet)) as book:
         world = World(replace(setup, evaluate=evaluate, measures=()), book)
         with np.errstate(over="ignore", invalid="ignore"):
             reason = world.run()

@@ -12,7 +12,7 @@ import fedsim
 from fedsim.algorithms import Algorithm, StepSize
 from fedsim.algorithms.compressed import CompressedDescent, Gradient
 from fedsim.algorithms.local import Model
-from fedsim.algorithms.messages import registered
+from fedsim.algorithms.messages import register_messages
 from fedsim.cli import app
 from fedsim.errors import DecodeError
 from fedsim.ports import SERVER, Array, Beacon, Client, Message, Payload, Server
@@ -132,8 +132,8 @@ def log_of(result: fedsim.Result) -> str:
 
 
 def test_a_method_s_messages_are_what_its_handler_is_annotated_with() -> None:
-    assert registered(Descent) == (Asked, Told)
-    assert registered(CompressedDescent) == (Model, Gradient)
+    assert register_messages(Descent) == (Asked, Told)
+    assert register_messages(CompressedDescent) == (Model, Gradient)
     assert log_of(own("descent")) == log_of(own("descent", "bytes"))
 
 

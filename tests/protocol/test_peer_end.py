@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from fedsim.ports import ClientId, Message
 from fedsim.protocol.carriage import Packing
 from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
-from fedsim.protocol.peer import PeerEnd
-from fedsim.protocol.server import Verdict
+from fedsim.protocol.peer import PeerProtocol
+from fedsim.protocol.server import ReplyOutcome
 from tests.sim.worlds import LOADS, asked
 from tests.tiers import examples
 
@@ -23,9 +23,9 @@ ME, NEIGHBOURS = 0, (1, 2, 3)
 
 def peer_end(
     node: ClientId = ME, neighbours: Sequence[ClientId] = NEIGHBOURS, *, beacons: bool = True
-) -> PeerEnd:
+) -> PeerProtocol:
     packing = Packing(lambda *_: LOADS)
-    return PeerEnd(node, neighbours, packing, beacons=beacons, deadline=inf, header_bits=16)
+    return PeerProtocol(node, neighbours, packing, beacons=beacons, deadline=inf, header_bits=16)
 
 
 def envelope(exchange: int, message: Message | None = None) -> Envelope:
@@ -93,26 +93,26 @@ class Both:
             return  # what it had on its way may arrive, or not
         self.sent[sender] += 1 + (number % 7 == 0)  # one may be lost on the way
         said_in, was_over, opened = self.sent[sender], self.all.over, self.all.opened
-        verdict = self.end.heard(sender, envelope(said_in))
+        verdict = self.end.receive(sender, envelope(said_in))
         self.all.facts.append(("heard", sender, said_in))
         if said_in > opened:
-            assert verdict is Verdict.EARLY
+            assert verdict is ReplyOutcome.EARLY
         elif said_in < opened or was_over:
-            assert verdict is Verdict.DROPPED
+            assert verdict is ReplyOutcome.DROPPED
         else:
-            assert verdict is (Verdict.CLOSED if self.all.over else Verdict.COUNTED)
+            assert verdict is (ReplyOutcome.CLOSED if self.all.over else ReplyOutcome.COUNTED)
 
     def lose(self, number: int) -> None:
         neighbour = NEIGHBOURS[number % 3]
         self.gone.add(neighbour)
         self.all.facts.append(("gone", neighbour))
-        assert self.end.gone(neighbour) == (self.all.over and not self.all.taken)
+        assert self.end.neighbour_left(neighbour) == (self.all.over and not self.all.taken)
 
     def wait(self, number: int) -> None:
         if number % 3 or self.all.taken:
             return
         self.all.facts.append(("overdue",))
-        assert self.end.overdue()
+        assert self.end.deadline_expired()
 
     def take(self, _: int) -> None:
         if self.all.taken or not self.all.over:
@@ -157,7 +157,7 @@ def test_each_neighbour_has_a_message_of_its_own_and_who_has_none_a_beacon() -> 
 def test_a_beacon_is_waited_for_and_is_no_reply() -> None:
     end = peer_end(neighbours=[1])
     end.open(asked())
-    assert end.heard(1, envelope(1, BEACON)) is Verdict.CLOSED
+    assert end.receive(1, envelope(1, BEACON)) is ReplyOutcome.CLOSED
     assert end.replies() == []
 
 
@@ -171,17 +171,17 @@ def test_whose_fault_it_is_stands_in_the_error() -> None:
     with pytest.raises(LocalProtocolError, match="an exchange is under way"):
         end.open(asked())
     with pytest.raises(RemoteProtocolError, match="client-9 sends client-0"):
-        end.heard(9, envelope(1))
+        end.receive(9, envelope(1))
     for number in (1, 2):
-        end.heard(1, envelope(number))
+        end.receive(1, envelope(number))
         with pytest.raises(RemoteProtocolError, match=f"two messages of exchange {number}"):
-            end.heard(1, envelope(number))
+            end.receive(1, envelope(number))
 
 
 def test_who_is_missing_is_said_in_words() -> None:
     end = peer_end()
     end.open(asked())
-    end.heard(2, envelope(1))
+    end.receive(2, envelope(1))
     come = "1 of 3 have reported, 3 are needed; missing: client-1, client-3"
     assert end.stuck == f"client-0 waits in round 1: {come}"
 
@@ -203,7 +203,7 @@ def test_a_ring_of_ends_goes_in_step_whatever_the_order_of_arrival() -> None:
     for _ in range(2000):
         sender, receiver = list(ways)[rng.integers(len(ways))]
         if ways[sender, receiver]:
-            ends[receiver].heard(sender, ways[sender, receiver].pop(0))
+            ends[receiver].receive(sender, ways[sender, receiver].pop(0))
         if ends[receiver].over:
             assert len(ends[receiver].replies()) == 2
             rounds[receiver] += 1

@@ -43,7 +43,7 @@ def test_a_receiver_holds_the_same_once_it_has_received_a_message_twice(
             return Two(server.pack(a, field="a", to=to), server.pack(b, field="b", to=to))
 
         first: Any = {to: said(to) for to in range(3)} if one_each else said(None)
-        again: Any = server.repeated(first) if number in {2, 3} else None
+        again: Any = server.repeat(first) if number in {2, 3} else None
         for client, receiver in enumerate(receivers):
             sent = first[client] if isinstance(first, dict) else first
             once = sent.a.values.tobytes()

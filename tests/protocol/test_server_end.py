@@ -16,7 +16,7 @@ from fedsim.ports import ClientId
 from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
 from fedsim.protocol.participation import Participation
 from fedsim.protocol.selection import Selection
-from fedsim.protocol.server import Exchange, ServerEnd, Verdict
+from fedsim.protocol.server import Exchange, ReplyOutcome, ServerProtocol
 from fedsim.protocol.silence import SilencePolicy
 from tests.policies import participation_of, silence_of
 from tests.sim.worlds import answered, asked
@@ -29,10 +29,10 @@ NO_KEYS = {"quorum": None, "deadline": None, "count": None, "over": 1, "buffer":
 def server_end(
     policy: Participation = participation_of(),  # noqa: B008 - frozen
     silence: SilencePolicy = silence_of(),  # noqa: B008 - frozen
-) -> ServerEnd:
+) -> ServerProtocol:
     clients = range(CLIENTS)
     selection = Selection(policy, AlwaysAvailable(), clients, np.random.default_rng(1))
-    return ServerEnd(clients, selection, policy, silence, 16)
+    return ServerProtocol(clients, selection, policy, silence, 16)
 
 
 @dataclass
@@ -178,24 +178,24 @@ class Both:
         client, exchange, number = self.owed.pop(which % len(self.owed))
         says = which % 3 > 0
         message = answered() if says else BEACON
-        verdict = self.end.heard(client, Envelope(message, number, exchange, 16))
+        verdict = self.end.receive_reply(client, Envelope(message, number, exchange, 16))
         asynchronous = self.policy.asynchronous
         if self.now is not None and asynchronous and self.over:
-            assert verdict is Verdict.BEYOND
+            assert verdict is ReplyOutcome.BEYOND
             self.beyond.append((client, exchange, number, says))
         elif self.now is not None and (asynchronous or exchange == self.number):
             was_over = self.over
             self._count(client, exchange, number, says=says)
             closes = self.over and not was_over
-            assert verdict is (Verdict.CLOSED if closes else Verdict.COUNTED)
+            assert verdict is (ReplyOutcome.CLOSED if closes else ReplyOutcome.COUNTED)
         else:
             if not self._at_work(client, exchange):
                 self.busy.discard(client)
             self._late(client, number, verdict, says=says)
 
-    def _late(self, client: ClientId, number: int, verdict: Verdict, *, says: bool) -> None:
+    def _late(self, client: ClientId, number: int, verdict: ReplyOutcome, *, says: bool) -> None:
         kept = self.keeps and says
-        assert verdict is (Verdict.KEPT if kept else Verdict.DROPPED)
+        assert verdict is (ReplyOutcome.KEPT if kept else ReplyOutcome.DROPPED)
         if kept:
             self.kept.append((client, number))
 
@@ -206,7 +206,7 @@ class Both:
         if self.now is not None and not self.over:
             self.now.facts.append(~client)
         self.busy.discard(client)
-        over = self.end.gone(client)
+        over = self.end.client_left(client)
         assert over == (self.now is not None and bool(self.over))
 
     def wait(self, number: int) -> None:
@@ -215,7 +215,7 @@ class Both:
         patient = number % 2 > 0
         if not self.over:
             self.now.facts.append("overdue" if patient else "give up")
-        over = self.end.overdue() if patient else self.end.give_up()
+        over = self.end.deadline_expired() if patient else self.end.abandon_round()
         assert over == bool(self.over)
 
     def take(self, _: int) -> None:
@@ -239,7 +239,7 @@ class Both:
             self.carried = self.now.reports
             self.busy, self.kept = set(), self.kept + self.counted
         else:
-            verdict = Verdict.KEPT if self.keeps else Verdict.DROPPED
+            verdict = ReplyOutcome.KEPT if self.keeps else ReplyOutcome.DROPPED
             assert late == [(*reply, verdict) for reply in self.counted]
             self.kept += self.counted if self.keeps else []
         self.now, self.counted = None, []
@@ -273,7 +273,7 @@ def test_it_is_a_model_that_counts_whole_histories(
         both.check()
 
 
-def opened(policy: Participation, cohort: Sequence[ClientId]) -> ServerEnd:
+def opened(policy: Participation, cohort: Sequence[ClientId]) -> ServerProtocol:
     end = server_end(policy)
     end.open(asked(), cohort)
     return end
@@ -293,14 +293,14 @@ def test_whose_fault_it_is_stands_in_the_error() -> None:
     with pytest.raises(LocalProtocolError, match="an exchange is under way"):
         end.open(asked(), [2])
     with pytest.raises(RemoteProtocolError, match="client 1 answers exchange 7"):
-        end.heard(1, Envelope(answered(), 1, 7, 16))
+        end.receive_reply(1, Envelope(answered(), 1, 7, 16))
     with pytest.raises(LocalProtocolError, match="no exchange"):
         server_end().replies()
 
 
 def test_who_is_missing_is_said_in_words() -> None:
     end = opened(participation_of(quorum=1.0), [0, 1, 3])
-    end.heard(1, Envelope(answered(), 1, 1, 16))
+    end.receive_reply(1, Envelope(answered(), 1, 1, 16))
     missing = "1 of 3 have reported, 3 are needed; missing: client-0, client-3"
     assert end.progress == missing
     end.break_off()
@@ -310,10 +310,10 @@ def test_who_is_missing_is_said_in_words() -> None:
 def test_whoever_is_gone_is_asked_again_by_a_server_without_rounds() -> None:
     """Its answer never comes: who has gone must not count as at work for ever."""
     end = opened(participation_of(buffer=1), range(CLIENTS))
-    assert not end.gone(2)
-    assert end.heard(0, Envelope(answered(), 1, 1, 16)) is Verdict.CLOSED
+    assert not end.client_left(2)
+    assert end.receive_reply(0, Envelope(answered(), 1, 1, 16)) is ReplyOutcome.CLOSED
     end.replies()
-    assert not end.gone(3), "while nothing is asked, too"
+    assert not end.client_left(3), "while nothing is asked, too"
     cohort = end.cohort(None)
     assert cohort is not None
     assert set(cohort.clients) == {0, 2, 3}, "the other one is at work"
@@ -321,8 +321,8 @@ def test_whoever_is_gone_is_asked_again_by_a_server_without_rounds() -> None:
 
 def test_a_reply_beyond_the_buffer_is_counted_first_in_the_next_exchange() -> None:
     end = opened(participation_of(buffer=1), range(CLIENTS))
-    assert end.heard(0, Envelope(answered(), 1, 1, 16)) is Verdict.CLOSED
-    assert end.heard(1, Envelope(answered(), 1, 1, 16)) is Verdict.BEYOND
+    assert end.receive_reply(0, Envelope(answered(), 1, 1, 16)) is ReplyOutcome.CLOSED
+    assert end.receive_reply(1, Envelope(answered(), 1, 1, 16)) is ReplyOutcome.BEYOND
     assert [reply.client for reply in end.replies()] == [0]
     assert end.open(asked(), [0]), "it is over as soon as it is open"
     assert [reply.client for reply in end.replies()] == [1]

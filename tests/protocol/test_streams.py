@@ -17,7 +17,7 @@ from fedsim.building import Builder, Job
 from fedsim.conformance.link import LinkRecord, ProtocolClient, ProtocolServer
 from fedsim.ports import SERVER, ClientId
 from fedsim.protocol.carriage import Bytes, Unpacking
-from fedsim.protocol.server import Post, Verdict
+from fedsim.protocol.server import Post, ReplyOutcome
 from fedsim.protocol.stopping import RunStopped
 from fedsim.scenario import load
 from fedsim.wire import HEADER_BITS
@@ -73,7 +73,7 @@ class StreamServer(ProtocolServer):
         assert isinstance(self.carriage, Bytes)
         envelope = self.carriage.read(data, client, unpacking)
         self.record.count(envelope)
-        if self.end.heard(client, envelope) is Verdict.CLOSED:
+        if self.end.receive_reply(client, envelope) is ReplyOutcome.CLOSED:
             self.closed.set()
 
     async def deliver(self, post: Post) -> None:

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 import fedsim
 import fedsim.torch
 from fedsim.blocks.held import Holding
-from fedsim.blocks.identity import Identity
+from fedsim.blocks.identity import ObjectIdentity
 from fedsim.errors import DataError, FedsimError
 from fedsim.problems import LocalLoss
 from fedsim.scenario import ProblemSpec
@@ -291,7 +291,7 @@ def test_a_file_alone_says_that_something_is_missing(tmp_path: Path) -> None:
 
 
 def test_what_is_held_is_found_again_as_long_as_a_block_holds_it() -> None:
-    block = Holding.holding(Identity("f" * 64), [1, 2])
+    block = Holding.holding(ObjectIdentity("f" * 64), [1, 2])
     assert Holding.model_validate(block.model_dump()).value("data") == [1, 2]
     assert Holding.model_validate(block.model_dump()) == block
     del block

@@ -8,7 +8,7 @@ import pytest
 
 from fedsim.errors import AuditError
 from fedsim.ports import SERVER
-from fedsim.record.book import Book
+from fedsim.record.book import RunRecorder
 from fedsim.record.ledger import Meters
 from fedsim.record.log import Rows
 from fedsim.record.models import ModelTable
@@ -19,11 +19,11 @@ from fedsim.record.schema import Event
 TABLES = "events", "rounds", "models"
 
 
-def book_in(folder: Path, look: Callable[[Rows], None] = lambda _: None) -> Book:
-    return Book(folder, 2, "censored", 7, ModelTable(Parts(folder, "models"), (1,), 1), look)
+def book_in(folder: Path, look: Callable[[Rows], None] = lambda _: None) -> RunRecorder:
+    return RunRecorder(folder, 2, "censored", 7, ModelTable(Parts(folder, "models"), (1,), 1), look)
 
 
-def write(book: Book, joules: float = 3.0) -> None:
+def write(book: RunRecorder, joules: float = 3.0) -> None:
     """Write one round, in which client 1 has worked."""
     book.log.append(1.0, 1.0, Event.COMPUTE, 1, joules=joules)
     book.log.append(1.0, 0.0, Event.ROUND, SERVER, round_number=1)

@@ -10,7 +10,7 @@ from fedsim.errors import DataError
 from fedsim.record.directions import higher_is_better
 from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import check_kinds
-from fedsim.record.scenarios import data_of, read_text, signed
+from fedsim.record.scenarios import data_of, read_text, sign
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_figures_of_a_users_own_that_are_good_where_they_are_high(word: str) -> 
 def test_a_scenario_of_a_run_that_has_not_ended_is_held_against_its_own_hash(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / SCENARIO).write_text(signed("seeds: 1\n"), encoding="utf-8")
+    (tmp_path / SCENARIO).write_text(sign("seeds: 1\n"), encoding="utf-8")
     assert read_text(tmp_path).startswith("seeds: 1\n")
-    changed = signed("seeds: 1\n").replace("seeds: 1", "seeds: 2")
+    changed = sign("seeds: 1\n").replace("seeds: 1", "seeds: 2")
     (tmp_path / SCENARIO).write_text(changed, encoding="utf-8")
     with pytest.raises(DataError, match="another hash"):
         read_text(tmp_path)

@@ -7,7 +7,7 @@ import pytest
 
 from fedsim.errors import DataError
 from fedsim.record.folder import STUDY
-from fedsim.record.manifest import SEAL, as_json, sealed
+from fedsim.record.manifest import SEAL, as_json, seal
 from fedsim.record.studies import Study, read_study
 
 
@@ -27,6 +27,6 @@ def test_a_study_of_another_shape_is_damaged_though_it_is_sealed(
     Study("wine").write(tmp_path)
     content = json.loads((tmp_path / STUDY).read_text(encoding="utf-8"))
     content.pop(SEAL)
-    (tmp_path / STUDY).write_text(as_json(sealed(content | {key: wrong})), encoding="utf-8")
+    (tmp_path / STUDY).write_text(as_json(seal(content | {key: wrong})), encoding="utf-8")
     with pytest.raises(DataError, match=f"{STUDY} is damaged"):
         read_study(tmp_path)

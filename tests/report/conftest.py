@@ -7,7 +7,7 @@ import pytest
 import fedsim
 from fedsim import report
 from fedsim.analysis import Comparison
-from fedsim.report.study import Study
+from fedsim.report.study import ReportedStudy
 from tests.report.pages import Page
 from tests.runs import small
 
@@ -51,5 +51,5 @@ def page(path: Path) -> Page:
 
 
 @pytest.fixture(scope="session")
-def study(runs: Path) -> Study:
-    return Study(Comparison.of([runs], ("gap=5e4", "objective=1e-9")))
+def study(runs: Path) -> ReportedStudy:
+    return ReportedStudy(Comparison.of([runs], ("gap=5e4", "objective=1e-9")))

@@ -8,7 +8,7 @@ import fedsim
 from fedsim import report
 from fedsim.analysis import Comparison, Decisions, quantity
 from fedsim.report import overview
-from fedsim.report.study import Study
+from fedsim.report.study import ReportedStudy
 from tests.report.drawings import Drawing
 from tests.report.pages import Page
 from tests.runs import small
@@ -60,7 +60,7 @@ def test_without_a_target_it_is_what_the_scenario_measures(measured: Path, tmp_p
 
 
 def test_the_best_end_is_the_highest_where_that_is_better(measured: Path) -> None:
-    study = Study(Comparison.of([measured], ("train_accuracy=1",)))
+    study = ReportedStudy(Comparison.of([measured], ("train_accuracy=1",)))
     rounds = study.rounds
     ends = rounds[rounds["round"] == 12].groupby("variant", sort=False)["train_accuracy"].mean()
     (said,) = overview.answers(study)
@@ -70,7 +70,7 @@ def test_the_best_end_is_the_highest_where_that_is_better(measured: Path) -> Non
 
 
 def test_a_single_variant_is_told_and_not_compared(measured: Path, tmp_path: Path) -> None:
-    study = Study(Comparison.of([measured / "gd"]))
+    study = ReportedStudy(Comparison.of([measured / "gd"]))
     (row,) = study.comparison.cases[0].table.to_dict("records")
     (said,) = overview.answers(study)
     assert said.startswith("Cost of the whole run: 12 rounds, ")
@@ -83,16 +83,16 @@ def test_a_single_variant_is_told_and_not_compared(measured: Path, tmp_path: Pat
 
 
 def test_what_costs_the_same_is_said_to_do_so(measured: Path) -> None:
-    labels = Study(Comparison.of([measured])).labels
+    labels = ReportedStudy(Comparison.of([measured])).labels
     both = f"{labels['base']} and {labels['twin']}"
-    said = list(overview.answers(Study(Comparison.of([measured]))))
+    said = list(overview.answers(ReportedStudy(Comparison.of([measured]))))
     assert f"{both} for the fewest bits" in said[0]
     assert f"By bits, {both} cost the same (one seed)." in said
 
 
 @pytest.mark.slow
 def test_a_tie_of_many_leaves_room_for_the_figure(
-    study: Study, monkeypatch: pytest.MonkeyPatch
+    study: ReportedStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Decisions, "not_costlier", lambda *_: ["gd"] * 9)
     first = next(iter(overview.answers(study)))
@@ -100,7 +100,7 @@ def test_a_tie_of_many_leaves_room_for_the_figure(
     assert " and 8 others) for the fewest bits" in first
 
 
-def test_verdicts_of_the_page_are_those_of_the_comparison(study: Study) -> None:
+def test_verdicts_of_the_page_are_those_of_the_comparison(study: ReportedStudy) -> None:
     (case, _) = study.comparison.cases
     table = list(overview.tables(study))[1]
     pairs = case.pairs[case.pairs["cost"].isin(overview.PAIRED) & (case.pairs["seeds"] > 0)]
@@ -108,12 +108,12 @@ def test_verdicts_of_the_page_are_those_of_the_comparison(study: Study) -> None:
     assert [row[4].value for row in table.rows] == pairs["ratio"].tolist()
 
 
-def test_sentences_follow_the_verdicts(study: Study) -> None:
+def test_sentences_follow_the_verdicts(study: ReportedStudy) -> None:
     (case, _) = study.comparison.cases
     first, *margins = overview.answers(study)
     costs = [cost for cost in overview.RANKED if cost in case.table]
     for cost, said in zip(costs, margins, strict=False):
-        best, rival, *_ = case.decisions.ranked(cost)
+        best, rival, *_ = case.decisions.rank(cost)
         pair = case.decisions.pair(rival, best, cost)
         assert pair.evidence in said
         assert ("comes next" in said) == (pair.order > 0)

@@ -13,7 +13,7 @@ from playwright.sync_api import Page as Tab
 
 from fedsim.report import convergence
 from fedsim.report.page import TABS
-from fedsim.report.study import Study
+from fedsim.report.study import ReportedStudy
 
 NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "chrome")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
@@ -160,7 +160,7 @@ def test_hovers_tell_what_is_under_the_pointer(tab: Tab, name: str, figure: str,
     assert told.count() == 0
 
 
-def test_a_hover_reads_a_curve_as_its_table_has_it(tab: Tab, study: Study) -> None:
+def test_a_hover_reads_a_curve_as_its_table_has_it(tab: Tab, study: ReportedStudy) -> None:
     plot = opened(tab, "Convergence").locator('[data-figure="convergence-round"]')
     plot.scroll_into_view_if_needed()
     label = study.labels["gd"]

@@ -19,15 +19,15 @@ from fedsim.analysis import (
     quantity,
     spans,
     state_of_charge,
-    summarised,
+    summarise,
 )
 from fedsim.record.read import read_all
 from fedsim.report import convergence, energy, overview, timeline
 from fedsim.report import fleet as participation
 from fedsim.report import page as audit
 from fedsim.report import parts as amounts
-from fedsim.report.parts import Figure, each_or_spread, spread
-from fedsim.report.study import Study
+from fedsim.report.parts import PageFigure, each_or_spread, spread
+from fedsim.report.study import ReportedStudy
 from fedsim.report.svg import HIGH
 from tests.report.drawings import RESOLUTION, Drawing
 from tests.report.pages import Page
@@ -37,8 +37,8 @@ UNITS = {"bits up": ("bits_up", "bit"), "time": ("t", "s"), "energy": ("joules",
 
 
 @pytest.mark.slow
-def test_the_table_of_costs_is_that_of_the_analysis(page: Page, study: Study) -> None:
-    table = summarised(cost_to_target(study.rounds, 5e4))
+def test_the_table_of_costs_is_that_of_the_analysis(page: Page, study: ReportedStudy) -> None:
+    table = summarise(cost_to_target(study.rounds, 5e4))
     assert page.words(COST, "reached") == [
         f"{reached} of {runs}"
         for reached, runs in zip(table["reached"], table["runs"], strict=True)
@@ -56,20 +56,20 @@ def test_what_is_never_reached_is_said_to_be_so(page: Page) -> None:
     assert "no variant got there under all its seeds" in page.text
 
 
-def test_the_answer_names_the_variant_of_least_cost(study: Study) -> None:
+def test_the_answer_names_the_variant_of_least_cost(study: ReportedStudy) -> None:
     first = next(iter(overview.answers(study)))
-    table = summarised(cost_to_target(study.rounds, 5e4)).set_index("variant")
+    table = summarise(cost_to_target(study.rounds, 5e4)).set_index("variant")
     best = table["bits"].idxmin()
     assert (table["reached"] == table["runs"]).all()
     assert f"{study.labels[str(best)]} for the fewest bits" in first
     assert quantity(table["bits"].min(), "bit") in first
 
 
-def test_the_others_are_held_against_one_that_got_there(runs: Path, study: Study) -> None:
+def test_the_others_are_held_against_one_that_got_there(runs: Path, study: ReportedStudy) -> None:
     """No run of gd gets below the least gap that gd has come to."""
     rounds = study.rounds
     least = float(rounds.loc[rounds["variant"] == "gd", "gap"].min())
-    own = Study(Comparison.of([runs], (f"gap={least!r}",), against="gd"))
+    own = ReportedStudy(Comparison.of([runs], (f"gap={least!r}",), against="gd"))
     (case,) = own.comparison.cases
     assert case.table["reached"].gt(0).tolist() == [True, False, True]
     _, pairs = overview.tables(own)
@@ -81,7 +81,7 @@ def test_the_others_are_held_against_one_that_got_there(runs: Path, study: Study
     assert verdicts == {f"costlier in {count} of {count} seeds"}
 
 
-def test_the_energy_of_all_kinds_is_that_of_the_clients(page: Page, study: Study) -> None:
+def test_the_energy_of_all_kinds_is_that_of_the_clients(page: Page, study: ReportedStudy) -> None:
     caption = "Energy by kind of client, mean over seeds"
     whole = energy_parts(study.clients, ["variant"]) / 3
     variants = page.words(caption, "variant")
@@ -92,7 +92,7 @@ def test_the_energy_of_all_kinds_is_that_of_the_clients(page: Page, study: Study
         assert np.allclose(sums, wanted, rtol=1e-12)
 
 
-def test_the_bars_of_the_kinds_add_up_to_the_fleet(study: Study) -> None:
+def test_the_bars_of_the_kinds_add_up_to_the_fleet(study: ReportedStudy) -> None:
     fleet = Drawing(energy.whole(study).drawing)
     bars = {(name, part): width for (name, part), width in fleet.bars().items()}
     parts = energy.by_kind(study)
@@ -108,7 +108,7 @@ def test_the_bars_of_the_kinds_add_up_to_the_fleet(study: Study) -> None:
     assert len(bars) == (amounts > 0).to_numpy().sum()
 
 
-def test_the_points_of_curves_are_those_over_the_seeds(study: Study) -> None:
+def test_the_points_of_curves_are_those_over_the_seeds(study: ReportedStudy) -> None:
     table = over_seeds(study.rounds, "gap", log=True)
     for variant, own in convergence.points(study, "gap").items():
         pd.testing.assert_frame_equal(own, table[table["variant"] == variant])
@@ -116,7 +116,7 @@ def test_the_points_of_curves_are_those_over_the_seeds(study: Study) -> None:
 
 @pytest.mark.parametrize(("cost", "name"), [("round", "overview"), ("bits", "convergence")])
 def test_curves_are_drawn_through_their_points(
-    page: Page, study: Study, cost: str, name: str
+    page: Page, study: ReportedStudy, cost: str, name: str
 ) -> None:
     choice = "gap" if name == "convergence" else ""
     drawn = Drawing(page.figures[f"{name}-{cost}"][choice].drawing)
@@ -129,7 +129,7 @@ def test_curves_are_drawn_through_their_points(
         assert np.allclose(np.log10(y), np.log10(own["mean"]), rtol=0, atol=RESOLUTION * decades)
 
 
-def test_a_band_goes_from_the_least_seed_to_the_largest(page: Page, study: Study) -> None:
+def test_a_band_goes_from_the_least_seed_to_the_largest(page: Page, study: ReportedStudy) -> None:
     drawn = Drawing(page.figures["overview-round"][""].drawing)
     bands = [each.attrib["d"] for each in drawn.root.iterfind(".//path[@class='band']")]
     assert len(bands) == len(study.labels)
@@ -142,7 +142,7 @@ def test_a_band_goes_from_the_least_seed_to_the_largest(page: Page, study: Study
         assert shares[1] / HIGH == pytest.approx((top - ends[0, 0]) / decades, abs=RESOLUTION)
 
 
-def test_every_choice_of_a_menu_has_its_figure(page: Page, study: Study) -> None:
+def test_every_choice_of_a_menu_has_its_figure(page: Page, study: ReportedStudy) -> None:
     figures = page.figures
     runs = [str(number) for number in range(len(study.runs))]
     variants = [str(number) for number in range(len(study.variants))]
@@ -171,7 +171,7 @@ def test_every_choice_of_a_menu_has_its_figure(page: Page, study: Study) -> None
             Drawing(figure.drawing)  # it is well-formed
 
 
-def test_batteries_are_drawn_as_the_log_has_them(study: Study) -> None:
+def test_batteries_are_drawn_as_the_log_has_them(study: ReportedStudy) -> None:
     run = study.first
     figure = energy.batteries(study, run)
     assert figure is not None
@@ -190,7 +190,7 @@ def test_batteries_are_drawn_as_the_log_has_them(study: Study) -> None:
 
 
 def test_many_batteries_are_a_median_and_a_band(
-    study: Study, monkeypatch: pytest.MonkeyPatch
+    study: ReportedStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(energy, "_CURVES", 1)
     run = study.first
@@ -207,8 +207,8 @@ def test_many_batteries_are_a_median_and_a_band(
     assert drawn.root.find(".//path[@class='band']") is not None
 
 
-def test_whoever_was_asked_has_heard_or_missed_it(study: Study) -> None:
-    clients = participation.counted(study)
+def test_whoever_was_asked_has_heard_or_missed_it(study: ReportedStudy) -> None:
+    clients = participation.with_received_counts(study)
     for run in study.runs:
         own, rounds = run.rows(clients), run.rows(study.rounds)
         answers = own[["transmissions", "silent", "lost"]].to_numpy(dtype=int).sum()
@@ -216,14 +216,14 @@ def test_whoever_was_asked_has_heard_or_missed_it(study: Study) -> None:
         assert own["heard"].sum() + own["skipped"].sum() <= len(rounds) * len(own)
 
 
-def test_participation_is_that_of_the_client_tables(page: Page, study: Study) -> None:
+def test_participation_is_that_of_the_client_tables(page: Page, study: ReportedStudy) -> None:
     caption = "What the clients of a kind did in a run, means over seeds"
     for head, column in (("replied", "transmissions"), ("silent", "silent"), ("lost", "lost")):
         groups = study.clients.groupby(["variant", "kind"], sort=False, observed=True)
         assert page.column(caption, head) == (groups[column].sum() / 3).tolist()
 
 
-def test_the_books_balance_and_are_those_of_the_summary(study: Study) -> None:
+def test_the_books_balance_and_are_those_of_the_summary(study: ReportedStudy) -> None:
     for run in study.runs:
         own = audit.books(run)
         assert own["sent"] == own["received"] + own["lost"] + own["in flight"]
@@ -231,7 +231,7 @@ def test_the_books_balance_and_are_those_of_the_summary(study: Study) -> None:
         assert own["sent"] == run.summary["bits_up"] + run.summary["bits_down"]
 
 
-def test_the_audit_shows_hash_and_versions_of_every_run(page: Page, study: Study) -> None:
+def test_the_audit_shows_hash_and_versions_of_every_run(page: Page, study: ReportedStudy) -> None:
     hashes = [run.manifest["events"]["sha256"] for run in study.runs]
     shown = [text.split("…") for text in page.words("How every run ended", "log, SHA-256")]
     assert shown == [[digest[:8], digest] for digest in hashes]
@@ -262,7 +262,7 @@ def test_timelines_of_many_runs_draw_fewer_clients_each(runs: int) -> None:
         {"node": names, "state": "compute", "begin": 0.0, "end": ends, "bits": 0, "joules": 0.0}
     )
     marks = pd.DataFrame({"node": [], "t": [], "event": []})
-    figure = timeline.figure(doings, marks, timeline.Window(1, 0.0, 1.0), each)
+    figure = timeline.figure(doings, marks, timeline.RoundWindow(1, 0.0, 1.0), each)
     assert figure.drawing.count("<rect") == each
     assert "client-99: compute" in figure.drawing
     assert f"the {each // 2} that were done last" in figure.note
@@ -282,7 +282,7 @@ def test_a_timeline_shows_what_overlaps_its_round_and_nothing_else() -> None:
     ).assign(bits=0, joules=0.0)
     moments = {"node": "client-0", "event": ["skipped", "skipped"], "t": [1.0, 3.0]}
     drawn = Drawing(
-        timeline.figure(doings, pd.DataFrame(moments), timeline.Window(2, 1.0, 3.0)).drawing
+        timeline.figure(doings, pd.DataFrame(moments), timeline.RoundWindow(2, 1.0, 3.0)).drawing
     )
     assert drawn.spans() == {
         "radio connected, no bits": [("client-1", 0.0, 0.5)],
@@ -295,7 +295,7 @@ def test_a_timeline_shows_what_overlaps_its_round_and_nothing_else() -> None:
     assert drawn.lanes == ["client-0", "client-1"]
 
 
-def test_timelines_tell_where_every_client_was(study: Study) -> None:
+def test_timelines_tell_where_every_client_was(study: ReportedStudy) -> None:
     run = study.first
     drawn = Drawing(timeline.figures(study, run)["first"].drawing)
     window = timeline.windows(run.rows(study.rounds))["first"]
@@ -319,7 +319,7 @@ def test_a_large_fleet_has_as_many_lanes_as_a_screen() -> None:
     doings = pd.DataFrame({"node": nodes, "state": "compute", "begin": ends - 0.5, "end": ends})
     nothing = pd.DataFrame({"node": [], "event": [], "t": []})
     doings = doings.assign(bits=0, joules=0.0)
-    figure = timeline.figure(doings, nothing, timeline.Window(1, 0.0, 2000.0))
+    figure = timeline.figure(doings, nothing, timeline.RoundWindow(1, 0.0, 2000.0))
     lanes = Drawing(figure.drawing).lanes
     assert lanes[:-21:-1] == nodes[:-21:-1]
     assert len(lanes) == 40
@@ -349,11 +349,11 @@ def test_a_large_fleet_s_amounts_are_a_distribution_for_each_kind() -> None:
 
 @pytest.mark.parametrize("name", ["participation", "energy"])
 def test_a_page_of_many_clients_draws_kinds_and_not_clients(
-    study: Study, monkeypatch: pytest.MonkeyPatch, name: str
+    study: ReportedStudy, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    clients, variant = participation.counted(study), next(iter(study.variants))
+    clients, variant = participation.with_received_counts(study), next(iter(study.variants))
 
-    def figure() -> Figure:
+    def figure() -> PageFigure:
         if name == "energy":
             return energy.clients(study, variant)
         return participation.figure(study, clients, variant)
@@ -368,7 +368,7 @@ def test_a_page_of_many_clients_draws_kinds_and_not_clients(
     assert "clients: of each kind" in figure().note
 
 
-def test_the_energy_of_clients_is_that_of_the_client_tables(study: Study) -> None:
+def test_the_energy_of_clients_is_that_of_the_client_tables(study: ReportedStudy) -> None:
     variant = next(iter(study.variants))
     drawn = Drawing(energy.clients(study, variant).drawing)
     own = study.clients[study.clients["variant"] == variant]

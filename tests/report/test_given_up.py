@@ -77,7 +77,9 @@ def test_the_trace_names_them(made: fedsim.Result, given_up: pd.DataFrame, tmp_p
 
 
 def test_a_window_says_why() -> None:
-    window = timeline.Window(3, 1.0, 6.0, "1 of 4 have reported, 3 are needed; missing: client-2")
+    window = timeline.RoundWindow(
+        3, 1.0, 6.0, "1 of 4 have reported, 3 are needed; missing: client-2"
+    )
     nothing = pd.DataFrame({name: [] for name in ("begin", "end", "node", "state", "t", "event")})
     note = timeline.figure(nothing, nothing, window).note
     assert note.startswith("round 3: 5 s from 1 s on; 0 clients in the log; given up, for 1 of 4")

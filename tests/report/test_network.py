@@ -7,7 +7,7 @@ import pytest
 import fedsim
 from fedsim.analysis import Comparison, quantity
 from fedsim.report.network import SERVER, Ends, drawing, graph_of
-from fedsim.report.study import Run, Study
+from fedsim.report.study import ReportedRun, ReportedStudy
 from tests.report.drawings import Drawing
 from tests.runs import small
 
@@ -15,11 +15,11 @@ LINKS = "g[@class='links']/g"
 BITS = ["payload_bits", "header_bits", "transport_bits"]
 
 
-def carried(study: Study, run: Run) -> dict[Ends, tuple[float, float]]:
+def carried(study: ReportedStudy, run: ReportedRun) -> dict[Ends, tuple[float, float]]:
     return dict(graph_of(run, run.rows(study.clients)).carried)
 
 
-def sums(run: Run, event: str) -> dict[str, float]:
+def sums(run: ReportedRun, event: str) -> dict[str, float]:
     """Return the bits of the log's rows of an event, by client."""
     rows = run.events(["event", "node", *BITS])
     rows = rows[rows["event"] == event]
@@ -27,13 +27,13 @@ def sums(run: Run, event: str) -> dict[str, float]:
     return {str(client): float(bits) for client, bits in totals.items()}
 
 
-def reported(folder: Path, **changes: object) -> tuple[Study, Run]:
+def reported(folder: Path, **changes: object) -> tuple[ReportedStudy, ReportedRun]:
     fedsim.run(small(**{"stop": {"rounds": 5}, **changes}), out=folder)
-    study = Study(Comparison.of([folder]))
+    study = ReportedStudy(Comparison.of([folder]))
     return study, study.first
 
 
-def test_a_star_s_links_carried_what_their_clients_sent_and_received(study: Study) -> None:
+def test_a_star_s_links_carried_what_their_clients_sent_and_received(study: ReportedStudy) -> None:
     run = study.first
     up, down = sums(run, "send"), sums(run, "receive")
     assert carried(study, run) == {
@@ -41,7 +41,7 @@ def test_a_star_s_links_carried_what_their_clients_sent_and_received(study: Stud
     }
 
 
-def test_a_gateway_s_link_carried_what_its_clients_did(study: Study) -> None:
+def test_a_gateway_s_link_carried_what_its_clients_did(study: ReportedStudy) -> None:
     found = carried(study, study.variants["tree"])
     gateways = [ends[0] for ends in found if ends[1] == SERVER]
     assert len(gateways) == 2
@@ -50,7 +50,7 @@ def test_a_gateway_s_link_carried_what_its_clients_did(study: Study) -> None:
         assert found[gateway, SERVER] == tuple(map(sum, zip(*below, strict=True)))
 
 
-def test_links_are_as_wide_as_their_bits_and_tell_them(study: Study) -> None:
+def test_links_are_as_wide_as_their_bits_and_tell_them(study: ReportedStudy) -> None:
     run = study.first
     bits = carried(study, run)
     most = max(map(sum, bits.values()))

@@ -16,7 +16,7 @@ from fedsim.record.scenarios import flat
 from fedsim.report.fleet import fleets
 from fedsim.report.network import drawing
 from fedsim.report.page import TABS
-from fedsim.report.study import Study
+from fedsim.report.study import ReportedStudy
 from tests.analysis.breaking import sealed, text
 from tests.report.conftest import NAME
 from tests.report.drawings import Drawing
@@ -66,7 +66,7 @@ def test_only_the_page_s_own_scripts_may_run(page: Page) -> None:
     assert policy.startswith("default-src 'none';")
 
 
-def test_names_are_words_and_never_tags(page: Page, study: Study) -> None:
+def test_names_are_words_and_never_tags(page: Page, study: ReportedStudy) -> None:
     assert study.name == NAME
     assert NAME in page.text
     assert not any("alert" in text for facts, text in page.scripts if "type" not in facts)
@@ -86,7 +86,9 @@ def test_a_page_is_the_same_bytes_again(runs: Path, tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.html", "b.html"]
 
 
-def test_the_scenario_is_shown_with_what_the_variants_change(page: Page, study: Study) -> None:
+def test_the_scenario_is_shown_with_what_the_variants_change(
+    page: Page, study: ReportedStudy
+) -> None:
     assert study.first.written in page.text
     (caption,) = [each for each in page.tables if each.startswith("Where the variants differ")]
     rows = {(row[0], row[1]): row[2:] for row in page.tables[caption][1:]}
@@ -96,7 +98,7 @@ def test_the_scenario_is_shown_with_what_the_variants_change(page: Page, study: 
     assert own["network.gateways"] == 2
 
 
-def test_variants_of_one_fleet_share_its_drawing(study: Study) -> None:
+def test_variants_of_one_fleet_share_its_drawing(study: ReportedStudy) -> None:
     found = fleets(study)
     assert [names for names, _ in found] == [["base (chb)", "gd"], ["tree (chb)"]]
     star, tree = (drawing(study, run) for _, run in found)

@@ -11,20 +11,20 @@ from fedsim.analysis.compare.costs import Target
 from fedsim.errors import DataError
 from fedsim.repricing.tape import Original
 from fedsim.robustness import pricing
-from fedsim.robustness.constants import Constant, Key
+from fedsim.robustness.constants import ConstantKey, UncertainConstant
 from fedsim.robustness.finding import constants_of
-from fedsim.robustness.pricing import Run, hindrance, priced, priced_at
+from fedsim.robustness.pricing import FinishedRun, hindrance, price, priced_at
 from tests.repricing.prices import small
 
 PHONE = {"count": 3, "device": "phone-mid", "radio": "lte"}
-LTE = Key(("radio", "lte", "tail_time"))
-UP = Key(("radio", "lte", "up"))
+LTE = ConstantKey(("radio", "lte", "tail_time"))
+UP = ConstantKey(("radio", "lte", "up"))
 DOUBT = "1 s..20 s"
 
 
 def found(
     *fleets: list[dict[str, Any]], doubts: dict[str, str] | None = None
-) -> dict[str, Constant]:
+) -> dict[str, UncertainConstant]:
     """Return the constants of a study of a fleet and of variants with others."""
     variants = {f"v{number}": {"fleet": fleet} for number, fleet in enumerate(fleets[1:])}
     plan = fedsim.load(small("gd", fleet=fleets[0], variants=variants))
@@ -109,7 +109,7 @@ def test_worlds_are_priced_alike_together_and_one_by_one(
 
 
 def test_a_world_in_which_a_battery_runs_low_has_no_price(original: Original) -> None:
-    draw = Key(("radio", "lte", "promotion_power"))
+    draw = ConstantKey(("radio", "lte", "promotion_power"))
     known = priced_at([5], original, {draw: np.array([1.0, 1e9])}, 2)
     assert np.isfinite(known.t[0, 0])
     assert np.isfinite(known.joules[0, 0])
@@ -124,8 +124,8 @@ def test_a_run_that_never_reached_its_target_costs_more_than_all_in_every_world(
     for carbon in ("BR", None):
         fleet = [{"count": 2, "device": "pi-4", "radio": "wifi", "carbon": carbon}]
         made = fedsim.run(small("gd", fleet=fleet), out=tmp_path / str(carbon))
-        run = Run(made.runs[0], "a", 1, None, 0.0, Target("objective", 0.0))
-        costs = priced(run, {}, 3)
+        run = FinishedRun(made.runs[0], "a", 1, None, 0.0, Target("objective", 0.0))
+        costs = price(run, {}, 3)
         for values in (costs.t, costs.joules, *([costs.grams] if carbon else [])):
             assert values.tolist() == [np.inf] * 3
         assert np.isnan(costs.grams).all() == (carbon is None)

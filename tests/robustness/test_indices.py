@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from fedsim.ports import Array
-from fedsim.robustness.constants import Constant, Key
+from fedsim.robustness.constants import ConstantKey, UncertainConstant
 from fedsim.robustness.design import Design
 from fedsim.robustness.saltelli import FEWEST, Saltelli
-from fedsim.robustness.verdicts import Table, deciding
+from fedsim.robustness.verdicts import CostTable, deciding
 
 WEIGHTS = np.array([1.0, 2.0, 3.0, 0.5, 0.0, 0.0])
 SIZES = np.array([0.0, 1.0, 4.5, 9.0, 99.0])
@@ -59,17 +59,19 @@ FUNCTIONS: dict[str, tuple[Callable[[Array], Array], tuple[Array, Array]]] = {
 }
 
 
-def constants(count: int) -> tuple[Constant, ...]:
-    keys = [Key(("radio", "toy", f"c{number}")) for number in range(count)]
-    return tuple(Constant(key, exp(0.5), 1.0, exp(1.0), "s", "lit", "a toy") for key in keys)
+def constants(count: int) -> tuple[UncertainConstant, ...]:
+    keys = [ConstantKey(("radio", "toy", f"c{number}")) for number in range(count)]
+    return tuple(
+        UncertainConstant(key, exp(0.5), 1.0, exp(1.0), "s", "lit", "a toy") for key in keys
+    )
 
 
-def study(function: Callable[[Array], Array], design: Design) -> Table:
+def study(function: Callable[[Array], Array], design: Design) -> CostTable:
     """Return two variants under two seeds, whose typical log ratio is a function of the shares."""
     logs = function(np.log(design.values).T)
     costs = np.ones((2, 2, design.count))
     costs[0] = np.exp(np.array([logs + 0.3, logs - 0.3]))
-    return Table(["a", "b"], [1, 2], {"t": costs}, np.ones((2, 2)))
+    return CostTable(["a", "b"], [1, 2], {"t": costs}, np.ones((2, 2)))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -11,7 +11,7 @@ import pytest
 from fedsim.analysis.compare.pairwise import Pairwise
 from fedsim.ports import Array
 from fedsim.robustness.design import Design
-from fedsim.robustness.verdicts import Table, by_weight, deciding, fronts, verdicts
+from fedsim.robustness.verdicts import CostTable, by_weight, deciding, fronts, verdicts
 from tests.robustness.test_verdicts import constants
 
 NAMES = ["d", "b", "a", "c"]
@@ -19,7 +19,7 @@ WORLDS = 40
 DRAWN = slice(5, WORLDS)
 
 
-def random_table(seed: int) -> Table:
+def random_table(seed: int) -> CostTable:
     """Return costs of few values, hence ties, with gaps and runs that never reached the target."""
     rng = np.random.default_rng(seed)
     shape = len(NAMES), 2, WORLDS
@@ -30,7 +30,7 @@ def random_table(seed: int) -> Table:
         values[gaps] = nan
         values[0, 0] = inf
         values[1, 1] = nan
-    return Table(NAMES, [1, 2], costs, rng.choice([1.0, 2.0, 4.0], shape[:2]))
+    return CostTable(NAMES, [1, 2], costs, rng.choice([1.0, 2.0, 4.0], shape[:2]))
 
 
 def mean(values: Iterable[float]) -> float:
@@ -111,7 +111,7 @@ def test_quantiles_of_a_variant_that_never_gets_there_are_infinite() -> None:
     """In every world, or from one of its shares on; the other way round they are 0."""
     costs = np.ones((2, 1, 21))
     costs[0, 0, 11:] = inf  # the median is the last that is finite
-    table = Table(["a", "b"], [1], {"t": costs}, np.ones((2, 1)))
+    table = CostTable(["a", "b"], [1], {"t": costs}, np.ones((2, 1)))
     ends = ["ratio_low", "ratio_mid", "ratio_high"]
     found = verdicts(table, slice(0, 21), 0)[ends].to_numpy().tolist()
     assert found == [[1.0, 1.0, inf], [0.0, 1.0, 1.0]]
@@ -135,7 +135,7 @@ def test_what_seeds_decide_is_decided_in_the_world_as_written() -> None:
     """A is cheaper in the world as written, and dearer in all others."""
     costs = np.ones((2, 6, 3))
     costs[0] = [2.0, 0.5, 2.0]
-    table = Table(["a", "b"], range(6), {"t": costs}, np.ones((2, 6)))
+    table = CostTable(["a", "b"], range(6), {"t": costs}, np.ones((2, 6)))
     found = verdicts(table, slice(0, 1), 1)
     assert list(found["ratio"]) == pytest.approx([0.5, 2.0])
     assert list(found["ratio_mid"]) == pytest.approx([2.0, 0.5])
@@ -150,7 +150,7 @@ def test_the_ends_of_a_line_are_at_the_ends_of_the_interval_for_every_pair() -> 
     shares = np.log(design.values)
     slopes = np.array([[1.0, -2.0], [0.5, 3.0], [0.0, 0.0]])
     costs = np.exp(slopes @ shares)[:, None]
-    found = deciding(Table(["x", "y", "z"], [1], {"t": costs}, np.ones((3, 1))), design, 2)
+    found = deciding(CostTable(["x", "y", "z"], [1], {"t": costs}, np.ones((3, 1))), design, 2)
     assert list(found["variant"]) == ["x", "x", "y", "y"]
     assert list(found["constant"]) == ["toy.c0", "toy.c1"] * 2
     for number, row in enumerate(found.to_dict("records")):

@@ -7,7 +7,7 @@ import pytest
 import fedsim
 from fedsim.analysis import Comparison
 from fedsim.report import overview
-from fedsim.report.study import Study
+from fedsim.report.study import ReportedStudy
 from tests.runs import small
 
 
@@ -24,7 +24,7 @@ def test_verdicts_and_ratios_are_the_same_everywhere(seeds: int, tmp_path: Path)
     known = fedsim.robust(tmp_path, worlds=16)
     by_worlds = known.verdicts[known.verdicts["against"] == comparison.against]
     pairs = case.pairs.set_index("cost")
-    (_, page) = overview.tables(Study(comparison))
+    (_, page) = overview.tables(ReportedStudy(comparison))
     of_page = {row[1].text: row[-1].text for row in page.rows}
     for cost, head in (("t", "time"), ("joules", "energy")):
         (row,) = by_worlds[by_worlds["cost"] == cost].to_dict("records")

@@ -10,7 +10,7 @@ import fedsim
 from fedsim.physics.radios.powers import powers_of
 from fedsim.ports import Array
 from fedsim.repricing.tape import Original, read_tape
-from fedsim.robustness.constants import Key
+from fedsim.robustness.constants import ConstantKey
 from fedsim.robustness.fleets import Load, Loads, clients_of, unplayable
 from fedsim.robustness.recursion import Prices, _Play, prices
 from fedsim.wire import HEADER_BITS
@@ -18,14 +18,22 @@ from tests.repricing.prices import small
 from tests.tiers import some
 
 WORLD = {
-    Key(("radio", "lte", "tail_time")): ("fleet.0.radio.tail_time", "s", [0.01, 0.05, 1.0]),
-    Key(("radio", "lte", "promotion_time")): ("fleet.0.radio.promotion_time", "s", [0, 0.1, 2]),
-    Key(("radio", "lte", "tail_power")): ("fleet.0.radio.tail_power", "W", [0.2, 1.0, 3.0]),
-    Key(("radio", "lte", "up")): ("fleet.0.radio.up", "bit/s", [1e6, 1e5, 2e7]),
-    Key(("radio", "wifi", "base")): ("fleet.1.radio.base", "W", [1.0, 2.0, 0.01]),
-    Key(("radio", "wifi", "latency")): ("fleet.1.radio.latency", "s", [0.5, 0.0, 0.001]),
-    Key(("device", "phone-mid", "speed")): ("fleet.0.device.speed", "flop/s", [1e6, 1e5, 1e9]),
-    Key(("device", "pi-4", "active")): ("fleet.1.device.active", "W", [3.0, 9.0, 5.0]),
+    ConstantKey(("radio", "lte", "tail_time")): ("fleet.0.radio.tail_time", "s", [0.01, 0.05, 1.0]),
+    ConstantKey(("radio", "lte", "promotion_time")): (
+        "fleet.0.radio.promotion_time",
+        "s",
+        [0, 0.1, 2],
+    ),
+    ConstantKey(("radio", "lte", "tail_power")): ("fleet.0.radio.tail_power", "W", [0.2, 1.0, 3.0]),
+    ConstantKey(("radio", "lte", "up")): ("fleet.0.radio.up", "bit/s", [1e6, 1e5, 2e7]),
+    ConstantKey(("radio", "wifi", "base")): ("fleet.1.radio.base", "W", [1.0, 2.0, 0.01]),
+    ConstantKey(("radio", "wifi", "latency")): ("fleet.1.radio.latency", "s", [0.5, 0.0, 0.001]),
+    ConstantKey(("device", "phone-mid", "speed")): (
+        "fleet.0.device.speed",
+        "flop/s",
+        [1e6, 1e5, 1e9],
+    ),
+    ConstantKey(("device", "pi-4", "active")): ("fleet.1.device.active", "W", [3.0, 9.0, 5.0]),
 }
 NETWORKS: dict[str, Any] = {
     "open": {},
@@ -36,13 +44,17 @@ LEAST = 1e-11
 
 
 BY_STATE = {
-    Key(("radio", "wifi-6", "send")): ("fleet.0.radio.send", "W", [2.0, 0.1, 1.0]),
-    Key(("radio", "wifi-6", "tail_power")): ("fleet.0.radio.tail_power", "W", [0.2, 0.05, 1.5]),
-    Key(("radio", "wifi-6", "down")): ("fleet.0.radio.down", "bit/s", [1e6, 1e5, 1e9]),
-    Key(("radio", "ble", "listening")): ("fleet.1.radio.listening", "%", [0.01, 0.5, 1.0]),
-    Key(("radio", "ble", "receive")): ("fleet.1.radio.receive", "W", [0.01, 0.03, 0.2]),
-    Key(("radio", "zigbee", "listen")): ("fleet.2.radio.listen", "W", [0.05, 0.02, 0.0]),
-    Key(("radio", "zigbee", "sleep")): ("fleet.2.radio.sleep", "W", [0.05, 0.02, 0.01]),
+    ConstantKey(("radio", "wifi-6", "send")): ("fleet.0.radio.send", "W", [2.0, 0.1, 1.0]),
+    ConstantKey(("radio", "wifi-6", "tail_power")): (
+        "fleet.0.radio.tail_power",
+        "W",
+        [0.2, 0.05, 1.5],
+    ),
+    ConstantKey(("radio", "wifi-6", "down")): ("fleet.0.radio.down", "bit/s", [1e6, 1e5, 1e9]),
+    ConstantKey(("radio", "ble", "listening")): ("fleet.1.radio.listening", "%", [0.01, 0.5, 1.0]),
+    ConstantKey(("radio", "ble", "receive")): ("fleet.1.radio.receive", "W", [0.01, 0.03, 0.2]),
+    ConstantKey(("radio", "zigbee", "listen")): ("fleet.2.radio.listen", "W", [0.05, 0.02, 0.0]),
+    ConstantKey(("radio", "zigbee", "sleep")): ("fleet.2.radio.sleep", "W", [0.05, 0.02, 0.01]),
 }
 """Radios of state powers, in worlds in which one power is above another one in turn."""
 STATE_FLEET = [
@@ -144,7 +156,7 @@ def test_an_exchange_like_an_earlier_one_is_not_worked_out_again(
     known = priced(run.runs[0])
     assert len(worked_out) <= 6  # of 40: radios at rest first, then rounds that alternate
     worked_out.clear()
-    monkeypatch.setattr(_Play, "_known", lambda *_: None)  # so none is like another one
+    monkeypatch.setattr(_Play, "_cached_exchange", lambda *_: None)  # so none is like another one
     again = priced(run.runs[0])
     assert len(worked_out) == 40
     np.testing.assert_allclose(known.seconds, again.seconds, rtol=1e-13)

@@ -6,23 +6,25 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from fedsim.robustness.constants import Constant, Key
+from fedsim.robustness.constants import ConstantKey, UncertainConstant
 from fedsim.robustness.design import Design, Worlds
 from fedsim.robustness.levels import interval
 from fedsim.robustness.turning import flips
-from fedsim.robustness.verdicts import Table, deciding, fronts, verdicts
+from fedsim.robustness.verdicts import CostTable, deciding, fronts, verdicts
 
 WEIGHTS = np.array([1.0, 2.0, 3.0])
 """Of the three constants, each from 1 to e: the log ratio is WEIGHTS @ shares - LEVEL."""
 LEVEL = 2.0
 
 
-def constants(count: int = 3) -> tuple[Constant, ...]:
-    keys = [Key(("radio", "toy", f"c{number}")) for number in range(count)]
-    return tuple(Constant(key, exp(0.5), 1.0, exp(1.0), "s", "lit", "a toy") for key in keys)
+def constants(count: int = 3) -> tuple[UncertainConstant, ...]:
+    keys = [ConstantKey(("radio", "toy", f"c{number}")) for number in range(count)]
+    return tuple(
+        UncertainConstant(key, exp(0.5), 1.0, exp(1.0), "s", "lit", "a toy") for key in keys
+    )
 
 
-def toy(design: Design | Worlds, noise: tuple[float, ...] = (0.0,)) -> Table:
+def toy(design: Design | Worlds, noise: tuple[float, ...] = (0.0,)) -> CostTable:
     """Return what two variants cost: B one second, A exp(w . u - level + noise of the seed)."""
     shares = np.log(design.values)
     ratio = WEIGHTS[: len(shares)] @ shares - LEVEL
@@ -30,10 +32,10 @@ def toy(design: Design | Worlds, noise: tuple[float, ...] = (0.0,)) -> Table:
     for seed, value in enumerate(noise):
         costs[0, seed] = np.exp(ratio + value)
     bits = np.ones((2, len(noise)))
-    return Table(["a", "b"], range(len(noise)), {"t": costs, "joules": costs}, bits)
+    return CostTable(["a", "b"], range(len(noise)), {"t": costs, "joules": costs}, bits)
 
 
-def again(worlds: Worlds, names: Collection[str]) -> Table:
+def again(worlds: Worlds, names: Collection[str]) -> CostTable:
     """Price in further worlds, as `flips` asks for it."""
     assert set(names) == {"a", "b"}
     return toy(worlds)
@@ -95,12 +97,12 @@ def test_intervals_cover_the_probability_as_often_as_they_say() -> None:
 def test_a_turn_is_found_by_pricing_where_it_is_and_not_between_sampled_worlds() -> None:
     """A ratio that jumps, and one that is far from straight: both turn where they do."""
 
-    def priced(worlds: Design | Worlds) -> Table:
+    def priced(worlds: Design | Worlds) -> CostTable:
         share = np.log(worlds.values[0])
         costs = np.ones((2, 1, worlds.values.shape[1]))
         jump = np.where(share < 0.3141592653, 0.5, 4.0)
         bent = np.exp(share**9 - 0.5**9)
-        return Table(
+        return CostTable(
             ["a", "b"],
             [1],
             {
@@ -184,7 +186,9 @@ def test_worlds_are_a_function_of_their_seed_and_lie_within_the_intervals(count:
 
 
 def test_what_may_be_zero_is_uniform() -> None:
-    constant = Constant(Key(("radio", "toy", "c")), 1.0, 0.0, 4.0, "s", "est", "a toy")
+    constant = UncertainConstant(
+        ConstantKey(("radio", "toy", "c")), 1.0, 0.0, 4.0, "s", "est", "a toy"
+    )
     assert constant.at(np.array([0.0, 0.25, 1.0])).tolist() == [0.0, 1.0, 4.0]
     positive = constants()[0]
     assert positive.at(np.array([0.5]))[0] == pytest.approx(exp(0.5))

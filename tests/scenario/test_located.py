@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedsim.protocol.stopping import Stop
-from fedsim.scenario.located import Located, Origin, located
+from fedsim.scenario.located import Located, Origin, locate
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,13 @@ from fedsim.scenario.located import Located, Origin, located
 )
 def test_python_values_become_what_a_file_would_have(value: Any, plain: Any) -> None:
     expected = value.model_dump(mode="json") if plain is None else plain
-    assert located(value, Origin()).plain() == expected
+    assert locate(value, Origin()).plain() == expected
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), b"bytes", 1j, len, {"a": [iter(())]}])
 def test_what_no_file_could_hold_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match="a scenario cannot hold a"):
-        located(value, Origin())
+        locate(value, Origin())
 
 
 def test_endless_and_oversized_values_are_refused() -> None:
@@ -39,7 +39,7 @@ def test_endless_and_oversized_values_are_refused() -> None:
     endless.append(endless)
     for value, words in ((endless, "deep"), (10**5000, "bits"), ("\ud800", "surrogate")):
         with pytest.raises(ValueError, match=words):
-            located(value, Origin())
+            locate(value, Origin())
 
 
 def test_an_origin_is_said_with_its_line_where_it_has_one() -> None:
@@ -49,7 +49,7 @@ def test_an_origin_is_said_with_its_line_where_it_has_one() -> None:
 
 
 def test_an_index_is_a_key_only_in_a_list() -> None:
-    tree = located({"a": [{"b": 1}], "0": "zero"}, Origin())
+    tree = locate({"a": [{"b": 1}], "0": "zero"}, Origin())
     inner = tree.nearest(("a", "0", "b"))[0]
     assert inner.content == 1
     assert tree.get(0) == Located(Origin(), "zero")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.scenario.located import Located, located
+from fedsim.scenario.located import Located, locate
 from fedsim.scenario.merging import merge, variants
 from tests.scenario.trees import BASE, OVER, blocks, merged
 
@@ -52,7 +52,7 @@ def test_the_same_again_changes_nothing(value: Any) -> None:
 
 @given(anything, anything)
 def test_merging_changes_neither_of_the_two(base: Any, over: Any) -> None:
-    below, above = located(base, BASE), located(over, OVER)
+    below, above = locate(base, BASE), locate(over, OVER)
     merge(below, above)
     assert (below.plain(), above.plain()) == (base, over)
 
@@ -83,8 +83,8 @@ def test_lists_kinds_and_presets(base: Any, over: Any, result: Any) -> None:
 
 def test_each_piece_keeps_its_origin() -> None:
     tree = merge(
-        located({"a": {"b": 1, "c": 2}, "k": {"kind": "x"}}, BASE),
-        located({"a": {"c": 3, "d": 4}, "k": {"kind": "y"}}, OVER),
+        locate({"a": {"b": 1, "c": 2}, "k": {"kind": "x"}}, BASE),
+        locate({"a": {"c": 3, "d": 4}, "k": {"kind": "y"}}, OVER),
     )
     origins = {
         (): BASE,
@@ -98,7 +98,7 @@ def test_each_piece_keeps_its_origin() -> None:
 
 
 def names(scenario: Any) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    trees, faults = variants(located(scenario, BASE))
+    trees, faults = variants(locate(scenario, BASE))
     plain = {name: tree.plain() for name, tree in trees.items()}
     return plain, [(fault.key, fault.message) for fault in faults]
 

@@ -107,7 +107,7 @@ def test_two_of_one_kind() -> None:
 
 def test_one_that_is_installed(install: Install) -> None:
     install(nesterov=f"{SELF}:Nesterov")
-    assert list(installed.installed(ALGORITHMS)) == ["nesterov"]
+    assert list(installed.find_installed(ALGORITHMS)) == ["nesterov"]
     assert algorithm(least(algorithm=BLOCK)) == MADE
     (fault,) = faults(least(algorithm=BLOCK | {"momntum": 1}))
     assert "did you mean 'momentum'?" in fault.message

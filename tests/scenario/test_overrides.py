@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import Fault
-from fedsim.scenario.located import located
+from fedsim.scenario.located import locate
 from fedsim.scenario.merging import overridden
 from tests.scenario.trees import BASE, blocks, merged
 
@@ -20,7 +20,7 @@ SCENARIO = {
 
 
 def override(*texts: str) -> tuple[Any, list[Fault]]:
-    tree, faults = overridden(located(SCENARIO, BASE), texts)
+    tree, faults = overridden(locate(SCENARIO, BASE), texts)
     return tree.plain(), faults
 
 
@@ -43,7 +43,7 @@ def override(*texts: str) -> tuple[Any, list[Fault]]:
     ],
 )
 def test_an_override_sets_one_key(text: str, path: tuple[str | int, ...], value: Any) -> None:
-    tree, faults = overridden(located(SCENARIO, BASE), [text])
+    tree, faults = overridden(locate(SCENARIO, BASE), [text])
     assert faults == []
     piece, depth = tree.nearest(path)
     assert (piece.plain(), depth) == (value, len(path))
@@ -54,7 +54,7 @@ def test_an_override_is_a_merge_of_one_leaf(path: list[str], base: Any, value: i
     over: Any = value
     for key in reversed(path):
         over = {key: over}
-    tree, faults = overridden(located(base, BASE), [f"{'.'.join(path)}={value}"])
+    tree, faults = overridden(locate(base, BASE), [f"{'.'.join(path)}={value}"])
     assert (tree.plain(), faults) == (merged(base, over), [])
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from fedsim.errors import Fault, ScenarioError
-from fedsim.scenario.located import DEEPEST, Located, Origin, located
+from fedsim.scenario.located import DEEPEST, Located, Origin, locate
 from fedsim.scenario.yaml import MOST, read_text
 from tests.tiers import examples
 
@@ -89,7 +89,7 @@ def test_what_the_library_writes_is_read_back(value: Any, flow: bool | None) -> 
     stream = StringIO()
     yaml.dump(value, stream)
     assert tree(stream.getvalue()).plain() == value
-    assert located(value, Origin()).plain() == value
+    assert locate(value, Origin()).plain() == value
 
 
 def test_every_key_knows_its_line() -> None:

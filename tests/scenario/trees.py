@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from fedsim.scenario.located import Origin, located
+from fedsim.scenario.located import Origin, locate
 from fedsim.scenario.merging import merge
 
 BASE, OVER = Origin("base", 1), Origin("over", 2)
@@ -23,4 +23,4 @@ blocks = st.recursive(
 
 
 def merged(base: Any, over: Any) -> Any:
-    return merge(located(base, BASE), located(over, OVER)).plain()
+    return merge(locate(base, BASE), locate(over, OVER)).plain()

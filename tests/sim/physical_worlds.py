@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from fedsim.physics.availability import ALWAYS
-from fedsim.physics.radios import LoRa, Shannon, Stage
+from fedsim.physics.radios import LoRa, RadioStage, Shannon
 from fedsim.physics.radios.base import NONE, Framing
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.topology import Discipline, star, tree
@@ -69,9 +69,9 @@ one_tail = st.builds(RadioModel, up=rates, down=rates, **states)
 def paged(radio: RadioModel) -> RadioModel:
     """Return a radio of more stages, all of one power: only some of them hear at any time."""
     tail, _ = radio.states.stages
-    doze = Stage(tail.power, 2.0, cycle=0.7, name="c-drx")
-    idle = Stage(tail.power, 3.0, 1.3, 0.4, radio.promotion_power, "paging")
-    asleep = Stage(cycle=5.0, wake_time=0.9, wake_power=radio.promotion_power)
+    doze = RadioStage(tail.power, 2.0, cycle=0.7, name="c-drx")
+    idle = RadioStage(tail.power, 3.0, 1.3, 0.4, radio.promotion_power, "paging")
+    asleep = RadioStage(cycle=5.0, wake_time=0.9, wake_power=radio.promotion_power)
     return radio.model_copy(update={"stages": (tail, doze, idle, asleep)})
 
 

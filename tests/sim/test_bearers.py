@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.physics.signals import Signal, Steps
-from fedsim.physics.topology import Topology, routed, star, tree
+from fedsim.physics.topology import Topology, build_routes, star, tree
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.bearers import (
     Bearer,
@@ -136,7 +136,7 @@ def test_a_fair_link_alone_is_for_constant_lanes_that_nobody_watches(
 
 def test_both_directions_may_meet_at_a_link() -> None:
     graph = nx.Graph([("server", "client-0", {"rate": 3.0, "duplex": "half"})])
-    chosen = Bearers(routed(graph, 1), [2.0], [2.0])
+    chosen = Bearers(build_routes(graph, 1), [2.0], [2.0])
     assert kinds(chosen) == [FAIR, FAIR]
     assert chosen.send(Sent(0, 0, True, 3.0, 2.0), Sent(0, 0, False, 6.0, 2.0)) == {0: 2.0, 1: 3.5}
 

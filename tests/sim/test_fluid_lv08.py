@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 
 from fedsim.physics.signals import Constant, Steps
-from fedsim.physics.topology import Topology, routed, star
+from fedsim.physics.topology import Topology, build_routes, star
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.bearers import bearers, delay
 from fedsim.sim.network.routing import weight
@@ -53,7 +53,7 @@ def spans(
 
 def wire(rate: float, latency: float, duplex: str) -> Topology:
     edge = {"rate": rate, "latency": latency, "duplex": duplex}
-    return routed(nx.Graph([("server", "client-0", edge)]), 1)
+    return build_routes(nx.Graph([("server", "client-0", edge)]), 1)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_flows_share_in_proportion_to_the_inverse_of_their_round_trips() -> None
     penalties = [latency + 8 * 20537 / (10 * MEGABIT) for latency in (0.01, 0.03)]
     share = penalties[1] / sum(penalties)
     messages = {(0, True): share * 1e7, (1, True): (1 - share) * 1e7}
-    span = spans(routed(graph, 2), (inf, inf), 0.0, messages)
+    span = spans(build_routes(graph, 2), (inf, inf), 0.0, messages)
     assert list(span.values()) == pytest.approx([1 / 0.97] * 2, rel=1e-9)
 
 

@@ -130,7 +130,7 @@ class Told(NamedTuple):
     """An owner that calls somebody."""
 
     name: str
-    ended: Callable[[BaseException | None], object]
+    on_end: Callable[[BaseException | None], object]
 
 
 def by_asyncio(coroutine: Callable[[Until], Any]) -> asyncio.Task[None]:

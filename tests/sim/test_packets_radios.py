@@ -101,7 +101,7 @@ def test_a_channel_has_one_rate_a_round_drawn_from_the_stream_of_its_client() ->
     members = [member(radio=RadioModel(up=WEAK, send=0.1)), member(radio=RadioModel(up=WEAK))]
     run = play(setup(serve, handle, members, seed=5))
     for client in range(2):
-        fading = WEAK.drawn(stream(5, "channel", client))
+        fading = WEAK.draw_channel(stream(5, "channel", client))
         rates = [fading.rate(number) for number in (1, 1, 2, 2, 3, 3, 4, 4)]
         lengths = [end - begin for begin, end in spans(run, "send", client)]
         assert lengths == pytest.approx([10_000 / rate for rate in rates], rel=1e-9)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.building.builder import check_held, held
+from fedsim.building.builder import check_held, vector_memory
 from fedsim.building.inputs import Findings
 from fedsim.building.packing import packer
 from fedsim.ports import SERVER, ClientId, Payload
@@ -167,7 +167,7 @@ def test_what_the_server_keeps_has_to_fit_into_memory(
     policy = {"kind": "full"} if count is None else {"kind": "uniform", "count": count}
     plan = load(small(wire={"down": link("top-k", "ef21")}, participation=policy))
     scenario, findings = plan.variants[0].scenario, Findings(plan.variants[0])
-    assert held(scenario, 5, 10) == size
+    assert vector_memory(scenario, 5, 10) == size
     monkeypatch.setenv("FEDSIM_MEMORY", "0.3 kB")
     check_held(scenario, 5, 10, findings)
     assert [fault.key for fault in findings.faults] == ["wire.down.error_feedback"] * bool(size)

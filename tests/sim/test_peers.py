@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedsim.errors import Deadlock, Diverged
 from fedsim.physics.packet_loss import IndependentLoss, NoLoss
-from fedsim.physics.topology import routed, star
+from fedsim.physics.topology import build_routes, star
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.peers import SimNode
 from tests.policies import participation_of
@@ -113,7 +113,7 @@ def test_links_between_two_nodes_are_shared_by_those_whose_way_leads_over_them()
     graph: nx.Graph[str] = nx.Graph()
     for node in range(3):
         graph.add_edge(f"client-{node}", "core", rate=4.0, latency=0.5)
-    ways = routed(graph, 3, server=False)
+    ways = build_routes(graph, 3, server=False)
     run = play(
         peers(fleet(*[(member().device, IDEAL)] * 3), neighbours=LINE, topology=ways, **once())
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.physics.radios import Stage
+from fedsim.physics.radios import RadioStage
 from fedsim.ports import Message
 from fedsim.protocol.stopping import Stop
 from fedsim.sim.client import SimClient
@@ -17,10 +17,10 @@ from tests.tiers import examples
 
 from .worlds import SLOW, Run, answered, asked, fleet, play, setup, work
 
-LISTENING = Stage(power=4.0, time=1.0, name="listening")
-DOZING = Stage(power=1.0, time=5.0, cycle=2.0, name="c-drx")
-PAGED = Stage(power=0.5, time=8.0, cycle=4.0, wake_time=1.0, wake_power=3.0, name="paging")
-ASLEEP = Stage(cycle=100.0, wake_time=2.0, wake_power=3.0)
+LISTENING = RadioStage(power=4.0, time=1.0, name="listening")
+DOZING = RadioStage(power=1.0, time=5.0, cycle=2.0, name="c-drx")
+PAGED = RadioStage(power=0.5, time=8.0, cycle=4.0, wake_time=1.0, wake_power=3.0, name="paging")
+ASLEEP = RadioStage(cycle=100.0, wake_time=2.0, wake_power=3.0)
 NARROW = RadioModel(1.0, 1.0, send=10.0, receive=5.0, stages=(LISTENING, DOZING, PAGED, ASLEEP))
 
 
@@ -111,7 +111,7 @@ def test_what_is_under_way_when_the_run_ends_waits_unheard() -> None:
 times = st.sampled_from([0.0, 0.5, 1.0, 3.0, 10.0, 40.0])
 powers = st.sampled_from([0.0, 0.25, 1.0, 2.0])
 passing = st.builds(
-    Stage,
+    RadioStage,
     power=powers,
     time=st.sampled_from([0.0, 0.5, 2.0, 5.0]),
     cycle=st.sampled_from([0.0, 0.5, 1.5, 4.0]),
@@ -119,7 +119,7 @@ passing = st.builds(
     wake_power=powers,
     name=st.sampled_from(["one", "two"]),
 )
-last = st.builds(Stage, cycle=times, wake_time=times, wake_power=powers)
+last = st.builds(RadioStage, cycle=times, wake_time=times, wake_power=powers)
 
 
 @examples(100)
@@ -132,12 +132,12 @@ last = st.builds(Stage, cycle=times, wake_time=times, wake_power=powers)
 )
 def test_one_state_at_a_time_and_each_is_paid_for(
     first: tuple[float, float],
-    middle: list[Stage],
-    rest: Stage,
+    middle: list[RadioStage],
+    rest: RadioStage,
     latency: float,
     rounds: list[tuple[float, float, int]],
 ) -> None:
-    stages = (Stage(*first, name="first"), *middle, rest)
+    stages = (RadioStage(*first, name="first"), *middle, rest)
     radio = RadioModel(1.0, 4.0, latency=latency, base=1.0, send=2.0, stages=stages)
 
     async def serve(server: SimServer) -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from fedsim.physics.radios import Stage
+from fedsim.physics.radios import RadioStage
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
@@ -131,9 +131,9 @@ def test_an_expiry_of_an_earlier_tail_ends_no_later_one() -> None:
 
 def test_bits_that_flow_as_a_promotion_ends_follow_it_and_no_stage_is_paid_twice() -> None:
     """The radio wakes out of its second stage; the bits begin in the same instant, and earlier."""
-    paged = Stage(power=0.25, time=8.0, wake_time=2.0, wake_power=8.0)
-    rest = Stage(wake_time=2.0, wake_power=8.0)
-    bench = Bench(RadioModel(1.0, 1.0, stages=(Stage(power=0.5, time=4.0), paged, rest)))
+    paged = RadioStage(power=0.25, time=8.0, wake_time=2.0, wake_power=8.0)
+    rest = RadioStage(wake_time=2.0, wake_power=8.0)
+    bench = Bench(RadioModel(1.0, 1.0, stages=(RadioStage(power=0.5, time=4.0), paged, rest)))
     bench.waits(0.0)
     bench.until(2.0)
     bench.radio.rest(UP)

@@ -18,7 +18,7 @@ from fedsim.errors import RunError
 from fedsim.physics.devices import DeviceLaw
 from fedsim.ports import DENSE, Array, Message, Payload, Structure, Work
 from fedsim.protocol.silence import SilencePolicy
-from fedsim.record.book import Book
+from fedsim.record.book import RunRecorder
 from fedsim.record.ledger import Ledger
 from fedsim.record.log import Rows
 from fedsim.record.parts import read_table
@@ -233,7 +233,7 @@ def play(made: Setup) -> Run:
     """
     with tempfile.TemporaryDirectory() as name:
         folder, raw = Path(name), list[Rows]()
-        with Book(folder, len(made.fleet), look=raw.append) as book:
+        with RunRecorder(folder, len(made.fleet), look=raw.append) as book:
             run = Run(World(made, book), book.ledger, raw=raw)
             try:
                 run.reason = run.world.run()

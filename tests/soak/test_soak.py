@@ -57,7 +57,7 @@ def test_runs_that_keep_memory_and_files_are_told_of(
     assert [text.partition(" by ")[0] for text in found] == ["memory grows", "47 files stay open"]
 
 
-def taken(*, leak: float = 0.0, files: float = 0.0) -> list[Sample]:
+def take(*, leak: float = 0.0, files: float = 0.0) -> list[Sample]:
     """Return samples of a buffer that fills and is emptied, and of what leaks beside it."""
     return [
         Sample(10 * n, 10**8 + n % 9 * 10**5 + round(10 * n * leak), 7 + round(n * files), n / 10)
@@ -66,21 +66,21 @@ def taken(*, leak: float = 0.0, files: float = 0.0) -> list[Sample]:
 
 
 def test_growth_is_that_beneath_buffers_that_fill_and_are_emptied() -> None:
-    assert growth(taken()) == pytest.approx(0, abs=1e-6)
-    assert growth(taken(leak=32)) == pytest.approx(32, rel=0.1)
+    assert growth(take()) == pytest.approx(0, abs=1e-6)
+    assert growth(take(leak=32)) == pytest.approx(32, rel=0.1)
     with pytest.raises(ValueError, match="too few"):
-        growth(taken()[: 5 * WINDOWS])
+        growth(take()[: 5 * WINDOWS])
 
 
 def test_what_grows_is_told() -> None:
-    assert faults("events", taken()) == []
-    assert faults("events", taken(leak=100)) == ["memory grows by 100 bytes of each, 44 at most"]
-    assert faults("runs", taken(files=0.1)) == ["15 files stay open"]
-    assert left_open(taken(files=1)) == 149
+    assert faults("events", take()) == []
+    assert faults("events", take(leak=100)) == ["memory grows by 100 bytes of each, 44 at most"]
+    assert faults("runs", take(files=0.1)) == ["15 files stay open"]
+    assert left_open(take(files=1)) == 149
 
 
 def test_slowing_compares_the_last_tenth_with_the_first() -> None:
-    quick = taken()
+    quick = take()
     assert slowing(quick) == pytest.approx(1)
     late = [each._replace(seconds=each.seconds + max(0, n - 150)) for n, each in enumerate(quick)]
     assert slowing(late) == pytest.approx(11)

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from fedsim.errors import DecodeError
 from fedsim.wire.bitstream import (
     Reader,
-    fixed,
+    concatenate,
+    fixed_width,
     gamma,
     gamma_length,
-    packed,
     unary,
     varint,
     varint_size,
@@ -27,12 +27,14 @@ positive = st.lists(
 def test_a_stream_is_read_as_it_was_written(
     counts: np.ndarray, wide: np.ndarray, width: int
 ) -> None:
-    data = packed(unary(counts), fixed(counts, width), gamma(wide), fixed(wide, 32))
+    data = concatenate(
+        unary(counts), fixed_width(counts, width), gamma(wide), fixed_width(wide, 32)
+    )
     reader = Reader(data)
     assert reader.unary(counts.size).tolist() == counts.tolist()
-    assert reader.fixed(counts.size, width).tolist() == counts.tolist()
+    assert reader.fixed_width(counts.size, width).tolist() == counts.tolist()
     assert reader.gamma(wide.size).tolist() == wide.tolist()
-    assert reader.fixed(wide.size, 32).tolist() == wide.tolist()
+    assert reader.fixed_width(wide.size, 32).tolist() == wide.tolist()
     reader.align()
     assert reader.left == 0
 
@@ -72,7 +74,9 @@ def test_a_count_that_is_cut_off_or_longer_than_it_has_to_be_is_refused(data: st
 
 @pytest.mark.parametrize("ones", [0, 3])
 def test_unary_numbers_without_an_end_are_refused(ones: int) -> None:
-    reader = Reader(packed(unary(np.zeros(ones, dtype=np.intp)), np.zeros(5000, dtype=np.uint8)))
+    reader = Reader(
+        concatenate(unary(np.zeros(ones, dtype=np.intp)), np.zeros(5000, dtype=np.uint8))
+    )
     with pytest.raises(DecodeError, match=f"4 numbers are announced, {ones} follow"):
         reader.unary(4)
 

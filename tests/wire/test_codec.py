@@ -22,7 +22,7 @@ from fedsim.wire import (
     encode,
     encode_message,
 )
-from fedsim.wire.bitstream import fixed, gamma, packed, unary, varint
+from fedsim.wire.bitstream import concatenate, fixed_width, gamma, unary, varint
 from fedsim.wire.indices import IndexCode, IndexSet
 from tests.tiers import examples
 from tests.wire.strategies import payloads, updates
@@ -154,8 +154,12 @@ def by_code(code: IndexCode, low: int | None = None) -> bytes:
     tag, bits = where.tag(code), where.write(code)
     if low is not None:
         tag = code | low << 2
-        bits = np.concatenate([unary(np.array([3 >> low])), fixed(np.array([3 % 2**low]), low)])
-    return b"\x23\x08\x01" + bytes([tag]) + packed(bits) + ValueFormat.FLOAT16.encode(EIGHT[3:4])
+        bits = np.concatenate(
+            [unary(np.array([3 >> low])), fixed_width(np.array([3 % 2**low]), low)]
+        )
+    return (
+        b"\x23\x08\x01" + bytes([tag]) + concatenate(bits) + ValueFormat.FLOAT16.encode(EIGHT[3:4])
+    )
 
 
 def levels_by_elias() -> bytes:
@@ -163,7 +167,7 @@ def levels_by_elias() -> bytes:
     magnitudes = gamma(np.array([3, 3, 3, 3]))
     signs = np.zeros(4, np.uint8)
     assert Quantized.of(1.0, np.full(4, 3), 3).body()[6] == 0x80  # the shorter: fixed
-    return b"\x51\x04\x03\x00\x00\x80\x3f\x00\x04" + packed(signs, magnitudes)
+    return b"\x51\x04\x03\x00\x00\x80\x3f\x00\x04" + concatenate(signs, magnitudes)
 
 
 @pytest.mark.parametrize(("data", "named"), [

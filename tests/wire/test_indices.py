@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import DecodeError
-from fedsim.wire.bitstream import Reader, packed
+from fedsim.wire.bitstream import Reader, concatenate
 from fedsim.wire.indices import IndexCode, IndexSet, entropy, read, rice_parameter
 from tests.wire.strategies import dimensions, masks
 
@@ -23,7 +23,7 @@ def test_every_code_is_read_as_it_was_written(present: np.ndarray, code: IndexCo
     where = IndexSet.of(indices, dimension)
     bits = where.write(code)
     assert bits.size == where.sizes[code]
-    reader = Reader(packed(bits))
+    reader = Reader(concatenate(bits))
     assert read(reader, where.tag(code), indices.size, dimension).tolist() == indices.tolist()
     reader.align()
     assert reader.left == 0
@@ -34,7 +34,7 @@ def test_an_index_beyond_the_dimension_is_refused(present: np.ndarray, code: Ind
     """Written for a vector that is longer by one, whose last coordinate is named."""
     indices, dimension = np.append(np.flatnonzero(present), present.size), present.size + 1
     where = IndexSet.of(indices, dimension)
-    reader = Reader(packed(np.concatenate([where.write(code), np.zeros(64, np.uint8)])))
+    reader = Reader(concatenate(np.concatenate([where.write(code), np.zeros(64, np.uint8)])))
     try:
         seen = read(reader, where.tag(code), indices.size, dimension - 1)
     except DecodeError:
@@ -138,4 +138,4 @@ def test_a_rice_code_may_have_all_bits_of_an_index() -> None:
     whole = IndexCode.RICE | 3 << 2
     for index in range(5):
         bits = np.array([1, *(index >> np.arange(3) & 1)], np.uint8)
-        assert read(Reader(packed(bits)), whole, 1, 5).tolist() == [index]
+        assert read(Reader(concatenate(bits)), whole, 1, 5).tolist() == [index]

@@ -15,7 +15,7 @@ from turns import Turn, take_turns
 
 import fedsim
 from fedsim.building import Builder
-from fedsim.computing.compiled import Program
+from fedsim.computing.compiled import CompiledProgram
 from fedsim.ports import Work
 from fedsim.problems.kernels import gradient, sgd_steps
 
@@ -28,7 +28,7 @@ def main() -> None:
     name, folder = sys.argv[1:]
     plan = fedsim.load(Path(folder) / f"{name}.yaml", overrides=["sweep=null"])
     problem = Builder(plan).build(plan.variants[0], 1).problem
-    program, w = Program(problem.losses), np.zeros(problem.dimension)
+    program, w = CompiledProgram(problem.losses), np.zeros(problem.dimension)
     rng, clients = np.random.default_rng(1), len(problem.losses)
 
     def work(client: int) -> Work:

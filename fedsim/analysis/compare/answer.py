@@ -44,7 +44,7 @@ def answer(
         return f"no run reached {target.goal}" if target.measure else ""
     cost = next((name for name in LEADING if arrived[name].max() > 0), "round")
     decided = decisions or Decisions.of(own, [cost])
-    ranked = decided.ranked(cost)
+    ranked = decided.rank(cost)
     names = [_name(own, each, labels) for each in ranked]
     if len(ranked) == 1:
         said = _alone(arrived, names[0], target)

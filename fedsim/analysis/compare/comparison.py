@@ -13,10 +13,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedsim.analysis.compare.answer import answer
-from fedsim.analysis.compare.costs import COMPARED, Target, paired, summarised, with_bits
+from fedsim.analysis.compare.costs import COMPARED, Target, pair, summarise, with_bits
 from fedsim.analysis.compare.dominance import Decisions
 from fedsim.analysis.compare.pairwise import FEWEST, INDISTINGUISHABLE
-from fedsim.analysis.compare.runs import Runs, gather
+from fedsim.analysis.compare.runs import EndedRuns, gather
 from fedsim.analysis.compare.trade_offs import TRADED, cost_bars, pareto_scatter
 from fedsim.analysis.compare.verdicts import caveats, failures
 from fedsim.analysis.costs import with_grams
@@ -25,7 +25,7 @@ from fedsim.analysis.progress import progress
 from fedsim.analysis.tables import HEADS, UNITS
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
-from fedsim.record.lock import held
+from fedsim.record.lock import hold
 from fedsim.record.schema import GRAMS
 from fedsim.record.writing import write_whole
 from fedsim.text import as_csv, as_html, as_text, plain, quantity, visible
@@ -39,7 +39,7 @@ _WIDE = 10  # percent, of which tenths matter no more
 
 
 def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
-    """Return a table of `summarised`, a row a variant: means, and below them their intervals.
+    """Return a table of `summarise`, a row a variant: means, and below them their intervals.
 
     Args:
         table: with columns `pareto` and `tie` beside.
@@ -69,10 +69,10 @@ def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) ->
 
 
 def paired_table(pairs: pd.DataFrame, labels: Mapping[str, str], title: str) -> Table:
-    """Return a table of `paired`, a row a variant and cost.
+    """Return a table of `pair`, a row a variant and cost.
 
     Args:
-        pairs: as `paired` gives it.
+        pairs: as `pair` gives it.
         labels: variant -> what the table calls it; the others are left out.
         title: above the table.
     """
@@ -142,10 +142,10 @@ class Case(NamedTuple):
     Attributes:
         target: what was to be reached.
         costs: a row a run, as `cost_to_target` gives it.
-        table: a row a variant, as `summarised` gives it; and whether it is Pareto-optimal in
+        table: a row a variant, as `summarise` gives it; and whether it is Pareto-optimal in
             bits, seconds and joules (pareto), or statistically indistinguishable from a variant
             that is (tie).
-        pairs: as `paired` gives it.
+        pairs: as `pair` gives it.
         decisions: which variant is cheaper than which, in every cost.
     """
 
@@ -167,7 +167,7 @@ class Comparison:
         cases: one a target.
     """
 
-    runs: Runs
+    runs: EndedRuns
     against: str
     confidence: float
     cases: tuple[Case, ...]
@@ -239,18 +239,18 @@ class Comparison:
         """Return what a terminal shows: for each target a table of costs and one of pairs."""
         sure = f"{100 * self.confidence:g} % intervals"
         means = f"{sure} (of 2 or 3 runs: min and max)" if self._few else sure
-        sure, means = (self._marked(each) for each in (sure, means))
+        sure, means = (self._mark(each) for each in (sure, means))
         tables = []
         for case in self.cases:
-            labels = self._chosen(case, _MOST_ROWS)
+            labels = self._choose(case, _MOST_ROWS)
             tables.append(summary_table(case.table, labels, f"{case.target.words}; {means}"))
             if len(self.runs.labels) > 1:
                 other = self.runs.labels[self.against]
                 title = f"{case.target.words}: paired difference from {other}; {sure} of the ratio"
-                tables.append(paired_table(case.pairs, self._chosen(case, _MOST_DRAWN), title))
+                tables.append(paired_table(case.pairs, self._choose(case, _MOST_DRAWN), title))
         return tables
 
-    def _marked(self, title: str) -> str:
+    def _mark(self, title: str) -> str:
         """Return a title; it says so where a campaign was cut off."""
         mark = f"unfinished: {self.runs.extent}" if self.runs.extent else ""
         return "; ".join(filter(None, (title, mark)))
@@ -279,8 +279,8 @@ class Comparison:
         """Return the figures: convergence, costs with intervals, and what is traded for what."""
         figures = {}
         for case in self.cases:
-            labels, name = self._chosen(case, _MOST_DRAWN), f"{case.target}".replace("=", "-")
-            title = f"{self._marked(case.target.words)}\n{self.runs.setting}"
+            labels, name = self._choose(case, _MOST_DRAWN), f"{case.target}".replace("=", "-")
+            title = f"{self._mark(case.target.words)}\n{self.runs.setting}"
             figures[f"convergence-{name}"] = self._convergence(case.target, labels, title)
             figures[f"costs-{name}"] = cost_bars(case.table, labels, title)
             figures[f"trade-offs-{name}"] = pareto_scatter(
@@ -295,7 +295,7 @@ class Comparison:
             OccupiedError: another process is writing into the folder.
             OutputError: one of them cannot be written.
         """
-        with held(folder):
+        with hold(folder):
             for name, frame in self.frames().items():
                 write_whole(folder / f"{name}.csv", as_csv(frame))
             for name, figure in self.figures().items():
@@ -316,7 +316,7 @@ class Comparison:
             target=target.value if target.measure else None,
         )
 
-    def _chosen(self, case: Case, most: int) -> dict[str, str]:
+    def _choose(self, case: Case, most: int) -> dict[str, str]:
         """Return the labels of all variants, or of those that matter most where there are more."""
         labels = dict(self.runs.labels)
         if len(labels) <= most:
@@ -328,15 +328,15 @@ class Comparison:
         return {variant: label for variant, label in labels.items() if variant in chosen}
 
 
-def _case(runs: Runs, target: Target, against: str, confidence: float) -> Case:
+def _case(runs: EndedRuns, target: Target, against: str, confidence: float) -> Case:
     costs = target.costs(runs)
-    table = summarised(costs, confidence)
+    table = summarise(costs, confidence)
     own = with_bits(costs)
     decisions = Decisions.of(own, with_grams(COMPARED, own), confidence)
     front = decisions.front(TRADED)
     for flag in ("pareto", "tie"):
         table[flag] = table["variant"].isin(front.index[front[flag].astype(bool)])
-    pairs = paired(costs, against, confidence, decisions)
+    pairs = pair(costs, against, confidence, decisions)
     return Case(target, costs, table, pairs, decisions)
 
 

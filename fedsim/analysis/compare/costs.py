@@ -37,7 +37,7 @@ def with_bits(costs: pd.DataFrame) -> pd.DataFrame:
     return costs.assign(bits=costs["bits_up"] + costs["bits_down"])
 
 
-def summarised(costs: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+def summarise(costs: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     """Return the mean of each cost over the seeds of a variant, and how sure it is.
 
     Args:
@@ -91,10 +91,10 @@ PAIR_COLUMNS = (
     "p_holm",
     "verdict",
 )
-"""The columns of `paired`."""
+"""The columns of `pair`."""
 
 
-def paired(
+def pair(
     costs: pd.DataFrame,
     against: str,
     confidence: float = 0.95,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedsim.analysis.compare.pairwise import Pair, Pairwise, typical
+from fedsim.analysis.compare.pairwise import PairedComparison, Pairwise, typical
 from fedsim.ports import Array
 
 
@@ -47,7 +47,7 @@ class Decisions:
         reached = tuple(int(count[name]) for name in names)
         return cls(tuple(names), reached, dict(zip(columns, decided, strict=True)))
 
-    def pair(self, one: str, other: str, cost: str) -> Pair:
+    def pair(self, one: str, other: str, cost: str) -> PairedComparison:
         """Return what the seeds say of one variant against another in a cost.
 
         Raises:
@@ -55,7 +55,7 @@ class Decisions:
         """
         return self.by_cost[cost].pair(self._number(one), self._number(other))
 
-    def against(self, other: str) -> Iterator[tuple[str, str, Pair]]:
+    def against(self, other: str) -> Iterator[tuple[str, str, PairedComparison]]:
         """Yield every other variant, cost, and what the seeds say of it against that variant.
 
         Raises:
@@ -67,7 +67,7 @@ class Decisions:
                 for cost, every in self.by_cost.items():
                     yield name, cost, every.pair(one, number)
 
-    def ranked(self, cost: str) -> list[str]:
+    def rank(self, cost: str) -> list[str]:
         """Return the variants that reached the target, the cheapest one first.
 
         The order is that of their typical costs (geometric mean over seeds, the median where a
@@ -93,7 +93,7 @@ class Decisions:
             labels: variant -> what it is called.
         """
         every, text, before = self.by_cost[cost], "", -1
-        for name in self.ranked(cost):
+        for name in self.rank(cost):
             if name in labels:
                 number = self._number(name)
                 if text:

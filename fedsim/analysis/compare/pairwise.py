@@ -159,7 +159,7 @@ def holm(p_values: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PairedComparison:
     """What the seeds say of one variant (the first) against another.
 
     Attributes:
@@ -283,13 +283,15 @@ class Pairwise:
         """Return what the seeds say of every variant against one of them, shape (variants,)."""
         return compare_seeds(log_ratios(self.costs, self.costs[other]), self.confidence)
 
-    def pair(self, one: int, other: int) -> Pair:
+    def pair(self, one: int, other: int) -> PairedComparison:
         """Return what the seeds say of one variant against another, by their numbers."""
         logs = log_ratios(self.costs[one], self.costs[other])
         found = compare_seeds(logs, self.confidence)
         figures: dict[str, Any] = {name: each.item() for name, each in found._asdict().items()}
         corrected, order = float(self.p_holm[one, other]), int(self.order[one, other])
-        return Pair(**figures, p_holm=corrected, order=order, confidence=self.confidence)
+        return PairedComparison(
+            **figures, p_holm=corrected, order=order, confidence=self.confidence
+        )
 
 
 class _Tests(NamedTuple):

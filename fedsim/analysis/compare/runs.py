@@ -13,7 +13,7 @@ import pyarrow as pa
 from rich.markup import escape
 from rich.table import Table
 
-from fedsim.analysis.compare.unfinished import Unfinished, unfinished
+from fedsim.analysis.compare.unfinished import UnfinishedCampaign, find_unfinished
 from fedsim.analysis.costs import figure, final_cost, measures_in, outcomes, with_grams
 from fedsim.analysis.tables import HEADS, UNITS
 from fedsim.errors import DataError, VersionError
@@ -21,8 +21,8 @@ from fedsim.record.ends import is_whole
 from fedsim.record.folder import SCENARIO, SMALL, SUMMARY, check_run
 from fedsim.record.manifest import MADE_FROM, check_files, read_manifest
 from fedsim.record.parts import read_table
-from fedsim.record.read import joined, missing, run_folders
-from fedsim.record.scenarios import differing, parsed, read_text, setting_of, told
+from fedsim.record.read import join_tables, missing, run_folders
+from fedsim.record.scenarios import describe_differences, differing, parse, read_text, setting_of
 from fedsim.record.studies import Study, read_study
 from fedsim.record.variants import labels
 from fedsim.text import plain, quantity
@@ -33,7 +33,7 @@ from fedsim.text import plain, quantity
 # that nothing is averaged over seeds that were made from different things.
 
 
-class Made(NamedTuple):
+class RunOrigin(NamedTuple):
     """A run, and what it was made from.
 
     Attributes:
@@ -53,7 +53,7 @@ class Made(NamedTuple):
         return self.study.variants.get(self.path.parent.name) if self.study else self.scenario
 
 
-def apart(runs: Sequence[Made]) -> Mapping[Path, str]:
+def apart(runs: Sequence[RunOrigin]) -> Mapping[Path, str]:
     """Return the runs that do not belong with the others, and why: one sentence a variant."""
     reasons = dict[Path, str]()
     for folder, own in _by_variant(runs):
@@ -61,16 +61,18 @@ def apart(runs: Sequence[Made]) -> Mapping[Path, str]:
         fresh = [run for run in own if run not in stale]
         reasons.update(dict.fromkeys((run.path for run in stale), _stale(folder, stale)))
         if len({run.scenario for run in fresh}) > 1:
-            reasons.update(dict.fromkeys((run.path for run in fresh), _mixed(folder, fresh)))
+            reasons.update(
+                dict.fromkeys((run.path for run in fresh), _describe_mixture(folder, fresh))
+            )
     return reasons
 
 
 def runs_of(place: Path) -> list[Path]:
-    """Return the runs in a folder that belong to the scenario that it is of; see `parted`."""
-    return parted(place)[0]
+    """Return the runs in a folder that belong to the scenario that it is of; see `select_runs`."""
+    return select_runs(place)[0]
 
 
-def parted(place: Path) -> tuple[list[Path], Mapping[Path, str]]:
+def select_runs(place: Path) -> tuple[list[Path], Mapping[Path, str]]:
     """Return the runs in a folder that belong to the scenario that it is of, and the others.
 
     Runs that do not belong to it are reported with the reason, which is one for all of a variant.
@@ -84,7 +86,7 @@ def parted(place: Path) -> tuple[list[Path], Mapping[Path, str]]:
     """
     study = read_study(place) if place.is_dir() else None
     paths = run_folders(place)
-    every = [Made(path.resolve(), read_manifest(path).get(MADE_FROM), study) for path in paths]
+    every = [RunOrigin(path.resolve(), read_manifest(path).get(MADE_FROM), study) for path in paths]
     reasons = apart(every)
     for path in reasons:
         if (path / SUMMARY).exists():  # else the run has not ended
@@ -95,14 +97,14 @@ def parted(place: Path) -> tuple[list[Path], Mapping[Path, str]]:
     return kept, reasons
 
 
-def _by_variant(runs: Sequence[Made]) -> Iterator[tuple[Path, list[Made]]]:
-    groups = dict[Path, list[Made]]()
+def _by_variant(runs: Sequence[RunOrigin]) -> Iterator[tuple[Path, list[RunOrigin]]]:
+    groups = dict[Path, list[RunOrigin]]()
     for run in runs:
         groups.setdefault(run.path.parent, []).append(run)
     yield from groups.items()
 
 
-def _stale(folder: Path, runs: Sequence[Made]) -> str:
+def _stale(folder: Path, runs: Sequence[RunOrigin]) -> str:
     """Say what is left of an earlier state of a scenario."""
     if not runs or runs[0].study is None:
         return ""
@@ -114,19 +116,19 @@ def _stale(folder: Path, runs: Sequence[Made]) -> str:
     return f"{text}; run that again"
 
 
-def _mixed(folder: Path, runs: Sequence[Made]) -> str:
+def _describe_mixture(folder: Path, runs: Sequence[RunOrigin]) -> str:
     """Say of which seeds of a variant nothing can be averaged, and what they differ in."""
     first, other = runs[0], next(run for run in runs if run.scenario != runs[0].scenario)
     try:
-        one, two = (parsed(read_text(run.path), run.path) for run in (first, other))
-        values = told(differing(one, two), first.path.name, other.path.name)
+        one, two = (parse(read_text(run.path), run.path) for run in (first, other))
+        values = describe_differences(differing(one, two), first.path.name, other.path.name)
     except DataError:
         values = ""
     text = f"the seeds in {folder} were made from different scenarios{values}"
     return f"{text}; run the scenario again, or compare seeds of one scenario"
 
 
-def _seeds(runs: Sequence[Made]) -> str:
+def _seeds(runs: Sequence[RunOrigin]) -> str:
     numbers = ", ".join(run.path.name.removeprefix("seed-") for run in runs)
     return f"seed {numbers}" if len(runs) == 1 else f"seeds {numbers}"
 
@@ -135,7 +137,7 @@ _SHOWN = 20  # reasons in the error where nothing is left
 
 
 @dataclass(frozen=True)
-class Runs:
+class EndedRuns:
     """Runs that have ended.
 
     Attributes:
@@ -159,7 +161,7 @@ class Runs:
         """Data, fleet and seeds in a few words; of several folders, the settings of all."""
         firsts = {path.parent.parent: path for path in reversed(self.folders)}
         seeds = self.summary["seed"].unique().tolist()
-        scenarios = [parsed(read_text(path), path / SCENARIO) for path in firsts.values()]
+        scenarios = [parse(read_text(path), path / SCENARIO) for path in firsts.values()]
         return "\n".join(dict.fromkeys(setting_of(each, seeds) for each in reversed(scenarios)))
 
 
@@ -169,7 +171,7 @@ class _Run(NamedTuple):
     path: Path
     summary: dict[str, Any]
     rounds: pa.Table
-    made: Made
+    made: RunOrigin
 
     @property
     def empty(self) -> bool:
@@ -177,7 +179,7 @@ class _Run(NamedTuple):
         return is_whole(self.summary["status"]) and not len(self.rounds)
 
 
-def gather(places: Sequence[Path]) -> Runs:
+def gather(places: Sequence[Path]) -> EndedRuns:
     """Read the runs in some folders, each of them once; leave out those that cannot be read.
 
     Variants of one name from different OUTs are distinguished by the names of these, as in
@@ -196,25 +198,25 @@ def gather(places: Sequence[Path]) -> Runs:
     folders = [run.path for run in runs]
     variants = _variants(folders)
     summary = pd.json_normalize([run.summary for run in runs]).assign(variant=variants)
-    rounds = joined(folders, [run.rounds for run in runs], variants)
+    rounds = join_tables(folders, [run.rounds for run in runs], variants)
     extent = ", ".join(each.extent for each in cut_off)
-    return Runs(tuple(folders), rounds, summary, labels_of(summary), tuple(wrong), extent)
+    return EndedRuns(tuple(folders), rounds, summary, labels_of(summary), tuple(wrong), extent)
 
 
-def _sound(places: Sequence[Path]) -> tuple[list[_Run], list[str], list[Unfinished]]:
+def _sound(places: Sequence[Path]) -> tuple[list[_Run], list[str], list[UnfinishedCampaign]]:
     """Return the runs that can be compared, what is wrong with others, and which are to come."""
     found, wrong = dict[Path, tuple[Path, Study | None]](), list[str]()
-    cut_off = list[Unfinished]()
+    cut_off = list[UnfinishedCampaign]()
     for place in places:
-        own, study = _found(place), _study(place, wrong)
-        cut_off += unfinished(place, study)
+        own, study = _find(place), _study(place, wrong)
+        cut_off += find_unfinished(place, study)
         for path in own:
             asked = found.get(path.resolve(), (path, study))[1]  # by its own name, perhaps
             found[path.resolve()] = path, study and asked
         if not own:
             wanted = "give a folder that `fedsim run` has written, or one in it"
             wrong.append(f"there are no runs in {place}: {wanted}")
-    wrong += dict.fromkeys(each.told() for each in cut_off)
+    wrong += dict.fromkeys(each.describe() for each in cut_off)
     told = set[Path]().union(*(each.folders for each in cut_off))
     runs, refused = list[_Run](), list[DataError]()
     for path, study in (found[whole] for whole in found if whole not in told):
@@ -237,7 +239,7 @@ def _sentences(errors: Sequence[DataError]) -> Iterator[str]:
     old: dict[tuple[Path, str], list[VersionError]] = {}
     for error in errors:
         if isinstance(error, VersionError):
-            old.setdefault((error.folder.parent.parent, error.said()), []).append(error)
+            old.setdefault((error.folder.parent.parent, error.describe_version()), []).append(error)
         else:
             yield str(error)
     for (place, said), (first, *more) in old.items():
@@ -266,7 +268,7 @@ def _read(path: Path, study: Study | None) -> _Run:
         DataError: it cannot be compared.
     """
     summary, whole = check_run(path), path.resolve()
-    made = Made(whole, read_manifest(path).get(MADE_FROM), study)
+    made = RunOrigin(whole, read_manifest(path).get(MADE_FROM), study)
     return _Run(path, summary, read_table(path, "rounds"), made)
 
 
@@ -275,7 +277,7 @@ def labels_of(summary: pd.DataFrame) -> dict[str, str]:
     return labels(dict(zip(summary["variant"], summary["algorithm"], strict=True)))
 
 
-def _found(place: Path) -> list[Path]:
+def _find(place: Path) -> list[Path]:
     if not place.is_dir():
         raise missing("compare", place)
     return run_folders(place, empty=True)
@@ -284,7 +286,7 @@ def _found(place: Path) -> list[Path]:
 def _variants(folders: Sequence[Path]) -> list[str]:
     """Return the name of each run's variant, with that of its OUT where there is another one."""
     whole = [path.resolve() for path in folders]
-    outs = _distinguished({path.parent.parent for path in whole})
+    outs = _distinguish({path.parent.parent for path in whole})
     pairs = [(path.parent.name, path.parent.parent) for path in whole]
     homes: dict[str, set[Path]] = {}
     for variant, out in pairs:
@@ -294,7 +296,7 @@ def _variants(folders: Sequence[Path]) -> list[str]:
     ]
 
 
-def _distinguished(paths: Iterable[Path]) -> dict[Path, str]:
+def _distinguish(paths: Iterable[Path]) -> dict[Path, str]:
     """Return as many of the last parts of each path as tell all of them apart."""
     every, count, names = list(paths), 0, dict[Path, str]()
     while len(set(names.values())) < len(every):
@@ -320,7 +322,7 @@ def so_far(places: Sequence[Path]) -> Table | None:
     read = dict(_read_tables(folders))
     if not read:
         return None
-    rounds = joined(list(read), list(read.values()), [path.parent.name for path in read])
+    rounds = join_tables(list(read), list(read.values()), [path.parent.name for path in read])
     shown = with_grams(_COSTS, rounds)
     reached, names = outcomes(rounds), measures_in(rounds)
     table = plain("; ".join(["so far", *_extents(places)]), keys=2)
@@ -347,5 +349,5 @@ def _read_tables(folders: Sequence[Path]) -> Iterator[tuple[Path, pa.Table]]:
 def _extents(places: Sequence[Path]) -> Iterator[str]:
     for place in places:
         with suppress(DataError):
-            for each in unfinished(place, read_study(place)):
+            for each in find_unfinished(place, read_study(place)):
                 yield f"unfinished: {each.extent} have ended"

@@ -15,10 +15,10 @@ from fedsim.analysis.style import (
     COLOURS,
     EVERY_AXIS,
     GREY,
-    counted,
-    drawn,
     entitle,
-    measured,
+    escape_text,
+    label_axis,
+    label_count_axis,
     name_variants,
     panels,
 )
@@ -49,9 +49,9 @@ def cost_bars(table: pd.DataFrame, labels: Mapping[str, str], title: str = "") -
     for axis, cost in zip(every, costs, strict=True):
         label, unit = _AXES[cost]
         _bars(axis, rows, cost, unit)
-        (measured if unit else counted)(axis.xaxis, label, *filter(None, [unit]))
+        (label_axis if unit else label_count_axis)(axis.xaxis, label, *filter(None, [unit]))
         axis.grid(visible=False, axis="y")
-    every[0].set_yticks(range(len(labels)), [drawn(label) for label in labels.values()])
+    every[0].set_yticks(range(len(labels)), [escape_text(label) for label in labels.values()])
     every[0].set_ylim(len(labels) - 0.5, -0.5)
     entitle(figure, title)
     return figure
@@ -78,7 +78,7 @@ def pareto_scatter(
     """
     figure, every = panels(3, 2, 2.7)
     rows = table[table["reached"] > 0].set_index("variant")
-    named = {name: _named(label, rows, name) for name, label in labels.items()}
+    named = {name: _legend_name(label, rows, name) for name, label in labels.items()}
     for axis, (across, up) in zip(every, combinations(TRADED, 2), strict=True):
         fill = _fills(decisions, (across, up))
         _front(
@@ -87,7 +87,7 @@ def pareto_scatter(
         numbers = {variant: number for number, variant in enumerate(labels)}
         for variant, row in rows.to_dict("index").items():
             if variant in numbers:
-                name = numbers[str(variant)], drawn(named[str(variant)])
+                name = numbers[str(variant)], escape_text(named[str(variant)])
                 _point(axis, row, (across, up), name, fill[str(variant)])
         others = rows.drop(index=[name for name in labels if name in rows.index])
         axis.scatter(others[across], others[up], s=12, color=GREY, alpha=0.5, linewidth=0)
@@ -101,7 +101,7 @@ def pareto_scatter(
     return figure
 
 
-def _named(label: str, rows: pd.DataFrame, name: str) -> str:
+def _legend_name(label: str, rows: pd.DataFrame, name: str) -> str:
     """Return what the legend calls a variant: with how many runs reached the target if not all."""
     if name not in rows.index or rows["reached"][name] == rows["runs"][name]:
         return label
@@ -185,7 +185,7 @@ def _scale(axis: Axes, rows: pd.DataFrame, across: str, up: str) -> None:
         label, unit = _AXES[cost]
         least, largest = rows[cost].min(), rows[cost].max()
         wide = 0 < _WIDE * least < largest
-        measured(which, label, unit, log=bool(wide))
+        label_axis(which, label, unit, log=bool(wide))
         if rows.empty:
             which.set_ticks([])
         elif not wide:

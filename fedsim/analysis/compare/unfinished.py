@@ -15,7 +15,7 @@ from fedsim.record.studies import Study
 _MOST = 20  # runs that are named
 
 
-class Unfinished(NamedTuple):
+class UnfinishedCampaign(NamedTuple):
     """A folder of runs that does not hold all runs of its scenario.
 
     Attributes:
@@ -46,7 +46,7 @@ class Unfinished(NamedTuple):
         """How far the campaign went, such as "4 of 6 runs"."""
         return f"{self.asked - len(self.folders)} of {self.asked} runs"
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return which runs are missing, and how far those went that had begun."""
         missing = ", ".join(
             self._missing(variant, seed)
@@ -68,13 +68,15 @@ class Unfinished(NamedTuple):
         return f"{folder} has not ended (there are {rounds} rounds of it)"
 
 
-def unfinished(place: Path, study: Study | None) -> Iterator[Unfinished]:
+def find_unfinished(place: Path, study: Study | None) -> Iterator[UnfinishedCampaign]:
     """Yield what a folder lacks, if it lacks anything and says what it should hold."""
     seeds = study.seeds if study else {}
     lacking = {variant: list(_lacking(place, variant, own)) for variant, own in seeds.items()}
     some = {variant: own for variant, own in lacking.items() if own}
     if study and some:
-        yield Unfinished(place, study.name, sum(map(len, seeds.values())), some, study.priced)
+        yield UnfinishedCampaign(
+            place, study.name, sum(map(len, seeds.values())), some, study.priced
+        )
 
 
 def _lacking(place: Path, variant: str, seeds: list[int]) -> Iterator[int]:

@@ -12,7 +12,7 @@ import pandas as pd
 from fedsim.analysis.compare.costs import COMPARED, heading
 from fedsim.analysis.compare.dominance import seed_costs
 from fedsim.analysis.compare.pairwise import log_ratios, typical
-from fedsim.analysis.compare.runs import Runs
+from fedsim.analysis.compare.runs import EndedRuns
 from fedsim.analysis.costs import with_grams
 from fedsim.errors import DataError
 from fedsim.record.ends import Ending, end_of
@@ -24,7 +24,7 @@ from fedsim.record.manifest import (
     hash_of,
     read_manifest,
     read_sealed,
-    sealed,
+    seal,
 )
 from fedsim.record.writing import write_whole
 
@@ -60,7 +60,7 @@ WORDS = {"t": "time", "joules": "energy", "grams": "CO2"}
 """What a cost is a cost in."""
 
 
-def undecided(share: float) -> bool:
+def is_undecided(share: float) -> bool:
     """Return whether constants decide a verdict that holds in this share of the worlds."""
     return 1 - SURE < share < SURE
 
@@ -92,11 +92,11 @@ def seal_tables(folder: Path, runs: Mapping[str, str]) -> None:
         OutputError: the seal cannot be written.
     """
     files = {name: hash_of(folder / name) for name in (VERDICTS, DECIDING)}
-    content = as_json(sealed({FILES: files, _RUNS: dict(runs)}))
+    content = as_json(seal({FILES: files, _RUNS: dict(runs)}))
     write_whole(folder / SEALED, content.encode())
 
 
-def read_doubts(runs: Runs, target: str, table: str = VERDICTS) -> pd.DataFrame | None:
+def read_doubts(runs: EndedRuns, target: str, table: str = VERDICTS) -> pd.DataFrame | None:
     """Return a table of `fedsim robust` on runs; None where it has not been asked, or of others.
 
     None, too, where the table is not to the byte what was written, or of runs that were made again
@@ -122,25 +122,25 @@ def read_doubts(runs: Runs, target: str, table: str = VERDICTS) -> pd.DataFrame 
     return own if len(own) and set(own["variant"]) <= known else None
 
 
-def unusable(runs: Runs) -> Iterator[str]:
+def unusable(runs: EndedRuns) -> Iterator[str]:
     """Yield why the tables of `fedsim robust` on runs are not used, if any are there."""
     if fault := _fault(runs):
         yield f"{_place(runs)} {fault}: give fedsim robust again"
 
 
-def _places(runs: Runs) -> set[Path]:
+def _places(runs: EndedRuns) -> set[Path]:
     return {folder.parent.parent for folder in runs.folders}
 
 
-def _place(runs: Runs) -> Path:
+def _place(runs: EndedRuns) -> Path:
     return min(_places(runs)) / FOLDER
 
 
-def _seal(runs: Runs) -> dict[str, Any]:
+def _seal(runs: EndedRuns) -> dict[str, Any]:
     return read_sealed(_place(runs) / SEALED)
 
 
-def _fault(runs: Runs) -> str:
+def _fault(runs: EndedRuns) -> str:
     """Say what is wrong with the tables on runs; nothing where they are sound, or there are none.
 
     Of fewer runs than the tables are of, nothing is wrong with these: the question is another one.
@@ -162,7 +162,7 @@ def _fault(runs: Runs) -> str:
     return ""
 
 
-def fragile(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
+def fragile(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]:
     """Yield which differences in time or energy are fragile, a sentence each cost.
 
     Args:
@@ -178,14 +178,14 @@ def fragile(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
             if len(told) > _MOST_PAIRS:
                 yield f"{len(told) - _MOST_PAIRS} more pairs of which that is so: see fedsim robust"
         elif cost in costs and (pairs := _close(costs, cost)):
-            named = _listed([f"{runs.labels[a]} and {runs.labels[b]}" for a, b in pairs])
+            named = _list([f"{runs.labels[a]} and {runs.labels[b]}" for a, b in pairs])
             text = f"which takes {words} of {named} may depend on uncertain parameters"
             yield f"{heading(target)}: {text}, as they are within 10 %: see fedsim robust"
 
 
-def _unsure(runs: Runs, rows: pd.DataFrame, words: str) -> Iterator[str]:
+def _unsure(runs: EndedRuns, rows: pd.DataFrame, words: str) -> Iterator[str]:
     for row in rows.to_dict("records"):
-        if undecided(row["typical"]) and row["typical"] >= 0.5:
+        if is_undecided(row["typical"]) and row["typical"] >= 0.5:
             one, other = runs.labels[row["variant"]], runs.labels[row["against"]]
             share = f"{100 * row['typical']:.0f} % of {row['worlds']:,.0f} worlds"
             yield f"{one} takes {words} than {other} in {share} alone: see fedsim robust"
@@ -202,7 +202,7 @@ def _close(costs: pd.DataFrame, cost: str) -> list[tuple[str, str]]:
     return [(names[one], names[other]) for one, other in np.argwhere(np.triu(near, 1))]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list(names: Sequence[str]) -> str:
     more = [f"{len(names) - _MOST_PAIRS} more pairs"] if len(names) > _MOST_PAIRS else []
     return "; ".join([*names[:_MOST_PAIRS], *more])
 
@@ -211,7 +211,7 @@ _MOST_NAMES = 5  # failures that are told one by one, and names in a sentence
 _ROUNDING = 1e-12  # relative; sums in another order differ by less
 
 
-def caveats(runs: Runs, costs: Mapping[str, pd.DataFrame]) -> list[str]:
+def caveats(runs: EndedRuns, costs: Mapping[str, pd.DataFrame]) -> list[str]:
     """Return what limits a comparison, a sentence each.
 
     Args:
@@ -227,7 +227,7 @@ def caveats(runs: Runs, costs: Mapping[str, pd.DataFrame]) -> list[str]:
     return [text for part in parts for text in part]
 
 
-def failures(runs: Runs) -> Iterator[str]:
+def failures(runs: EndedRuns) -> Iterator[str]:
     """Yield how the runs ended that no stop rule has ended."""
     failed = runs.summary[~runs.summary["status"].map(lambda status: end_of(status).complete)]
     for row in failed.head(_MOST_NAMES).to_dict("records"):
@@ -239,7 +239,7 @@ def failures(runs: Runs) -> Iterator[str]:
         yield "no run has got as far as the end of its first round: let them run for longer"
 
 
-def _risen(runs: Runs) -> Iterator[str]:
+def _risen(runs: EndedRuns) -> Iterator[str]:
     """Tell which runs have ended above where they began."""
     for row in runs.summary.to_dict("records"):
         notes = row["notes"] if isinstance(row.get("notes"), list) else ()
@@ -249,7 +249,7 @@ def _risen(runs: Runs) -> Iterator[str]:
                 yield f"{runs.labels[row['variant']]}, seed {row['seed']}: the objective: {said}"
 
 
-def _problems(runs: Runs) -> Iterator[str]:
+def _problems(runs: EndedRuns) -> Iterator[str]:
     """Tell where runs of one seed have solved different problems."""
     kinds = runs.summary.drop_duplicates(["seed", "problem"])["seed"]
     several = kinds[kinds.duplicated()]
@@ -264,7 +264,7 @@ def _problems(runs: Runs) -> Iterator[str]:
         )
 
 
-def _repeats(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
+def _repeats(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]:
     """Yield which variants cost the same under every seed, so that a mean has no interval."""
     columns = [cost for cost in with_grams(COMPARED, costs) if cost in costs]
     arrived = costs[costs["reached"]].groupby("variant", sort=False)
@@ -277,7 +277,7 @@ def _repeats(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
         yield f"{heading(target)}: seeds make no difference to the costs of {names}, {use}"
 
 
-def _survivors(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
+def _survivors(runs: EndedRuns, target: str, costs: pd.DataFrame) -> Iterator[str]:
     """Tell of which variants only some runs got there: their means leave out the worst ones."""
     shares = costs.groupby("variant", sort=False)["reached"].mean()
     some = shares[(shares > 0) & (shares < 1)]
@@ -289,7 +289,7 @@ def _survivors(runs: Runs, target: str, costs: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def _with_runs(runs: Runs, variants: Iterable[object]) -> str:
+def _with_runs(runs: EndedRuns, variants: Iterable[object]) -> str:
     labels = [runs.labels[str(name)] for name in variants]
     more = [f"{len(labels) - _MOST_NAMES} more"] if len(labels) > _MOST_NAMES else []
     return ", ".join([*labels[:_MOST_NAMES], *more])

@@ -12,6 +12,6 @@ A digest is the same in every process and under every hash seed.
 
 from fedsim.blocks.identity.kinds import identity_of
 from fedsim.blocks.identity.packages import versions
-from fedsim.blocks.identity.walker import Identity
+from fedsim.blocks.identity.walker import ObjectIdentity
 
-__all__ = ["Identity", "identity_of", "versions"]
+__all__ = ["ObjectIdentity", "identity_of", "versions"]

@@ -8,31 +8,31 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.blocks.identity.walker import Content, Node, Parts, Unknown, Walk
+from fedsim.blocks.identity.walker import Content, Parts, Unknown, Walk, WalkedNode
 
 _SIMPLE = frozenset("biufcSUVmM")
 """Kinds of NumPy's types whose bytes say all."""
 
 
-def opened(value: object, walk: Walk) -> Node | None:  # noqa: PLR0911 - one a kind
+def open_node(value: object, walk: Walk) -> WalkedNode | None:  # noqa: PLR0911 - one a kind
     """Return how an array, a tensor or a generator is walked."""
     match value:
         case np.generic() if type(value).__module__ == "numpy":
-            return Node(type(value).__name__, _scalar(value), kept=False)
+            return WalkedNode(type(value).__name__, _scalar(value), kept=False)
         case np.ndarray() if type(value) is np.ndarray:
-            return Node("array", _array(value, walk))
+            return WalkedNode("array", _array(value, walk))
         case np.dtype():
-            return Node("dtype", _dtype(value), kept=False)
+            return WalkedNode("dtype", _dtype(value), kept=False)
         case np.random.Generator() if type(value) is np.random.Generator:
-            return Node("generator", iter([("bits", value.bit_generator)]))
+            return WalkedNode("generator", iter([("bits", value.bit_generator)]))
         case np.random.BitGenerator():
             state = value.state
             parts = ("class", type(value)), ("state", state), ("seeds", value.seed_seq)
-            return Node("bit generator", iter(parts))
+            return WalkedNode("bit generator", iter(parts))
         case np.random.SeedSequence() if type(value) is np.random.SeedSequence:
-            return Node("seeds", iter([("state", value.state)]))
+            return WalkedNode("seeds", iter([("state", value.state)]))
         case np.random.RandomState():
-            return Node("random state", iter([("state", value.get_state(legacy=False))]))
+            return WalkedNode("random state", iter([("state", value.get_state(legacy=False))]))
     return None
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fedsim.blocks.identity.code import is_foreign
 from fedsim.blocks.identity.packages import is_known
-from fedsim.blocks.identity.walker import Node, Parts, Unknown, Walk, named
+from fedsim.blocks.identity.walker import Parts, Unknown, Walk, WalkedNode, name_parts
 
 HEAP = 1 << 9
 """The flag of types that were made while Python runs."""
@@ -26,25 +26,27 @@ _DECORATORS = "__pydantic_decorators__"
 _PRIVATE = "__private_attributes__"
 
 
-def opened(value: object, walk: Walk) -> Node | None:  # noqa: PLR0911 - one a kind
+def open_node(value: object, walk: Walk) -> WalkedNode | None:  # noqa: PLR0911 - one a kind
     """Return how a class, or what stands in the body of one, is walked."""
     match value:
         case type():
-            return Node("class", _class(value, walk))
+            return WalkedNode("class", _class(value, walk))
         case property():
-            return Node("property", named(get=value.fget, set=value.fset, delete=value.fdel))
+            return WalkedNode(
+                "property", name_parts(get=value.fget, set=value.fset, delete=value.fdel)
+            )
         case staticmethod() | classmethod():
-            return Node(type(value).__name__, iter([("", value.__func__)]))
+            return WalkedNode(type(value).__name__, iter([("", value.__func__)]))
         case cached_property():
-            return Node("cached property", named(func=value.func, name=value.attrname))
+            return WalkedNode("cached property", name_parts(func=value.func, name=value.attrname))
     kind = type(value)
     if kind.__name__ == "_lru_cache_wrapper" and kind.__module__ == "functools":
         cached: Any = value
-        parts = named(func=cached.__wrapped__, parameters=cached.cache_parameters())
-        return Node("cached function", parts)
+        parts = name_parts(func=cached.__wrapped__, parameters=cached.cache_parameters())
+        return WalkedNode("cached function", parts)
     if kind.__name__ == "_tuplegetter":
         reduced: Any = value.__reduce__()
-        return Node("field of a named tuple", iter([("", reduced[1][0])]))
+        return WalkedNode("field of a named tuple", iter([("", reduced[1][0])]))
     return None
 
 

@@ -23,7 +23,7 @@ from types import (
 from typing import Any, NamedTuple
 
 from fedsim.blocks.identity.packages import is_known
-from fedsim.blocks.identity.walker import Node, Parts, Unknown, View, Walk, named
+from fedsim.blocks.identity.walker import Parts, Unknown, View, Walk, WalkedNode, name_parts
 
 _DESCRIPTORS = (
     WrapperDescriptorType,
@@ -79,37 +79,37 @@ class Names(NamedTuple):
     imported: tuple[str, ...]
 
 
-def opened(value: object, walk: Walk) -> Node | None:  # noqa: PLR0911 - one a kind
+def open_node(value: object, walk: Walk) -> WalkedNode | None:  # noqa: PLR0911 - one a kind
     """Return how a function, a method or a module is walked."""
     match value:
         case FunctionType():
-            return Node("function", _function(value, walk))
+            return WalkedNode("function", _function(value, walk))
         case CellType():
-            return Node("cell", _cell(value))
+            return WalkedNode("cell", _cell(value))
         case MethodType():
-            parts = named(function=value.__func__, of=value.__self__)
-            return Node("method", parts, kept=False)
+            parts = name_parts(function=value.__func__, of=value.__self__)
+            return WalkedNode("method", parts, kept=False)
         case BuiltinFunctionType() | MethodWrapperType():
-            parts = named(name=value.__name__, of=value.__self__)
-            return Node("built-in method", parts, kept=False)
+            parts = name_parts(name=value.__name__, of=value.__self__)
+            return WalkedNode("built-in method", parts, kept=False)
         case _ if isinstance(value, _DESCRIPTORS):
-            parts = named(name=value.__name__, of=value.__objclass__)
-            return Node("descriptor", parts, kept=False)
+            parts = name_parts(name=value.__name__, of=value.__objclass__)
+            return WalkedNode("descriptor", parts, kept=False)
         case ModuleType():
             return _module(View(value, None))
         case View():
             return _module(value)
         case _ if type(value).__name__ == "CPUDispatcher" and is_known(type(value).__module__):
             compiled: Any = value
-            parts = named(function=compiled.py_func, options=compiled.targetoptions)
-            return Node("compiled by numba", parts)
+            parts = name_parts(function=compiled.py_func, options=compiled.targetoptions)
+            return WalkedNode("compiled by numba", parts)
     return None
 
 
 def _function(function: FunctionType, walk: Walk) -> Parts:
     """Yield what a function is made of."""
     code = function.__code__
-    if walk.plain.written(code) is None:
+    if walk.plain.encode(code) is None:
         raise Unknown("a function whose code holds objects")
     yield "code", code
     yield "defaults", function.__defaults__
@@ -136,7 +136,7 @@ def _globals(function: FunctionType, walk: Walk) -> Parts:
         if name in around:
             if _reads_files(around[name]):
                 raise Unknown(f"a function that uses {name}, by which it reads from elsewhere")
-            yield name, _seen(around[name], read, walk)
+            yield name, _describe(around[name], read, walk)
         elif name in _FROM_ELSEWHERE:
             raise Unknown(f"a function that uses {name}, by which it reads from elsewhere")
         elif hasattr(_builtins(around), name):
@@ -144,7 +144,7 @@ def _globals(function: FunctionType, walk: Walk) -> Parts:
         else:
             yield f"no {name}", None
     for name in read.imported:
-        yield name, _imported(name, read, walk)
+        yield name, _import(name, read, walk)
     if elsewhere := read.of_attributes & _ELSEWHERE:
         raise Unknown(f"a function that uses {min(elsewhere)}, by which it reads from elsewhere")
 
@@ -165,7 +165,7 @@ def _builtins(around: Mapping[str, Any]) -> object:
     return found if isinstance(found, ModuleType) else builtins
 
 
-def _seen(value: object, read: Names, walk: Walk) -> object:
+def _describe(value: object, read: Names, walk: Walk) -> object:
     """Return a global as code sees it: of a module, what it may read there."""
     if not isinstance(value, ModuleType):
         return value
@@ -180,7 +180,7 @@ def _seen(value: object, read: Names, walk: Walk) -> object:
     return View(value, None if every else read.of_attributes)
 
 
-def _imported(name: str, read: Names, walk: Walk) -> object:
+def _import(name: str, read: Names, walk: Walk) -> object:
     """Return a module that code imports while it runs.
 
     Raises:
@@ -190,18 +190,18 @@ def _imported(name: str, read: Names, walk: Walk) -> object:
         raise Unknown(f"a function that imports {name} while it runs")
     module = sys.modules.get(name)
     if module is not None:
-        return _seen(module, read, walk)
+        return _describe(module, read, walk)
     if not is_known(name):
         raise Unknown(f"a function that imports {name} while it runs")
     walk.plain.packages.add(name.partition(".")[0])
     return name
 
 
-def _module(view: View) -> Node:
+def _module(view: View) -> WalkedNode:
     """Return how a module is walked."""
     module, names = view
     parts = _foreign(module, names) if is_known(module.__name__) else _own(module, names)
-    return Node(f"module {module.__name__}", parts)
+    return WalkedNode(f"module {module.__name__}", parts)
 
 
 def _own(module: ModuleType, names: frozenset[str] | None) -> Parts:

@@ -15,7 +15,7 @@ from random import Random
 from types import GenericAlias, MappingProxyType, SimpleNamespace, UnionType
 from typing import Any
 
-from fedsim.blocks.identity.walker import Content, Node, Parts, Unknown, Walk
+from fedsim.blocks.identity.walker import Content, Parts, Unknown, Walk, WalkedNode
 
 _REDUCED = (date, datetime, time, timedelta, timezone, itemgetter, attrgetter, methodcaller)
 """Types of Python's own whose pickle says all there is."""
@@ -24,17 +24,17 @@ _REDUCED = (date, datetime, time, timedelta, timezone, itemgetter, attrgetter, m
 _RANDOM: Any = Random.__base__
 
 
-def opened(value: object, walk: Walk) -> Node | None:
+def open_node(value: object, walk: Walk) -> WalkedNode | None:
     """Return how a container is walked, if it is exactly one of Python's own."""
     kind = type(value)
     if (content := CONTENTS.get(kind)) is not None:
-        return Node(kind.__qualname__, content(value, walk))
+        return WalkedNode(kind.__qualname__, content(value, walk))
     if kind in _REDUCED:
-        return Node(kind.__qualname__, _several(value.__reduce__()[1]))
+        return WalkedNode(kind.__qualname__, _several(value.__reduce__()[1]))
     if isinstance(value, PurePath) and kind.__module__.partition(".")[0] == "pathlib":
-        return Node(kind.__qualname__, _several([str(value)]))
+        return WalkedNode(kind.__qualname__, _several([str(value)]))
     if isinstance(value, weakref.ref):
-        return Node("weak reference", iter([("", value())]))
+        return WalkedNode("weak reference", iter([("", value())]))
     return None
 
 
@@ -49,20 +49,20 @@ def _pairs(value: Any, _: Walk) -> Parts:  # noqa: ANN401 - any mapping
         yield key if isinstance(key, str) else "", each
 
 
-def unordered(value: Any, walk: Walk) -> Parts:  # noqa: ANN401 - any set
+def order_parts(value: Any, walk: Walk) -> Parts:  # noqa: ANN401 - any set
     """Yield the parts of a set in an order that follows from them alone.
 
     Raises:
         Unknown: one of them is no plain value, so that no order is the same in every process.
     """
-    parts = [walk.plain.written(each) for each in value]
+    parts = [walk.plain.encode(each) for each in value]
     known = [each for each in parts if each is not None]
     if len(known) < len(parts):
         raise Unknown("a set of objects, which has no order that another process repeats")
     return _several(sorted(known))
 
 
-def _mapped(value: Any, walk: Walk) -> Parts:  # noqa: ANN401 - a proxy of any mapping
+def _map(value: Any, walk: Walk) -> Parts:  # noqa: ANN401 - a proxy of any mapping
     yield from _pairs(dict(value), walk)
 
 
@@ -85,8 +85,8 @@ CONTENTS: dict[type, Content] = {
         for part in ([("default", value.default_factory)], _pairs(value, walk))
         for each in part
     ),
-    set: unordered,
-    frozenset: unordered,
+    set: order_parts,
+    frozenset: order_parts,
     deque: lambda value, _: _several([value.maxlen, *deque.__iter__(value)]),
     bytearray: lambda value, _: _several([bytes(value)]),
     array: lambda value, _: _several([value.typecode, value.tobytes()]),
@@ -96,7 +96,7 @@ CONTENTS: dict[type, Content] = {
     Fraction: lambda value, _: _several([value.numerator, value.denominator]),
     Random: lambda value, _: _several(value.getstate()),
     partial: _partial,
-    MappingProxyType: _mapped,
+    MappingProxyType: _map,
     SimpleNamespace: lambda value, walk: _pairs(vars(value), walk),
     GenericAlias: lambda value, _: _several([value.__origin__, *value.__args__]),
     UnionType: lambda value, _: _several(value.__args__),

@@ -7,24 +7,26 @@ from types import MemberDescriptorType
 
 from fedsim.blocks.identity.classes import is_made_in_python, patches
 from fedsim.blocks.identity.packages import is_known
-from fedsim.blocks.identity.walker import Layout, Node, Parts, Unknown, Walk, described
+from fedsim.blocks.identity.walker import InstanceLayout, Parts, Unknown, Walk, WalkedNode, describe
 
 _TYPED = frozenset({"type", "_field_type"})
 """What a field of a data class has of its annotation."""
 
 
-def opened(value: object, walk: Walk) -> Node | None:
+def open_node(value: object, walk: Walk) -> WalkedNode | None:
     """Return how an instance of a class that was written in Python is walked."""
     kind = type(value)
     if isinstance(value, Enum):
-        return Node("member", iter([("class", kind), ("name", value.name), ("of", value._value_)]))
+        return WalkedNode(
+            "member", iter([("class", kind), ("name", value.name), ("of", value._value_)])
+        )
     if isinstance(value, Logger) and is_known(kind.__module__):  # what it prints changes no result
-        return Node("logger", iter([("name", value.name)]))
+        return WalkedNode("logger", iter([("name", value.name)]))
     layout = walk.layouts.get(kind) or _layout(kind, walk)
-    return None if layout is None else Node("instance", _instance(value, kind, layout, walk))
+    return None if layout is None else WalkedNode("instance", _instance(value, kind, layout, walk))
 
 
-def _layout(kind: type, walk: Walk) -> Layout | None:
+def _layout(kind: type, walk: Walk) -> InstanceLayout | None:
     """Return what instances of a class have in common; None where some of it is not known."""
     bases, made_from = walk.library.bases, kind
     while made_from not in bases:
@@ -39,11 +41,11 @@ def _layout(kind: type, walk: Walk) -> Layout | None:
         if isinstance(slot, MemberDescriptorType) and not _is_typed(kind, name)
     )
     patched = patches(kind) if is_known(kind.__module__) else ()
-    found = walk.layouts[kind] = Layout(bases[made_from], tuple(slots), tuple(patched))
+    found = walk.layouts[kind] = InstanceLayout(bases[made_from], tuple(slots), tuple(patched))
     return found
 
 
-def _instance(value: object, kind: type, layout: Layout, walk: Walk) -> Parts:
+def _instance(value: object, kind: type, layout: InstanceLayout, walk: Walk) -> Parts:
     """Yield the class of an instance, its content, its slots and its attributes."""
     yield "class", kind
     yield from layout.patches
@@ -56,7 +58,7 @@ def _instance(value: object, kind: type, layout: Layout, walk: Walk) -> Parts:
     attributes = walk.library.attributes(value, _attributes(value))
     for name, each in attributes.items():
         if not isinstance(name, str):
-            raise Unknown(f"{described(value)} with an attribute without a name")
+            raise Unknown(f"{describe(value)} with an attribute without a name")
         yield name, each
 
 

@@ -7,10 +7,10 @@ import sys
 from functools import lru_cache
 
 from fedsim.blocks.identity import arrays, classes, code, containers, instances
-from fedsim.blocks.identity.walker import Identity, Library, Unknown, Walk
+from fedsim.blocks.identity.walker import Library, ObjectIdentity, Unknown, Walk
 
 
-def identity_of(*values: object) -> Identity:
+def identity_of(*values: object) -> ObjectIdentity:
     """Return by what some objects are known together, in their order.
 
     Time and memory grow linearly with what is walked. Nothing of a user's is called.
@@ -19,18 +19,26 @@ def identity_of(*values: object) -> Identity:
     try:
         walk.over([(str(number), value) for number, value in enumerate(values)])
     except Unknown as unknown:
-        return Identity(reason=f"{walk.place()}{unknown}")
+        return ObjectIdentity(reason=f"{walk.place()}{unknown}")
     except Exception as error:  # noqa: BLE001 - objects may raise anything when they are looked at
-        return Identity(reason=f"{walk.place()}cannot be read: {type(error).__name__}: {error}")
-    return Identity(walk.digest())
+        return ObjectIdentity(
+            reason=f"{walk.place()}cannot be read: {type(error).__name__}: {error}"
+        )
+    return ObjectIdentity(walk.digest())
 
 
 @lru_cache(maxsize=2)
 def _library(torch_is_loaded: bool) -> Library:  # noqa: FBT001 - what the cache goes by
-    kinds = containers.opened, code.opened, classes.opened, arrays.opened, instances.opened
+    kinds = (
+        containers.open_node,
+        code.open_node,
+        classes.open_node,
+        arrays.open_node,
+        instances.open_node,
+    )
     bases = {**containers.BASES, **arrays.BASES}
     if not torch_is_loaded:
         return Library(kinds, bases, lambda _, attributes: attributes)
     from fedsim.blocks.identity import tensors  # noqa: PLC0415 - loads PyTorch
 
-    return Library((tensors.opened, *kinds), {**bases, **tensors.BASES}, tensors.attributes_of)
+    return Library((tensors.open_node, *kinds), {**bases, **tensors.BASES}, tensors.attributes_of)

@@ -12,7 +12,7 @@ _DEEPEST = 100
 """So deep are plain tuples nested at most; deeper ones are walked as nodes."""
 
 
-class Plain:
+class PlainWriter:
     """Writes plain values down.
 
     Attributes:
@@ -23,22 +23,22 @@ class Plain:
         self.packages: set[str] = set()
         self._known: dict[int, tuple[object, bytes]] = {}
 
-    def written(self, value: object, depth: int = 0) -> bytes | None:
+    def encode(self, value: object, depth: int = 0) -> bytes | None:
         """Return what is written of a plain value; None where it is none."""
         writer = _WRITERS.get(type(value))
         if writer is not None:
             found: bytes = writer(value)
             return found
         if isinstance(value, tuple | frozenset | CodeType):
-            return self._composed(value, depth)
+            return self._compose(value, depth)
         if isinstance(value, type | FunctionType | BuiltinFunctionType | ModuleType):
-            return self._named(value)
+            return self._name_of(value)
         kind = type(value)
         if kind.__name__ in _NAMED_KINDS and is_known(kind.__module__):
-            return self._named(value)
+            return self._name_of(value)
         return None
 
-    def _composed(self, value: object, depth: int) -> bytes | None:
+    def _compose(self, value: object, depth: int) -> bytes | None:
         """Return the digest of an immutable value whose parts are plain."""
         if id(value) in self._known:
             return self._known[id(value)][1]
@@ -55,7 +55,7 @@ class Plain:
                 return None
         parts = []
         for each in items:
-            part = self.written(each, depth + 1)
+            part = self.encode(each, depth + 1)
             if part is None:
                 return None
             parts.append(b"%d:%b" % (len(part), part))
@@ -65,7 +65,7 @@ class Plain:
         self._known[id(value)] = value, found
         return found
 
-    def _named(self, value: Any) -> bytes | None:  # noqa: ANN401 - whatever has a name
+    def _name_of(self, value: Any) -> bytes | None:  # noqa: ANN401 - whatever has a name
         """Return the name of what a known module has under it; None where it has not."""
         module: Any
         name: Any

@@ -6,23 +6,23 @@ import torch
 from torch import Tensor, nn
 
 from fedsim.blocks.identity.arrays import memory
-from fedsim.blocks.identity.walker import Content, Node, Parts, Unknown, Walk
+from fedsim.blocks.identity.walker import Content, Parts, Unknown, Walk, WalkedNode
 
 _NAMED = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 _HOOKS = "_backward_hooks", "_post_accumulate_grad_hooks"
 
 
-def opened(value: object, walk: Walk) -> Node | None:
+def open_node(value: object, walk: Walk) -> WalkedNode | None:
     """Return how a tensor, or a value of PyTorch's beside them, is walked."""
     if isinstance(value, Tensor) and type(value) is Tensor:
-        return Node("tensor", _whole(value, walk))
+        return WalkedNode("tensor", _whole(value, walk))
     if isinstance(value, _NAMED):
-        return Node(type(value).__name__, iter([("", str(value))]), kept=False)
+        return WalkedNode(type(value).__name__, iter([("", str(value))]), kept=False)
     if type(value) is torch.Size:
-        return Node("size", iter([("", tuple(value))]), kept=False)
+        return WalkedNode("size", iter([("", tuple(value))]), kept=False)
     if type(value) is torch.Generator:
         parts = ("device", str(value.device)), ("state", value.get_state())
-        return Node("generator", iter(parts))
+        return WalkedNode("generator", iter(parts))
     return None
 
 

@@ -15,18 +15,18 @@ from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 from fedsim.blocks.identity.packages import needs_version, versions
-from fedsim.blocks.identity.plain import Plain
+from fedsim.blocks.identity.plain import PlainWriter
 
 Parts: TypeAlias = Iterator[tuple[str, object]]
 """What a node is made of: each part with what it is called."""
 
 
-def named(**parts: object) -> Parts:
+def name_parts(**parts: object) -> Parts:
     """Return some parts with what they are called."""
     return iter(parts.items())
 
 
-class Identity(NamedTuple):
+class ObjectIdentity(NamedTuple):
     """By what an object is known.
 
     Attributes:
@@ -42,7 +42,7 @@ class Unknown(Exception):
     """A part cannot be covered for certain; the text says what it is."""
 
 
-class Node(NamedTuple):
+class WalkedNode(NamedTuple):
     """How a node is walked.
 
     Attributes:
@@ -69,7 +69,7 @@ class View(NamedTuple):
     names: frozenset[str] | None
 
 
-Opened: TypeAlias = Callable[[object, "Walk"], Node | None]
+Opened: TypeAlias = Callable[[object, "Walk"], WalkedNode | None]
 """Returns how a value is walked; None for another function to say."""
 
 
@@ -91,7 +91,7 @@ class Library(NamedTuple):
     attributes: Callable[[object, dict[str, object]], dict[str, object]]
 
 
-class Layout(NamedTuple):
+class InstanceLayout(NamedTuple):
     """What all instances of a class have in common.
 
     Attributes:
@@ -119,8 +119,8 @@ class Walk:
 
     def __init__(self, library: Library) -> None:
         self.library = library
-        self.plain = Plain()
-        self.layouts: dict[type, Layout] = {}
+        self.plain = PlainWriter()
+        self.layouts: dict[type, InstanceLayout] = {}
         self._hash = sha256()
         self._numbers: dict[object, int] = {}
         self._kept: list[object] = []  # else another object could have the `id` of one that is gone
@@ -170,9 +170,9 @@ class Walk:
             self._kept.append(value)
         return found
 
-    def _enter(self, value: object) -> Node | None:
+    def _enter(self, value: object) -> WalkedNode | None:
         """Write a value down; return how it is walked where that is not all."""
-        if (plain := self.plain.written(value)) is not None:
+        if (plain := self.plain.encode(value)) is not None:
             self._write(b"p", plain)
             return None
         key = (id(value.module), value.names) if isinstance(value, View) else id(value)
@@ -184,7 +184,7 @@ class Walk:
             if (node := kind(value, self)) is not None:
                 break
         else:
-            raise Unknown(f"{described(value)}, which cannot be compared for certain")
+            raise Unknown(f"{describe(value)}, which cannot be compared for certain")
         if node.kept:
             self.number(key, value)
         else:
@@ -197,7 +197,7 @@ class Walk:
         self._hash.update(content)
 
 
-def described(value: Any) -> str:  # noqa: ANN401 - anything
+def describe(value: Any) -> str:  # noqa: ANN401 - anything
     """Return what sort of thing a value is, for people to read."""
     kind = type(value)
     name = kind.__qualname__ if kind.__module__ == "builtins" else _full(kind)

@@ -36,15 +36,15 @@ def _cache() -> str:
 
 def kernel(function: Function) -> Function:
     """Return a function compiled for the types that it is called with, when it first is."""
-    return _compiled(function, nogil=True)
+    return _compile(function, nogil=True)
 
 
 def brief(function: Function) -> Function:
     """Return a function compiled alike that keeps the lock: it takes no longer than to let go."""
-    return _compiled(function, nogil=False)
+    return _compile(function, nogil=False)
 
 
-def _compiled(function: Function, *, nogil: bool) -> Function:
+def _compile(function: Function, *, nogil: bool) -> Function:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _FOLDER  # read when the function is wrapped
     try:

@@ -34,9 +34,16 @@ from fedsim.computing.compiled.pages import (
     take,
     take_next,
 )
-from fedsim.computing.compiled.rows import Data, Form, copy, differentiate, move, rows_are_there
+from fedsim.computing.compiled.rows import (
+    Data,
+    LossSpecification,
+    copy,
+    differentiate,
+    move,
+    rows_are_there,
+)
 from fedsim.ports import Array
-from fedsim.problems.samples import drawn as reference
+from fedsim.problems.samples import draw_minibatches as reference
 
 _rows = either(dense.rows_of, sparse.rows_of)
 _load = either(dense.load, sparse.load)
@@ -47,7 +54,7 @@ _total = either(dense.total, sparse.total)
 
 @part
 def _piece(
-    form: Form,
+    form: LossSpecification,
     data: Data,
     said: Whole,
     numbers: Array,
@@ -87,7 +94,7 @@ def _piece(
 
 @kernel
 def evaluate(
-    form: Form,
+    form: LossSpecification,
     data: Data,
     table: Whole,
     numbers: Array,
@@ -128,7 +135,7 @@ def evaluate(
 
 
 @kernel
-def values(form: Form, data: Data, first: int, w: Array, out: Array) -> None:
+def values(form: LossSpecification, data: Data, first: int, w: Array, out: Array) -> None:
     """Set `out` to f_m(w) of the clients from `first` on, without their penalties."""
     kind, d, m, c, size, _, _ = form
     single = np.empty(size, data.like.dtype)
@@ -208,8 +215,10 @@ def _fill(bits: int, rows: int, taken: NDArray[np.intp]) -> None:
             taken[s, i] = number
 
 
-def drawn(rng: np.random.Generator, rows: int, batch: int, count: int) -> NDArray[np.intp]:
-    """See `fedsim.problems.samples.drawn`: the same numbers, the stream left in one state."""
+def draw_minibatches(
+    rng: np.random.Generator, rows: int, batch: int, count: int
+) -> NDArray[np.intp]:
+    """As `fedsim.problems.samples.draw_minibatches`: the same numbers, the same stream after it."""
     if rows > MOST or not _agrees():
         return reference(rng, rows, batch, count)
     taken = np.empty((count, batch), np.intp)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedsim.computing.compiled.heads import code
 from fedsim.computing.compiled.loops import evaluate, values
 from fedsim.computing.compiled.pages import DONE, Page, Piece, Whole
-from fedsim.computing.compiled.rows import Data, Form
+from fedsim.computing.compiled.rows import Data, LossSpecification
 from fedsim.ports import Array, Work
 from fedsim.problems import (
     Logistic,
@@ -84,7 +84,7 @@ def compilable(losses: Sequence[LocalLoss]) -> bool:
     return len(are_dense) == 1 and not (perceptron and False in are_dense)
 
 
-class Program:
+class CompiledProgram:
     """What compiled kernels evaluate: gradients, minibatches, local steps, and values.
 
     Args:
@@ -200,13 +200,15 @@ class Program:
         return l1 * float(np.abs(w).sum()) + 0.5 * l2 * float(w.dot(w))
 
 
-def form(local: LocalLoss) -> Form:
+def form(local: LocalLoss) -> LossSpecification:
     """Return what the losses of all clients have in common with one of them."""
     loss, outputs = local.loss, local.outputs
     columns = loss.hidden if isinstance(loss, MultilayerPerceptron) else outputs
     kind = code(loss.kind, getattr(loss, "output", ""))
     l1 = float(getattr(loss, "l1", 0.0))
-    return Form(kind, local.features, columns, outputs, local.dimension, l1, float(loss.l2))
+    return LossSpecification(
+        kind, local.features, columns, outputs, local.dimension, l1, float(loss.l2)
+    )
 
 
 def _together(drawn: Minibatches) -> Whole:

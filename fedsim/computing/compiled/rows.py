@@ -15,7 +15,7 @@ from fedsim.ports import Array
 Whole = NDArray[np.int64]
 
 
-class Form(NamedTuple):
+class LossSpecification(NamedTuple):
     """What the losses of all clients have in common.
 
     The model is a matrix (d, m), row by row, and a head behind it (see `heads`).

@@ -87,7 +87,7 @@ class Cycle:
         """Return what is so much while it is there, and nothing else."""
         times = sorted({0.0, *self._edges()})
         values = [value if self._there(time) else 0.0 for time in times]
-        return Steps(times, values, self.period).shifted(self.offset)
+        return Steps(times, values, self.period).shift(self.offset)
 
 
 class Users(Mapping[int, T]):

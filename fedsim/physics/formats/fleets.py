@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 from fedsim.errors import DataError
 from fedsim.physics.formats.availability import Cycle, Users
 from fedsim.physics.formats.pickles import read_plain
-from fedsim.physics.formats.tables import Columns, read_columns
+from fedsim.physics.formats.tables import TextColumns, read_columns
 
 # Logs of LoRaWAN gateways: how fast each device sends, how well it is heard, how much is lost.
 #
@@ -25,7 +25,7 @@ _UPLINKS = frozenset({"010", "100"})  # data, unconfirmed and confirmed: LoRaWAN
 _GAP = 1000  # frames: a counter that goes on farther has been set anew
 
 
-class Heard(NamedTuple):
+class Reception(NamedTuple):
     """What gateways have heard of a device.
 
     Attributes:
@@ -56,7 +56,7 @@ class _Frame(NamedTuple):
     snr: float
 
 
-def read_log(path: Path) -> list[Heard]:
+def read_log(path: Path) -> list[Reception]:
     """Read a log of gateways, such as a day of LoED.
 
     A CSV file with, among others, time (2020-05-02T00:00:01.476092Z), device_address, crc_status
@@ -83,14 +83,14 @@ def read_log(path: Path) -> list[Heard]:
     if not frames:
         wants = "rows of crc_status 1 and mtype 10 or 100 are accepted"
         raise DataError(_KEY, f"{path} has no uplink whose checksum is right; {wants}")
-    return [_heard(address, own) for address, own in frames.items()]
+    return [_receptions(address, own) for address, own in frames.items()]
 
 
-def _frames(table: Columns) -> dict[str, list[_Frame]]:
+def _frames(table: TextColumns) -> dict[str, list[_Frame]]:
     """Return what was heard by device, in the order of the lines."""
-    times = table.parsed("time", _seconds, "a time such as 2020-05-02T00:00:01.476092Z")
-    counters = table.parsed("fcnt", _whole(0, 2**32 - 1), "a whole number of 0 or more")
-    spreading = table.parsed("spreading_factor", _whole(7, 12), "7 to 12")
+    times = table.parse("time", _seconds, "a time such as 2020-05-02T00:00:01.476092Z")
+    counters = table.parse("fcnt", _whole(0, 2**32 - 1), "a whole number of 0 or more")
+    spreading = table.parse("spreading_factor", _whole(7, 12), "7 to 12")
     ratios = table.numbers("snr", least=-200.0).tolist()
     found: dict[str, list[_Frame]] = defaultdict(list)
     rows = zip(times, counters, spreading, ratios, strict=True)
@@ -115,7 +115,7 @@ def _whole(least: int, most: int) -> Callable[[str], float]:
     return parse
 
 
-def _heard(address: str, heard: list[_Frame]) -> Heard:
+def _receptions(address: str, heard: list[_Frame]) -> Reception:
     frames: list[_Frame] = []  # each once, as the gateway has it that hears it best
     for each in sorted(heard):
         if frames and each.counter == frames[-1].counter:
@@ -127,7 +127,7 @@ def _heard(address: str, heard: list[_Frame]) -> Heard:
     sent = 1 + sum(step if 0 < step <= _GAP else 1 for step in steps)
     factors = Counter(each.spreading for each in frames)
     spreading = max(sorted(factors), key=factors.__getitem__)
-    return Heard(address, spreading, median(each.snr for each in frames), len(frames), sent)
+    return Reception(address, spreading, median(each.snr for each in frames), len(frames), sent)
 
 
 # FedScale's two pickles: what each client's device can do, and when it is there.
@@ -220,29 +220,31 @@ def _entries(path: Path, key: str, fields: tuple[str, ...]) -> list[tuple[str, M
     wanted = f"a pickle of {{id: {{{', '.join(map(repr, fields))}}}}} is accepted"
     tree = read_plain(path, key)
     if not isinstance(tree, dict) or not tree:
-        raise DataError(key, f"{path} holds {_said(tree)}; {wanted}")
+        raise DataError(key, f"{path} holds {_shorten(tree)}; {wanted}")
     found: list[tuple[str, Mapping[str, Any]]] = []
     for name, entry in tree.items():
         if not isinstance(entry, dict) or not all(field in entry for field in fields):
-            _fail(path, key, _said(name), f"got {_said(entry)}; {wanted}")
-        found.append((_said(name), entry))
+            _fail(path, key, _shorten(name), f"got {_shorten(entry)}; {wanted}")
+        found.append((_shorten(name), entry))
     return found
 
 
 def _times(value: object, path: Path, key: str, name: str, field: str) -> list[float]:
     if not isinstance(value, list):
-        _fail(path, key, name, f"{field} is {_said(value)}; a list of seconds is accepted")
+        _fail(path, key, name, f"{field} is {_shorten(value)}; a list of seconds is accepted")
     numbers = [_number(each) for each in value]
     for number, each in zip(numbers, value, strict=True):
         if not 0 <= number < inf:
-            _fail(path, key, name, f"{field} has {_said(each)}; seconds of 0 or more are accepted")
+            _fail(
+                path, key, name, f"{field} has {_shorten(each)}; seconds of 0 or more are accepted"
+            )
     return numbers
 
 
 def _positive(value: object, path: Path, key: str, name: str, field: str) -> float:
     number = _number(value)
     if not 1e-12 <= number <= 1e15:
-        _fail(path, key, name, f"{field} is {_said(value)}; a number above 0 is accepted")
+        _fail(path, key, name, f"{field} is {_shorten(value)}; a number above 0 is accepted")
     return number
 
 
@@ -254,7 +256,7 @@ def _number(value: object) -> float:
     return number if isfinite(number) else float("nan")
 
 
-def _said(value: object) -> str:
+def _shorten(value: object) -> str:
     """Return a value in a few letters."""
     if isinstance(value, list | dict):
         kind = "a list" if isinstance(value, list) else "a dictionary"
@@ -336,12 +338,15 @@ def lorawan_fleet(
         if each.received >= least:
             counts[each.spreading, round(100 * each.loss)] += 1
     return [
-        {"count": count, "radio": {"kind": f"lora-sf{spreading}", **_lost(loss), **(radio or {})}}
+        {
+            "count": count,
+            "radio": {"kind": f"lora-sf{spreading}", **_find_loss(loss), **(radio or {})},
+        }
         for (spreading, loss), count in sorted(counts.items())
     ]
 
 
-def _lost(percent: int) -> dict[str, Any]:
+def _find_loss(percent: int) -> dict[str, Any]:
     if not percent:
         return {}
     return {"loss": {"kind": "independent", "rate": f"{percent} %"}}

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from fedsim.errors import DataError
-from fedsim.files import decompressed, read_bytes
-from fedsim.limits import afford
+from fedsim.files import decompress, read_bytes
+from fedsim.limits import check_budget
 
 _PLAIN = frozenset(
     {"PROTO", "FRAME", "STOP", "MARK", "POP", "POP_MARK", "DUP"}
@@ -75,14 +75,14 @@ def loads_plain(content: bytes, path: Path, key: str) -> Any:  # noqa: ANN401 - 
     """Return the plain value of a pickle that is in memory; see `read_plain`."""
     count = _walk(content, path, key)
     try:
-        value = _Plain(io.BytesIO(content), encoding="latin-1").load()
+        value = _SafeUnpickler(io.BytesIO(content), encoding="latin-1").load()
     except Exception as error:  # whatever a machine that is fed nonsense stumbles over
         raise DataError(key, f"{path} is no whole pickle: {_short(error)}") from error
     _check_depth(value, count, path, key)
     return value
 
 
-class _Plain(pickle.Unpickler):
+class _SafeUnpickler(pickle.Unpickler):
     """An unpickler that imports nothing, whatever the pickle requests."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
@@ -118,7 +118,7 @@ def _walk(content: bytes, path: Path, key: str) -> int:
     except Exception as error:  # of what is cut off or damaged, of any type
         text = f"{path} is no whole pickle: after byte {place}: {_short(error)}"
         raise DataError(key, text) from error
-    afford(key, f"{path}: what is in it", _BYTES_EACH * count + 4 * len(content))
+    check_budget(key, f"{path}: what is in it", _BYTES_EACH * count + 4 * len(content))
     return count
 
 
@@ -276,7 +276,7 @@ def read_json(path: Path, key: str) -> Tree:
     Raises:
         DataError: it cannot be read, or is no JSON; the line is named.
     """
-    content = decompressed(read_bytes(path, key, _TIMES), path, key, _TIMES)
+    content = decompress(read_bytes(path, key, _TIMES), path, key, _TIMES)
     try:
         return Tree(json.loads(content), path, "", key)
     except json.JSONDecodeError as error:

@@ -15,7 +15,7 @@ from zipfile import BadZipFile, ZipFile
 from fedsim.blocks.wording import unknown
 from fedsim.errors import DataError
 from fedsim.files import download
-from fedsim.limits import afford
+from fedsim.limits import check_budget
 
 # Downloads of freely licensed third-party files, each verified before use.
 #
@@ -46,7 +46,7 @@ class PublicFile:
     unpacked: str = ""
 
 
-def obtained(file: PublicFile, folder: Path) -> Path:
+def obtain(file: PublicFile, folder: Path) -> Path:
     """Return where a file is, once it has been downloaded, checked and perhaps unpacked.
 
     What is there already, and is right, is not downloaded again. Nothing that is wrong is kept.
@@ -64,7 +64,7 @@ def obtained(file: PublicFile, folder: Path) -> Path:
     path = folder / file.name
     if not (path.is_file() and _sum(path, file.known) == file.known):
         _download(file, path)
-    return _unpacked(path, file.unpacked) if file.unpacked else path
+    return _unpack(path, file.unpacked) if file.unpacked else path
 
 
 def _download(file: PublicFile, path: Path) -> None:
@@ -101,13 +101,13 @@ def _sum(path: Path, known: str) -> str:
     return f"{kind}:{total.hexdigest()}"
 
 
-def _unpacked(path: Path, ending: str) -> Path:
+def _unpack(path: Path, ending: str) -> Path:
     """Return a folder of what is in an archive, of names that end so and are not hidden."""
     folder = path.with_suffix("")
     try:
         with ZipFile(path) as archive:
             wanted = [each for each in archive.infolist() if _is_wanted(each.filename, ending)]
-            afford(_KEY, f"{path}: what is in it", sum(each.file_size for each in wanted))
+            check_budget(_KEY, f"{path}: what is in it", sum(each.file_size for each in wanted))
             for each in wanted:
                 archive.extract(each, folder)  # which leaves no way out of the folder
     except (BadZipFile, OSError, ValueError, NotImplementedError) as error:
@@ -124,7 +124,7 @@ _RAW = "https://raw.githubusercontent.com"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traces:
+class PublishedTraces:
     """A published set of traces.
 
     Attributes:
@@ -165,8 +165,8 @@ def _fedscale(name: str, known: str) -> PublicFile:
     )
 
 
-TRACE_SETS: Mapping[str, Traces] = {
-    "mahimahi": Traces(
+TRACE_SETS: Mapping[str, PublishedTraces] = {
+    "mahimahi": PublishedTraces(
         serves="up_trace, down_trace: {kind: mahimahi}",
         licence="GPL-3.0",
         origin="Winstein et al., Stochastic Forecasts Achieve High Throughput and Low Delay over "
@@ -205,7 +205,7 @@ TRACE_SETS: Mapping[str, Traces] = {
             ),
         ),
     ),
-    "ucc-5g": Traces(
+    "ucc-5g": PublishedTraces(
         serves="up_trace, down_trace: {kind: ucc-5g}",
         licence="GPL-3.0",
         origin="Raca et al., Beyond Throughput, The Next Generation, MMSys 2020",
@@ -221,7 +221,7 @@ TRACE_SETS: Mapping[str, Traces] = {
             ),
         ),
     ),
-    "fedscale": Traces(
+    "fedscale": PublishedTraces(
         serves="availability: {kind: fedscale}; fedsim.physics.formats.fleets.fedscale_fleet",
         licence="Apache-2.0",
         origin="Lai et al., FedScale, ICML 2022",
@@ -231,7 +231,7 @@ TRACE_SETS: Mapping[str, Traces] = {
             _fedscale("client_device_capacity", "0cb98be00fac42c6b961cae0dbc1a6c25be88828"),
         ),
     ),
-    "flash": Traces(
+    "flash": PublishedTraces(
         serves="availability: {kind: flash}; charging: {kind: flash}",
         licence="BSD-2-Clause",
         origin="Yang et al., Characterizing Impacts of Heterogeneity in Federated Learning upon "
@@ -246,14 +246,14 @@ TRACE_SETS: Mapping[str, Traces] = {
             ),
         ),
     ),
-    "lumos5g": Traces(
+    "lumos5g": PublishedTraces(
         serves="down_trace: {kind: lumos5g}",
         licence="CC BY 4.0",
         origin="Narayanan et al., Lumos5G, IMC 2020, doi 10.1145/3419394.3423629",
         page="https://lumos5g.umn.edu",
         hand="no checksum of it is known; get Lumos5G-v1.0.csv, and name it in path",
     ),
-    "pensieve": Traces(
+    "pensieve": PublishedTraces(
         serves="up_trace, down_trace: {kind: pensieve}",
         licence="MIT (the program; of the traces none said)",
         origin="Mao et al., Neural Adaptive Video Streaming with Pensieve, SIGCOMM 2017; FCC, "
@@ -262,14 +262,14 @@ TRACE_SETS: Mapping[str, Traces] = {
         hand="its traces are in a shared folder that traces/README.md names, without a checksum; "
         "get train_sim_traces or test_sim_traces, and name a file of them in path",
     ),
-    "sigcomm21": Traces(
+    "sigcomm21": PublishedTraces(
         serves="up_trace, down_trace: {kind: pensieve}",
         licence="none said",
         origin="Narayanan et al., A Variegated Look at 5G in the Wild, SIGCOMM 2021",
         page="https://github.com/SIGCOMM21-5G/artifact",
         hand="no licence allows it; look at Video-Streaming/Network-Traces there",
     ),
-    "monroe": Traces(
+    "monroe": PublishedTraces(
         serves="up_trace, down_trace: {kind: monroe}",
         licence="none said",
         origin="Midoglu et al., MONROE-Nettest, 2017, arXiv:1710.07805",
@@ -277,7 +277,7 @@ TRACE_SETS: Mapping[str, Traces] = {
         "broadband-networks/",
         hand="no licence or checksum of it is known; get a flows file, and name it in path",
     ),
-    "loed": Traces(
+    "loed": PublishedTraces(
         serves="fedsim.physics.formats.fleets.lorawan_fleet",
         licence="CC BY 4.0",
         origin="Bhatia et al., LoED: The LoRaWAN at the Edge Dataset, DATA 2020",
@@ -308,4 +308,4 @@ def fetch_traces(name: str, folder: Path) -> list[Path]:
     if not found.files:
         text = f"{name} is not fetched: {found.hand}. It is at {found.page}; licence: "
         raise DataError("fetch", text + found.licence)
-    return [obtained(file, folder / name) for file in found.files]
+    return [obtain(file, folder / name) for file in found.files]

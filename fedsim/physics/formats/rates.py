@@ -46,11 +46,11 @@ def read_ucc(path: Path, direction: Direction, repeat: bool) -> Steps:  # noqa: 
     """
     name = _UCC_COLUMNS[direction]
     table = read_columns(path, ("Timestamp", name), _KEY)
-    stamps = table.parsed("Timestamp", _seconds, "a time such as 2019.11.25_15.34.34")
+    stamps = table.parse("Timestamp", _seconds, "a time such as 2019.11.25_15.34.34")
     rates = table.numbers(name) * 1e3
     seconds, whose, counts = np.unique(stamps, return_inverse=True, return_counts=True)
     means = np.bincount(whose, rates) / counts
-    return _held(seconds, means, repeat=repeat)
+    return _step_rates(seconds, means, repeat=repeat)
 
 
 def _seconds(text: str) -> float:
@@ -89,10 +89,10 @@ def read_lumos(path: Path, run: int, repeat: bool) -> Steps:  # noqa: FBT001
     if wrong.any():
         at = int(np.argmax(wrong))
         of_run.fail(at, "seq_num rises within a run", of_run.cells["seq_num"][at])
-    return _held(seconds, of_run.numbers("Throughput") * 1e6, repeat=repeat)
+    return _step_rates(seconds, of_run.numbers("Throughput") * 1e6, repeat=repeat)
 
 
-def _held(times: Array, rates: Array, *, repeat: bool) -> Steps:
+def _step_rates(times: Array, rates: Array, *, repeat: bool) -> Steps:
     """Return rates that hold until the next time; times rise, and the first becomes 0."""
     since = times - times[0]
     gap = since[-1] - since[-2] if len(since) > 1 else 1.0

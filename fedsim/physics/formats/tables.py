@@ -14,7 +14,7 @@ from typing import NoReturn
 import numpy as np
 
 from fedsim.errors import DataError
-from fedsim.files import decompressed, read_bytes
+from fedsim.files import decompress, read_bytes
 from fedsim.ports import Array
 
 _TIMES = 60
@@ -24,7 +24,7 @@ _SHOWN = 60  # characters of what is at fault
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class TextColumns:
     """The wanted columns of a table, as texts.
 
     Attributes:
@@ -49,9 +49,9 @@ class Columns:
             DataError: a cell is no number, not finite, or below the least.
         """
         accepted = f"a finite number of {least:g} or more" if isfinite(least) else "a finite number"
-        return np.array(self.parsed(name, lambda text: _number(text, least), accepted))
+        return np.array(self.parse(name, lambda text: _number(text, least), accepted))
 
-    def parsed(self, name: str, parse: Callable[[str], float], accepted: str) -> list[float]:
+    def parse(self, name: str, parse: Callable[[str], float], accepted: str) -> list[float]:
         """Return what a function makes of each cell of a column.
 
         Args:
@@ -75,10 +75,10 @@ class Columns:
         text = seen if len(seen) <= _SHOWN else f"{seen[:_SHOWN]} ..."
         raise DataError(self.key, f"{self.path}, line {self.lines[row]}: {accepted}; got {text!r}")
 
-    def rows(self, kept: Sequence[int]) -> "Columns":
+    def rows(self, kept: Sequence[int]) -> "TextColumns":
         """Return some of the rows."""
         cells = {name: [texts[row] for row in kept] for name, texts in self.cells.items()}
-        return Columns(self.path, self.key, [self.lines[row] for row in kept], cells)
+        return TextColumns(self.path, self.key, [self.lines[row] for row in kept], cells)
 
 
 def _number(text: str, least: float) -> float:
@@ -88,7 +88,7 @@ def _number(text: str, least: float) -> float:
     return number
 
 
-def read_columns(path: Path, wanted: Sequence[str], key: str) -> Columns:
+def read_columns(path: Path, wanted: Sequence[str], key: str) -> TextColumns:
     """Read the wanted columns of a table of separated values; it may be packed, as gzip packs.
 
     Args:
@@ -99,7 +99,7 @@ def read_columns(path: Path, wanted: Sequence[str], key: str) -> Columns:
     Raises:
         DataError: it cannot be read, is no such table, or has no row.
     """
-    content = decompressed(read_bytes(path, key, _TIMES), path, key, _TIMES)
+    content = decompress(read_bytes(path, key, _TIMES), path, key, _TIMES)
     text = content.decode("utf-8-sig", "backslashreplace")
     reader = csv.reader(StringIO(text, newline=""), strict=True)
     lines: list[int] = []
@@ -123,7 +123,7 @@ def read_columns(path: Path, wanted: Sequence[str], key: str) -> Columns:
         name: [row[place].strip() for row in rows[1:]]
         for name, place in zip(wanted, places, strict=True)
     }
-    return Columns(path, key, lines[1:], cells)
+    return TextColumns(path, key, lines[1:], cells)
 
 
 def _places(header: Sequence[str], wanted: Sequence[str], path: Path, key: str) -> list[int]:

@@ -12,13 +12,13 @@ from fedsim.physics.radios.base import (
     Listening,
     PacketRadio,
     RadioLaw,
-    Stage,
+    RadioStage,
     States,
 )
 from fedsim.physics.radios.linear import FirstOrderRadio, Radio
 from fedsim.physics.radios.lora import LoRa, LoRaRadio
 from fedsim.physics.radios.narrowband import NarrowbandRadio
-from fedsim.physics.radios.powers import Powers, powers_of
+from fedsim.physics.radios.powers import RadioPowers, powers_of
 from fedsim.physics.radios.presets import LORA, NB_IOT, RADIOS
 from fedsim.physics.radios.rates import Carrier, Constant, RateLaw, Rates, Terms, Traced
 from fedsim.physics.radios.shannon import Shannon, ShannonRadio
@@ -51,15 +51,15 @@ __all__ = [
     "LoRaRadio",
     "NarrowbandRadio",
     "PacketRadio",
-    "Powers",
     "Preset",
     "Radio",
     "RadioLaw",
+    "RadioPowers",
+    "RadioStage",
     "RateLaw",
     "Rates",
     "Shannon",
     "ShannonRadio",
-    "Stage",
     "States",
     "Terms",
     "Traced",

@@ -33,7 +33,7 @@ from fedsim.physics.signals import Signal
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class RadioStage:
     """A stage of a radio that transfers nothing.
 
     Attributes:
@@ -58,7 +58,7 @@ class Stage:
 class States:
     """The stages of a radio, from its last bit on.
 
-    >>> States((Stage(1.0, 10.0), Stage(cycle=4.0))).heard(1, 100.0, 105.0)
+    >>> States((RadioStage(1.0, 10.0), Stage(cycle=4.0))).reception_time(1, 100.0, 105.0)
     108.0
 
     Attributes:
@@ -66,7 +66,7 @@ class States:
             rest: it has no power of its own, and no end.
     """
 
-    stages: tuple[Stage, ...] = (Stage(time=0.0), Stage())
+    stages: tuple[RadioStage, ...] = (RadioStage(time=0.0), RadioStage())
 
     @property
     def stateful(self) -> bool:
@@ -94,7 +94,7 @@ class States:
         """What a message down waits at most until it is heard, or somewhat more, s."""
         return sum(stage.cycle for stage in self.stages)
 
-    def heard(self, number: int, since: float, now: float) -> float:
+    def reception_time(self, number: int, since: float, now: float) -> float:
         """Return when a message down is heard, if nothing else wakes the radio, s.
 
         Args:
@@ -217,8 +217,8 @@ class Connection(Spec):
     @property
     def as_states(self) -> States:
         """A tail, where it has one, and being idle."""
-        idle = Stage(wake_time=self.promotion_time, wake_power=self.promotion_power)
-        return States((Stage(self.tail_power, self.tail_time), idle))
+        idle = RadioStage(wake_time=self.promotion_time, wake_power=self.promotion_power)
+        return States((RadioStage(self.tail_power, self.tail_time), idle))
 
 
 LATENCY = "one-way delay, half of the round-trip time"

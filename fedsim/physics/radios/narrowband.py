@@ -29,7 +29,7 @@ from fedsim.blocks.choice import failure
 from fedsim.blocks.presets import Preset, Presettable
 from fedsim.blocks.quantities import Hours, Rate, Seconds, Watts
 from fedsim.blocks.spec import as_written
-from fedsim.physics.radios.base import NO_DRAW, Draw, PacketRadio, Stage, States
+from fedsim.physics.radios.base import NO_DRAW, Draw, PacketRadio, RadioStage, States
 from fedsim.physics.radios.presets import NB_IOT
 from fedsim.physics.radios.rates import Constant, Rates
 from fedsim.physics.signals import Signal
@@ -73,8 +73,8 @@ class NarrowbandRadio(Presettable, PacketRadio):
         """Listening, C-DRX, paging and PSM, as far as there are such stages."""
         listen = min(self.listen, self.connected)
         stages = [
-            Stage(self._beyond(self.receive), listen, name="listening"),
-            Stage(
+            RadioStage(self._beyond(self.receive), listen, name="listening"),
+            RadioStage(
                 self._beyond(self._connected_power),
                 self.connected - listen,
                 self.drx_cycle,
@@ -85,9 +85,11 @@ class NarrowbandRadio(Presettable, PacketRadio):
         if self.tau:
             paging = self._beyond(self._paging_power)
             wake = (self.paging_cycle, resume, self._beyond(self.resume_power), "paging")
-            stages.append(Stage(paging, self.paged, *wake))
+            stages.append(RadioStage(paging, self.paged, *wake))
         cycle = self.tau or self.paging_cycle
-        return States((*stages, Stage(0.0, inf, cycle, resume + self._sync, self._beyond(power))))
+        return States(
+            (*stages, RadioStage(0.0, inf, cycle, resume + self._sync, self._beyond(power)))
+        )
 
     @property
     def resting(self) -> float:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from fedsim.physics.radios.base import RadioLaw
 
 
-class Powers(NamedTuple):
+class RadioPowers(NamedTuple):
     """The powers of one kind of radio, beyond what it draws at rest.
 
     Pairs are (down, up).
@@ -36,7 +36,7 @@ class Powers(NamedTuple):
     on_air: tuple[float, float]
 
 
-def powers_of(law: RadioLaw) -> Powers:
+def powers_of(law: RadioLaw) -> RadioPowers:
     """Return the powers of a radio.
 
     Example:
@@ -49,7 +49,7 @@ def powers_of(law: RadioLaw) -> Powers:
     per_bit = draw.energy_down, draw.energy_up
     base = max(draw.base - rest, 0.0)
     if not (draw.send or draw.receive):
-        return Powers(base, per_bit, (0.0, 0.0))
+        return RadioPowers(base, per_bit, (0.0, 0.0))
     held = max(base, law.states.stages[0].power if law.states.stateful else 0.0)
     down, up = (max(draw.base + own - rest - held, 0.0) for own in (draw.receive, draw.send))
-    return Powers(held, per_bit, (down, up))
+    return RadioPowers(held, per_bit, (down, up))

@@ -70,7 +70,7 @@ class RateLaw(ABC):
         """What it bounds messages to in the long run, bit/s: a trace's mean, else the fastest."""
         return self.peak if self.signal is None else self.signal.average
 
-    def scaled(self, factor: float) -> "RateLaw":
+    def with_factor(self, factor: float) -> "RateLaw":
         """Return the law of a link that bounds messages to so many times as much; above 0."""
         if self.signal is None:
             return Constant(self.peak * factor)

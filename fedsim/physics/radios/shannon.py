@@ -97,13 +97,13 @@ class Shannon(RateLaw):
         """Return how long so many bits take in a bad place, under the mean of the fading, s."""
         return over(self.rate(1.0, SHADOW * self.shadowing_db), framed)
 
-    def drawn(self, rng: np.random.Generator) -> "Fading":
+    def draw_channel(self, rng: np.random.Generator) -> "Fading":
         """Return the channel of one client: its shadow is drawn now, once."""
         return Fading(self, float(rng.normal(0.0, self.shadowing_db)), rng)
 
     def carrier(self, rng: Callable[[], np.random.Generator]) -> "Fading":
         """Return the channel of one client."""
-        return self.drawn(rng())
+        return self.draw_channel(rng())
 
 
 @dataclass(slots=True)

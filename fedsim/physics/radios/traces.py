@@ -35,7 +35,7 @@ def check_shift(shift: Shift, *, repeat: bool) -> None:
         raise failure(("shift", text, shift))
 
 
-class Reading(Protocol):
+class TraceReader(Protocol):
     """Reads a file, once however often it is asked for."""
 
     def __call__(
@@ -62,7 +62,7 @@ class Trace(Spec):
         return False
 
     @abstractmethod
-    def rate(self, read: Reading) -> Steps:
+    def rate(self, read: TraceReader) -> Steps:
         """Return the rate, bit/s; `read` reads a file, where it follows one.
 
         Raises:
@@ -86,7 +86,7 @@ class MahimahiTrace(Trace):
         """As was written."""
         return self.shift == "random"
 
-    def rate(self, read: Reading) -> Steps:
+    def rate(self, read: TraceReader) -> Steps:
         """Return what the file says."""
         return read(read_mahimahi, self.path)
 
@@ -116,7 +116,7 @@ class CsvTrace(RateFile):
 
     kind: Literal["csv"] = Field(default="csv", description="seconds, Mbit/s")
 
-    def rate(self, read: Reading) -> Steps:
+    def rate(self, read: TraceReader) -> Steps:
         """Return what the file says."""
         return read(read_csv, self.path, repeat=self.repeat)
 
@@ -131,7 +131,7 @@ class UccTrace(RateFile):
     kind: Literal["ucc-5g"] = Field(default="ucc-5g", description="G-NetTrack's table")
     direction: Direction = Field(default="down", description=_DIRECTION)
 
-    def rate(self, read: Reading) -> Steps:
+    def rate(self, read: TraceReader) -> Steps:
         """Return what the file says of that direction."""
         return read(read_ucc, self.path, direction=self.direction, repeat=self.repeat)
 
@@ -145,7 +145,7 @@ class LumosTrace(RateFile):
     kind: Literal["lumos5g"] = Field(default="lumos5g", description="Lumos5G's table")
     run: int = Field(ge=0, description="which run_num of the table")
 
-    def rate(self, read: Reading) -> Steps:
+    def rate(self, read: TraceReader) -> Steps:
         """Return what the file says of that run."""
         return read(read_lumos, self.path, run=self.run, repeat=self.repeat)
 
@@ -159,7 +159,7 @@ class PensieveTrace(RateFile):
 
     kind: Literal["pensieve"] = Field(default="pensieve", description="seconds Mbit/s")
 
-    def rate(self, read: Reading) -> Steps:
+    def rate(self, read: TraceReader) -> Steps:
         """Return what the file says."""
         return read(read_pensieve, self.path, repeat=self.repeat)
 
@@ -174,7 +174,7 @@ class MonroeTrace(RateFile):
     kind: Literal["monroe"] = Field(default="monroe", description="MONROE-Nettest's flows")
     direction: Direction = Field(default="down", description=_DIRECTION)
 
-    def rate(self, read: Reading) -> Steps:
+    def rate(self, read: TraceReader) -> Steps:
         """Return what the file says of that direction."""
         return read(read_monroe, self.path, direction=self.direction, repeat=self.repeat)
 

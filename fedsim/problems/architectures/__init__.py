@@ -2,7 +2,12 @@
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.architectures.base import Architecture
-from fedsim.problems.architectures.dense import DenseLayers, GivenModule, Handed, LogisticModel
+from fedsim.problems.architectures.dense import (
+    DenseLayers,
+    GivenModule,
+    LogisticModel,
+    PassedModule,
+)
 from fedsim.problems.architectures.images import (
     Convolutional,
     FemnistNetwork,
@@ -34,8 +39,8 @@ __all__ = [
     "DenseLayers",
     "FemnistNetwork",
     "GivenModule",
-    "Handed",
     "LogisticModel",
+    "PassedModule",
     "ResidualNetwork",
     "Transformer",
 ]

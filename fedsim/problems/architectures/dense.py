@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-class Handed(NamedTuple):
+class PassedModule(NamedTuple):
     """A module and a loss passed in from Python.
 
     Attributes:
@@ -132,15 +132,15 @@ class GivenModule(Holding, Architecture):
         """Return the values of the user-defined loss; see `Architecture.row_losses`."""
         if self._handed.loss is None:
             return super().row_losses(outputs, targets, criterion)
-        return self._said(outputs, targets, criterion, by_row=True)
+        return self._loss_values(outputs, targets, criterion, by_row=True)
 
     def mean_loss(self, outputs: "Tensor", targets: "Tensor", criterion: str) -> "Tensor | None":
         """Return the mean that the loss itself computes, if it computes one."""
         if getattr(self._handed.loss, "reduction", None) != "mean":
             return None
-        return self._said(outputs, targets, criterion, by_row=False)
+        return self._loss_values(outputs, targets, criterion, by_row=False)
 
-    def _said(
+    def _loss_values(
         self, outputs: "Tensor", targets: "Tensor", criterion: str, *, by_row: bool
     ) -> "Tensor":
         """Return the loss's values, its weights moved to the outputs' type and device."""
@@ -168,6 +168,6 @@ class GivenModule(Holding, Architecture):
         return found
 
     @property
-    def _handed(self) -> Handed:
+    def _handed(self) -> PassedModule:
         handed: Any = self.value("loss.model")
-        return Handed(*handed)
+        return PassedModule(*handed)

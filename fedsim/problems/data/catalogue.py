@@ -14,10 +14,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.errors import DataError
-from fedsim.files import arrays, decompressed, download, read_bytes
+from fedsim.files import arrays, decompress, download, read_bytes
 from fedsim.problems.data import files, libsvm
 from fedsim.problems.data.base import Source
-from fedsim.problems.data.entries import ENTRIES, File, Part, Rows
+from fedsim.problems.data.entries import ENTRIES, File, Part, PartSpecification
 from fedsim.problems.dealt import cache_folder
 from fedsim.problems.samples import Samples
 
@@ -71,14 +71,14 @@ class Catalogue(Source):
         rows = ENTRIES[self.name].parts[self.part]
         paths = find(self.name, self.part)
         contents = [
-            _recognised(read_bytes(path, "data.name"), file, path, self.name)
+            _recognise(read_bytes(path, "data.name"), file, path, self.name)
             for file, path in zip(rows.files, paths, strict=True)
         ]
-        samples = _parsed(self.name, rows, contents, paths)
+        samples = _parse(self.name, rows, contents, paths)
         _check(samples, rows, paths[0], self.name)
-        return samples if self.classes is None else self._kept(samples, self.classes)
+        return samples if self.classes is None else self._select_classes(samples, self.classes)
 
-    def _kept(self, samples: Samples, classes: Sequence[float]) -> Samples:
+    def _select_classes(self, samples: Samples, classes: Sequence[float]) -> Samples:
         """Return the rows of some classes.
 
         Raises:
@@ -96,7 +96,7 @@ class Catalogue(Source):
         """Whether a download would provide files that are missing on this machine."""
         if not ENTRIES[self.name].download:
             return False
-        return any(_found(self.name, file) is None for file in self._files)
+        return any(_find(self.name, file) is None for file in self._files)
 
     @property
     def _files(self) -> tuple[File, ...]:
@@ -112,7 +112,7 @@ def find(name: str, part: Part = "train") -> tuple[Path, ...]:
     entry = ENTRIES[name]
     paths = []
     for file in entry.parts[part].files:
-        path = _found(name, file)
+        path = _find(name, file)
         if path is None:
             places = ", ".join(map(str, _places(name, file)))
             unset = "" if os.environ.get(FOLDER_VARIABLE) else f" ({FOLDER_VARIABLE} is not set)"
@@ -163,7 +163,7 @@ def _unreachable(name: str, file: File, error: Exception) -> str:
     return f"cannot fetch {name} from {file.address}: {reason}. Without a network: {helps}"
 
 
-def _found(name: str, file: File) -> Path | None:
+def _find(name: str, file: File) -> Path | None:
     return next((place for place in _places(name, file) if place.is_file()), None)
 
 
@@ -175,9 +175,9 @@ def _places(name: str, file: File) -> Iterator[Path]:
     yield cache_folder() / "data" / file.name
 
 
-def _recognised(content: bytes, file: File, path: Path, name: str) -> bytes:
+def _recognise(content: bytes, file: File, path: Path, name: str) -> bytes:
     """Return the content of a file, decompressed, after checking its checksum."""
-    plain = decompressed(content, path, "data.name")
+    plain = decompress(content, path, "data.name")
     if file.content:
         kind, expected, seen = "sha256", file.content, hashlib.sha256(plain).hexdigest()
     elif file.known:
@@ -194,7 +194,9 @@ def _recognised(content: bytes, file: File, path: Path, name: str) -> bytes:
     return plain
 
 
-def _parsed(name: str, rows: Rows, contents: list[bytes], paths: tuple[Path, ...]) -> Samples:
+def _parse(
+    name: str, rows: PartSpecification, contents: list[bytes], paths: tuple[Path, ...]
+) -> Samples:
     match ENTRIES[name].format:
         case "libsvm":
             return libsvm.parse(contents[0], paths[0], rows.shape[1])
@@ -205,7 +207,7 @@ def _parsed(name: str, rows: Rows, contents: list[bytes], paths: tuple[Path, ...
             return files.samples_of(found, paths[0])
 
 
-def _check(samples: Samples, rows: Rows, path: Path, name: str) -> None:
+def _check(samples: Samples, rows: PartSpecification, path: Path, name: str) -> None:
     """Check that the samples match the catalogue's entry, as far as it states."""
     seen = (samples.rows, samples.features)
     if any(wanted and wanted != is_ for wanted, is_ in zip(rows.shape, seen, strict=True)):

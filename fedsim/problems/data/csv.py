@@ -13,7 +13,7 @@ from pydantic import Field
 
 from fedsim.blocks.spec import AnyPath
 from fedsim.errors import DataError
-from fedsim.files import decompressed, read_bytes
+from fedsim.files import decompress, read_bytes
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
 
@@ -56,7 +56,7 @@ class Csv(Source):
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Read the file."""
         path = folder / self.path
-        content = decompressed(read_bytes(path, times=_TIMES), path, times=_TIMES)
+        content = decompress(read_bytes(path, times=_TIMES), path, times=_TIMES)
         frame = self._frame(content, path)
         label = self._position(frame, self.label, "label", path)
         taken, client = [label], None

@@ -33,7 +33,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class PartSpecification:
     """The training or the test part of a data set.
 
     Attributes:
@@ -61,7 +61,7 @@ class Entry:
     """
 
     format: Format
-    parts: Mapping[Part, Rows]
+    parts: Mapping[Part, PartSpecification]
     origin: str
     made: str = ""
 
@@ -127,7 +127,7 @@ ENTRIES: dict[str, Entry] = {
     "ijcnn1": Entry(
         format="libsvm",
         parts={
-            "train": Rows(
+            "train": PartSpecification(
                 files=(
                     File(
                         name="ijcnn1.trn.bz2",
@@ -149,12 +149,12 @@ ENTRIES: dict[str, Entry] = {
     "a1a": Entry(
         format="libsvm",
         parts={
-            "train": Rows(
+            "train": PartSpecification(
                 files=(File(name="a1a", address=f"{_LIBSVM}/binary/a1a"),),
                 shape=(1605, 123),
                 labels={-1.0: 1210, 1.0: 395},
             ),
-            "test": Rows(
+            "test": PartSpecification(
                 files=(File(name="a1a.t", address=f"{_LIBSVM}/binary/a1a.t"),), shape=(30956, 123)
             ),
         },
@@ -163,7 +163,7 @@ ENTRIES: dict[str, Entry] = {
     "rcv1": Entry(
         format="libsvm",
         parts={
-            "train": Rows(
+            "train": PartSpecification(
                 files=(
                     File(
                         name="rcv1_train.binary.bz2",
@@ -180,13 +180,13 @@ ENTRIES: dict[str, Entry] = {
     "e2006-tfidf": Entry(
         format="libsvm",
         parts={
-            "train": Rows(
+            "train": PartSpecification(
                 files=(
                     File(name="E2006.train.bz2", address=f"{_LIBSVM}/regression/E2006.train.bz2"),
                 ),
                 shape=(16087, 150360),
             ),
-            "test": Rows(
+            "test": PartSpecification(
                 files=(
                     File(name="E2006.test.bz2", address=f"{_LIBSVM}/regression/E2006.test.bz2"),
                 ),
@@ -198,8 +198,10 @@ ENTRIES: dict[str, Entry] = {
     "mnist": Entry(
         format="idx",
         parts={
-            "train": Rows(files=_MNIST_TRAIN, shape=(60000, 784), labels=dict(enumerate(_DIGITS))),
-            "test": Rows(
+            "train": PartSpecification(
+                files=_MNIST_TRAIN, shape=(60000, 784), labels=dict(enumerate(_DIGITS))
+            ),
+            "test": PartSpecification(
                 files=_MNIST_TEST, shape=(10000, 784), labels=dict(enumerate(_TEST_DIGITS))
             ),
         },
@@ -207,7 +209,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     "femnist": Entry(
         format="npz",
-        parts={"train": Rows(files=(File(name="femnist.npz"),), shape=(0, 784))},
+        parts={"train": PartSpecification(files=(File(name="femnist.npz"),), shape=(0, 784))},
         origin="Caldas et al., LEAF, 2018: a writer a client; from a file of the user's own",
         made="LEAF (https://github.com/TalwalkarLab/leaf, data/femnist) makes it; save its images "
         "as X (n, 784), their classes as y (n,) and the numbers of their writers as client (n,) "

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from fedsim.blocks.spec import AnyPath
 from fedsim.errors import DataError
-from fedsim.files import decompressed, read_arrays, read_bytes
-from fedsim.limits import afford
+from fedsim.files import decompress, read_arrays, read_bytes
+from fedsim.limits import check_budget
 from fedsim.ports import Array
 from fedsim.problems.data.images import PictureSource
 from fedsim.problems.samples import Samples, as_read
@@ -61,7 +61,7 @@ class FedScale(PictureSource):
         """Read the table, and the samples that it names."""
         path, samples = folder / self.mapping, folder / self.samples
         rows = _rows(path)
-        X = self._images(rows, samples) if samples.is_dir() else _picked(rows, samples, path)
+        X = self._images(rows, samples) if samples.is_dir() else _pick(rows, samples, path)
         names = np.array([row.client for row in rows])
         numbers = names.astype(np.int64) if _all_whole(names) else names
         client = np.unique(numbers, return_inverse=True)[1].astype(np.int64)
@@ -80,7 +80,7 @@ def _rows(path: Path) -> list[_Row]:
     Raises:
         DataError: the file is no such table; the message names the line.
     """
-    content = decompressed(read_bytes(path, _KEY, _TIMES), path, _KEY, _TIMES)
+    content = decompress(read_bytes(path, _KEY, _TIMES), path, _KEY, _TIMES)
     try:
         lines = list(csv.reader(StringIO(content.decode("utf-8-sig"), newline=""), strict=True))
     except (csv.Error, UnicodeDecodeError) as error:
@@ -115,7 +115,7 @@ def _row(line: list[str], number: int, places: list[int], width: int, path: Path
     return _Row(number, client, sample, int(label))
 
 
-def _picked(rows: list[_Row], samples: Path, path: Path) -> Array:
+def _pick(rows: list[_Row], samples: Path, path: Path) -> Array:
     """Return the rows of an archive that a mapping lists by index."""
     arrays = read_arrays(samples, "data.samples")
     found = arrays.get("X")
@@ -127,7 +127,9 @@ def _picked(rows: list[_Row], samples: Path, path: Path) -> Array:
         if not _is_whole(row.sample) or not 0 <= int(row.sample) < len(found):
             text = f"{path}, line {row.line}: sample_path is {row.sample!r}; {samples} has the rows"
             raise DataError(_KEY, f"{text} 0 to {len(found) - 1}")
-    afford("data.samples", f"{samples}: {len(rows)} of its rows", len(rows) * found[:1].nbytes)
+    check_budget(
+        "data.samples", f"{samples}: {len(rows)} of its rows", len(rows) * found[:1].nbytes
+    )
     return as_read(found[[int(row.sample) for row in rows]].reshape(len(rows), -1))
 
 

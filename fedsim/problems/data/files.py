@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from fedsim.blocks.held import Holding
-from fedsim.blocks.identity import Identity
+from fedsim.blocks.identity import ObjectIdentity
 from fedsim.blocks.spec import AnyPath
 from fedsim.errors import DataError
-from fedsim.files import decompressed, read_arrays, read_bytes
-from fedsim.limits import afford
+from fedsim.files import decompress, read_arrays, read_bytes
+from fedsim.limits import check_budget
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples, as_read, check
 
@@ -107,8 +107,8 @@ class Idx(Source):
         """Read both files."""
         images, labels = folder / self.images, folder / self.labels
         return pair(
-            decompressed(read_bytes(images, "data.images"), images, "data.images"),
-            decompressed(read_bytes(labels, "data.labels"), labels, "data.labels"),
+            decompress(read_bytes(images, "data.images"), images, "data.images"),
+            decompress(read_bytes(labels, "data.labels"), labels, "data.labels"),
             (images, labels),
         )
 
@@ -154,7 +154,7 @@ def _array(content: bytes, path: Path, key: str, dimensions: str) -> NDArray[np.
             f"{path} has {len(content)} bytes, but its header of sizes {sizes or '(cut off)'} "
             f"means {wanted}",
         )
-    afford(key, f"{path}: an array of sizes {sizes}", (kind.itemsize + 4) * prod(sizes))
+    check_budget(key, f"{path}: an array of sizes {sizes}", (kind.itemsize + 4) * prod(sizes))
     if not prod(sizes):  # with a size of 0 the others may be too large for any array
         return np.empty((sizes[0], *[0] * (count - 1)), kind)
     return np.frombuffer(content, kind, offset=start).reshape(sizes)
@@ -306,11 +306,11 @@ def _client_numbers(clients: ArrayLike) -> NDArray[np.int64]:
     return found.astype(np.int64)
 
 
-def _identity(samples: Samples) -> Identity:
+def _identity(samples: Samples) -> ObjectIdentity:
     digest = sha256()
     for block in samples.blocks():
         digest.update(block)
     if samples.client is not None:
         digest.update(f" clients {samples.client.dtype.str} ".encode())
         digest.update(np.ascontiguousarray(samples.client).data)
-    return Identity(digest.hexdigest())
+    return ObjectIdentity(digest.hexdigest())

@@ -15,7 +15,7 @@ from pydantic import Field
 from fedsim.blocks.spec import AnyPath, Given, as_written
 from fedsim.errors import DataError
 from fedsim.files import check_is_file, read_bytes
-from fedsim.limits import afford
+from fedsim.limits import check_budget
 from fedsim.ports import Array
 from fedsim.problems.data.images import PictureSource
 from fedsim.problems.samples import Samples, as_read
@@ -60,7 +60,7 @@ def numbers(array: Any, name: str, key: str, where: str) -> Array:
 
     rows, kind = len(array), array.type
     while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        array, kind = _flattened(array, rows, name, key, where), kind.value_type
+        array, kind = _flatten(array, rows, name, key, where), kind.value_type
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
         text = f"{where}: the column {name!r} is of {kind}"
         raise DataError(key, f"{text}; accepted are numbers, lists of numbers, and images")
@@ -68,7 +68,7 @@ def numbers(array: Any, name: str, key: str, where: str) -> Array:
     return as_read(flat.reshape(rows, -1) if rows else np.empty((0, 0)))
 
 
-def _flattened(array: Any, rows: int, name: str, key: str, where: str) -> Any:
+def _flatten(array: Any, rows: int, name: str, key: str, where: str) -> Any:
     """Return the contents of lists of one length, end to end."""
     from pyarrow import compute  # noqa: PLC0415 - see `numbers`
 
@@ -209,8 +209,8 @@ def _table(path: Path) -> Any:
     files = _files(path)
     try:
         sizes = [file.stat().st_size for file in files]
-        afford(_KEY, f"{path}: its files", _TIMES * sum(sizes))
-        return pa.concat_tables([_opened(file) for file in files])
+        check_budget(_KEY, f"{path}: its files", _TIMES * sum(sizes))
+        return pa.concat_tables([_open(file) for file in files])
     except OSError as error:
         raise DataError(_KEY, f"cannot read {path}: {error.strerror or error}") from error
     except pa.ArrowException as error:
@@ -218,7 +218,7 @@ def _table(path: Path) -> Any:
         raise DataError(_KEY, text) from error
 
 
-def _opened(file: Path) -> Any:
+def _open(file: Path) -> Any:
     """Return the rows of a file; Arrow files are memory-mapped until their rows are read."""
     import pyarrow as pa  # noqa: PLC0415 - see `_table`
     from pyarrow import parquet  # noqa: PLC0415 - see `_table`
@@ -230,7 +230,7 @@ def _opened(file: Path) -> Any:
             sizes = [
                 whole.metadata.row_group(g).total_byte_size for g in range(whole.num_row_groups)
             ]
-            afford(_KEY, f"{file}: what is in it", _TIMES * sum(sizes))
+            check_budget(_KEY, f"{file}: what is in it", _TIMES * sum(sizes))
             return _valid(whole.read())
         with pa.memory_map(str(file)) as source:
             return _valid(pa.ipc.open_stream(source).read_all())
@@ -261,7 +261,7 @@ def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     if (path / "state.json").is_file():
-        return _saved(path)
+        return _list_saved(path)
     found = sorted(each for each in path.iterdir() if each.suffix == ".parquet")
     if found:
         return found
@@ -273,7 +273,7 @@ def _files(path: Path) -> list[Path]:
     raise DataError(_KEY, text)
 
 
-def _saved(path: Path) -> list[Path]:
+def _list_saved(path: Path) -> list[Path]:
     """Return the files listed in the state file of a saved data set."""
     state = path / "state.json"
     try:

@@ -16,7 +16,7 @@ from pydantic import Field
 from fedsim.blocks.spec import AnyPath, Given, as_written
 from fedsim.errors import DataError
 from fedsim.files import read_bytes
-from fedsim.limits import afford
+from fedsim.limits import check_budget
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
 
@@ -61,19 +61,19 @@ class PictureSource(Source):
         default=None, description="1: grey; 3: red, green, blue; if null, as the first image is"
     )
 
-    def rows_of(self, count: int, key: str) -> "Rows":
+    def rows_of(self, count: int, key: str) -> "ImageReader":
         """Return a reader of that many images; `key` of the scenario is for errors."""
-        return Rows(count, self.size, self.channels, key)
+        return ImageReader(count, self.size, self.channels, key)
 
 
-class Form(NamedTuple):
+class ImageForm(NamedTuple):
     """The form that all images share."""
 
     size: tuple[int, int]
     channels: int
 
 
-class Rows:
+class ImageReader:
     """Images read one after the other, each into a row of one array.
 
     Args:
@@ -94,7 +94,7 @@ class Rows:
         self._size = size
         self._channels = channels
         self._key = key
-        self._form: Form | None = None
+        self._form: ImageForm | None = None
         self._first = ""
         self._filled = 0
 
@@ -116,15 +116,15 @@ class Rows:
         Raises:
             DataError: it is no image, or its form differs from the images before it.
         """
-        pixels = self._decoded(content, name)
+        pixels = self._decode(content, name)
         if not self._filled:
             what = f"{self._count} images of {pixels.size} numbers, as bytes and in float32,"
-            afford(self._key, what, 5 * self._count * pixels.size)
+            check_budget(self._key, what, 5 * self._count * pixels.size)
             self.X = np.empty((self._count, pixels.size), np.uint8)
         self.X[self._filled] = pixels.reshape(-1)
         self._filled += 1
 
-    def _decoded(self, content: bytes, name: str) -> NDArray[np.uint8]:
+    def _decode(self, content: bytes, name: str) -> NDArray[np.uint8]:
         """Return the pixels of an image, shape (channels, height, width)."""
         from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - takes 0.1 s, for few
 
@@ -144,16 +144,16 @@ class Rows:
         return DataError(self._key, f"{text} {', '.join(FORMATS)}")
 
     def _pixels(self, image: "Image.Image", name: str) -> NDArray[np.uint8]:
-        form = self._agreed(image, name)
+        form = self._agree(image, name)
         width, height = image.size
-        afford(self._key, f"{name}: its {height} x {width} pixels", 8 * width * height)
+        check_budget(self._key, f"{name}: its {height} x {width} pixels", 8 * width * height)
         plain = image.convert("L" if form.channels == 1 else "RGB")
         if self._size:
             plain = plain.resize(form.size[::-1], _BILINEAR)
         array = np.asarray(plain, dtype=np.uint8)
         return array[None] if array.ndim == 2 else np.moveaxis(array, 2, 0)
 
-    def _agreed(self, image: "Image.Image", name: str) -> Form:
+    def _agree(self, image: "Image.Image", name: str) -> ImageForm:
         """Return the form that all images take: by default that of the first image.
 
         Raises:
@@ -165,10 +165,10 @@ class Rows:
             raise DataError(self._key, f"{text}; accepted are 8 bits a channel, grey or in colour")
         if self._form is None:
             self._first = name
-            self._form = Form(self._size or size, self._channels or (1 if grey else 3))
+            self._form = ImageForm(self._size or size, self._channels or (1 if grey else 3))
         form = self._form
         if not self._size and size != form.size:
-            text = f"{name} has {_shown(size)} pixels, but {self._first} has {_shown(form.size)}"
+            text = f"{name} has {_show(size)} pixels, but {self._first} has {_show(form.size)}"
             raise DataError(self._key, f"{text}; give size: [height, width] to resize all")
         if not self._channels and form.channels == 1 and not grey:
             text = f"{name} is in colour, but {self._first} is grey"
@@ -176,7 +176,7 @@ class Rows:
         return form
 
 
-def _shown(size: tuple[int, int]) -> str:
+def _show(size: tuple[int, int]) -> str:
     return f"{size[0]} x {size[1]}"
 
 
@@ -214,7 +214,7 @@ class ImageFolder(PictureSource):
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
         """Read all images, classes in order, and the files of each by name."""
-        images = self._found(folder / self.path)
+        images = self._find(folder / self.path)
         rows = self.rows_of(len(images), _KEY)
         for image in images:
             rows.read(image.path)
@@ -223,7 +223,7 @@ class ImageFolder(PictureSource):
         numbers = client.astype(np.int64) if self.clients else None
         return Samples(rows.X, y.astype(np.float64), numbers)
 
-    def _found(self, root: Path) -> list[_Image]:
+    def _find(self, root: Path) -> list[_Image]:
         """Return the images found.
 
         Raises:

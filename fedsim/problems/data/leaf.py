@@ -12,7 +12,7 @@ from pydantic import Field
 
 from fedsim.blocks.spec import AnyPath
 from fedsim.errors import DataError
-from fedsim.files import decompressed, read_bytes
+from fedsim.files import decompress, read_bytes
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples, as_read
@@ -102,7 +102,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _users(path: Path, characters: str) -> Iterator[_User]:
-    content = decompressed(read_bytes(path, times=_TIMES), path, times=_TIMES)
+    content = decompress(read_bytes(path, times=_TIMES), path, times=_TIMES)
     try:
         tree = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -128,7 +128,7 @@ _MEMBERS: tuple[tuple[str, type[Any]], ...] = (("users", list), ("user_data", di
 def _member(tree: Any, key: str, kind: type[Any], path: Path, what: str = "") -> Any:
     found = tree.get(key) if isinstance(tree, dict) else None
     if not isinstance(found, kind):
-        seen = "is missing" if found is None else f"is {_cut(found)}"
+        seen = "is missing" if found is None else f"is {_shorten(found)}"
         raise DataError(_KEY, f"{path}: {what or key} {seen}; {_FORM}")
     return found
 
@@ -164,9 +164,9 @@ def _faults(rows: list[Any], labels: list[Any]) -> Iterator[tuple[int, str]]:
             if found != shape:
                 yield place, f"x has the shape {found}, that of the first row {shape}"
         except (ValueError, TypeError):
-            yield place, f"x is {_cut(row)}"
+            yield place, f"x is {_shorten(row)}"
         if not isinstance(label, int | float):
-            yield place, f"y is {_cut(label)}"
+            yield place, f"y is {_shorten(label)}"
 
 
 def _tokens(rows: list[str], labels: list[str], characters: str, where: str) -> tuple[Array, Array]:
@@ -178,7 +178,7 @@ def _tokens(rows: list[str], labels: list[str], characters: str, where: str) -> 
             seen = f"{unknown!r} is none of the {len(characters)} characters"
             raise DataError(_KEY, f"{where}, row {place + 1}: {seen}; give characters with it")
         if len(row) != len(rows[0]) or len(label) != 1:
-            seen = f"a text of {len(row)} characters with the label {_cut(label)}"
+            seen = f"a text of {len(row)} characters with the label {_shorten(label)}"
             wanted = f"as the first has {len(rows[0])}, and one character as a label"
             raise DataError(_KEY, f"{where}, row {place + 1}: {seen}; {wanted}")
     kind = np.min_scalar_type(len(characters))
@@ -186,6 +186,6 @@ def _tokens(rows: list[str], labels: list[str], characters: str, where: str) -> 
     return as_read(X), np.array([numbers[label] for label in labels], np.float64)
 
 
-def _cut(seen: object) -> str:
+def _shorten(seen: object) -> str:
     text = repr(seen)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -13,8 +13,8 @@ from scipy.sparse import csr_array, csr_matrix
 
 from fedsim.blocks.spec import AnyPath
 from fedsim.errors import DataError
-from fedsim.files import decompressed, read_bytes
-from fedsim.limits import afford, shown
+from fedsim.files import decompress, read_bytes
+from fedsim.limits import check_budget, format_size
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Features, Samples, canonical
@@ -78,7 +78,7 @@ def parse(
         DataError: the file is damaged, a line is malformed, or a dense array is requested that
             exceeds the limit of memory.
     """
-    text = decompressed(content, path, times=_TIMES)
+    text = decompress(content, path, times=_TIMES)
     try:
         X, y = _parse(text, features)
     except _REFUSALS as error:
@@ -127,7 +127,7 @@ def _laid_out(X: csr_matrix, path: Path, layout: Layout) -> Features:
         layout = "sparse" if size > DENSE_LIMIT or (mostly_zero and size > SMALL) else "dense"
     if layout == "sparse":
         return canonical(csr_array(X))
-    text = f"{path} has {rows} rows of {features} features, {shown(size)} as a dense array"
-    afford("data.layout", f"{text} (layout: sparse takes less); it and a copy", 2 * size)
+    text = f"{path} has {rows} rows of {features} features, {format_size(size)} as a dense array"
+    check_budget("data.layout", f"{text} (layout: sparse takes less); it and a copy", 2 * size)
     dense: Array = X.toarray()
     return dense

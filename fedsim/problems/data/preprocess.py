@@ -50,11 +50,11 @@ def fit(X: Features, steps: Sequence[Step]) -> tuple[Features, Transform]:
     Raises:
         DataError: more columns are to be kept than exist, or sparse features would not stay sparse.
     """
-    transform = fitted(X, steps)
+    transform = fit_transform(X, steps)
     return transform(X), transform
 
 
-def fitted(X: Features, steps: Sequence[Step]) -> Transform:
+def fit_transform(X: Features, steps: Sequence[Step]) -> Transform:
     """Return the function that applies these steps to any rows, fitted on some, in float64.
 
     It transforms each row by itself, so rows may be transformed in parts. The rows that it is
@@ -67,15 +67,15 @@ def fitted(X: Features, steps: Sequence[Step]) -> Transform:
     seen, reached = X, 0
     for step in steps:
         if isinstance(step, First):
-            columns = _treated(transforms[reached:], seen[:1]).shape[1]
+            columns = _treat(transforms[reached:], seen[:1]).shape[1]
             transforms.append(_first(step.first, columns))
         elif isinstance(step, Divide):
             transforms.append(_division(step.divide))
         else:
             if step in _LEARNING:
-                seen, reached = _treated(transforms[reached:], seen), len(transforms)
+                seen, reached = _treat(transforms[reached:], seen), len(transforms)
             transforms.append(_STEPS[step](seen))
-    return partial(_treated, tuple(transforms))
+    return partial(_treat, tuple(transforms))
 
 
 def preprocess(X: Features, steps: Sequence[Step]) -> Features:
@@ -83,7 +83,7 @@ def preprocess(X: Features, steps: Sequence[Step]) -> Features:
     return fit(X, steps)[0]
 
 
-def _treated(transforms: Sequence[Transform], X: Features) -> Features:
+def _treat(transforms: Sequence[Transform], X: Features) -> Features:
     X = wide(X)
     for transform in transforms:
         X = transform(X)

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.limits import afford
+from fedsim.limits import check_budget
 from fedsim.ports import Array
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
@@ -36,7 +36,7 @@ def check_size(clients: int, rows: int, features: int) -> None:
         DataError: they do not fit.
     """
     what = f"{clients} clients with {rows} rows of {features} features"
-    afford("data", what, 16 * clients * (rows * (features + 2) + features + 100))
+    check_budget("data", what, 16 * clients * (rows * (features + 2) + features + 100))
 
 
 def by_client(

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from fedsim.blocks.registry import kinds_where
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import joined
+from fedsim.blocks.wording import join_names
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.samples import Features, Precision
@@ -80,7 +80,7 @@ class Loss(Spec):
         default=0.0, ge=0, description="weight of the term l2/2 |w|^2, once per client"
     )
 
-    def held(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
+    def storage_type(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
         """Return the number type in which features are held.
 
         Args:
@@ -207,11 +207,11 @@ class Loss(Spec):
         Raises:
             DataError: the loss has no constraint.
         """
-        raise self._unconstrained()
+        raise self._refuse_constraint()
 
     def constraint_gradient(self, rows: Rows, w: Array) -> Array:
         """Return the gradient of g at `w`, shape (dimension,); errors as for `constraint`."""
-        raise self._unconstrained()
+        raise self._refuse_constraint()
 
     def told_apart(self, labels: Array) -> Array:
         """Return labels (n,) as the loss distinguishes them: equal within a class.
@@ -244,12 +244,12 @@ class Loss(Spec):
         """
         raise self._unclassifying()
 
-    def _unconstrained(self) -> DataError:
-        others = joined(constrained_losses(), "or")
+    def _refuse_constraint(self) -> DataError:
+        others = join_names(constrained_losses(), "or")
         return DataError("loss", f"the loss {self.kind} has no constraint; take {others}")
 
     def _unclassifying(self) -> DataError:
-        others = joined(kinds_where(Loss, lambda loss: loss.classifies), "and")
+        others = join_names(kinds_where(Loss, lambda loss: loss.classifies), "and")
         return DataError("loss", f"the loss {self.kind} does not classify; {others} do")
 
 

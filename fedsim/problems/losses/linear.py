@@ -172,7 +172,7 @@ def curvatures(state: State) -> Array:
     return p * other / (q * q)
 
 
-def decided(X: Features, w: Array, classes: Array) -> Array:
+def predict_classes(X: Features, w: Array, classes: Array) -> Array:
     """Return the second class where x.w > 0, the first elsewhere, shape (n,)."""
     chosen: Array = classes[(product(X, w) > 0).astype(np.intp)]
     return chosen
@@ -197,7 +197,8 @@ def distinct_pair(labels: Array, key: str) -> Array:
     if len(distinct) != 2:
         raise DataError(
             key,
-            f"two distinct labels are needed; the data has {len(distinct)} ({listed(distinct)})",
+            f"two distinct labels are needed; the data has {len(distinct)} "
+            f"({format_labels(distinct)})",
         )
     return distinct
 
@@ -223,7 +224,7 @@ def whole_labels(labels: Array, key: str) -> Array:
     return labels
 
 
-def listed(distinct: Array) -> str:
+def format_labels(distinct: Array) -> str:
     """Return the distinct labels as shown in an error: the first five."""
     return ", ".join(f"{label:g}" for label in distinct[:5]) + (
         ", ..." if len(distinct) > 5 else ""

@@ -10,7 +10,7 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.losses import linear
 from fedsim.problems.losses.base import Rows, State
-from fedsim.problems.losses.linear import LinearLoss, distinct_pair, listed, two_labels
+from fedsim.problems.losses.linear import LinearLoss, distinct_pair, format_labels, two_labels
 from fedsim.problems.samples import Features, longest_row, scaled_rows
 
 
@@ -54,7 +54,9 @@ class Logistic(LinearLoss):
             return two_labels(labels, -1.0, 1.0, "loss.labels")
         if isinstance(self.labels, Positive) and not (labels == self.labels.positive).any():
             seen = f"no row has the label {self.labels.positive:g}"
-            raise DataError("loss.labels", f"{seen}; the data has {listed(np.unique(labels))}")
+            raise DataError(
+                "loss.labels", f"{seen}; the data has {format_labels(np.unique(labels))}"
+            )
         if self.labels == "signs" and not are_signs(labels):
             raise DataError("loss.labels", _other_labels(np.unique(labels)))
         return self.told_apart(labels)
@@ -100,7 +102,7 @@ class Logistic(LinearLoss):
 
     def predict(self, X: Features, w: Array, classes: Array) -> Array:
         """Return the larger label where x.w > 0, the smaller elsewhere."""
-        return linear.decided(X, w, classes)
+        return linear.predict_classes(X, w, classes)
 
 
 def are_signs(labels: Array) -> bool:
@@ -110,7 +112,7 @@ def are_signs(labels: Array) -> bool:
 
 def _other_labels(distinct: Array) -> str:
     """Say what takes labels that are not -1 and 1."""
-    seen = f"-1 and 1 tell two classes apart; the data has {listed(distinct)}"
+    seen = f"-1 and 1 tell two classes apart; the data has {format_labels(distinct)}"
     one = f"{{positive: {distinct[-1]:g}}}, which sets one label against all others"
     if len(distinct) == 2:
         return f"{seen}; give plus-minus, which makes them -1 and 1, or {one}"

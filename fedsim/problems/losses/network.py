@@ -17,12 +17,12 @@ from fedsim.ports import Array
 from fedsim.problems.architectures import ARCHITECTURES, Architecture
 from fedsim.problems.losses.augmentation import Augmentation
 from fedsim.problems.losses.base import Loss, Rows, State
-from fedsim.problems.losses.linear import listed, whole_labels
+from fedsim.problems.losses.linear import format_labels, whole_labels
 from fedsim.problems.losses.softmax import indicators
 from fedsim.problems.samples import Features, Minibatches, Precision
 
 if TYPE_CHECKING:
-    from fedsim.problems.modules import Recipe, Terms, Trainer
+    from fedsim.problems.modules import LossTerms, Recipe, Trainer
     from fedsim.problems.modules.together import Together
 
 
@@ -71,7 +71,7 @@ class TorchLoss(Loss):
         "all rows are taken, or where a model is tested",
     )
 
-    def held(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
+    def storage_type(self, found: np.dtype[Any], precision: Precision) -> np.dtype[Any]:
         """Return the source's type if it is exact in the computation's type, else the latter."""
         asked = np.dtype(precision) if self.numbers == "float64" else np.dtype(np.float32)
         computed = np.dtype(np.int64) if self.model.whole_numbers else asked
@@ -97,7 +97,7 @@ class TorchLoss(Loss):
             return indicators(labels)
         wrong = labels[(labels < 0) | (labels >= self.outputs)]
         if len(wrong):
-            text = f"labels are 0 to {self.outputs - 1}; the data has {listed(wrong)}"
+            text = f"labels are 0 to {self.outputs - 1}; the data has {format_labels(wrong)}"
             raise DataError("loss.outputs", text)
         return np.equal.outer(labels, np.arange(self.outputs)).astype(np.float64)
 
@@ -243,10 +243,10 @@ class TorchLoss(Loss):
         return together(self.recipe(features, outputs), self.numbers, self.device, self.criterion)
 
     @property
-    def _terms(self) -> "Terms":
-        from fedsim.problems.modules import Terms  # noqa: PLC0415 - loads PyTorch
+    def _terms(self) -> "LossTerms":
+        from fedsim.problems.modules import LossTerms  # noqa: PLC0415 - loads PyTorch
 
-        return Terms(self.l2, self.criterion, self.augment)
+        return LossTerms(self.l2, self.criterion, self.augment)
 
 
 def _sizes(rows: Rows) -> tuple[int, int]:

@@ -111,7 +111,7 @@ class NeymanPearson(LinearLoss):
 
     def predict(self, X: Features, w: Array, classes: Array) -> Array:
         """Return the label of class 1 where x.w > 0, that of class 0 elsewhere."""
-        return linear.decided(X, w, classes)
+        return linear.predict_classes(X, w, classes)
 
     @property
     def _names(self) -> tuple[str, str]:

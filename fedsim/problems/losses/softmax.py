@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.limits import afford
+from fedsim.limits import check_budget
 from fedsim.ports import Array
 from fedsim.problems.losses.base import Loss, Rows, State, half_square
 from fedsim.problems.losses.linear import check_hessian, whole_labels
@@ -116,7 +116,7 @@ def indicators(labels: Array) -> Array:
     """
     classes = np.unique(labels)
     what = f"{labels.size} rows with {classes.size} different labels"
-    afford("loss.kind", what, 9 * labels.size * classes.size)
+    check_budget("loss.kind", what, 9 * labels.size * classes.size)
     return np.asarray(labels[:, None] == classes, dtype=np.float64)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import joined
+from fedsim.blocks.wording import join_names
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.losses.base import matrix_losses
@@ -51,7 +51,7 @@ def matrix_shape(problem: Problem, kind: str) -> tuple[int, ...]:
         DataError: the model is no matrix.
     """
     if len(problem.shape) != 2:
-        losses = joined(matrix_losses(), "or")
+        losses = join_names(matrix_losses(), "or")
         text = (
             f"{kind} takes a model that is a matrix: use the loss {losses};"
             f" the model of the loss {problem.loss.kind} has the shape {problem.shape}"

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.blocks.wording import joined
+from fedsim.blocks.wording import join_names
 from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.losses.base import constrained_losses
@@ -54,7 +54,8 @@ class Constraint(Measure):
         """Return the mean constraint; see `Measure.bind`."""
         if not problem.loss.constrained:
             text = (
-                f"constraint takes a loss with one, {joined(constrained_losses(), 'or')}; the loss"
+                "constraint takes a loss with one, "
+                f"{join_names(constrained_losses(), 'or')}; the loss"
                 f" here is {problem.loss.kind}"
             )
             raise DataError("loss", text)

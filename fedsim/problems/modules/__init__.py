@@ -3,8 +3,8 @@
 from fedsim.problems.modules.module import FlatModule, Layer, layers_of, platform
 from fedsim.problems.modules.recipe import Recipe, recipe, start
 from fedsim.problems.modules.trainer import (
+    LossTerms,
     Numbers,
-    Terms,
     Trainer,
     check_device,
     check_images,
@@ -14,9 +14,9 @@ from fedsim.problems.modules.trainer import (
 __all__ = [
     "FlatModule",
     "Layer",
+    "LossTerms",
     "Numbers",
     "Recipe",
-    "Terms",
     "Trainer",
     "check_device",
     "check_images",

@@ -38,7 +38,9 @@ def check_loss(architecture: Architecture, criterion: str, outputs: Tensor) -> N
     for targets in _targets(architecture, criterion, outputs):
         try:
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                whole = _checked(architecture.row_losses(outputs, targets, criterion), len(targets))
+                whole = _check_result(
+                    architecture.row_losses(outputs, targets, criterion), len(targets)
+                )
                 mean = architecture.mean_loss(outputs, targets, criterion)
         except DataError:
             raise
@@ -70,7 +72,7 @@ def _targets(architecture: Architecture, criterion: str, outputs: Tensor) -> Ite
     yield torch.arange(count) + 1.0
 
 
-def _checked(found: object, rows: int) -> Tensor:
+def _check_result(found: object, rows: int) -> Tensor:
     """Return the loss's result after checking that it has one number per row, or one for all.
 
     Raises:
@@ -106,7 +108,7 @@ def _check_split(
                 except Exception as error:
                     lines = str(error).strip().splitlines() or [type(error).__name__]
                     raise _unfit(f"fails on {count} rows: {lines[0]}") from error
-            found = _checked(found, count)
+            found = _check_result(found, count)
             parts.append(found if found.ndim else found.expand(count))
         together = torch.cat(parts)
         apart = (together - whole) if whole.ndim else (together.mean() - whole)

@@ -25,7 +25,7 @@ class Layer(NamedTuple):
     shape: tuple[int, ...]
 
 
-def trained(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
+def trained_parameters(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
     """Return the trained parameters, each once, in the order of the flat model."""
     return [(name, each) for name, each in module.named_parameters() if each.requires_grad]
 
@@ -33,7 +33,7 @@ def trained(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
 def layers_of(module: nn.Module) -> tuple[Layer, ...]:
     """Return the place of each trained parameter in the flat model."""
     layers, start = [], 0
-    for name, each in trained(module):
+    for name, each in trained_parameters(module):
         layers.append(Layer(name, start, start + each.numel(), tuple(each.shape)))
         start += each.numel()
     return tuple(layers)
@@ -62,7 +62,7 @@ class FlatModule:
         length = layers[-1].stop
         self.model = torch.empty(length, dtype=dtype, device=device)
         self.gradient = torch.zeros(length, dtype=dtype, device=device)
-        for (_, parameter), layer in zip(trained(self.module), layers, strict=True):
+        for (_, parameter), layer in zip(trained_parameters(self.module), layers, strict=True):
             place = slice(layer.start, layer.stop)
             self.model[place] = parameter.detach().reshape(-1)
             parameter.data = self.model[place].view(layer.shape)
@@ -138,13 +138,13 @@ def _scores(queries: Shape, keys: Shape) -> int:
     return prod(queries[:-1]) * keys[-2]
 
 
-def _known(formulas: dict[str, Callable[..., int]]) -> dict[Any, Callable[..., int]]:
+def _supported(formulas: dict[str, Callable[..., int]]) -> dict[Any, Callable[..., int]]:
     """Return the formulas by PyTorch operation, without operations that this build lacks."""
     every = torch.ops.aten
     return {getattr(every, name): each for name, each in formulas.items() if hasattr(every, name)}
 
 
-_FORMULAS = _known(
+_FORMULAS = _supported(
     {
         "mv": _product,
         "addmv": _added_product,

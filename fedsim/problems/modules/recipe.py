@@ -19,7 +19,7 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.architectures import Architecture
 from fedsim.problems.modules.additive import PROBED, check_loss
-from fedsim.problems.modules.module import Layer, layers_of, operations_of, trained
+from fedsim.problems.modules.module import Layer, layers_of, operations_of, trained_parameters
 
 # The trial of a module: whether clients that share only the flat model can train it.
 #
@@ -54,12 +54,12 @@ def check_nature(module: nn.Module) -> None:
             raise _unfit(
                 f"is on the device meta, where {name} holds no numbers; make it on the CPU"
             )
-    if not sum(each.numel() for _, each in trained(module)):
+    if not sum(each.numel() for _, each in trained_parameters(module)):
         text = f"the module {type(module).__name__} has no parameter that is trained"
         raise DataError("loss.model", text)
 
 
-def copied(module: nn.Module) -> nn.Module:
+def copy_module(module: nn.Module) -> nn.Module:
     """Return a separate copy of a module.
 
     Raises:
@@ -87,7 +87,7 @@ def settle(module: nn.Module, rows: Tensor) -> None:
         raise _failing(error) from error
 
 
-class Trial:
+class ModuleTrial:
     """A copy of a module in float32 on the CPU, on which all trials run.
 
     Args:
@@ -104,7 +104,7 @@ class Trial:
         outputs: int,
         row_losses: Callable[[Tensor, int], Tensor],
     ) -> None:
-        self._module = copied(module).to(device="cpu", dtype=torch.float32)
+        self._module = copy_module(module).to(device="cpu", dtype=torch.float32)
         self._rows, self._outputs, self._row_losses = rows, outputs, row_losses
         self._state = {name: each.clone() for name, each in self._module.state_dict().items()}
         self._parameters = list(self._module.parameters())
@@ -114,7 +114,7 @@ class Trial:
         """Return the mean loss of the rows, shape ()."""
         try:
             found = self._module(self._rows)
-            return self._row_losses(checked(found, TRIED, self._outputs), TRIED).mean()
+            return self._row_losses(check_result(found, TRIED, self._outputs), TRIED).mean()
         except DataError:
             raise
         except Exception as error:  # the code of a user's module may raise anything
@@ -132,18 +132,18 @@ class Trial:
     def some_outputs(self, count: int) -> Tensor:
         """Return the outputs of distinct rows, shape (count, outputs) or (count,)."""
         with torch.random.fork_rng(devices=[]), torch.no_grad():
-            return self._outputs_of(self._drawn(count))
+            return self._outputs_of(self._distinct_rows(count))
 
     def mixes(self) -> bool:
         """Return whether outputs of rows depend on the other rows, without noise."""
-        rows = self._drawn(2 * TRIED)
+        rows = self._distinct_rows(2 * TRIED)
         with self._in_use():
             parts = torch.cat([self._outputs_of(half) for half in (rows[:TRIED], rows[TRIED:])])
             return _differ(parts, self._outputs_of(rows))
 
     def trains_otherwise(self) -> bool:
         """Return whether outputs differ between training and evaluation, as by dropout."""
-        rows = self._drawn(2 * TRIED)
+        rows = self._distinct_rows(2 * TRIED)
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(1)
             training = self._outputs_of(rows)
@@ -159,7 +159,7 @@ class Trial:
         finally:
             self._module.train()
 
-    def _drawn(self, count: int) -> Tensor:
+    def _distinct_rows(self, count: int) -> Tensor:
         """Return distinct rows: numbers from 0 to 1, or zeros and ones for integer features."""
         shape, generator = (count, *self._rows.shape[1:]), torch.Generator().manual_seed(0)
         if self._rows.is_floating_point():
@@ -177,7 +177,7 @@ class Trial:
             found = self._module(rows)
         except Exception as error:  # the code of a user's module may raise anything
             raise _failing(error) from error
-        return checked(found, len(rows), self._outputs)
+        return check_result(found, len(rows), self._outputs)
 
     def draws(self) -> bool:
         """Return whether a loss draws random numbers.
@@ -219,7 +219,7 @@ class Trial:
             return
         finally:
             self._module.train()
-        checked(found, 1, self._outputs)
+        check_result(found, 1, self._outputs)
 
     def check_reached(self) -> None:
         """Check that the loss has a gradient."""
@@ -264,7 +264,7 @@ class Trial:
             raise _unfit("makes or freezes parameters in its forward pass; do so when it is made")
 
 
-def checked(found: Any, rows: int, outputs: int) -> Tensor:  # noqa: ANN401 - a module returns anything
+def check_result(found: Any, rows: int, outputs: int) -> Tensor:  # noqa: ANN401 - a module returns anything
     """Return a module's result after checking that it has shape (rows, outputs).
 
     Raises:
@@ -342,12 +342,12 @@ class Recipe:
 
     def fresh(self) -> nn.Module:
         """Return a separate copy of the module."""
-        return copied(self.module)
+        return copy_module(self.module)
 
 
 def start(architecture: Architecture, features: int, outputs: int, seed: int) -> Array:
     """Return the parameters that a module starts with under a seed, shape (d,)."""
-    return _flat(_made(architecture, features, outputs, seed))
+    return _flat(_build_module(architecture, features, outputs, seed))
 
 
 def recipe(architecture: Architecture, criterion: str, features: int, outputs: int) -> Recipe:
@@ -362,7 +362,7 @@ def recipe(architecture: Architecture, criterion: str, features: int, outputs: i
     """
     own = type(architecture).__module__.startswith(_OWN) and not isinstance(architecture, Holding)
     if own:
-        return _known(architecture, criterion, features, outputs)
+        return _cached_recipe(architecture, criterion, features, outputs)
     key = criterion, features, outputs
     if key not in architecture.kept:
         architecture.kept[key] = _recipe(architecture, *key)
@@ -374,12 +374,14 @@ _OWN = f"{__name__.partition('.')[0]}."
 
 
 @lru_cache(maxsize=16)
-def _known(architecture: Architecture, criterion: str, features: int, outputs: int) -> Recipe:
+def _cached_recipe(
+    architecture: Architecture, criterion: str, features: int, outputs: int
+) -> Recipe:
     return _recipe(architecture, criterion, features, outputs)
 
 
 def _recipe(architecture: Architecture, criterion: str, features: int, outputs: int) -> Recipe:
-    module = _made(architecture, features, outputs, 0)
+    module = _build_module(architecture, features, outputs, 0)
     shape = architecture.shape(features)
     rows = torch.zeros(TRIED, *shape, dtype=torch.int64 if architecture.whole_numbers else None)
     kind = None if criterion == "squared" else torch.int64
@@ -387,7 +389,7 @@ def _recipe(architecture: Architecture, criterion: str, features: int, outputs: 
     def row_losses(found: Tensor, count: int) -> Tensor:
         return architecture.row_losses(found, torch.zeros(count, dtype=kind), criterion)
 
-    trial = Trial(module, rows, outputs, row_losses)
+    trial = ModuleTrial(module, rows, outputs, row_losses)
     trial.check_outputs()
     if type(architecture).row_losses is not Architecture.row_losses:
         check_loss(architecture, criterion, trial.some_outputs(PROBED))
@@ -404,7 +406,7 @@ def _recipe(architecture: Architecture, criterion: str, features: int, outputs: 
     )
 
 
-def _made(architecture: Architecture, features: int, outputs: int, seed: int) -> nn.Module:
+def _build_module(architecture: Architecture, features: int, outputs: int, seed: int) -> nn.Module:
     """Build a module under a seed, leaving PyTorch's own stream unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -418,5 +420,5 @@ def _made(architecture: Architecture, features: int, outputs: int, seed: int) ->
 
 def _flat(module: nn.Module) -> Array:
     """Return the trained parameters as one vector."""
-    parts = [each.detach().to(torch.float64).reshape(-1) for _, each in trained(module)]
+    parts = [each.detach().to(torch.float64).reshape(-1) for _, each in trained_parameters(module)]
     return np.asarray(torch.cat(parts).numpy())

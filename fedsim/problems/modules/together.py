@@ -18,7 +18,7 @@ from fedsim.errors import DataError
 from fedsim.ports import Array
 from fedsim.problems.losses.base import Rows
 from fedsim.problems.modules.recipe import Recipe
-from fedsim.problems.modules.trainer import Numbers, Terms
+from fedsim.problems.modules.trainer import LossTerms, Numbers
 
 _SLOW = "There is a performance drop because we have not yet implemented the batching rule"
 """The warning that PyTorch issues when it falls back to one client after the other."""
@@ -46,7 +46,7 @@ class Together:
         eta: float,
         drawn: NDArray[np.intp],
         pull: float | None,
-        terms: Terms,
+        terms: LossTerms,
     ) -> Array:
         """Return the models that stochastic gradient steps reach, shape (clients, d).
 
@@ -68,13 +68,13 @@ class Together:
         return models + _array(model - start)
 
     def gradients(
-        self, rows: Sequence[Rows], models: Array, drawn: NDArray[np.intp], terms: Terms
+        self, rows: Sequence[Rows], models: Array, drawn: NDArray[np.intp], terms: LossTerms
     ) -> Array:
         """Return each client's stochastic gradient, shape (clients, d), of rows (clients, b)."""
         return _array(self._gradients(rows, drawn, self._real(models), terms))
 
     def _gradients(
-        self, rows: Sequence[Rows], drawn: NDArray[np.intp], models: Tensor, terms: Terms
+        self, rows: Sequence[Rows], drawn: NDArray[np.intp], models: Tensor, terms: LossTerms
     ) -> Tensor:
         """Return the clients' gradients with that of the term l2."""
         clients, batch = drawn.shape
@@ -128,12 +128,12 @@ def together(recipe: Recipe, numbers: Numbers, device: str, criterion: str) -> T
     """
     key = "together", numbers, device, criterion
     if key not in recipe.kept:
-        recipe.kept[key] = _made(recipe, numbers, device, criterion)
+        recipe.kept[key] = _build_together(recipe, numbers, device, criterion)
     found: Together = recipe.kept[key]
     return found
 
 
-def _made(recipe: Recipe, numbers: Numbers, device: str, criterion: str) -> Together:
+def _build_together(recipe: Recipe, numbers: Numbers, device: str, criterion: str) -> Together:
     name = type(recipe.module).__name__
     if recipe.random:
         text = (
@@ -151,7 +151,7 @@ def _made(recipe: Recipe, numbers: Numbers, device: str, criterion: str) -> Toge
         two = one._replace(X=np.tile(one.X, (2, 1)), t=np.repeat(one.t, 2, axis=0))
         one, drawn = two, np.tile(np.arange(2), (2, 1))
     try:
-        made.gradients([one, one], models, drawn, Terms(0.0, criterion))
+        made.gradients([one, one], models, drawn, LossTerms(0.0, criterion))
     except Exception as error:  # the code of a user's module may raise anything
         raise _refusal(f"{name} cannot be vmapped: {str(error).splitlines()[0]}") from error
     return made

@@ -49,7 +49,7 @@ def check_images(shape: tuple[int, ...], steps: Sequence[Augmentation]) -> None:
             raise DataError("loss.augment", f"{text}; take fewer than {min(height, width)}")
 
 
-def varied(
+def augment(
     X: Array, shape: tuple[int, ...], steps: Sequence[Augmentation], rng: np.random.Generator
 ) -> Array:
     """Return images (n, d), each varied by independent draws, in their type.
@@ -62,18 +62,16 @@ def varied(
     """
     images = X.reshape(len(X), *shape)
     for step in steps:
-        images = (
-            _cropped(images, step.crop, rng) if isinstance(step, Crop) else _flipped(images, rng)
-        )
+        images = _crop(images, step.crop, rng) if isinstance(step, Crop) else _flip(images, rng)
     return images.reshape(X.shape)
 
 
-def _flipped(images: Array, rng: np.random.Generator) -> Array:
+def _flip(images: Array, rng: np.random.Generator) -> Array:
     mirrored = rng.random(len(images)) < 0.5
     return np.where(mirrored[:, None, None, None], images[..., ::-1], images)
 
 
-def _cropped(images: Array, border: int, rng: np.random.Generator) -> Array:
+def _crop(images: Array, border: int, rng: np.random.Generator) -> Array:
     count, _, height, width = images.shape
     around = (border, border)
     padded = np.pad(images, ((0, 0), (0, 0), around, around))
@@ -91,7 +89,7 @@ _NOISE = Lock()
 """Held while drawing from PyTorch's own stream, which all threads share."""
 
 
-class Terms(NamedTuple):
+class LossTerms(NamedTuple):
     """The terms beyond the loss of the rows.
 
     Attributes:
@@ -124,7 +122,7 @@ class Trainer:
         self._device = torch.device(device)
         self._flat = FlatModule(recipe.fresh(), self._dtype, self._device)
 
-    def value(self, rows: Rows, w: Array, terms: Terms) -> float:
+    def value(self, rows: Rows, w: Array, terms: LossTerms) -> float:
         """Return f(w), without noise."""
         self._load(w, training=False)
         total = 0.0
@@ -133,7 +131,7 @@ class Trainer:
                 total += float(self._sum(part, terms).double())
         return rows.factor * total + 0.5 * terms.l2 * float(w @ w)
 
-    def gradient(self, rows: Rows, w: Array, terms: Terms) -> Array:
+    def gradient(self, rows: Rows, w: Array, terms: LossTerms) -> Array:
         """Return the gradient of f at `w`, shape (d,), without noise."""
         self._load(w, training=False)
         self._flat.gradient.zero_()
@@ -141,7 +139,7 @@ class Trainer:
             self._flat.add_gradient(rows.factor * self._sum(part, terms))
         return self._gradient(w, terms)
 
-    def minibatch_gradient(self, rows: Rows, w: Array, terms: Terms) -> Array:
+    def minibatch_gradient(self, rows: Rows, w: Array, terms: LossTerms) -> Array:
         """Return the gradient at `w` of drawn rows, shape (d,), with the rows' noise."""
         self._load(w, training=True)
         self._step_gradient(rows, terms, 0)
@@ -154,18 +152,18 @@ class Trainer:
         eta: float,
         drawn: Minibatches,
         pull: float | None,
-        terms: Terms,
+        terms: LossTerms,
     ) -> Array:
         """Return the model that gradient steps reach from `w`; see `fedsim.ports.Oracle`."""
         self._load(w, training=True)
         model, gradient = self._flat.model, self._flat.gradient
-        start, eta = model.clone(), self._rounded(eta)
+        start, eta = model.clone(), self._round(eta)
         for number, indices in enumerate(drawn):
-            self._step_gradient(rows if indices is None else _drawn(rows, indices), terms, number)
+            self._step_gradient(rows if indices is None else _subset(rows, indices), terms, number)
             if terms.l2:
-                gradient.add_(model, alpha=self._rounded(terms.l2))
+                gradient.add_(model, alpha=self._round(terms.l2))
             if pull is not None:
-                gradient.add_(model - start, alpha=self._rounded(pull))
+                gradient.add_(model - start, alpha=self._round(pull))
             model.add_(gradient, alpha=-eta)
         return w + _array(model - start)
 
@@ -190,21 +188,21 @@ class Trainer:
         self._flat.model.copy_(_tensor(w, self._numbers))
         self._flat.module.train(training)
 
-    def _step_gradient(self, rows: Rows, terms: Terms, number: int) -> None:
+    def _step_gradient(self, rows: Rows, terms: LossTerms, number: int) -> None:
         """Set `gradient` to that of f without its l2 term, with the noise of a step."""
         self._flat.gradient.zero_()
-        taken = self._varied(rows, terms, number)
+        taken = self._augment(rows, terms, number)
         with self._noise(rows, number):
             self._flat.add_gradient(rows.factor * self._sum(taken, terms))
 
-    def _varied(self, rows: Rows, terms: Terms, number: int) -> Rows:
+    def _augment(self, rows: Rows, terms: LossTerms, number: int) -> Rows:
         """Return a minibatch with its images varied, by the same rule as noise: see `_noise`."""
         if not terms.augment or not self._flat.module.training:
             return rows
         rng = np.random.default_rng(_seed(rows, number))
-        return rows._replace(X=varied(rows.X, self._recipe.shape, terms.augment, rng))
+        return rows._replace(X=augment(rows.X, self._recipe.shape, terms.augment, rng))
 
-    def _sum(self, rows: Rows, terms: Terms) -> Tensor:
+    def _sum(self, rows: Rows, terms: LossTerms) -> Tensor:
         """Return the sum of the rows' losses, shape ()."""
         targets = rows.t if rows.t.ndim == 1 else rows.t.argmax(axis=1)
         kind = self._numbers if terms.criterion == "squared" else np.dtype(np.int64)
@@ -221,13 +219,13 @@ class Trainer:
         rows = _tensor(X, kind).to(self._device)
         try:
             with self._narrow():
-                found: Tensor = self._flat.module(self._shaped(rows))
+                found: Tensor = self._flat.module(self._reshape(rows))
         except Exception as error:  # the code of a user's module may raise anything
             name = f"module {type(self._flat.module).__name__}"
             raise _failing(name, len(rows), error) from error
         return found.to(self._dtype)
 
-    def _shaped(self, rows: Tensor) -> Tensor:
+    def _reshape(self, rows: Tensor) -> Tensor:
         """Return rows in the shape that the module takes.
 
         Channels are stored last, with which convolutions and pooling take a quarter to a third less
@@ -238,7 +236,7 @@ class Trainer:
             return shaped.to(memory_format=torch.channels_last)
         return shaped
 
-    def _rounded(self, number: float) -> float:
+    def _round(self, number: float) -> float:
         """Return a number rounded to the number type: infinite if out of range."""
         with np.errstate(over="ignore"):
             return float(self._numbers.type(number))
@@ -255,9 +253,9 @@ class Trainer:
         two gradients of the same rows, at two models, have the same noise, as variance reduction
         assumes.
         """
-        return _seeded(_seed(rows, number)) if self._recipe.random else nullcontext()
+        return _fixed_seed(_seed(rows, number)) if self._recipe.random else nullcontext()
 
-    def _gradient(self, w: Array, terms: Terms) -> Array:
+    def _gradient(self, w: Array, terms: LossTerms) -> Array:
         gradient = _array(self._flat.gradient)
         if terms.l2:
             gradient += terms.l2 * w
@@ -288,7 +286,7 @@ def _failing(what: str, count: int, error: Exception) -> Failed:
     return Failed(f"the {what} fails on {count} row{'s' * (count != 1)}: {said}")
 
 
-def _drawn(rows: Rows, indices: NDArray[np.intp]) -> Rows:
+def _subset(rows: Rows, indices: NDArray[np.intp]) -> Rows:
     """Return a subset of the rows, as `Loss.subset` does."""
     factor = rows.factor * (rows.X.shape[0] / len(indices))
     return rows._replace(X=rows.X[indices], t=rows.t[indices], factor=factor)
@@ -305,7 +303,7 @@ def _array(values: Tensor) -> Array:
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def _fixed_seed(seed: int) -> Iterator[None]:
     with _NOISE, torch.random.fork_rng():
         torch.manual_seed(seed)
         yield

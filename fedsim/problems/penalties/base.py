@@ -9,7 +9,7 @@ from pydantic import Field
 
 from fedsim.blocks.registry import kinds_where
 from fedsim.blocks.spec import Spec
-from fedsim.blocks.wording import joined
+from fedsim.blocks.wording import join_names
 from fedsim.errors import DataError
 from fedsim.ports import DENSE, Array, Structure
 from fedsim.problems.penalties.bounded import Bounded
@@ -39,7 +39,7 @@ class Penalty(Spec):
             DataError: they cannot be.
         """
 
-    def weighted(self, weight: float) -> Self:
+    def with_weight(self, weight: float) -> Self:
         """Return the same penalty with another weight."""
         return self
 
@@ -103,7 +103,7 @@ class Penalty(Spec):
         return DataError(
             "penalty",
             f"the penalty {self.kind} is no multiple of a norm, so it has no ball to project "
-            f"on; {joined(others, 'and')} have one",
+            f"on; {join_names(others, 'and')} have one",
         )
 
 
@@ -112,6 +112,6 @@ class Weighted(Penalty):
 
     weight: float = Field(ge=0, description="what the term is multiplied with")
 
-    def weighted(self, weight: float) -> Self:
+    def with_weight(self, weight: float) -> Self:
         """Return the same penalty with another weight, at least 0."""
         return self.model_copy(update={"weight": weight})

@@ -52,7 +52,7 @@ def l1_bounded(w: Array, t: float, centre: Array, radius: float) -> Array:
     for a rest of length 2 t at zero where that lies in between. |v(m) - centre|_1 is piecewise
     linear and falls; its breakpoints are sorted, and the piece that meets the radius is solved.
 
-    >>> l1_bounded(np.array([4.0, -1.0]), 1.0, np.array([1.0, 2.0]), 3.0)
+    >>> l1_solve_bounded(np.array([4.0, -1.0]), 1.0, np.array([1.0, 2.0]), 3.0)
     array([2., 0.])
     """
     sign = np.where(centre < 0, -1.0, 1.0)
@@ -83,7 +83,7 @@ def _multiplier(first: Array, rest: Array, last: Array, radius: float) -> float:
     return float(at[k]) - (radius - float(left[k])) / before
 
 
-def bounded(
+def solve_bounded(
     prox: Callable[[Array, float], Array],
     project: Callable[[Array], Array],
     w: Array,
@@ -102,7 +102,7 @@ def bounded(
         w: any shape.
         centre: in the shape of `w`.
     """
-    search = _Search(prox, project, w, centre)
+    search = _SplittingSearch(prox, project, w, centre)
     for leg in range(LEGS):
         search.go(FACTOR ** (1 + leg // 2 % LEVELS) if leg % 2 else 1.0)
         if search.over:
@@ -110,7 +110,7 @@ def bounded(
     return Bounded(search.point, 2 * search.used)
 
 
-class _Search:
+class _SplittingSearch:
     """Douglas-Rachford iterations, rho after rho.
 
     Attributes:
@@ -175,10 +175,10 @@ class _Path:
             return self.plain
         self.least, self.plain = min(self.least, length), t + step
         self.past = [*self.past[-MEMORY:], (step, self.plain)]
-        return _extrapolated(self.past)
+        return _extrapolate(self.past)
 
 
-def _extrapolated(past: list[tuple[Array, Array]]) -> Array:
+def _extrapolate(past: list[tuple[Array, Array]]) -> Array:
     """Return Anderson's next iterate from past steps and their results, newest last."""
     step, led = past[-1]
     if len(past) == 1:

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.linalg import svd
 
-from fedsim.blocks.wording import joined
+from fedsim.blocks.wording import join_names
 from fedsim.errors import DataError
 from fedsim.ports import SPARSE, Array, Structure
 from fedsim.problems.losses.base import matrix_losses
 from fedsim.problems.penalties.base import Penalty, Shape, Weighted
-from fedsim.problems.penalties.bounded import Bounded, bounded
+from fedsim.problems.penalties.bounded import Bounded, solve_bounded
 from fedsim.problems.projections import l1_ball, nuclear_ball, on_singular_values, soft_threshold
 
 
@@ -49,7 +49,7 @@ class Norm(Weighted):
 
     def on_the_ball(self, W: Array, step: float, centre: Array, radius: float) -> Bounded:
         """Return the same where the bound is active, around a centre other than zero."""
-        found = bounded(
+        found = solve_bounded(
             lambda V, scale: self.prox(V, scale * step),
             lambda V: self.project(V, radius),
             W,
@@ -167,7 +167,7 @@ class Nuclear(Norm):
             raise DataError(
                 "penalty",
                 f"the loss's model is a vector of {prod(shape)} entries; the penalty {self.kind} "
-                f"takes a matrix, as the losses {joined(matrix_losses(), 'and')} have",
+                f"takes a matrix, as the losses {join_names(matrix_losses(), 'and')} have",
             )
 
     def norm(self, W: Array) -> float:
@@ -237,9 +237,9 @@ class Regulariser:
     def __post_init__(self) -> None:
         self.penalty.check(self.shape)
 
-    def weighted(self, weight: float) -> "Regulariser":
+    def with_weight(self, weight: float) -> "Regulariser":
         """Return the same with another weight of the penalty."""
-        return Regulariser(self.penalty.weighted(weight), self.shape)
+        return Regulariser(self.penalty.with_weight(weight), self.shape)
 
     def value(self, w: Array) -> float:
         """Return h(w)."""

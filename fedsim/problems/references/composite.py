@@ -29,7 +29,7 @@ _EFFORT = 1e12
 
 
 @dataclass(frozen=True, eq=False)
-class Composite:
+class CompositeForm:
     """F(w) + l1 |w|_1, by the values and gradients that an observer evaluates.
 
     Attributes:
@@ -164,7 +164,7 @@ def gradient_step(smoothness: float) -> float:
     return step if isfinite(step) else 1.0
 
 
-def approach(f: Composite) -> Array:
+def approach(f: CompositeForm) -> Array:
     """Return a point near a minimiser, shape (d,), by L-BFGS-B from zero.
 
     With an l1 term w = p - q with p, q >= 0, on which the term is linear; what is at a

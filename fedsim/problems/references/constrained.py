@@ -7,7 +7,7 @@ import numpy as np
 from fedsim.ports import Array
 from fedsim.problems.penalties import NoPenalty
 from fedsim.problems.problem import Problem
-from fedsim.problems.references.convex import Reference, Task, certified
+from fedsim.problems.references.convex import OptimumTask, Reference, label_method
 from fedsim.problems.references.newton import NEWTON_LIMIT
 
 
@@ -31,7 +31,7 @@ def constrained_optimum(problem: Problem, tolerance: float) -> Reference | None:
     program = _Program(problem.remembering(), tolerance)
     name = f"{problem.fingerprint}-mean-constrained-{tolerance!r}"
     dimension = problem.dimension
-    return Task(name, dimension, program.value, program.residual, program.solve).result()
+    return OptimumTask(name, dimension, program.value, program.residual, program.solve).result()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,15 +81,15 @@ class _Program:
     def solve(self) -> tuple[Array, str]:
         """Return the point, shape (d,), and the method that found it."""
         start = np.zeros(self.problem.dimension)
-        w = self._programmed(start)
-        refined = self._refined(w)
+        w = self._program(start)
+        refined = self._refine(w)
         method = "sequential quadratic programming"
         if self.residual(refined) < self.residual(w):
             w, method = refined, f"{method}, then Newton on its conditions"
         size = float(np.linalg.norm(self.slope(start)) + np.linalg.norm(self.excess_slope(start)))
-        return w, certified(method, self.residual(w), size)
+        return w, label_method(method, self.residual(w), size)
 
-    def _programmed(self, start: Array) -> Array:
+    def _program(self, start: Array) -> Array:
         from scipy.optimize import NonlinearConstraint, minimize  # noqa: PLC0415 - takes 0.2 s
 
         def both(w: Array) -> tuple[float, Array]:
@@ -108,7 +108,7 @@ class _Program:
         )
         return np.asarray(result.x, dtype=np.float64)
 
-    def _refined(self, w: Array) -> Array:
+    def _refine(self, w: Array) -> Array:
         """Solve the conditions with the constraint as an equation."""
         from scipy.optimize import root  # noqa: PLC0415 - takes 0.2 s
 

@@ -16,7 +16,7 @@ from fedsim.problems.dealt import cache_folder
 from fedsim.problems.losses import LeastSquares, LinearLoss
 from fedsim.problems.problem import Objective, Problem
 from fedsim.problems.references.composite import (
-    Composite,
+    CompositeForm,
     affordable,
     approach,
     convex,
@@ -37,7 +37,7 @@ def proximal_residual(problem: Problem, objective: Objective, w: Array) -> float
     return problem.regulariser.residual(w, problem.gradient(w, objective))
 
 
-def accelerated(problem: Problem, objective: Objective) -> Array:
+def accelerated_descent(problem: Problem, objective: Objective) -> Array:
     """Return the point of least residual that FISTA reaches from zero, shape (d,).
 
     Steps are 1/L, with the smoothness constant of the whole objective; the momentum restarts where
@@ -95,7 +95,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class OptimumTask:
     """An optimum to be found, unless it is in the cache.
 
     Attributes:
@@ -154,8 +154,8 @@ _noting: list[dict[str, bytes]] = []
 
 
 @contextmanager
-def noted() -> Iterator[dict[str, bytes]]:
-    """Record which optima are looked up or found within the block, to send them to `given`."""
+def record_optima() -> Iterator[dict[str, bytes]]:
+    """Record which optima are looked up or found within the block, to send them to `use_optima`."""
     found: dict[str, bytes] = {}
     _noting.append(found)
     try:
@@ -164,13 +164,13 @@ def noted() -> Iterator[dict[str, bytes]]:
         _noting.remove(found)
 
 
-def given(optima: Mapping[str, bytes]) -> None:
+def use_optima(optima: Mapping[str, bytes]) -> None:
     """Use the optima recorded by another process, replacing those received before."""
     _given.clear()
     _given.update(optima)
 
 
-def certified(method: str, residual: float, at_zero: float) -> str:
+def label_method(method: str, residual: float, at_zero: float) -> str:
     """Return the description of an optimum's method, marked if the optimum is uncertified."""
     return method if residual <= CERTIFIED * at_zero else f"best value known, by {method}"
 
@@ -192,9 +192,9 @@ def optimum(problem: Problem, objective: Objective) -> Reference | None:
     """
     if not convex(problem):
         return None
-    f, name = Composite.of(problem, objective), f"{problem.fingerprint}-{objective}"
+    f, name = CompositeForm.of(problem, objective), f"{problem.fingerprint}-{objective}"
     if f is not None:
-        return Task(name, problem.dimension, f.value, f.residual, lambda: _solve(f)).result()
+        return OptimumTask(name, problem.dimension, f.value, f.residual, lambda: _solve(f)).result()
     if isinstance(problem.loss, LinearLoss) and problem.loss.l1:
         return None
 
@@ -202,16 +202,16 @@ def optimum(problem: Problem, objective: Objective) -> Reference | None:
         return proximal_residual(problem, objective, w)
 
     def solve() -> tuple[Array, str]:
-        model = accelerated(problem, objective)
-        return model, certified("FISTA", residual(model), residual(np.zeros_like(model)))
+        model = accelerated_descent(problem, objective)
+        return model, label_method("FISTA", residual(model), residual(np.zeros_like(model)))
 
     def value(w: Array) -> float:
         return problem.value(w, objective)
 
-    return Task(name, problem.dimension, value, residual, solve).result()
+    return OptimumTask(name, problem.dimension, value, residual, solve).result()
 
 
-def _solve(f: Composite) -> tuple[Array, str]:
+def _solve(f: CompositeForm) -> tuple[Array, str]:
     dimension = f.problem.dimension
     if isinstance(f.problem.loss, LeastSquares) and not f.l1 and _factorisable(f.problem):
         method, model = "closed form", _least_squares(f)
@@ -224,7 +224,7 @@ def _solve(f: Composite) -> tuple[Array, str]:
         exact = solvable(f, (model != 0) | (f.l1 == 0))
         method = f"L-BFGS, then {'' if exact else 'truncated '}Newton"
         method += " on the support" if f.l1 else ""
-    return model, certified(method, f.residual(model), f.residual(np.zeros_like(model)))
+    return model, label_method(method, f.residual(model), f.residual(np.zeros_like(model)))
 
 
 def _factorisable(problem: Problem) -> bool:
@@ -234,7 +234,7 @@ def _factorisable(problem: Problem) -> bool:
     return arrays and min(rows, problem.dimension) <= NEWTON_LIMIT
 
 
-def _least_squares(f: Composite) -> Array:
+def _least_squares(f: CompositeForm) -> Array:
     """Solve the stacked weighted system |B w - b|^2 + l2 |w|^2, of least norm if singular."""
     shares = f.problem.coefficients(f.objective)
     weights = [

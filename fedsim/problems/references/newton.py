@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsim.ports import Array
 from fedsim.problems.losses import LinearLoss
-from fedsim.problems.references.composite import Composite, Mask
+from fedsim.problems.references.composite import CompositeForm, Mask
 
 NEWTON_LIMIT = 2000
 """Up to this many coordinates the Hessian itself is computed."""
@@ -20,7 +20,7 @@ _TRUNCATED = 50
 """Products of a truncated Newton step, at most."""
 
 
-def polish(f: Composite, w: Array, limit: int = 200, within: Mask | None = None) -> Array:
+def polish(f: CompositeForm, w: Array, limit: int = 200, within: Mask | None = None) -> Array:
     """Return the point of least residual that Newton steps reach from `w`, shape (d,).
 
     Args:
@@ -52,14 +52,14 @@ def polish(f: Composite, w: Array, limit: int = 200, within: Mask | None = None)
     return best
 
 
-def _violator(f: Composite, w: Array, outside: Mask) -> int | None:
+def _violator(f: CompositeForm, w: Array, outside: Mask) -> int | None:
     """Return the coordinate off the support that violates optimality most, if one does."""
     excess = np.where(outside, np.abs(f.smooth(w)[1]) - f.l1, 0.0)
     worst = int(np.argmax(excess))
     return worst if excess[worst] > 1e-11 * f.l1 else None
 
 
-def _newton(f: Composite, w: Array, signs: Array, free: Mask) -> tuple[Array, bool]:
+def _newton(f: CompositeForm, w: Array, signs: Array, free: Mask) -> tuple[Array, bool]:
     """Take a damped Newton step on the free coordinates; return also whether it made progress."""
     gradient = np.where(free, f.smooth(w)[1] + f.l1 * signs, 0.0)
     norm = float(np.linalg.norm(gradient))
@@ -85,7 +85,7 @@ def _newton(f: Composite, w: Array, signs: Array, free: Mask) -> tuple[Array, bo
 
 
 def _direction(
-    f: Composite, w: Array, gradient: Array, signs: Array, free: Mask
+    f: CompositeForm, w: Array, gradient: Array, signs: Array, free: Mask
 ) -> tuple[Array, float]:
     """Return a direction of descent, zero off the free coordinates, and the longest step on it.
 
@@ -93,7 +93,7 @@ def _direction(
     flat, and if the l1 term is not, it falls without end until a sign changes.
     """
     if not solvable(f, free):
-        return _truncated(f, w, gradient, free), 1.0
+        return _truncate(f, w, gradient, free), 1.0
     hessian = f.hessian(w, free)
     diagonal = np.diag(hessian)
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
@@ -110,13 +110,13 @@ def _direction(
     return step, 1.0
 
 
-def solvable(f: Composite, free: Mask) -> bool:
+def solvable(f: CompositeForm, free: Mask) -> bool:
     """Return whether the Hessian on the free coordinates is computed; else steps are truncated."""
     linear = isinstance(f.problem.loss, LinearLoss)
     return (int(np.count_nonzero(free)) if linear else len(free)) <= NEWTON_LIMIT
 
 
-def _truncated(f: Composite, w: Array, gradient: Array, free: Mask) -> Array:
+def _truncate(f: CompositeForm, w: Array, gradient: Array, free: Mask) -> Array:
     """Solve Newton's system to a tenth by scaled conjugate gradients, shape (d,)."""
     inverse = 1.0 / np.square(f.scale)
     step, residual = np.zeros_like(w), -gradient
@@ -138,7 +138,7 @@ def _truncated(f: Composite, w: Array, gradient: Array, free: Mask) -> Array:
     return step if step.any() else inverse * -gradient
 
 
-def _curvature(f: Composite, w: Array, p: Array, free: Mask) -> Array:
+def _curvature(f: CompositeForm, w: Array, p: Array, free: Mask) -> Array:
     """Return the Hessian of F at `w` times `p`, zero off the free coordinates."""
     length = float(np.linalg.norm(p))
     h = 1e-5 * max(1.0, float(np.linalg.norm(w))) / length

@@ -11,8 +11,8 @@ import numpy as np
 from fedsim.ports import Array
 from fedsim.problems.problem import Objective, Problem
 from fedsim.problems.projections import hard_threshold, hard_threshold_columns
-from fedsim.problems.references.composite import Composite, Mask, gradient_step
-from fedsim.problems.references.convex import Reference, Task
+from fedsim.problems.references.composite import CompositeForm, Mask, gradient_step
+from fedsim.problems.references.convex import OptimumTask, Reference
 from fedsim.problems.references.newton import polish
 
 _STEPS = 300
@@ -50,22 +50,22 @@ def sparse_optimum(
     Raises:
         ValueError: the count is negative.
     """
-    f = Composite.of(problem, objective)
+    f = CompositeForm.of(problem, objective)
     if f is None:
         return None
-    search = _Search(f, count, columns=columns)
+    search = _SupportSearch(f, count, columns=columns)
     name = f"{problem.fingerprint}-{objective}-{count}{'-columns' if columns else ''}"
 
     def residual(w: Array) -> float:
         return f.residual(w, w != 0)
 
-    return Task(name, problem.dimension, f.value, residual, search.best).result()
+    return OptimumTask(name, problem.dimension, f.value, residual, search.best).result()
 
 
-class _Search:
+class _SupportSearch:
     """The local searches for one sparse model."""
 
-    def __init__(self, f: Composite, count: int, *, columns: bool) -> None:
+    def __init__(self, f: CompositeForm, count: int, *, columns: bool) -> None:
         self.f, self.problem = f, f.problem
         self.cut = partial(self._by_column if columns else hard_threshold, count=count)
 

@@ -82,7 +82,7 @@ def blocks(order: Indices, sizes: NDArray[np.intp]) -> tuple[Indices, ...]:
     return tuple(order[end - size : end] for size, end in zip(sizes, ends, strict=True))
 
 
-def grouped(owners: NDArray[np.intp], clients: int) -> tuple[Indices, ...]:
+def group_rows(owners: NDArray[np.intp], clients: int) -> tuple[Indices, ...]:
     """Return the rows of each client in their order, given the owner of each row.
 
     A row whose owner is -1 is assigned to no client.

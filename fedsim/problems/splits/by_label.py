@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from fedsim.errors import DataError
 from fedsim.problems.samples import Features, Samples
-from fedsim.problems.splits.base import Indices, SizedSplit, grouped
+from fedsim.problems.splits.base import Indices, SizedSplit, group_rows
 
 Kinds = NDArray[np.intp]
 """The number of the kind that each row is of, from 0, shape (n,)."""
@@ -66,7 +66,7 @@ class Clusters(SizedSplit):
                 "split.clusters", f"{self.clusters} clusters of {samples.rows} rows; give fewer"
             )
         count = self.count(samples.rows, clients)
-        kinds = _clustered(samples.X, self.clusters, int(rng.integers(2**31)))
+        kinds = _cluster(samples.X, self.clusters, int(rng.integers(2**31)))
         found = int(kinds.max()) + 1
         if self.per_client > found:
             raise DataError(
@@ -76,7 +76,7 @@ class Clusters(SizedSplit):
         return _deal(kinds, count, self.per_client, rng)
 
 
-def _clustered(X: Features, clusters: int, seed: int) -> Kinds:
+def _cluster(X: Features, clusters: int, seed: int) -> Kinds:
     """Return the number of the cluster of each row; numbers without rows are left out."""
     # scikit-learn takes most of a second to import, and few commands need it.
     from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415
@@ -113,7 +113,7 @@ def _deal(
         if own:
             # Rows in turn, so that parts differ by at most one row.
             owners[rng.permutation(rows)] = np.resize(rng.permutation(own), len(rows))
-    parts = grouped(owners, clients)
+    parts = group_rows(owners, clients)
     empty = [m for m, part in enumerate(parts) if not len(part)]
     if empty:
         raise DataError(
@@ -201,7 +201,7 @@ class LabelMix(SizedSplit):
         taken, parts = np.zeros_like(totals), list[Indices]()
         for _ in range(count):
             mix = rng.dirichlet(self.alpha * totals / samples.rows)
-            wanted = _drawn(mix, totals - taken, samples.rows // count, rng)
+            wanted = _draw_counts(mix, totals - taken, samples.rows // count, rng)
             ends = taken + wanted
             cuts = zip(pools, taken, ends, strict=True)
             parts.append(np.concatenate([pool[begin:end] for pool, begin, end in cuts]))
@@ -209,7 +209,7 @@ class LabelMix(SizedSplit):
         return tuple(parts)
 
 
-def _drawn(
+def _draw_counts(
     mix: NDArray[np.float64], left: NDArray[np.intp], size: int, rng: np.random.Generator
 ) -> NDArray[np.intp]:
     """Return the number of drawn rows of each label: by a mix, as long as any are left."""

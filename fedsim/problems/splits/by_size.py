@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedsim.blocks.registry import kinds_where
-from fedsim.blocks.wording import joined
+from fedsim.blocks.wording import join_names
 from fedsim.errors import DataError
 from fedsim.problems.data.base import Source
 from fedsim.problems.samples import Samples
-from fedsim.problems.splits.base import Indices, SizedSplit, Split, blocks, grouped
+from fedsim.problems.splits.base import Indices, SizedSplit, Split, blocks, group_rows
 
 # ruff: noqa: ARG002 - not every split draws
 
@@ -103,7 +103,7 @@ class Groups(Split):
     ) -> tuple[Indices, ...]:
         """Return the rows of each number."""
         if samples.client is None:
-            those = joined(kinds_where(Source, lambda source: source.numbers_clients), "or")
+            those = join_names(kinds_where(Source, lambda source: source.numbers_clients), "or")
             raise DataError(
                 "split",
                 f"groups takes data that numbers the client of each row: {those}; this data"
@@ -121,7 +121,7 @@ class Groups(Split):
                 "split", f"the data is of {count} clients{which}, but the fleet has {clients}"
             )
         owners = np.where(large, np.cumsum(large) - 1, -1)
-        return grouped(owners[inverse], count)
+        return group_rows(owners[inverse], count)
 
 
 # Splits into uneven parts: of each label, or of all rows.
@@ -164,7 +164,7 @@ class Dirichlet(SizedSplit):
         for rows in np.split(np.argsort(kinds, kind="stable"), ends[:-1]):
             shares = rng.dirichlet(np.full(count, self.alpha))
             owners[rng.permutation(rows)] = np.repeat(np.arange(count), _whole(shares, len(rows)))
-        return _filled(grouped(owners, count), self.least)
+        return _fill(group_rows(owners, count), self.least)
 
 
 class LogNormal(SizedSplit):
@@ -205,7 +205,7 @@ def _whole(shares: NDArray[np.float64], total: int) -> NDArray[np.intp]:
     return np.diff(ends, prepend=0)
 
 
-def _filled(parts: Sequence[Indices], least: int) -> tuple[Indices, ...]:
+def _fill(parts: Sequence[Indices], least: int) -> tuple[Indices, ...]:
     """Return the parts after each small one has taken rows, each from the currently largest."""
     queue = [(-len(part), m) for m, part in enumerate(parts)]
     heapify(queue)

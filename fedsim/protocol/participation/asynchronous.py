@@ -36,12 +36,12 @@ def permutation(clients: int, rng: np.random.Generator) -> Iterable[int]:
     How far it is looked at changes no later draw from the same generator.
     """
     if clients > WHOLE:
-        return _shuffled(clients, rng.spawn(1)[0])
+        return _shuffle(clients, rng.spawn(1)[0])
     order: Iterable[int] = rng.permutation(clients)
     return order
 
 
-def _shuffled(clients: int, rng: np.random.Generator) -> Iterator[int]:
+def _shuffle(clients: int, rng: np.random.Generator) -> Iterator[int]:
     """Yield clients in a random order, drawn as far as it is looked at.
 
     It is Fisher and Yates' shuffle, which holds only what it has moved.

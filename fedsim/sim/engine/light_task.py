@@ -24,7 +24,7 @@ class Owner(Protocol):
         """The owner's, for reports."""
         ...
 
-    def ended(self, failure: BaseException | None) -> object:
+    def on_end(self, failure: BaseException | None) -> object:
         """Take note that a coroutine has ended, and what it has raised; a cancellation, too."""
         ...
 
@@ -199,7 +199,7 @@ class LightTask:
             if context is loop.spare and context != loop.common:
                 self._context, loop.spare = context, loop.common.copy()
         self._coroutine = None
-        self._owner.ended(failure)
+        self._owner.on_end(failure)
 
     def _wait(self, awaited: Any) -> None:  # noqa: ANN401 - whatever a coroutine yields
         """Take note of what the coroutine waits for."""

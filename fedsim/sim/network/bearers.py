@@ -153,7 +153,13 @@ def bearers(
         paths = routing.paths(fluid, topology, lanes, radio_latency)
         factor = routing.BANDWIDTH_FACTOR
         made: list[Bearer] = [
-            FluidBearer(fluid, path, _told(lane, changed), lane.rate.scaled(factor).signal, factor)
+            FluidBearer(
+                fluid,
+                path,
+                _rate_callback(lane, changed),
+                lane.rate.with_factor(factor).signal,
+                factor,
+            )
             for path, lane in zip(paths, lanes, strict=True)
         ]
         return made[:clients], made[clients:]
@@ -162,7 +168,7 @@ def bearers(
     return one, other
 
 
-def _told(lane: Way, changed: RateChanged | None) -> Changed | None:
+def _rate_callback(lane: Way, changed: RateChanged | None) -> Changed | None:
     """Return what a lane's flows call as their rate changes.
 
     A battery follows every rate; and where a radio's own rate varies, its time on air does.
@@ -192,7 +198,7 @@ class Bearers(Sequence[Bearer]):
         way = self._ways[client]._replace(client=client)
         if self._own is not None and way.rate.signal is not None:
             way = way._replace(rate=self._own(client, way.up))
-        return self._chooser.bearer(way, _told(way, self._changed))
+        return self._chooser.bearer(way, _rate_callback(way, self._changed))
 
     def __len__(self) -> int:
         return len(self._ways)

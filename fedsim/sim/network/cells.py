@@ -47,7 +47,7 @@ class Cell:
         self.began = self.rest = self.free_at = 0.0
         self.transfer: Transfer | None = None
 
-    def framed(self, envelope: Envelope) -> int:
+    def frame_bits(self, envelope: Envelope) -> int:
         """Return the bits of a message with the framing of this cell's radios."""
         return envelope.bits + self.framing.bits(envelope.bits)
 
@@ -90,7 +90,7 @@ class CellNetwork(Network):
             listeners.setdefault(self._groups[client], {})[client] = self._down[client]
         for group, lanes in listeners.items():
             cell = self._cells[group]
-            self._traffic.bits_down += cell.framed(envelope)
+            self._traffic.bits_down += cell.frame_bits(envelope)
             if cell.current is None:
                 self._begin(cell, envelope, lanes)
             else:
@@ -100,7 +100,7 @@ class CellNetwork(Network):
         """Wait until every listener's radio hears of the message."""
         cell.current, cell.listeners = envelope, lanes
         now = self._calendar.now
-        heard = max((lane.radio.heard(now) for lane in lanes.values()), default=now)
+        heard = max((lane.radio.reception_time(now) for lane in lanes.values()), default=now)
         if heard > now:
             cell.began = inf
             self._calendar.call(heard, self._wake_all, cell)
@@ -129,7 +129,7 @@ class CellNetwork(Network):
             self._end(cell)
             return
         first = lanes[0]
-        bits = cell.framed(envelope)
+        bits = cell.frame_bits(envelope)
         terms = [lane.carrier.terms(envelope.bits, bits, envelope.round) for lane in lanes]
         slowest = min(terms, key=itemgetter(0))
         rate = slowest.cap
@@ -220,7 +220,7 @@ class CellNetwork(Network):
     @staticmethod
     def _bits(cell: Cell) -> int:
         """Return the bits of the current broadcast, its framing included."""
-        return cell.framed(cell.current) if cell.current is not None else 0
+        return cell.frame_bits(cell.current) if cell.current is not None else 0
 
     def _row(
         self,
@@ -236,7 +236,7 @@ class CellNetwork(Network):
         envelope = cell.current
         if envelope is None:  # pragma: no cover - rows are of what is under way
             return
-        framing = cell.framed(envelope) - envelope.bits
+        framing = cell.frame_bits(envelope) - envelope.bits
         supply = None if listener is None else listener.radio.supply
         self._log.append(
             self._calendar.now,

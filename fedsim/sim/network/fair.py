@@ -47,7 +47,7 @@ class Flow:
 
     def passed(self, now: float) -> float:
         """Return the bits that have passed by the time `now`, the present or a recent one."""
-        return self.bits - (self.mark if self.link is None else self.link.left(self, now))
+        return self.bits - (self.mark if self.link is None else self.link.remaining_bits(self, now))
 
     def stop(self) -> None:
         """Cancel the transfer; its completion callback is not called."""
@@ -107,7 +107,7 @@ class FairLink:
     def remove(self, flow: Flow) -> None:
         """Break off a transfer that is not over, at the cost of O(log n)."""
         self._advance()
-        left, started = self.left(flow, self._calendar.now), flow.moves > 0
+        left, started = self.remaining_bits(flow, self._calendar.now), flow.moves > 0
         if started and flow.capped:
             self._leave_capped(flow)
         elif started:
@@ -116,7 +116,7 @@ class FairLink:
         self._tidy()
         self._touch()
 
-    def left(self, flow: Flow, now: float) -> float:
+    def remaining_bits(self, flow: Flow, now: float) -> float:
         """Return the bits of a transfer that have not passed by the time `now`."""
         if not flow.moves:  # it starts at this very instant
             return flow.bits

@@ -132,15 +132,15 @@ class Pipe:
     def enter(self, flow: "Flow", hop: int) -> None:
         """Take in a flow."""
         self.flows[flow] = hop
-        self.demand += self._wanted(flow, hop)
+        self.demand += self._demand(flow, hop)
 
     def leave(self, flow: "Flow") -> None:
         """Let a flow go."""
         hop = self.flows.pop(flow)
         # No flow is left: restart at full precision.
-        self.demand = self.demand - self._wanted(flow, hop) if self.flows else 0.0
+        self.demand = self.demand - self._demand(flow, hop) if self.flows else 0.0
 
-    def _wanted(self, flow: "Flow", hop: int) -> float:
+    def _demand(self, flow: "Flow", hop: int) -> float:
         """Return what a flow could take; above the capacity, how far above is no matter."""
         return min(flow.path.usage[hop] * flow.peak, 2.0 * self.most + 1.0)
 
@@ -285,7 +285,7 @@ class Flow:
         self.timer: Timer | None = None
         self.trace: Signal | None = None
 
-    def bound(self, now: float) -> float:
+    def rate_bound(self, now: float) -> float:
         """Return what it can do at most at the time `now`, bit/s."""
         return self.peak if self.limit is None else self.limit.at(now)
 

@@ -48,7 +48,7 @@ class Fluid:
         """
         if discipline == "fair":
             return Pipe(capacity)
-        return Turns(capacity) if discipline == "fifo" else Slots(capacity.scaled(1 / users))
+        return Turns(capacity) if discipline == "fifo" else Slots(capacity.with_factor(1 / users))
 
     @staticmethod
     def path(
@@ -157,7 +157,7 @@ class Fluid:
             flow.trace = signal
             flow.timer = self._calendar.at(signal.when(now, flow.left), self._finish, flow)
             return
-        flow.pace = rate = flow.bound(now)
+        flow.pace = rate = flow.rate_bound(now)
         if rate != flow.told and flow.changed is not None:
             flow.told = rate
             self._news.append((flow, rate))

@@ -104,7 +104,7 @@ class Lane:
         self.carrier = carrier
         self.process = process
         self.cap = rate.constant
-        self.signal = rate.signal if factor == 1.0 else rate.scaled(factor).signal
+        self.signal = rate.signal if factor == 1.0 else rate.with_factor(factor).signal
         self.factor = factor
         self.packets = packets = radio.law.packaging
         self.framing = packets if packets.overhead else None

@@ -93,10 +93,10 @@ class Ways:
         """Return the way from one node to another, chosen when the two first speak."""
         pair = sender, receiver
         if pair not in self._known:
-            self._known[pair] = self._made(sender, receiver)
+            self._known[pair] = self._make(sender, receiver)
         return self._known[pair]
 
-    def _made(self, sender: ClientId, receiver: ClientId) -> PeerWay:
+    def _make(self, sender: ClientId, receiver: ClientId) -> PeerWay:
         if self._topology is None:
             return PeerWay(None, 0.0, ())
         route = self._topology.between(sender, receiver)
@@ -104,11 +104,11 @@ class Ways:
             return PeerWay(None, route.latency, route.relays)
         path = self._fluid.path([self._link(number) for number in route.links])
         signal = self._own(sender, True).signal  # noqa: FBT003 - by its uplink
-        told = self._told(sender) if self._watched[sender] or signal is not None else None
+        told = self._rate_callback(sender) if self._watched[sender] or signal is not None else None
         bearer = FluidBearer(self._fluid, path, told, signal)
         return PeerWay(bearer, route.latency, route.relays)
 
-    def _told(self, sender: ClientId) -> Changed:
+    def _rate_callback(self, sender: ClientId) -> Changed:
         return lambda _, rate: self._changed(sender, True, rate)  # noqa: FBT003
 
     def _link(self, number: int) -> Link:

@@ -36,7 +36,7 @@ class Relay:
         self._rates = rates
         self._carriers = carriers
 
-    def framed(self, bits: int) -> int:
+    def frame_bits(self, bits: int) -> int:
         """Return the bits of a message with the framing of this relay's radio."""
         return bits + self.radio.law.packaging.bits(bits)
 
@@ -48,11 +48,11 @@ class Relay:
             again: further bits of it that are sent again on its way.
             round_number: the round that it belongs to.
         """
-        draw, framed = self.radio.law.draw, self.framed(bits) + again
+        draw, framed = self.radio.law.draw, self.frame_bits(bits) + again
         joules = (draw.energy_up + draw.energy_down) * framed
         powers = draw.send, draw.receive
         for law, carrier, watts in zip(self._rates, self._carriers, powers, strict=True):
-            cap, share, _ = carrier.terms(bits, self.framed(bits), round_number)
+            cap, share, _ = carrier.terms(bits, self.frame_bits(bits), round_number)
             rate = cap if law.signal is None else law.average  # of a trace in the long run
             joules += (draw.base + watts * share) * over(rate, framed)
         return joules

@@ -61,7 +61,7 @@ class Relays:
         for relay in lane.relays:
             self._lanes.setdefault(relay.client, {})[lane] = None
 
-    def gone(self, client: ClientId) -> None:
+    def client_left(self, client: ClientId) -> None:
         """Break the ways through a client that is not there any more."""
         for lane in self._lanes.get(client, ()):
             if lane.current is None or lane.transfer is None:
@@ -98,7 +98,7 @@ class Relays:
         relay.radio.joules += joules
         self._traffic.joules += joules
         parts = (envelope.payload_bits, envelope.header_bits)
-        framing = relay.framed(envelope.bits) - envelope.bits + again
+        framing = relay.frame_bits(envelope.bits) - envelope.bits + again
         bits = (*parts, framing) if share == 1.0 else (0, 0, 0)
         now = self._calendar.now
         self._log.append(

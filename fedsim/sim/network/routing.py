@@ -67,7 +67,7 @@ class LinkPlan:
         self._users = [0] * len(topology.links)
         for count, lane in lanes:
             for link in lane.route.links:
-                self._wanted[link] = _added(self._wanted[link], lane.rate.peak, count)
+                self._wanted[link] = _add_repeatedly(self._wanted[link], lane.rate.peak, count)
                 self._users[link] += count
         self._simple = [self._alike(link) for link in range(len(topology.links))]
         for _, lane in lanes:
@@ -109,7 +109,7 @@ class LinkPlan:
         return constant and self.discipline(link) == "fair"
 
 
-def _added(total: float, each: float, count: int) -> float:
+def _add_repeatedly(total: float, each: float, count: int) -> float:
     """Return a total to which so many of the same are added, one after the other."""
     terms = np.full(count + 1, each)
     terms[0] = total
@@ -174,10 +174,10 @@ def paths(
     """
     plan, clients = LinkPlan(topology, [(1, lane) for lane in lanes]), len(lanes) // 2
     links = [
-        fluid.link(link.capacity.scaled(BANDWIDTH_FACTOR), plan.discipline(n), plan.users(n))
+        fluid.link(link.capacity.with_factor(BANDWIDTH_FACTOR), plan.discipline(n), plan.users(n))
         for n, link in enumerate(topology.links)
     ]
-    radios = [fluid.link(lane.rate.scaled(BANDWIDTH_FACTOR)) for lane in lanes]
+    radios = [fluid.link(lane.rate.with_factor(BANDWIDTH_FACTOR)) for lane in lanes]
     used = [
         (radio, *[links[link] for link in lane.route.links])
         for radio, lane in zip(radios, lanes, strict=True)

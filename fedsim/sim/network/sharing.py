@@ -237,7 +237,7 @@ class Pool:
         """Return when the next flow ends, by the rates of the last sharing."""
         return float(self._table[_END, : len(self.flows)].min())
 
-    def ended(self, now: float) -> list[Flow]:
+    def completed_flows(self, now: float) -> list[Flow]:
         """Return those that have ended by now, by the rates of the last sharing."""
         ends = self._table[_END, : len(self.flows)]
         return [self.flows[slot] for slot in np.flatnonzero(ends <= now)]
@@ -334,7 +334,7 @@ class ContendedFlows:
     def _complete(self, pool: Pool) -> None:
         """Let all go that end now."""
         pool.timer = None
-        self._end(sorted(pool.ended(self._calendar.now), key=attrgetter("serial")))
+        self._end(sorted(pool.completed_flows(self._calendar.now), key=attrgetter("serial")))
 
     def _touch(self, pool: Pool) -> None:
         if not pool.touched:
@@ -346,7 +346,7 @@ class ContendedFlows:
         """Bring a flow into a pool, with all that is in its own; return what they become."""
         if (own := _pool(flow)) is None:
             flow.pause(self._calendar.now)
-            pool.add(flow, flow.bound(self._calendar.now))
+            pool.add(flow, flow.rate_bound(self._calendar.now))
             self._await_change(flow)
         elif own is not pool:
             pool = self._merge(own, pool)
@@ -359,7 +359,7 @@ class ContendedFlows:
         pipes, now = small.pipes, self._calendar.now
         for flow in small.flows[::-1]:  # the last one goes without moving another
             small.remove(flow, now)
-            large.add(flow, flow.bound(now))
+            large.add(flow, flow.rate_bound(now))
         for pipe in pipes:
             small.release(pipe)
             large.adopt(pipe)
@@ -387,7 +387,7 @@ class ContendedFlows:
     def _vary(self, flow: Flow) -> None:
         """Take note that a flow's limit changes now."""
         if (pool := _pool(flow)) is not None:
-            pool.rebound(flow, flow.bound(self._calendar.now))
+            pool.rebound(flow, flow.rate_bound(self._calendar.now))
             self._touch(pool)
             self._await_change(flow)
 

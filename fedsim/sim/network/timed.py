@@ -44,12 +44,12 @@ class _Timed(ABC):
         self._timer: Timer = calendar.at(end, finished, token)
 
     @abstractmethod
-    def _flown(self, now: float) -> float:
+    def _bits_flown(self, now: float) -> float:
         """Return the bits that have passed by a time before its end."""
 
     def passed(self, now: float) -> float:
         """Return the bits that have passed by the time `now`."""
-        return self._bits if now >= self._end else self._flown(now)
+        return self._bits if now >= self._end else self._bits_flown(now)
 
     def stop(self) -> None:
         """Break it off."""
@@ -76,7 +76,7 @@ class SteadyTransfer(_Timed):
         end = calendar.now + bits / rate if bits else calendar.now
         super().__init__(calendar, bits, end, finished, token)
 
-    def _flown(self, now: float) -> float:
+    def _bits_flown(self, now: float) -> float:
         return self._rate * (now - self._began)
 
 
@@ -96,7 +96,7 @@ class TracedTransfer(_Timed):
         self._rate = rate
         super().__init__(calendar, bits, rate.when(calendar.now, bits), finished, token)
 
-    def _flown(self, now: float) -> float:
+    def _bits_flown(self, now: float) -> float:
         return self._rate.integral(self._began, now)
 
 

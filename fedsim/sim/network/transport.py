@@ -49,8 +49,8 @@ class Network:
         self._calendar = calendar
         self._traffic = traffic
         self._make = lane
-        self._up = OnDemand(partial(self._made, up=True))
-        self._down = OnDemand(partial(self._made, up=False))
+        self._up = OnDemand(partial(self._make_lane, up=True))
+        self._down = OnDemand(partial(self._make_lane, up=False))
         self.books = Manifest(calendar, log)
         self.relays: Relays | None = None  # where the routes of a graph lead through clients
         self._starting: dict[float, list[tuple[Lane, int]]] = {}  # by when their bits will flow
@@ -67,7 +67,7 @@ class Network:
         for client in clients:
             self._down[client], self._up[client]
 
-    def _made(self, client: ClientId, *, up: bool) -> Lane:
+    def _make_lane(self, client: ClientId, *, up: bool) -> Lane:
         lane = self._make(client, up)
         lane.receive = self._receive[up]
         return lane
@@ -125,7 +125,7 @@ class Network:
         if not lane.plain:
             ready = max(now, lane.free_at)
             if not lane.radio.detached:
-                if not (lane.up or paged) and (heard := lane.radio.heard(now)) > now:
+                if not (lane.up or paged) and (heard := lane.radio.reception_time(now)) > now:
                     lane.began = inf
                     self._calendar.call(heard, self._page, (lane, lane.turn))
                     return
@@ -225,7 +225,7 @@ class Network:
     def abort(self, client: ClientId) -> None:
         """Break off all that a client sends and receives, for it cannot go on."""
         if self.relays is not None:
-            self.relays.gone(client)
+            self.relays.client_left(client)
         lost: list[Envelope] = []
         for lane in (self._down[client], self._up[client]):
             envelopes = lane.messages()

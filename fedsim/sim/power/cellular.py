@@ -59,9 +59,9 @@ class CellularRadio(Radio):
         self._turn = 0  # what was scheduled in an earlier turn is stale
         self._armed = False
 
-    def heard(self, now: float) -> float:
+    def reception_time(self, now: float) -> float:
         """Return when it hears of a message that is there for it now."""
-        return now if self._waking else self._states.heard(self._stage, self._since, now)
+        return now if self._waking else self._states.reception_time(self._stage, self._since, now)
 
     def wake(self, now: float, round_number: int) -> float:
         """Return when it is ready: promoted, where it was at rest."""
@@ -82,11 +82,11 @@ class CellularRadio(Radio):
             return now
         self._waking = True
         self._ready = now + wake_time
-        self._calendar.call(self._ready, self._promoted, self._turn)
+        self._calendar.call(self._ready, self._promote, self._turn)
         self.feed()
         return self._ready
 
-    def _promoted(self, turn: int) -> None:
+    def _promote(self, turn: int) -> None:
         if turn == self._turn:
             self._log_promotion()
             self._book()

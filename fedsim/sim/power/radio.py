@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 
-from fedsim.physics.radios import Powers, RadioLaw, Rates, powers_of
+from fedsim.physics.radios import RadioLaw, RadioPowers, Rates, powers_of
 from fedsim.physics.signals import Signal
 from fedsim.sim.power.supply import Part, Supply
 
@@ -43,7 +43,7 @@ class RadioKind:
     """
 
     law: RadioLaw
-    powers: Powers
+    powers: RadioPowers
     per_bit: Pair
     paced: bool
     stateful: bool
@@ -151,7 +151,7 @@ class Radio:
         self._flowing = 0  # a bit for what flows down, and one for what flows up
         self._paid_until = 0.0
 
-    def heard(self, now: float) -> float:
+    def reception_time(self, now: float) -> float:
         """Return when it hears of a message that is there for it now."""
         return now
 
@@ -214,13 +214,13 @@ class Radio:
         if on < now:
             joules += self._held * (now - on)
         if self._airtimes is not None:
-            joules += self._aired(up, now)
+            joules += self._joules_on_air(up, now)
         self._paid_until = now
         began[up] = inf
         self.joules += joules
         return joules
 
-    def _aired(self, up: bool, now: float) -> float:  # noqa: FBT001
+    def _joules_on_air(self, up: bool, now: float) -> float:  # noqa: FBT001
         """Return the joules on air of a message that followed a signal, which has ended."""
         if self._airtimes is None or (airtime := self._airtimes[up]) is None:
             return 0.0

@@ -6,7 +6,7 @@ from enum import IntEnum
 from math import inf, ulp
 
 from fedsim.physics.batteries import Crossing
-from fedsim.physics.stores import Store
+from fedsim.physics.stores import BatteryStore
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
 
 Crossed = Callable[[Crossing | None], None]
@@ -54,7 +54,7 @@ class Supply:
     def __init__(
         self,
         calendar: Calendar,
-        store: Store,
+        store: BatteryStore,
         rest: float,
         crossed: Crossed,
     ) -> None:

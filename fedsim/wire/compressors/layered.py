@@ -50,9 +50,9 @@ class Layered(Compressor):
 
     def compress(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Encodable:
         """Return the layers one after the other; the draws are made in this order."""
-        return self.sent(vector, [each.compress for each in self.each], rng, form)
+        return self.encode_layers(vector, [each.compress for each in self.each], rng, form)
 
-    def sent(
+    def encode_layers(
         self,
         vector: Array,
         senders: Sequence[Sender],
@@ -121,5 +121,5 @@ class _LayeredSender:
     def __call__(self, vector: Array, rng: np.random.Generator, form: ValueFormat) -> Encodable:
         """Return what is sent of a vector."""
         if self._compressor.splits(vector.size):
-            return self._compressor.sent(vector, self._senders, rng, form)
+            return self._compressor.encode_layers(vector, self._senders, rng, form)
         return self._whole(vector, rng, form)

@@ -13,10 +13,10 @@ from fedsim.wire.bitstream import (
     Bits,
     Numbers,
     Reader,
-    fixed,
+    concatenate,
+    fixed_width,
     gamma,
     gamma_length,
-    packed,
     varint,
     varint_size,
     whole_bytes,
@@ -25,7 +25,7 @@ from fedsim.wire.formats import ValueFormat
 from fedsim.wire.indices import IndexSet, most_bits, read
 from fedsim.wire.indices import width as width_below
 from fedsim.wire.payloads.base import FLOAT32_ONLY, frozen
-from fedsim.wire.payloads.sparse import scattered
+from fedsim.wire.payloads.sparse import scatter
 
 LARGEST_STEPS = 2**24
 """The most steps of a norm; float32 has no more."""
@@ -117,11 +117,11 @@ class Quantized:
         if self._fixed_size <= self._elias_size(where):
             levels = np.full(self.dimension, self.steps)
             levels[self.indices] += self.levels
-            return head + bytes([_FIXED]) + packed(fixed(levels, self.width))
+            return head + bytes([_FIXED]) + concatenate(fixed_width(levels, self.width))
         signs = (self.levels < 0).astype(np.uint8)
         magnitudes = [gamma(np.abs(self.levels))] if self.steps > 1 else []
         code, count = where.code, varint(self.indices.size)
-        stream = packed(where.write(code), signs, *magnitudes)
+        stream = concatenate(where.write(code), signs, *magnitudes)
         return head + bytes([where.tag(code)]) + count + stream
 
     @classmethod
@@ -146,7 +146,7 @@ class Quantized:
 
 
 def _read_fixed(reader: Reader, dimension: int, steps: int) -> tuple[Numbers, Numbers]:
-    levels = reader.fixed(dimension, width_below(2 * steps + 1)) - steps
+    levels = reader.fixed_width(dimension, width_below(2 * steps + 1)) - steps
     indices = np.flatnonzero(levels)
     return indices, levels[indices]
 
@@ -188,7 +188,7 @@ class Sign:
     def body(self) -> bytes:
         """Write the dimension, the scale and the signs."""
         scale = ValueFormat.FLOAT32.encode(np.array(self.scale))
-        return varint(self.negative.size) + scale + packed(self.negative)
+        return varint(self.negative.size) + scale + concatenate(self.negative)
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:
@@ -231,12 +231,12 @@ class Powers:
 
     def body(self) -> bytes:
         """Write the dimension and the codes."""
-        return varint(self.codes.size) + packed(fixed(self.codes, _EXPONENT_BITS))
+        return varint(self.codes.size) + concatenate(fixed_width(self.codes, _EXPONENT_BITS))
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003 - as of any payload
         """Read the dimension and the codes."""
-        codes = reader.fixed(reader.dimension(), _EXPONENT_BITS)
+        codes = reader.fixed_width(reader.dimension(), _EXPONENT_BITS)
         reader.align()
         return cls(codes)
 
@@ -267,7 +267,7 @@ class SparsePowers:
     @cached_property
     def values(self) -> Array:
         """The decoded vector, read-only, shape (d,)."""
-        return scattered(self.indices, _numbers(self.codes), self.dimension)
+        return scatter(self.indices, _numbers(self.codes), self.dimension)
 
     @cached_property
     def bits(self) -> int:
@@ -289,7 +289,7 @@ class SparsePowers:
         where = IndexSet.of(self.indices, self.dimension)
         code = where.code
         sizes = varint(self.dimension) + varint(self.indices.size) + bytes([where.tag(code)])
-        return sizes + packed(where.write(code), fixed(self.codes, _EXPONENT_BITS))
+        return sizes + concatenate(where.write(code), fixed_width(self.codes, _EXPONENT_BITS))
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:  # noqa: ARG003 - as of any payload
@@ -297,7 +297,7 @@ class SparsePowers:
         dimension, count, tag = reader.dimension(), reader.varint(), reader.byte()
         reader.expect(_EXPONENT_BITS * count)
         indices = read(reader, tag, count, dimension)
-        codes = reader.fixed(count, _EXPONENT_BITS)
+        codes = reader.fixed_width(count, _EXPONENT_BITS)
         reader.align()
         if not codes.all():
             raise DecodeError("a coordinate that is zero among those that are not")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedsim.errors import DecodeError
 from fedsim.ports import Array
-from fedsim.wire.bitstream import Numbers, Reader, packed, varint, varint_size, whole_bytes
+from fedsim.wire.bitstream import Numbers, Reader, concatenate, varint, varint_size, whole_bytes
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.indices import IndexSet, absent, most_bits, read
 from fedsim.wire.payloads.base import ANY_FORMAT, frozen
@@ -49,7 +49,7 @@ class Sparse:
     @cached_property
     def values(self) -> Array:
         """The decoded vector, read-only, shape (d,)."""
-        return scattered(self.indices, self.entries, self.dimension)
+        return scatter(self.indices, self.entries, self.dimension)
 
     @cached_property
     def bits(self) -> int:
@@ -70,7 +70,7 @@ class Sparse:
         where = IndexSet.of(self.indices, self.dimension)
         sizes = varint(self.dimension) + varint(self.indices.size)
         code = where.code
-        packed_indices = bytes([where.tag(code)]) + packed(where.write(code))
+        packed_indices = bytes([where.tag(code)]) + concatenate(where.write(code))
         return sizes + packed_indices + self.format.encode(self.entries)
 
     @classmethod
@@ -112,7 +112,7 @@ class SeededSparse:
     @cached_property
     def values(self) -> Array:
         """The decoded vector, read-only, shape (d,)."""
-        return scattered(self.indices, self.entries, self.dimension)
+        return scatter(self.indices, self.entries, self.dimension)
 
     @property
     def bits(self) -> int:
@@ -136,7 +136,7 @@ class SeededSparse:
         return cls(seed, draw_indices(seed, count, dimension), entries, dimension, form)
 
 
-def scattered(indices: Numbers, entries: Array, dimension: int) -> Array:
+def scatter(indices: Numbers, entries: Array, dimension: int) -> Array:
     """Return a vector, read-only, shape (d,): the entries at the indices, zeros elsewhere."""
     values = np.zeros(dimension)
     values[indices] = entries

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from fedsim.cli import app
 from fedsim.errors import DataError
 from fedsim.physics.formats import published
-from fedsim.physics.formats.published import TRACE_SETS, PublicFile, fetch_traces, obtained
+from fedsim.physics.formats.published import TRACE_SETS, PublicFile, fetch_traces, obtain
 
 CONTENT = b"0 1\n1 2\n" * 1000
 
@@ -91,12 +91,12 @@ def test_what_is_right_is_kept_and_not_fetched_again(
     known: str, address: str, tmp_path: Path
 ) -> None:
     for _ in range(2):
-        path = obtained(file(address, known=known), tmp_path / "new")
+        path = obtain(file(address, known=known), tmp_path / "new")
         assert path == tmp_path / "new" / "trace.txt"
         assert path.read_bytes() == CONTENT
     assert ASKED == ["/good"]
     path.write_bytes(b"damaged since")
-    assert obtained(file(address, known=known), tmp_path / "new").read_bytes() == CONTENT
+    assert obtain(file(address, known=known), tmp_path / "new").read_bytes() == CONTENT
     assert [each.name for each in (tmp_path / "new").iterdir()] == ["trace.txt"]
 
 
@@ -104,7 +104,7 @@ def test_the_name_that_git_gives_is_that_of_git_itself(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"hello\n")
     known = "git:ce013625030ba8dba906f756967f9e9ca394464a"  # as `git hash-object a` prints it
     there = replace(file("http://127.0.0.1:1", known=known), name="a")
-    assert obtained(there, tmp_path) == tmp_path / "a"
+    assert obtain(there, tmp_path) == tmp_path / "a"
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_what_is_wrong_is_not_kept_and_said(
     path: str, known: str, words: list[str], address: str, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError) as caught:
-        obtained(file(address, path, known), tmp_path)
+        obtain(file(address, path, known), tmp_path)
     told = str(caught.value)
     assert [word for word in words if word not in told] == [], told
     assert list(tmp_path.iterdir()) == []
@@ -133,10 +133,10 @@ def test_without_a_network_it_is_said_what_to_do_by_hand(tmp_path: Path) -> None
         taken.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(DataError, match=r"cannot fetch trace\.txt") as caught:
-            obtained(file(address), tmp_path)
+            obtain(file(address), tmp_path)
     assert f"put it at {tmp_path / 'trace.txt'}" in str(caught.value)
     (tmp_path / "trace.txt").write_bytes(CONTENT)
-    assert obtained(file(address), tmp_path) == tmp_path / "trace.txt"
+    assert obtain(file(address), tmp_path) == tmp_path / "trace.txt"
 
 
 def test_of_an_archive_the_traces_are_taken_and_nothing_leaves_the_folder(
@@ -146,7 +146,7 @@ def test_of_an_archive_the_traces_are_taken_and_nothing_leaves_the_folder(
     packed = replace(
         file(address, "set.zip", known), name="set.zip", size=len(ZIPPED), unpacked=".csv"
     )
-    folder = obtained(packed, tmp_path / "deep" / "er")
+    folder = obtain(packed, tmp_path / "deep" / "er")
     found = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*"))
     assert folder == tmp_path / "deep" / "er" / "set"
     assert found == ["deep/er/set.zip", "deep/er/set/set/a.csv"]

@@ -94,8 +94,8 @@ def test_the_same_folder_under_another_name_is_the_same(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from fedsim.record.lock import held
-with held(Path(sys.argv[1])):
+from fedsim.record.lock import hold
+with hold(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
 """

@@ -71,7 +71,7 @@ def table(part: str, result: fedsim.Result) -> Table:
         )
         for name, label in LABELS.items()
     ]
-    heads = ("method", "published", "label_axis", "iterations", "objective")
+    heads = ("method", "published", "measured", "iterations", "objective")
     return listing(f"Table III: transmissions, {part}", heads, rows)
 
 

@@ -48,7 +48,7 @@ def words(measure: str) -> str:
 def escape_text(text: str) -> str:
     r"""Return a text for a figure, which is no formula and hides from no legend.
 
-    >>> print(escape_text("$a$"), drawn("_b"), drawn(Maths("$a$")))
+    >>> print(escape_text("$a$"), escape_text("_b"), escape_text(Maths("$a$")))
     \$a\$  _b $a$
     """
     if isinstance(text, Maths):

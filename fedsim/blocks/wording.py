@@ -24,7 +24,7 @@ def show(value: object) -> str:
     """Say what was seen, in the words of a scenario file.
 
     Example:
-        >>> show("5 apples"), shown(True), shown(1e-3), shown({"up": 5})
+        >>> show("5 apples"), show(True), show(1e-3), show({"up": 5})
         ('"5 apples"', 'true', '0.001', 'a block of keys')
     """
     match value:
@@ -76,7 +76,7 @@ def join_names(names: Sequence[str], last: str) -> str:
     """Return names as a sentence has them.
 
     Example:
-        >>> join_names(("ef", "ef21", "none"), "or"), joined(("ef",), "or")
+        >>> join_names(("ef", "ef21", "none"), "or"), join_names(("ef",), "or")
         ('ef, ef21 or none', 'ef')
     """
     *others, final = names

@@ -271,7 +271,7 @@ def _last_round(folder: Path, kept: Sequence[int]) -> int:
 def _list_numbers(numbers: Sequence[int]) -> str:
     """Return numbers in words, of many the first and the last.
 
-    >>> _list_numbers(range(12)), _listed(range(13))
+    >>> _list_numbers(range(12)), _list_numbers(range(13))
     ('0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ..., 12')
     """
     few = [str(number) for number in numbers]

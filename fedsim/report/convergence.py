@@ -38,7 +38,7 @@ def measures(study: ReportedStudy) -> tuple[str, ...]:
 def measure_name(measure: str) -> str:
     """Return what the page calls a measure.
 
-    >>> measure_name("gap"), named("test_accuracy")
+    >>> measure_name("gap"), measure_name("test_accuracy")
     ('objective less the optimum', 'test accuracy')
     """
     return _NAMES.get(measure, measure.replace("_", " "))

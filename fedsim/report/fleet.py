@@ -69,7 +69,7 @@ def _range(samples: "pd.Series[int]") -> str:
 
 # Participation: clients that received from the server, replied, were silent, late or left out.
 
-COUNTS = ("received_counts", "transmissions", "silent", "late", "lost", "skipped")
+COUNTS = ("heard", "transmissions", "silent", "late", "lost", "skipped")
 """Columns: messages of the server that arrived; replies that carry something; the client's
 decisions to say nothing; replies after the round had closed; messages lost for good; rounds in
 which the policy left the client out."""

@@ -232,7 +232,7 @@ class KnownModels:
 
 @dataclass(frozen=True)
 class Repricing:
-    """Implements `fedsim.building.ready.Ready`: a run that is made again from the log of another.
+    """Implements `fedsim.building.job.ExecutableRun`: a run made again from the log of another.
 
     Attributes:
         original: the run whose decisions are replayed.

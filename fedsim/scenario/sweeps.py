@@ -141,7 +141,7 @@ def _space(spacing: str, ends: object, origin: Origin) -> list[Located]:
     if not _is_range(ends, positive=spacing == "log"):
         first = "above 0" if spacing == "log" else "any"
         raise ValueError(
-            f"got {_expand_range(ends)}; give [from, to, how many]: two numbers, {first}, "
+            f"got {_show_range(ends)}; give [from, to, how many]: two numbers, {first}, "
             f"and 2 to {MOST}"
         )
     assert isinstance(ends, list)  # noqa: S101 - as was just found
@@ -149,7 +149,7 @@ def _space(spacing: str, ends: object, origin: Origin) -> list[Located]:
     return [Located(origin, float(f"{number:.12g}")) for number in numbers]
 
 
-def _expand_range(ends: object) -> str:
+def _show_range(ends: object) -> str:
     """Return what was written in place of a range."""
     return f"[{', '.join(map(show, ends))}]" if isinstance(ends, list) else show(ends)
 

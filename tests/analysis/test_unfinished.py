@@ -45,9 +45,9 @@ def test_what_has_ended_is_compared_as_if_nothing_else_had_been_asked_for(
     fedsim.run(STUDY | {"seeds": 1}, out=tmp_path)
     part, whole = (Comparison.of([place]) for place in (cut_off, tmp_path))
     for name, frame in part.frames().items():
-        assert set(frame.pop("find_unfinished")) == {"2 of 4 runs"}
+        assert set(frame.pop("unfinished")) == {"2 of 4 runs"}
         other = whole.frames()[name]
-        assert set(other.pop("find_unfinished")) == {""}
+        assert set(other.pop("unfinished")) == {""}
         pd.testing.assert_frame_equal(frame, other)
     assert whole.runs.extent == ""
 
@@ -65,7 +65,7 @@ def test_the_tables_are_marked_and_the_missing_runs_named(cut_off: Path, tmp_pat
     assert told in result.stderr.splitlines()
     assert result.stderr.count("base/seed-2") == 1
     for name in ("runs", "costs", "pairs"):
-        assert set(pd.read_csv(tmp_path / f"{name}.csv")["find_unfinished"]) == {"2 of 4 runs"}
+        assert set(pd.read_csv(tmp_path / f"{name}.csv")["unfinished"]) == {"2 of 4 runs"}
     for figure in tmp_path.glob("*.svg"):
         assert "unfinished: 2 of 4 runs" in figure.read_text(encoding="utf-8")
 

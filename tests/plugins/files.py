@@ -35,7 +35,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedsim.problems.splits.base import SizedSplit, grouped
+from fedsim.problems.splits.base import SizedSplit, group_rows
 
 
 class Dealt(SizedSplit):
@@ -46,7 +46,7 @@ class Dealt(SizedSplit):
 
     def assign(self, samples, clients, rng):
         count = self.count(samples.rows, clients)
-        return grouped(np.arange(samples.rows) % count, count)
+        return group_rows(np.arange(samples.rows) % count, count)
 '''
 
 LOSS = '''\

@@ -107,7 +107,7 @@ def test_of_clients_that_are_alike_few_smoothness_constants_are_computed(
 
 @pytest.mark.parametrize("treat", [None, lambda X: X * 2.0], ids=["as read", "treated"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("whole", [False, True], ids=["dealt", "preprocess_samples"])
+@pytest.mark.parametrize("whole", [False, True], ids=["dealt", "preprocessed"])
 def test_features_that_float32_has_no_numbers_for_are_refused(
     treat: Transform | None, *, sparse: bool, whole: bool
 ) -> None:
@@ -126,7 +126,7 @@ def test_features_that_float32_has_no_numbers_for_are_refused(
     assert fine.X.max() >= 4e38
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["dealt", "preprocess_samples"])
+@pytest.mark.parametrize("whole", [False, True], ids=["dealt", "preprocessed"])
 def test_features_of_which_none_is_stored_have_their_type_all_the_same(*, whole: bool) -> None:
     samples, kind = Samples(csr_array((3, 2)), np.zeros(3)), np.dtype(np.float32)
     made = (

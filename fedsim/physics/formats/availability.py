@@ -24,6 +24,13 @@ from fedsim.physics.traces import read_table
 T = TypeVar("T")
 
 
+def _edges(begins: tuple[float, ...], ends: tuple[float, ...]) -> list[float]:
+    """Return where intervals begin and end, in turn, if each ends after it begins."""
+    if not all(begin < end for begin, end in zip(begins, ends, strict=True)):
+        raise ValueError("every interval ends after it begins")
+    return [edge for pair in zip(begins, ends, strict=True) for edge in pair]
+
+
 @dataclass(frozen=True, slots=True)
 class Cycle:
     """There from begins[i] to ends[i] of every cycle.
@@ -45,9 +52,7 @@ class Cycle:
     chance: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        edges = [edge for pair in zip(self.begins, self.ends, strict=True) for edge in pair]
-        if not all(begin < end for begin, end in zip(self.begins, self.ends, strict=True)):
-            raise ValueError("every interval ends after it begins")
+        edges = _edges(self.begins, self.ends)
         if edges != sorted(edges):
             raise ValueError("intervals follow each other without an overlap")
         if not (0 < self.period < inf and all(0 <= edge <= self.period for edge in edges)):
@@ -275,9 +280,7 @@ class Intervals:
     chance: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        edges = [edge for pair in zip(self.begins, self.ends, strict=True) for edge in pair]
-        if not all(begin < end for begin, end in zip(self.begins, self.ends, strict=True)):
-            raise ValueError("every interval ends after it begins")
+        edges = _edges(self.begins, self.ends)
         if edges != sorted(edges) or (edges and edges[0] < 0):
             raise ValueError("intervals follow each other from 0 on, without an overlap")
 

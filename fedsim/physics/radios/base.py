@@ -58,7 +58,7 @@ class RadioStage:
 class States:
     """The stages of a radio, from its last bit on.
 
-    >>> States((RadioStage(1.0, 10.0), Stage(cycle=4.0))).reception_time(1, 100.0, 105.0)
+    >>> States((RadioStage(1.0, 10.0), RadioStage(cycle=4.0))).reception_time(1, 100.0, 105.0)
     108.0
 
     Attributes:

@@ -52,7 +52,7 @@ def l1_bounded(w: Array, t: float, centre: Array, radius: float) -> Array:
     for a rest of length 2 t at zero where that lies in between. |v(m) - centre|_1 is piecewise
     linear and falls; its breakpoints are sorted, and the piece that meets the radius is solved.
 
-    >>> l1_solve_bounded(np.array([4.0, -1.0]), 1.0, np.array([1.0, 2.0]), 3.0)
+    >>> l1_bounded(np.array([4.0, -1.0]), 1.0, np.array([1.0, 2.0]), 3.0)
     array([2., 0.])
     """
     sign = np.where(centre < 0, -1.0, 1.0)

@@ -27,15 +27,14 @@ from fedsim.blocks.quantities import (
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import Availability, Timeline
 from fedsim.physics.batteries import Charging
-from fedsim.physics.batteries import Reading as ReadPower
+from fedsim.physics.batteries import PowerReader as ReadPower
 from fedsim.physics.carbon import Carbon
-from fedsim.physics.carbon import Reading as ReadIntensity
+from fedsim.physics.carbon import IntensityReader as ReadIntensity
 from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.networks import Network, ReadGraph
 from fedsim.physics.overlay import Neighbours
 from fedsim.physics.packet_loss import LossProcess, PacketLoss
-from fedsim.physics.radios import Constant as ConstantRate
-from fedsim.physics.radios import Draw, PacketRadio, RadioLaw, RateLaw, Rates
+from fedsim.physics.radios import ConstantRate, Draw, PacketRadio, RadioLaw, RateLaw, Rates
 from fedsim.physics.radios import Traced as TracedRate
 from fedsim.physics.radios.traces import Trace
 from fedsim.physics.radios.traces import TraceReader as ReadTrace

@@ -24,7 +24,7 @@ from fedsim.conformance import (
 from fedsim.physics.devices import DEVICE_KINDS, DEVICES, Device, Phone
 from fedsim.physics.radios import (
     RADIO_KINDS,
-    Constant,
+    ConstantRate,
     FirstOrderRadio,
     LoRaRadio,
     NarrowbandRadio,
@@ -47,7 +47,7 @@ from fedsim.problems import (
     Groups,
     LabelMix,
     LogNormal,
-    LowRank,
+    LowRankData,
     PlantedSmoothness,
     Shards,
     ShiftedMean,
@@ -96,7 +96,7 @@ DRAWING = [
     Tong(clients=5, features=20, informative=5),
     ShiftedMean(clients=4, features=30),
     SparseLinear(clients=3, features=30, ones=5),
-    LowRank(clients=3, shape=(4, 5), rank=2),
+    LowRankData(clients=3, shape=(4, 5), rank=2),
 ]
 MODULES = [
     TorchLoss(model=DenseLayers(hidden=(3,)), numbers="float64", l2=0.1),
@@ -199,14 +199,14 @@ def test_a_loss_that_breaks_a_promise_is_found() -> None:
     assert "the mean over all minibatches is the whole" not in found
 
 
-class Slow(Constant):
+class Slow(ConstantRate):
     """Takes twice as long as its rate says."""
 
     def seconds(self, bits: int, framed: int) -> float:
         return 2 * super().seconds(bits, framed)
 
 
-class Hasty(Constant):
+class Hasty(ConstantRate):
     """Takes half of the time that its rate needs."""
 
     constant = None  # type: ignore[assignment]  # as laws have it that are not constant
@@ -215,7 +215,7 @@ class Hasty(Constant):
         return super().seconds(bits, framed) / 2
 
 
-class Moody(Constant):
+class Moody(ConstantRate):
     """Its carriers draw from a stream of their own, and go faster than the peak."""
 
     constant = None  # type: ignore[assignment]  # as laws have it that are not constant
@@ -235,10 +235,10 @@ class Mood:
 class Odd(FirstOrderRadio):
     """A radio with a law that is to be found out."""
 
-    law: type[Constant]
+    law: type[ConstantRate]
 
     def rates(self, signals: object) -> Rates:
-        return Rates(Constant(self.up), self.law(self.down))
+        return Rates(ConstantRate(self.up), self.law(self.down))
 
 
 @pytest.mark.parametrize(

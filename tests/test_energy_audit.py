@@ -16,7 +16,7 @@ from fedsim.physics.radios import LORA, NB_IOT, RADIOS
 from fedsim.record.parts import read_table
 from fedsim.record.read import read_run
 from fedsim.scenario import load
-from fedsim.sim.network.transport import Network
+from fedsim.sim.network.transport import ServerLanes
 from fedsim.testing import assert_kept, assert_ledger_balanced
 from tests.tiers import some
 
@@ -135,10 +135,10 @@ def test_sums_that_differ_are_named_with_client_and_figures(tmp_path: Path) -> N
 def test_it_sees_radios_that_are_not_paid_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def of_senders(network: Network) -> list[Any]:
+    def of_senders(network: ServerLanes) -> list[Any]:
         return [lane.radio for lane in network._up.in_order()]
 
-    monkeypatch.setattr(Network, "_radios", of_senders)
+    monkeypatch.setattr(ServerLanes, "_radios", of_senders)
     early = {"participation": {"kind": "full", "quorum": "40 %"}, "stop": {"rounds": 1}}
     block = world(**early, fleet=fleet(["lte"] * 3 + ["ideal"] * 3))
     (folder,) = fedsim.run(block, out=tmp_path / "out").runs

@@ -31,8 +31,8 @@ def factory(factor):
 
         kind: Literal["mine"] = "mine"
 
-        def configured(self, info):
-            made = super().configured(info)
+        def configure(self, info):
+            made = super().configure(info)
             step_size = made.step_size * factor * FACTOR * own_helper.factor
             return made.model_copy(update={"step_size": step_size})
 
@@ -57,10 +57,10 @@ def reading():
 
         kind: Literal["mine"] = "mine"
 
-        def configured(self, info):
+        def configure(self, info):
             import os
 
-            return self if os.environ else super().configured(info)
+            return self if os.environ else super().configure(info)
 
     return Mine
 '''

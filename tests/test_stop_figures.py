@@ -66,7 +66,7 @@ def test_a_measure_that_falls_is_reached_from_above() -> None:
 @pytest.mark.parametrize(
     ("stop", "words"),
     [
-        ({"test_loss": 0.1}, "stop.test_loss: nobody measures it; give measures: [test_loss]"),
+        ({"test_loss": 0.1}, "stop.test_loss: no measure gives it; give measures: [test_loss]"),
         ({"test_acuracy": 0.9}, "unknown key 'test_acuracy'; did you mean 'test_accuracy'?"),
         ({"gpa": 1e-3}, "unknown key 'gpa'; did you mean 'gap'?"),
         ({"test_accuracy": "high"}, 'stop.test_accuracy: got "high"; give a number'),

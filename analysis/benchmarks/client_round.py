@@ -28,7 +28,7 @@ from fedsim.protocol.carriage import Values
 from fedsim.protocol.stopping import Stop
 from fedsim.record.book import RunRecorder
 from fedsim.record.models import ModelTable
-from fedsim.record.parts import Parts
+from fedsim.record.parts import PartWriter
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.world import World
 from fedsim.streams import stream
@@ -119,7 +119,7 @@ def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
         stop=Stop(rounds=rounds),
     )
     with tempfile.TemporaryDirectory() as folder:
-        models = ModelTable(Parts(Path(folder), "models"), NOTHING.shape)
+        models = ModelTable(PartWriter(Path(folder), "models"), NOTHING.shape)
         with RunRecorder(Path(folder), CLIENTS, models=models) as book:
             world = World(setup, book)
             world.close(world.run())

@@ -16,7 +16,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from fedsim.physics.radios import Constant
+from fedsim.physics.radios import ConstantRate
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.fair import FairLink
 from fedsim.sim.network.fluid import Fluid
@@ -45,7 +45,7 @@ def over_the_fluid_network(
 ) -> None:
     """Let all share a link of the fluid network."""
     fluid = Fluid(calendar)
-    path = fluid.path([fluid.link(Constant(CAPACITY))])
+    path = fluid.path([fluid.link(ConstantRate(CAPACITY))])
     for number, bits in enumerate(sizes):
         fluid.add(path, bits, inf, end, number, changed)
 

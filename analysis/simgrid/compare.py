@@ -24,7 +24,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedsim.physics.radios import Constant
+from fedsim.physics.radios import ConstantRate
 from fedsim.physics.topology import Topology, star, tree
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.bearers import Sharing, bearers, delay
@@ -126,8 +126,8 @@ def by_fedsim(one: Platform, model: Sharing) -> list[float]:
     up, down = bearers(
         calendar,
         one.topology,
-        [Constant(rate) for rate in one.rates[: one.clients]],
-        [Constant(rate) for rate in one.rates[one.clients :]],
+        [ConstantRate(rate) for rate in one.rates[: one.clients]],
+        [ConstantRate(rate) for rate in one.rates[one.clients :]],
         model=model,
         radio_latency=one.latency,
     )
@@ -185,7 +185,7 @@ def held_up(one: Platform, model: Sharing) -> int:
 
 
 def _bytes(capacity: object) -> float:
-    if not isinstance(capacity, Constant):
+    if not isinstance(capacity, ConstantRate):
         raise TypeError("the platforms of this study do not vary with time")
     return float(capacity.rate) / 8.0
 

@@ -171,13 +171,13 @@ class CFedDA(InBalls):
             return found
         return found if problem.regulariser.norm(found.model) <= self.ball.radius else None
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy that knows its penalty.
 
         Raises:
             ParameterError: the ball is not one of the penalty's norm.
         """
-        ready, kind = super().configured(info), info.regulariser.penalty.ball
+        ready, kind = super().configure(info), info.regulariser.penalty.ball
         if self.ball.kind != kind:
             text = f"got {self.ball.kind}, but {_ball_of(info)}"
             raise ParameterError("ball.kind", f"{text}; give {kind}" if kind else text)
@@ -194,13 +194,13 @@ class MCFedDA(InBalls):
         min_length=1, description="weight of the penalty, radius and rounds of every stage"
     )
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy that knows its penalty and its stages.
 
         Raises:
             ParameterError: the penalty is no multiple of a norm.
         """
-        ready, h = super().configured(info), info.regulariser
+        ready, h = super().configure(info), info.regulariser
         if not h.penalty.ball:
             raise ParameterError("stages", f"got balls, but {_ball_of(info)}")
         starts = [0, *accumulate(stage.rounds for stage in self.stages)]

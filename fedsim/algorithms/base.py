@@ -218,7 +218,7 @@ Memory = TypeVar("Memory", default=Any)
 class Algorithm(Spec, Generic[Memory]):
     """A federated algorithm: its YAML block is its constructor.
 
-    The life of one: `configured` resolves what depends on the problem; the world calls `memory`
+    The life of one: `configure` resolves what depends on the problem; the world calls `memory`
     once per client, runs `serve` as the server, and answers each message that reaches a client with
     `handle`. When a client fails, its handler is cancelled at an `await`, so a handler changes its
     memory after its last `await`.
@@ -313,7 +313,7 @@ class Algorithm(Spec, Generic[Memory]):
         return Meaning.DIFFERENCE in self.up.values()
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:  # noqa: ARG002 - for subclasses
-        """Yield the conditions of the method's theory that do not hold, once `configured`."""
+        """Yield the conditions of the method's theory that do not hold, once `configure`."""
         yield from ()
 
     def participation_concerns(self, info: ProblemInfo) -> Iterator[Concern]:
@@ -332,7 +332,7 @@ class Algorithm(Spec, Generic[Memory]):
             )
             yield Concern("kind", text)
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy whose step size is a number.
 
         Raises:
@@ -399,5 +399,5 @@ class PeerAlgorithm(Algorithm):
         raise TypeError(f"{self.kind} is a method of peers: it has no server")
 
     async def handle(self, client: Client, message: object) -> Never:  # noqa: ARG002
-        """Refuse: there is nobody who asks."""
-        raise TypeError(f"{self.kind} is a method of peers: nobody asks its nodes")
+        """Refuse: no server asks."""
+        raise TypeError(f"{self.kind} is a method of peers: no server asks its nodes")

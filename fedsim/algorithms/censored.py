@@ -247,7 +247,7 @@ class GradientDescent(Algorithm[WorkerMemory]):
 
     @property
     def alpha(self) -> float:
-        """The step size as a number, which it is once `configured`."""
+        """The step size as a number, which it is once `configure`."""
         return float(self.step_size)
 
     @property
@@ -363,9 +363,9 @@ class LazyGradient(GradientDescent):
             raise ValueError("give either censor or eps1, not both")
         return self
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with step size and eps1 as numbers."""
-        ready = super().configured(info)
+        ready = super().configure(info)
         if ready.eps1 is not None:
             return ready
         censor = 0.1 if ready.censor is None else ready.censor
@@ -375,7 +375,7 @@ class LazyGradient(GradientDescent):
 
     @property
     def relative(self) -> bool:
-        """Whether eps1 goes with 1/alpha^2, once `configured`."""
+        """Whether eps1 goes with 1/alpha^2, once `configure`."""
         return "censor" in self.model_fields_set or "eps1" not in self.model_fields_set
 
     def certain(self, info: ProblemInfo, c: float) -> float:

@@ -85,7 +85,7 @@ class Composite(LocalGradients[Memory]):
 
     @property
     def regulariser(self) -> Regulariser:
-        """The penalty h, once `configured`."""
+        """The penalty h, once `configure`."""
         return self._regulariser
 
     @property
@@ -93,9 +93,9 @@ class Composite(LocalGradients[Memory]):
         """The known structure of models."""
         return self._regulariser.structure
 
-    def configured(self, info: ProblemInfo) -> Self:
-        """Return a copy that knows its penalty; errors as for `Algorithm.configured`."""
-        ready = super().configured(info).model_copy()
+    def configure(self, info: ProblemInfo) -> Self:
+        """Return a copy that knows its penalty; errors as for `Algorithm.configure`."""
+        ready = super().configure(info).model_copy()
         ready._regulariser = info.regulariser  # noqa: SLF001 - a copy of this very class
         return ready
 

@@ -81,9 +81,9 @@ class Diana(Algorithm[Shift]):
         """Return how many samples a stochastic gradient takes."""
         return float(draw_count(self.batch, rows))
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size and alpha as numbers."""
-        ready = super().configured(info)
+        ready = super().configure(info)
         if ready.shift_rate is not None:
             return ready
         return ready.model_copy(update={"shift_rate": 1 / (1 + info.uplink.constant)})

@@ -114,7 +114,7 @@ class Dictionary(Spec):
         """
 
 
-class Identity(Dictionary):
+class IdentityDictionary(Dictionary):
     """Coordinates: the model itself is sparse."""
 
     kind: Literal["identity"] = "identity"
@@ -208,5 +208,5 @@ def _read(path: Path) -> Array:
     return signals
 
 
-AnyDictionary = Annotated[Identity | Gaussian | Learnt, Field(discriminator="kind")]
+AnyDictionary = Annotated[IdentityDictionary | Gaussian | Learnt, Field(discriminator="kind")]
 """A dictionary's block."""

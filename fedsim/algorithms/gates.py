@@ -133,7 +133,7 @@ class FedComGate(FedCom[Tracker]):
     downlink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.STATE, "delta": Meaning.EXACT}
     synchronous: ClassVar[str] = "what a client does differently from the mean is of one round"
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy whose step size is a number.
 
         Raises:
@@ -145,7 +145,7 @@ class FedComGate(FedCom[Tracker]):
                 " nothing only where all clients take part; use fedcom, or scaffold"
             )
             raise ParameterError("kind", text)
-        return super().configured(info)
+        return super().configure(info)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
         """Yield that the corrections cannot settle, or that a local step is longer than 1/L_max."""

@@ -35,13 +35,13 @@ class LagWorker(GradientDescent):
     xi: float = Field(default=0.1, ge=0, description="weight of each of the latest 10 steps")
     _area: float = PrivateAttr(default=1.0)
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy that knows its step size and alpha^2 M^2.
 
         Raises:
             ParameterError: the latter is no float64.
         """
-        ready = super().configured(info)
+        ready = super().configure(info)
         area = censored.area(ready.alpha, info.clients, "the trigger xi", "give")
         ready._area = area  # noqa: SLF001 - a copy of this very class
         return ready
@@ -64,7 +64,7 @@ class LagServer(LagWorker):
 
     xi: float = Field(default=1.0, ge=0, description="weight of each of the latest 10 steps")
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy whose step size is a number.
 
         Raises:
@@ -74,11 +74,11 @@ class LagServer(LagWorker):
             info.client_smoothness()
         except DataError:
             text = (
-                "lag-ps asks whom it must by the smoothness constants of the clients' losses, and"
-                f" {info.loss} has none that is known; use lag-wk"
+                "lag-ps chooses the clients that it asks by the smoothness constants of the"
+                f" clients' losses, and {info.loss} has none that is known; use lag-wk"
             )
             raise ParameterError("kind", text) from None
-        return super().configured(info)
+        return super().configure(info)
 
     def censors(self, innovation: float, client: Client[WorkerMemory]) -> bool:  # noqa: ARG002
         """Return False: a worker that is asked replies."""

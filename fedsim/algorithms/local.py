@@ -139,7 +139,7 @@ class LocalSteps(LocalGradients[Memory]):
 
     @property
     def eta(self) -> float:
-        """The clients' step size as a number, which it is once `configured`."""
+        """The clients' step size as a number, which it is after `configure`."""
         return float(self.step_size)
 
 

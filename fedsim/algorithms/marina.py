@@ -56,16 +56,16 @@ class FullRounds(Algorithm[Memory]):
     def usual(self, info: ProblemInfo) -> float:
         """Return the default of p."""
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size and p as numbers."""
-        ready = super().configured(info)
+        ready = super().configure(info)
         if ready.probability is not None:
             return ready
         return ready.model_copy(update={"probability": self.usual(info)})
 
     @property
     def p(self) -> float:
-        """The probability of a round in full, once the method is `configured`."""
+        """The probability of a round in full, once the method is `configure`."""
         return 1.0 if self.probability is None else self.probability
 
     def in_full(self, server: Server) -> bool:
@@ -126,7 +126,7 @@ class Marina(FullRounds[MarinaState]):
         "1/(1 + omega) of the uplink's compressor where it is not given, which is k/d for rand-k"
     )
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size and p as numbers.
 
         Raises:
@@ -139,7 +139,7 @@ class Marina(FullRounds[MarinaState]):
                 " pp-marina, ef21 or diana"
             )
             raise ParameterError("kind", text)
-        return super().configured(info)
+        return super().configure(info)
 
     def usual(self, info: ProblemInfo) -> float:
         """Return p where it is not given: 1/(1 + omega)."""

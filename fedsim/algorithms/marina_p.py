@@ -65,7 +65,7 @@ class MarinaP(FullRounds[Own]):
         "1/(1 + omega) of the downlink's compressor where it is not given, which is k/d for rand-k"
     )
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size and p as numbers.
 
         Raises:
@@ -77,7 +77,7 @@ class MarinaP(FullRounds[Own]):
                 " the round before, which all have to hear; use participation: {kind: full}"
             )
             raise ParameterError("kind", text)
-        return super().configured(info)
+        return super().configure(info)
 
     def usual(self, info: ProblemInfo) -> float:
         """Return p where it is not given: 1/(1 + omega)."""

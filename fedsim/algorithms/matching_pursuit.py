@@ -33,7 +33,7 @@ from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms.atoms import Atoms, Columnwise
 from fedsim.algorithms.base import Concern, ProblemInfo
-from fedsim.algorithms.dictionaries import AnyDictionary, Identity
+from fedsim.algorithms.dictionaries import AnyDictionary, IdentityDictionary
 from fedsim.algorithms.local import Change, LocalGradients, SendsModels
 from fedsim.algorithms.solvers import AnySolver, Exact
 from fedsim.algorithms.thresholding import check_sparsity
@@ -77,7 +77,7 @@ class FedGradMP(SendsModels, LocalGradients):
     )
     ball: float | None = Field(default=None, gt=0, description="R: models are no longer than this")
     dictionary: AnyDictionary = Field(
-        default=Identity(), description="the atoms that models are sparse combinations of"
+        default=IdentityDictionary(), description="the atoms that models are sparse combinations of"
     )
     _atoms: Atoms = PrivateAttr()
 
@@ -86,14 +86,14 @@ class FedGradMP(SendsModels, LocalGradients):
 
         None where models are made of other atoms, or where it is not in the ball.
         """
-        if not isinstance(self.dictionary, Identity):
+        if not isinstance(self.dictionary, IdentityDictionary):
             return None
         columns = len(problem.shape) > 1
         found = sparse_optimum(problem, self.objective, self.sparsity, columns=columns)
         outside = found and self.ball and np.linalg.norm(found.model) > self.ball
         return None if outside else found
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy that has its atoms, and a solver that is ready.
 
         Raises:
@@ -107,7 +107,7 @@ class FedGradMP(SendsModels, LocalGradients):
         def smoothness() -> float:
             return float(info.client_smoothness().max()) * atoms.norm**2
 
-        solver = self.solver.configured(info, smoothness)
+        solver = self.solver.configure(info, smoothness)
         ready = self.model_copy(update={"solver": solver})
         ready._atoms = atoms  # noqa: SLF001 - a copy of this very class
         return ready

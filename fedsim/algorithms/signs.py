@@ -86,7 +86,7 @@ class SignSGD(Algorithm[Voter]):
         """Return how many samples a stochastic gradient takes."""
         return float(draw_count(self.batch, rows))
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy whose step size is a number.
 
         Raises:
@@ -99,7 +99,7 @@ class SignSGD(Algorithm[Voter]):
                 " and wire.down.compressor out"
             )
             raise ParameterError("kind", text)
-        return super().configured(info)
+        return super().configure(info)
 
     def memory(self, initial: Array) -> Voter:
         """Return a client's memory."""

@@ -32,7 +32,7 @@ class Solver(Spec):
 
     kind: str
 
-    def configured(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:  # noqa: ARG002
+    def configure(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:  # noqa: ARG002
         """Return a copy that is ready to run.
 
         Args:
@@ -74,8 +74,8 @@ class Exact(Solver):
 
     kind: Literal["exact"] = "exact"
 
-    def configured(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:
-        """Return this solver; see `Solver.configured`."""
+    def configure(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:
+        """Return this solver; see `Solver.configure`."""
         if not info.quadratic:
             newton = "newton, " if _suits_newton(info) else ""
             raise ParameterError(
@@ -83,7 +83,7 @@ class Exact(Solver):
                 "exact takes a squared loss without l1, which one Newton step minimises; give "
                 f"{newton}gradient-descent, svrg or sgd",
             )
-        return super().configured(info, smoothness)
+        return super().configure(info, smoothness)
 
     async def minimise(self, client: Client, oracle: Oracle, c: Array) -> Array:
         """Return the minimiser; see `Solver.minimise`."""
@@ -102,8 +102,8 @@ class Newton(Solver):
     )
     steps: PositiveInt = Field(default=20, description="Newton steps at most")
 
-    def configured(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:
-        """Return this solver; see `Solver.configured`."""
+    def configure(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:
+        """Return this solver; see `Solver.configure`."""
         if not _suits_newton(info):
             seen = "has an l1 term" if info.kinked else "does not provide its Hessian"
             raise ParameterError(
@@ -111,7 +111,7 @@ class Newton(Solver):
                 f"newton takes a loss with a Hessian and without l1, but {info.loss} {seen}; give "
                 "gradient-descent, svrg or sgd",
             )
-        return super().configured(info, smoothness)
+        return super().configure(info, smoothness)
 
     def samples(self, rows: int) -> float:
         """See `Solver.samples`."""
@@ -145,9 +145,9 @@ class _Stepping(Solver):
         "of a client's loss in the coefficients",
     )
 
-    def configured(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:
-        """Return a copy whose step size is a number; see `Solver.configured`."""
-        ready = super().configured(info, smoothness)
+    def configure(self, info: ProblemInfo, smoothness: Callable[[], float]) -> Self:
+        """Return a copy whose step size is a number; see `Solver.configure`."""
+        ready = super().configure(info, smoothness)
         constants = {"L": smoothness, "L_max": smoothness}
         step_size = resolve(ready.step_size, constants, "solver.step_size")
         return ready.model_copy(update={"step_size": step_size})
@@ -178,7 +178,7 @@ class _Certified(_Stepping):
         return self.accuracy * float(await client.compute(oracle.strong_convexity()))
 
 
-class GradientDescent(_Certified):
+class DescentSolver(_Certified):
     """Gradient descent, c <- c - gamma grad f(c), to the given accuracy."""
 
     kind: Literal["gradient-descent"] = "gradient-descent"
@@ -254,6 +254,6 @@ class StochasticDescent(_Stepping):
 
 
 AnySolver = Annotated[
-    Exact | Newton | GradientDescent | VarianceReduced | StochasticDescent,
+    Exact | Newton | DescentSolver | VarianceReduced | StochasticDescent,
     Field(discriminator="kind"),
 ]

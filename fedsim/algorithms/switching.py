@@ -203,7 +203,7 @@ class FedSGM(Algorithm[SwitchingState]):
             raise ValueError("sharpness belongs to soft switching; leave it out, or switch softly")
         return self
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size, the tolerance and beta as numbers.
 
         Raises:
@@ -219,7 +219,7 @@ class FedSGM(Algorithm[SwitchingState]):
         )
         if ready.switching == "soft" and ready.sharpness is None:
             ready = ready.model_copy(update={"sharpness": 2 / ready.eps})
-        return super(FedSGM, ready).configured(info)
+        return super(FedSGM, ready).configure(info)
 
     def _constants(self, info: ProblemInfo, key: str) -> Constants:
         """Return the theorem's constants; `key` names the setting that requires them."""
@@ -253,12 +253,12 @@ class FedSGM(Algorithm[SwitchingState]):
 
     @property
     def eta(self) -> float:
-        """The step size as a number, which it is once `configured`."""
+        """The step size as a number, which it is once `configure`."""
         return float(self.step_size)
 
     @property
     def eps(self) -> float:
-        """The tolerance as a number, which it is once `configured`."""
+        """The tolerance as a number, which it is once `configure`."""
         return float(self.tolerance)
 
     def switch(self, g: float) -> float:

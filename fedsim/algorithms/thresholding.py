@@ -137,7 +137,7 @@ class FedHT(SendsModels, LocalSteps):
         columns = len(problem.shape) > 1
         return sparse_optimum(problem, self.objective, self.sparsity, columns=columns)
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy that knows its step size and how models are read.
 
         Raises:
@@ -145,7 +145,7 @@ class FedHT(SendsModels, LocalSteps):
             DataError: the step size is relative to a constant that the problem lacks.
         """
         check_sparsity(self.sparsity, (info.shape or (info.dimension,))[0])
-        ready = super().configured(info)
+        ready = super().configure(info)
         ready._shape = info.shape  # noqa: SLF001 - a copy of this very class
         return ready
 

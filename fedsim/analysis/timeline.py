@@ -172,17 +172,17 @@ def _time_in_states(events: pd.DataFrame) -> pd.DataFrame:
         key=lambda name: int(name.rpartition("-")[2]),
     )
     busy = _spans(events)
-    who = pd.Index(clients).get_indexer(pd.Index(busy["node"].astype(object)))
+    clients_of = pd.Index(clients).get_indexer(pd.Index(busy["node"].astype(object)))
     which = np.asarray(busy["state"].cat.codes, dtype=np.intp)
     borders = busy["begin"].to_numpy(), busy["end"].to_numpy()
-    seconds = _seconds(who, which, borders, len(clients), float(events["t"].max()))
+    seconds = _seconds(clients_of, which, borders, len(clients), float(events["t"].max()))
     table = pd.DataFrame(seconds, columns=[*STATES, IDLE])
     table.insert(0, "node", clients)
     return table
 
 
 def _seconds(
-    who: NDArray[np.intp],
+    clients_of: NDArray[np.intp],
     which: NDArray[np.intp],
     borders: tuple[Array, Array],
     clients: int,
@@ -191,19 +191,19 @@ def _seconds(
     """Return the seconds of each client in each state and in none, shape (clients, states + 1).
 
     Args:
-        who: the client of each span, shape (spans,).
+        clients_of: the client of each span, shape (spans,).
         which: its state.
         borders: when it begins and ends, s.
         clients: how many there are.
         length: of the run, s.
     """
-    states, everybody = len(STATES), np.arange(clients)
+    states, every_client = len(STATES), np.arange(clients)
     times = np.concatenate([*borders, np.zeros(clients), np.full(clients, length)])
-    owners = np.concatenate([who, who, everybody, everybody])
+    owners = np.concatenate([clients_of, clients_of, every_client, every_client])
     steps = np.zeros((len(times), states), dtype=np.int32)
-    places = np.arange(len(who))
+    places = np.arange(len(clients_of))
     steps[places, which] = 1
-    steps[places + len(who), which] = -1
+    steps[places + len(clients_of), which] = -1
     order = np.lexsort((times, owners))
     busy = steps[order].cumsum(axis=0) > 0  # from each border to the next one
     first = np.where(busy.any(axis=1), busy.argmax(axis=1), states)

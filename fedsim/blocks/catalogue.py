@@ -18,7 +18,7 @@ Points = dict[str, tuple[EntryPoint, ...]]
 Failed = Callable[[BlockError], None]
 
 
-class Catalogue:
+class BlockCatalogue:
     """Every class that a scenario can name.
 
     Fedsim's own classes come before all others, and those handed over before those of installed
@@ -44,7 +44,7 @@ class Catalogue:
             raise BlockError("\n".join(wrong))
 
     @classmethod
-    def of(cls, context: object) -> "Catalogue":
+    def of(cls, context: object) -> "BlockCatalogue":
         """Return the catalogue in pydantic's context; one without extras where there is none."""
         return context if isinstance(context, cls) else NOTHING_GIVEN
 
@@ -164,7 +164,7 @@ def _points(registry: AnyRegistry, model: type[Spec]) -> tuple[EntryPoint, ...]:
     return tuple(each for name in names for each in points.get(name, ()))
 
 
-NOTHING_GIVEN = Catalogue()
+NOTHING_GIVEN = BlockCatalogue()
 
 described: ContextVar[Any] = ContextVar("described", default=NOTHING_GIVEN)
 """The catalogue of which a JSON Schema is being made; pydantic has no context for that."""

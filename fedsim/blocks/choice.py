@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
-from fedsim.blocks.catalogue import Catalogue, described
+from fedsim.blocks.catalogue import BlockCatalogue, described
 from fedsim.blocks.registry import Registry, kinds_of
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import nearest, printable, show, unknown
@@ -110,7 +110,7 @@ class OneOf:
 
     def kinds(self, context: object) -> tuple[str, ...]:
         """Return the kinds to choose from; the context is that of the validation."""
-        return Catalogue.of(context).names(self.registry)
+        return BlockCatalogue.of(context).names(self.registry)
 
     def model(self, kind: str, context: object) -> type[Spec] | None:
         """Return the class of a kind; None where there is none.
@@ -119,7 +119,7 @@ class OneOf:
             ValidationError: an installed package has it, and it cannot be used.
         """
         try:
-            return Catalogue.of(context).find(self.registry, kind)
+            return BlockCatalogue.of(context).find(self.registry, kind)
         except BlockError as error:
             raise failure((self.key, str(error), kind)) from error
 
@@ -152,7 +152,7 @@ class OneOf:
             context: of the validation.
             field: the field, where it is known.
         """
-        every = (*self.registry.built_in, *Catalogue.of(context).of_kind(self.registry))
+        every = (*self.registry.built_in, *BlockCatalogue.of(context).of_kind(self.registry))
         for model in every:
             for name, of in model.model_fields.items():
                 if value in get_args(of.annotation) and field in ("", name) and name != self.key:
@@ -162,7 +162,7 @@ class OneOf:
 
     def having(self, field: str, context: object) -> list[str]:
         """Return the kinds of the blocks that have a field of this name."""
-        every = (*self.registry.built_in, *Catalogue.of(context).of_kind(self.registry))
+        every = (*self.registry.built_in, *BlockCatalogue.of(context).of_kind(self.registry))
         models = [model for model in every if field in model.model_fields]
         return [name for model in models for name in self.registry.names_of(model)]
 

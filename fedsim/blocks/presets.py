@@ -17,7 +17,7 @@ CUSTOM = "custom"
 """The kind of a block that starts from nothing and gives every value."""
 
 
-class Source(NamedTuple):
+class Citation(NamedTuple):
     """Where a figure is from, so that it can be found.
 
     Attributes:
@@ -64,7 +64,7 @@ class Doubt(NamedTuple):
     low: str | float
     high: str | float
     basis: Basis
-    source: Source
+    source: Citation
     aside: str = ""
 
     def __str__(self) -> str:
@@ -220,7 +220,7 @@ def _faults_of_two(
                 return
 
 
-def _faults_of_source(source: Source) -> Iterator[str]:
+def _faults_of_source(source: Citation) -> Iterator[str]:
     """Yield what a source lacks to be found."""
     for part in ("authors", "title", "where"):
         if not getattr(source, part).strip():

@@ -1,7 +1,7 @@
 """Registries: one a kind of block, with the classes that fedsim itself brings for it.
 
 A registry is written where its classes are. What packages and callers add to one is known to a
-`fedsim.blocks.catalogue.Catalogue`.
+`fedsim.blocks.catalogue.BlockCatalogue`.
 """
 
 from collections.abc import Callable, Iterator

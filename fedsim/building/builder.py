@@ -262,7 +262,7 @@ class Builder:
         try:
             problem = self._get_problem(scenario, seed)
             info = self._info(problem, scenario, seed)
-            algorithm = scenario.algorithm.configured(info)
+            algorithm = scenario.algorithm.configure(info)
             wanted = scenario.problem.optimum == "computed" and info.programs is None
             with activity("looking for the optimum"):
                 reference = algorithm.reference(problem) if wanted else None

@@ -151,10 +151,9 @@ def _refuse(
 # Patience: how long a round may take before a server that waits for a quorum gives it up.
 #
 # Ten minutes are long for phones and short for sensors, whose radios are silent for most of an
-# hour. So what nobody has written follows from the fleet: it is `MANY` times what the slowest
-# client
-# takes for a round at its best, and never less than `GIVE_UP`. A round that is given up although it
-# would have closed costs all its work, one that is waited for in vain costs time alone.
+# hour. So the default follows from the fleet: it is `MANY` times what the slowest client takes for
+# a round at its best, and never less than `GIVE_UP`. A round that is given up although it would
+# have closed costs all its work, one that is waited for in vain costs time alone.
 
 GIVE_UP = 600.0
 """When a round is given up where nothing is said, at the least, s."""

@@ -26,7 +26,7 @@ from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.participation import Participation
 from fedsim.record.folder import MODELS
 from fedsim.record.models import CheckpointWriter, ModelTable
-from fedsim.record.parts import Parts
+from fedsim.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.feedback import held_alike
 from fedsim.sim.fleet import Roster
@@ -341,7 +341,9 @@ class Job:
 
     def keeper(self, folder: Path) -> ModelTable:
         """Return what keeps its models in the folder of the run."""
-        return ModelTable(Parts(folder, MODELS), self.problem.shape, self.scenario.models.every)
+        return ModelTable(
+            PartWriter(folder, MODELS), self.problem.shape, self.scenario.models.every
+        )
 
     @cached_property
     def setup(self) -> Setup:

@@ -14,7 +14,7 @@ from pydantic_core import to_jsonable_python
 from rich.markup import escape
 from rich.table import Table
 
-from fedsim.blocks.catalogue import NOTHING_GIVEN, Catalogue, Failed
+from fedsim.blocks.catalogue import NOTHING_GIVEN, BlockCatalogue, Failed
 from fedsim.blocks.choice import OneOf
 from fedsim.blocks.presets import Preset, Presettable
 from fedsim.blocks.quantities import Quantity
@@ -43,7 +43,7 @@ FIGURE = ("value", "90 % interval", "basis", "source")
 
 
 def listings(
-    known: Catalogue = NOTHING_GIVEN, failed: Failed | None = None
+    known: BlockCatalogue = NOTHING_GIVEN, failed: Failed | None = None
 ) -> Iterator[tuple[str, Table]]:
     """Yield a table for everything that a scenario names by its kind, each with its name.
 
@@ -69,7 +69,7 @@ def listings(
             )
 
 
-def overview(known: Catalogue, width: int) -> Table:
+def overview(known: BlockCatalogue, width: int) -> Table:
     """Return a table of all tables, a line each: their names, and what is in them.
 
     Args:
@@ -85,7 +85,7 @@ def overview(known: Catalogue, width: int) -> Table:
     return listing("what a scenario can name", ("table", "kinds and presets"), rows)
 
 
-def held_by(name: str, known: Catalogue) -> str:
+def held_by(name: str, known: BlockCatalogue) -> str:
     """Return the command that shows a block, where a name is that of one; else nothing."""
     titles = {registry.title or registry.several: registry for registry in REGISTRIES}
     for title, registry in titles.items():
@@ -116,7 +116,7 @@ def presets_of(table: str) -> Mapping[str, Preset]:
     return next((_PRESETS[each] for each, of in _READ_BY.items() if title in {each, of}), {})
 
 
-def _listing(registry: Registry[Spec], known: Catalogue, failed: Failed | None) -> Table:
+def _listing(registry: Registry[Spec], known: BlockCatalogue, failed: Failed | None) -> Table:
     """Return the table of a kind of block; of compressors with what each promises.
 
     Where some are not fedsim's own, it says which file or package they are from.
@@ -230,7 +230,7 @@ _SAID: Mapping[tuple[str, str], Mapping[str, object]] = {
 """What the example of a block says that needs one of several keys."""
 
 
-def block_lines(table: str, name: str, known: Catalogue) -> Iterator[str | Table]:
+def block_lines(table: str, name: str, known: BlockCatalogue) -> Iterator[str | Table]:
     """Yield what there is to say of one block, part by part.
 
     Args:

@@ -77,13 +77,18 @@ def report_command(
     ] = None,
 ) -> None:
     """Write one HTML page that tells a study; it opens without a network."""
-    from fedsim import report
+    from fedsim import analysis, report
 
+    page = out or place / "report.html"
     with _errors():
         if out is not None:
             check_out(out, file=True)
-        page = report.write(place, out, targets or ())
+        comparison = analysis.Comparison.of([place], targets or ())
+        report.write_comparison(comparison, page)
+    for text in comparison.answers:
+        _out.print(f"{escape(text)}\n")
     _out.print(f"report in {escape(str(page))}")
+    _next(f"fedsim robust {shlex.quote(str(place))}")
 
 
 @app.command()
@@ -165,8 +170,8 @@ def _ahead(found: "Status", count: int) -> str:
         return "nothing is left"
     known = found.seconds == found.seconds
     time = f"{duration(found.seconds)} to go" if known else "no run has ended by which to say when"
-    who = "" if found.held else "; no process is running: repeat the command to resume"
-    return f"{time}{who}"
+    hint = "" if found.held else "; no process is running: repeat the command to resume"
+    return f"{time}{hint}"
 
 
 # Commands to start from: the scenarios shipped with fedsim, and a new folder.

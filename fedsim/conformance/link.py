@@ -39,7 +39,7 @@ CLIENTS = 3
 """Clients of a scenario that has no fleet."""
 
 
-class AlwaysAvailable:
+class EveryClientPresent:
     """A roll of clients that can always take part."""
 
     always_complete = True
@@ -91,7 +91,7 @@ class ProtocolServer(ABC):
         setup, policy = job.setup, job.setup.participation
         self.clients: Sequence[ClientId] = range(len(setup.fleet))
         cohort = setup.rng("cohort", 0)
-        selection = Selection(policy, AlwaysAvailable(), self.clients, cohort, setup.samples)
+        selection = Selection(policy, EveryClientPresent(), self.clients, cohort, setup.samples)
         header, carriage = setup.header_bits, setup.carriage
         self.end = ServerProtocol(self.clients, selection, policy, setup.silence, header, carriage)
         self.record = LinkRecord()

@@ -84,8 +84,8 @@ class AppBlock(ProgramLoss):
     )
     evaluated_by: Literal["clients", "server", "nobody"] = Field(
         default="clients",
-        description="who says how good a model is, for the observer, which costs nothing: all"
-        " clients, by their evaluate; the server, by evaluate of this class; or nobody",
+        description="where the observer's figures of a model come from, at no cost: all clients, by"
+        " their evaluate; the server, by evaluate of this class; or nobody, without figures",
     )
     objective: str = Field(
         default="",

@@ -187,7 +187,7 @@ class Looked(NamedTuple):
 NOTHING = Looked(nan, {})
 
 
-class Evaluation(NamedTuple):
+class FlowerEvaluation(NamedTuple):
     """What one client says of a model.
 
     Attributes:
@@ -199,7 +199,7 @@ class Evaluation(NamedTuple):
     figures: Mapping[str, float]
 
 
-def parse_reply(content: RecordDict, *, legacy: bool) -> Evaluation:
+def parse_reply(content: RecordDict, *, legacy: bool) -> FlowerEvaluation:
     """Return what the answer to an evaluation says.
 
     Args:
@@ -209,14 +209,14 @@ def parse_reply(content: RecordDict, *, legacy: bool) -> Evaluation:
     if legacy:
         result = recorddict_to_evaluateres(content)
         figures = {"loss": float(result.loss), **numbers(result.metrics)}
-        return Evaluation(float(result.num_examples), figures)
+        return FlowerEvaluation(float(result.num_examples), figures)
     records: Sequence[MetricRecord] = list(content.metric_records.values())
     found = numbers({name: each for record in records for name, each in record.items()})
     weight = found.pop(EXAMPLES, 1.0)
-    return Evaluation(weight, found)
+    return FlowerEvaluation(weight, found)
 
 
-def mean_of(answers: Sequence[Evaluation], objective: str) -> Looked:
+def mean_of(answers: Sequence[FlowerEvaluation], objective: str) -> Looked:
     """Return the mean of what clients say, by their weights, in their order.
 
     Args:

@@ -109,7 +109,8 @@ class Flower(SendsModels):
     evaluation: bool = Field(
         default=False,
         description="whether the strategy has clients evaluate, round by round, as it has in"
-        " Flower: their messages and work are priced, and the figures those of who was asked",
+        " Flower: their messages and work are charged, and the figures are those of the clients"
+        " that were asked",
     )
 
     _problem: FlowerProblem | None = PrivateAttr(default=None)
@@ -130,7 +131,7 @@ class Flower(SendsModels):
             options = {"initial_parameters": cast("Any", ndarrays_to_parameters(arrays)), **options}
         return cast("older.Strategy | newer.Strategy", made(**options))
 
-    def configured(self, info: ProblemInfo) -> Self:
+    def configure(self, info: ProblemInfo) -> Self:
         """Return a copy that knows its problem.
 
         Raises:
@@ -170,7 +171,7 @@ class Flower(SendsModels):
 
     @property
     def problem(self) -> FlowerProblem:
-        """The app's clients, once `configured`."""
+        """The app's clients, once `configure`."""
         if self._problem is None:
             raise Failed("flower runs once it is configured for its problem")
         return self._problem

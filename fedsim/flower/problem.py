@@ -21,7 +21,7 @@ from fedsim.flower.arrays import ArrayLayout, Arrays, FlowerContent, encode, num
 from fedsim.flower.blocks import AppBlock
 from fedsim.flower.calls import (
     NOTHING,
-    Evaluation,
+    FlowerEvaluation,
     Looked,
     call_user_code,
     mean_of,
@@ -206,7 +206,7 @@ class FlowerProblem(ProgramProblem):
         )
         return Looked(float(loss), numbers(figures))
 
-    def _evaluate_at(self, client: int, content: FlowerContent) -> Evaluation:
+    def _evaluate_at(self, client: int, content: FlowerContent) -> FlowerEvaluation:
         seed = int(stream(self.seed, "flower", "look", client).integers(2**63))
         answer = ClientProgram(self, client).answer(Question("evaluate", content, 0, seed))
         return parse_reply(read(answer, self.layout, legacy=self.legacy), legacy=self.legacy)

@@ -66,7 +66,7 @@ class Availability(Spec):
         """Return the timeline of one client, drawn from its stream."""
         return True, iter(())
 
-    def among(self, read: "Reading") -> "PresenceLaw | Mapping[int, PresenceLaw]":  # noqa: ARG002
+    def among(self, read: "AvailabilityReader") -> "PresenceLaw | Mapping[int, PresenceLaw]":  # noqa: ARG002
         """Return what all clients follow, or each by its number; `read` reads a file of that."""
         return self
 
@@ -142,7 +142,7 @@ class MarkovAvailability(Availability):
                 return t
 
 
-class Reading(Protocol):
+class AvailabilityReader(Protocol):
     """Reads the clients' availability, by number: by `read_intervals`, or a given function."""
 
     def __call__(
@@ -170,7 +170,7 @@ class IntervalAvailability(Availability):
     kind: Literal["intervals"] = Field(default="intervals", description="as a file says")
     path: AnyPath = Field(description="the CSV file, relative to that of the scenario")
 
-    def among(self, read: Reading) -> Mapping[int, PresenceLaw]:
+    def among(self, read: AvailabilityReader) -> Mapping[int, PresenceLaw]:
         """Return what the file says, by client number."""
         return read(self.path)
 
@@ -186,7 +186,7 @@ class FedScaleAvailability(Availability):
     kind: Literal["fedscale"] = Field(default="fedscale", description="FedScale's trace")
     path: AnyPath = Field(description="the pickle, relative to the file of the scenario")
 
-    def among(self, read: Reading) -> Mapping[int, PresenceLaw]:
+    def among(self, read: AvailabilityReader) -> Mapping[int, PresenceLaw]:
         """Return what the file says, by client number."""
         return read(self.path, read_presence)
 
@@ -207,7 +207,7 @@ class FlashAvailability(Availability):
         description="what has to hold: idle (locked), charging, wifi",
     )
 
-    def among(self, read: Reading) -> Mapping[int, PresenceLaw]:
+    def among(self, read: AvailabilityReader) -> Mapping[int, PresenceLaw]:
         """Return what the file says, by client number."""
         return read(self.path, read_states, when=",".join(self.when))
 
@@ -237,6 +237,7 @@ __all__ = [
     "AlwaysAvailable",
     "AnyAvailability",
     "Availability",
+    "AvailabilityReader",
     "BernoulliAvailability",
     "FedScaleAvailability",
     "FlashAvailability",
@@ -244,7 +245,6 @@ __all__ = [
     "Intervals",
     "MarkovAvailability",
     "PresenceLaw",
-    "Reading",
     "Timeline",
     "read_intervals",
 ]

@@ -39,7 +39,7 @@ NO_POWER = Constant(0.0)
 """What is offered where nothing charges a battery."""
 
 
-class Reading(Protocol):
+class PowerReader(Protocol):
     """Reads the power in a file, W: by `read_power`, or a given function."""
 
     def __call__(
@@ -63,7 +63,7 @@ class Charging(Spec):
         return False
 
     @abstractmethod
-    def source(self, read: Reading) -> Signal:
+    def source(self, read: PowerReader) -> Signal:
         """Return the power that is offered, W; `read` reads a file of that."""
 
 
@@ -72,7 +72,7 @@ class NoCharging(Charging):
 
     kind: Literal["none"] = Field(default="none", description="what is drawn is gone")
 
-    def source(self, read: Reading) -> Signal:
+    def source(self, read: PowerReader) -> Signal:
         """Return nothing."""
         return NO_POWER
 
@@ -83,7 +83,7 @@ class ConstantCharging(Charging):
     kind: Literal["constant"] = Field(default="constant", description="the same power for ever")
     power: Power = Field(description="what the charger offers")
 
-    def source(self, read: Reading) -> Signal:
+    def source(self, read: PowerReader) -> Signal:
         """Return the one power."""
         return Constant(self.power)
 
@@ -103,7 +103,7 @@ class DailyCharging(Charging):
             raise failure(("end", text, self.end))
         return self
 
-    def source(self, read: Reading) -> Signal:
+    def source(self, read: PowerReader) -> Signal:
         """Return the power by the hours of a day."""
         start, end = self.start % _DAY, self.end % _DAY
         times = sorted({0.0, start, end})
@@ -135,7 +135,7 @@ class HarvestCharging(Charging):
         """As was written."""
         return self.shift == "random"
 
-    def source(self, read: Reading) -> Signal:
+    def source(self, read: PowerReader) -> Signal:
         """Return what the file says, times the scale."""
         offered = read(self.path, repeat=self.repeat)
         return Steps(offered.times, offered.values * self.scale, offered.period)
@@ -162,7 +162,7 @@ class FlashCharging(Charging):
         """As was written."""
         return self.shift == "random"
 
-    def source(self, read: Reading) -> Signal:
+    def source(self, read: PowerReader) -> Signal:
         """Return the power while that user charges."""
         return read(self.path, read_charging, user=self.user, power=self.power)
 

@@ -28,7 +28,7 @@ from fedsim.ports import Array
 # ruff: noqa: ARG002 - only what follows a file reads one
 
 
-class Reading(Protocol):
+class IntensityReader(Protocol):
     """Reads the intensity that a file says, as `fedsim.physics.traces.read_intensity` does."""
 
     def __call__(self, path: Path, *, repeat: bool) -> Steps:
@@ -42,7 +42,7 @@ class Carbon(KindFirst):
     kind: str
 
     @abstractmethod
-    def signal(self, read: Reading) -> Constant | Steps:
+    def signal(self, read: IntensityReader) -> Constant | Steps:
         """Return the intensity, g/kWh, from the beginning of the run; `read` reads a file of it."""
 
 
@@ -54,7 +54,7 @@ class GridCarbon(Presettable, Carbon):
 
     intensity: GramsPerKilowattHour = Field(description="what a kilowatt-hour emits")
 
-    def signal(self, read: Reading) -> Constant:
+    def signal(self, read: IntensityReader) -> Constant:
         """Return the one intensity."""
         return Constant(self.intensity)
 
@@ -70,7 +70,7 @@ class HourlyCarbon(Carbon):
     )
     scale: float = Field(default=1.0, gt=0, le=1e6, description="a factor on the intensity")
 
-    def signal(self, read: Reading) -> Steps:
+    def signal(self, read: IntensityReader) -> Steps:
         """Return what the file says, times the scale, from the start on."""
         found = read(self.path, repeat=self.repeat)
         return _from(Steps(found.times, found.values * self.scale, found.period), self.start)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedsim.blocks.choice import OneOf, failure
-from fedsim.blocks.presets import Preset, Presettable, Source, names_of
+from fedsim.blocks.presets import Citation, Preset, Presettable, names_of
 from fedsim.blocks.quantities import (
     MAINS,
     HertzOrNone,
@@ -197,7 +197,7 @@ def _battery(watt_hours: float) -> Figure:
     return lit(f"{watt_hours:g} Wh", low, high, ECODESIGN)
 
 
-def _cycles(basis: str, source: Source) -> Preset:
+def _cycles(basis: str, source: Citation) -> Preset:
     return preset(
         basis,
         kappa=lit(1e-28, 3e-29, 1e-27, source),

@@ -6,7 +6,7 @@ value. A figure that is a text alone is a definition, such as a standard's, or a
 
 from typing import NamedTuple
 
-from fedsim.blocks.presets import Basis, Doubt, Preset, Source
+from fedsim.blocks.presets import Basis, Citation, Doubt, Preset
 
 
 class Figure(NamedTuple):
@@ -21,17 +21,17 @@ class Figure(NamedTuple):
     doubt: Doubt
 
 
-def meas(value: str | float, low: float, high: float, source: Source, aside: str = "") -> Figure:
+def meas(value: str | float, low: float, high: float, source: Citation, aside: str = "") -> Figure:
     """Return a figure that was measured; see `fedsim.blocks.presets.Doubt`."""
     return _figure(value, low, high, "meas", source, aside)
 
 
-def lit(value: str | float, low: float, high: float, source: Source, aside: str = "") -> Figure:
+def lit(value: str | float, low: float, high: float, source: Citation, aside: str = "") -> Figure:
     """Return a figure of the literature, which states it, its range, or what bounds it."""
     return _figure(value, low, high, "lit", source, aside)
 
 
-def est(value: str | float, low: float, high: float, source: Source, aside: str = "") -> Figure:
+def est(value: str | float, low: float, high: float, source: Citation, aside: str = "") -> Figure:
     """Return an estimate, with the nearest source that is published."""
     return _figure(value, low, high, "est", source, aside)
 
@@ -53,7 +53,7 @@ def preset(basis: str, **figures: Figure | str | float) -> Preset:
 
 
 def _figure(
-    value: str | float, low: float, high: float, basis: Basis, source: Source, aside: str
+    value: str | float, low: float, high: float, basis: Basis, source: Citation, aside: str
 ) -> Figure:
     if not isinstance(value, str):
         return Figure(value, Doubt(low, high, basis, source, aside))

@@ -30,7 +30,7 @@ Broadcast = Literal["unicast", "cell"]
 DISCIPLINE = "how transfers share it: fair, fifo (one at a time) or slotted (fixed shares)"
 _MODEL = "how bits flow: fluid (max-min fair), or lv08 (SimGrid's model of TCP)"
 _BROADCAST = "a copy for each client, or one transmission that all clients of a group hear"
-_PEERS = "who speaks to whom, for a method of peers, which has no server"
+_PEERS = "which nodes are neighbours, for a method of peers, which has no server"
 
 AnyOverlay = Given[Annotated[Neighbours, OneOf(OVERLAYS)] | None, Neighbours | Block | None]
 """A field for a neighbourhood overlay."""

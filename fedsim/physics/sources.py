@@ -1,14 +1,14 @@
 """The sources of presets' figures: papers, data sheets and published measurements."""
 
-from fedsim.blocks.presets import Source
+from fedsim.blocks.presets import Citation
 
-HUANG_2012 = Source(
+HUANG_2012 = Citation(
     "Huang, Qian, Gerber, Mao, Sen, Spatscheck",
     "A Close Examination of Performance and Power Characteristics of 4G LTE Networks",
     2012,
     "MobiSys, doi 10.1145/2307636.2307658",
 )
-NARAYANAN_2021 = Source(
+NARAYANAN_2021 = Citation(
     "Narayanan, Zhang, Zhu, Hassan, Jin, Zhu, Zhang, Rybkin, Yang, Mao, Qian, Zhang",
     "A Variegated Look at 5G in the Wild: Performance, Power, and QoE Implications",
     2021,
@@ -17,178 +17,178 @@ NARAYANAN_2021 = Source(
 """Its data give rates, slopes and the time to idle; the intervals here are those of a bootstrap
 over its target rates, widened for other phones and networks."""
 
-ANDROID = Source(
+ANDROID = Citation(
     "Google",
     "Android power profiles: modem and Wi-Fi controller currents of phones with Google Tensor",
     2022,
     "source.android.com/docs/core/power/values, power_profile.xml",
 )
-WIFI_6 = Source(
+WIFI_6 = Citation(
     "Liu, Choi",
     "A First Look at Wi-Fi 6 in Action: Throughput, Latency, Energy Efficiency, and Security",
     2023,
     "SIGMETRICS, doi 10.1145/3579451",
 )
-NORDIC = Source(
+NORDIC = Citation(
     "Nordic Semiconductor",
     "nRF52840 Product Specification, and S140 SoftDevice Specification",
     2019,
     "infocenter.nordicsemi.com, 4413_417",
 )
-CC2420 = Source(
+CC2420 = Citation(
     "Texas Instruments",
     "CC2420: 2.4 GHz IEEE 802.15.4 / ZigBee-Ready RF Transceiver; CC2538, CC2650 for the range",
     2013,
     "ti.com, SWRS041",
 )
-LATRE_2006 = Source(
+LATRE_2006 = Citation(
     "Latré, De Mil, Moerman, Dhoedt, Demeester, Van Dierdonck",
     "Throughput and Delay Analysis of Unslotted IEEE 802.15.4",
     2006,
     "Journal of Networks 1(1), doi 10.4304/jnw.1.1.20-28",
 )
-SARA_N2 = Source(
+SARA_N2 = Citation(
     "u-blox", "SARA-N2 series: Power-optimized NB-IoT modules, data sheet", 2021, "UBX-15025564"
 )
-SINGH_2020 = Source(
+SINGH_2020 = Citation(
     "Singh, Puluckul, Berkvens, Weyn",
     "Energy Consumption Analysis of LPWAN Technologies and Lifetime Estimation for IoT Application",
     2020,
     "Sensors 20(17), doi 10.3390/s20174794",
 )
-CASALS_2017 = Source(
+CASALS_2017 = Citation(
     "Casals, Mir, Vidal, Gomez",
     "Modeling the Energy Performance of LoRaWAN",
     2017,
     "Sensors 17(10), doi 10.3390/s17102364; Semtech, SX1272 and SX1276 data sheets",
 )
-LORAWAN = Source(
+LORAWAN = Citation(
     "LoRa Alliance",
     "LoRaWAN L2 1.0.4 Specification: class B, up to 128 ping slots of 30 ms in a period of 128 s",
     2020,
     "lora-alliance.org, TS001-1.0.4",
 )
-GUNARATNE_2008 = Source(
+GUNARATNE_2008 = Citation(
     "Gunaratne, Christensen, Nordman, Suen",
     "Reducing the Energy Consumption of Ethernet with Adaptive Link Rate (ALR)",
     2008,
     "IEEE Trans. Computers 57(4), doi 10.1109/TC.2007.70836",
 )
-MLPERF_TINY = Source(
+MLPERF_TINY = Citation(
     "MLCommons",
     "MLPerf Tiny Inference, results v1.2: NUCLEO-L4R5ZI and NUCLEO-H7A3ZI-Q, rate times energy",
     2024,
     "github.com/mlcommons/tiny_results_v1.2",
 )
-STM32 = Source(
+STM32 = Citation(
     "STMicroelectronics",
     "STM32L4R5xx and STM32H7A3xI data sheets: supply current in Stop modes",
     2020,
     "st.com, DS12023 and DS13195",
 )
-TOP500 = Source(
+TOP500 = Citation(
     "Geerling",
     "Top500 Benchmark: HPL on single-board computers, power at the supply",
     2026,
     "github.com/geerlingguy/top500-benchmark, issues 13, 18, 30, 33, 38, 48, 51, 90",
 )
-SBC_REVIEWS = Source(
+SBC_REVIEWS = Citation(
     "Geerling", "SBC reviews: idle power draw", 2023, "github.com/geerlingguy/sbc-reviews, issue 21"
 )
-KAISER_2021 = Source(
+KAISER_2021 = Citation(
     "Kaiser",
     "A quick look at RPi Zero 2 W",
     2021,
     "github.com/ThomasKaiser/Knowledge, articles/Quick_Review_of_RPi_Zero_2_W.md",
 )
-CLOUTIER_2016 = Source(
+CLOUTIER_2016 = Citation(
     "Cloutier, Paradis, Weaver",
     "A Raspberry Pi Cluster Instrumented for Fine-Grained Power Measurement",
     2016,
     "Electronics 5(4):61, doi 10.3390/electronics5040061; the Zero 2 W on the group's own page,"
     " web.eece.maine.edu/~vweaver/group/green_machines.html",
 )
-JETSON = Source(
+JETSON = Citation(
     "NVIDIA",
     "Jetson Nano, TX2, Xavier NX and Orin Nano module data sheets: power modes, peak speed",
     2023,
     "developer.nvidia.com/embedded/downloads",
 )
-JETSON_FORUM = Source(
+JETSON_FORUM = Citation(
     "NVIDIA developer forums",
     "Jetson Orin Nano 8GB: Lowest Theoretical Operating Power Consumption",
     2025,
     "forums.developer.nvidia.com/t/348662",
 )
-PRASHANTHI_2022 = Source(
+PRASHANTHI_2022 = Citation(
     "Prashanthi, Kesanapalli, Simmhan",
     "Characterizing the Performance of Accelerated Jetson Edge Devices for Training Deep Learning"
     " Models",
     2022,
     "POMACS 6(3), doi 10.1145/3570604",
 )
-FLASH_2021 = Source(
+FLASH_2021 = Citation(
     "C. Yang, Wang, Xu, Chen, Bian, Liu, Liu",
     "Characterizing Impacts of Heterogeneity in Federated Learning upon Large-Scale Smartphone"
     " Data",
     2021,
     "WWW, doi 10.1145/3442381.3449851",
 )
-AUTOFL_2021 = Source(
+AUTOFL_2021 = Citation(
     "Kim, Wu",
     "AutoFL: Enabling Heterogeneity-Aware Energy Efficient Federated Learning",
     2021,
     "MICRO, doi 10.1145/3466752.3480129",
 )
-CARROLL_2010 = Source(
+CARROLL_2010 = Citation(
     "Carroll, Heiser",
     "An Analysis of Power Consumption in a Smartphone",
     2010,
     "USENIX Annual Technical Conference",
 )
-YANG_2021 = Source(
+YANG_2021 = Citation(
     "Z. Yang, Chen, Saad, Hong, Shikh-Bahaei",
     "Energy Efficient Federated Learning Over Wireless Communication Networks",
     2021,
     "IEEE Trans. Wireless Comm. 20(3), doi 10.1109/TWC.2020.3037554",
 )
-TRAN_2019 = Source(
+TRAN_2019 = Citation(
     "Tran, Bao, Zomaya, Nguyen, Hong",
     "Federated Learning over Wireless Networks: Optimization Model Design and Analysis",
     2019,
     "INFOCOM, doi 10.1109/INFOCOM.2019.8737464",
 )
-HEADERS = Source(
+HEADERS = Citation(
     "IETF",
     "RFC 9293, RFC 7323 and RFC 5795: TCP, its options, and header compression",
     2022,
     "rfc-editor.org",
 )
-ECODESIGN = Source(
+ECODESIGN = Citation(
     "European Commission",
     "Regulation (EU) 2023/1670: 80 % of a battery's capacity after 800 cycles",
     2023,
     "eur-lex.europa.eu/eli/reg/2023/1670",
 )
-IMEC_NB_IOT = Source(
+IMEC_NB_IOT = Citation(
     "imec IDLab",
     "NB-IoT for ns-3: energy-module-nbiot, 220, 46 and 6 mA at 3.6 V",
     2026,
     "github.com/imec-idlab/NB-IoT",
 )
-YE_NB_IOT = Source(
+YE_NB_IOT = Citation(
     "Ye",
     "LoRaWAN and NB-IoT Energy Models: NBIoTEnergyModel, after Andres-Maldonado et al.",
     2026,
     "github.com/peteryej/LoRaWAN-NBIoTEnergyModels",
 )
-ROBINSON_2019 = Source(
+ROBINSON_2019 = Citation(
     "Robinson",
     "LTE Cat-NB (Narrowband) Performance Evaluation, Stellenbosch University",
     2019,
     "github.com/dan-leo/masters, thesis/v8/3_design.md",
 )
-EMBER = Source(
+EMBER = Citation(
     "Ember",
     "Yearly Electricity Data; how hours differ: U.S. EIA, Hourly Electric Grid Monitor, 2022",
     2025,

@@ -11,7 +11,7 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from fedsim.errors import DataError
-from fedsim.physics.radios.rates import Constant, RateLaw
+from fedsim.physics.radios.rates import ConstantRate, RateLaw
 from fedsim.ports import SERVER, ClientId, node_name
 
 # The best ways through a graph from one node: least latency, then fewest hops.
@@ -236,8 +236,8 @@ def star(
         discipline: how the connection is shared.
     """
     links = _Links()
-    into = Route(links.add(Constant(uplink), discipline, "server.up"), latency)
-    out = Route(links.add(Constant(downlink), discipline, "server.down"), latency)
+    into = Route(links.add(ConstantRate(uplink), discipline, "server.up"), latency)
+    out = Route(links.add(ConstantRate(downlink), discipline, "server.down"), latency)
     return Topology(tuple(links.links), (into,) * clients, (out,) * clients)
 
 
@@ -268,9 +268,9 @@ def tree(
         latency: of the server's own connection, one way, s.
         discipline: how that is shared.
     """
-    links, total, each = _Links(), latency + gateway_latency, Constant(rate)
-    into = links.add(Constant(uplink), discipline, "server.up")
-    out = links.add(Constant(downlink), discipline, "server.down")
+    links, total, each = _Links(), latency + gateway_latency, ConstantRate(rate)
+    into = links.add(ConstantRate(uplink), discipline, "server.up")
+    out = links.add(ConstantRate(downlink), discipline, "server.down")
     ups, downs = list[Route](), list[Route]()
     for gateway in range(gateways):
         members = _block(clients, gateways, gateway)
@@ -378,5 +378,5 @@ def _attributes(
     elif duplex not in {"full", "half"}:
         wrong = f'the duplex "{duplex}"; there are full, half'
     else:
-        return given.get("law", Constant(rate)), latency, discipline, duplex
+        return given.get("law", ConstantRate(rate)), latency, discipline, duplex
     raise DataError("network", f"the edge between {start} and {end} has {wrong}")

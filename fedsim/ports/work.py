@@ -27,7 +27,7 @@ class Work(NamedTuple):
     other clients. It is equal to work that says the same, arrays to the bit.
 
     Attributes:
-        kernel: `kernel(loss, *arguments)` with the client's loss f_m; of nobody's loss,
+        kernel: `kernel(loss, *arguments)` with the client's loss f_m; of no client's loss,
             `kernel(*arguments)`.
         client: the owner of the loss; None for work on no client's loss.
         arguments: what the kernel takes beside the loss.

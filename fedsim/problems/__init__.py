@@ -34,7 +34,7 @@ from fedsim.problems.data import (
     ImageFolder,
     Leaf,
     LibSVM,
-    LowRank,
+    LowRankData,
     NpzArchive,
     PlantedSmoothness,
     ShiftedMean,
@@ -57,7 +57,7 @@ from fedsim.problems.losses import (
     TraceRegression,
 )
 from fedsim.problems.measures import MEASURES, Measure, Observer
-from fedsim.problems.measures.optimality import Constraint, GradientNorm, Rank, Sparsity
+from fedsim.problems.measures.optimality import ConstraintValue, GradientNorm, Rank, Sparsity
 from fedsim.problems.measures.prediction import HeldOutAccuracy, HeldOutLoss, TrainingAccuracy
 from fedsim.problems.measures.truth import (
     Distance,
@@ -110,7 +110,7 @@ __all__ = [
     "Catalogue",
     "CharacterLSTM",
     "Clusters",
-    "Constraint",
+    "ConstraintValue",
     "Contiguous",
     "Convolutional",
     "Csv",
@@ -141,7 +141,7 @@ __all__ = [
     "LogisticModel",
     "Loss",
     "LossOracle",
-    "LowRank",
+    "LowRankData",
     "Measure",
     "MultilayerPerceptron",
     "NeymanPearson",

@@ -157,7 +157,9 @@ def sampling_order(
         left = sorted(set(range(len(samples))) - seen)
         few = ", ".join(map(str, left[:_FEW])) + (", ..." if len(left) > _FEW else "")
         text = f"leaves out {len(left)} of {len(samples)} clients ({few}); give all of them"
-        raise Misdrawn(f"the order of {policy.kind} {text}: who cannot take part is passed over")
+        raise Misdrawn(
+            f"the order of {policy.kind} {text}: clients that cannot take part are passed over"
+        )
 
 
 def _client(each: object, clients: int, kind: str) -> ClientId:

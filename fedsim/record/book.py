@@ -23,7 +23,7 @@ from fedsim.record.emissions import Emissions
 from fedsim.record.ledger import Ledger, Meters, Stores
 from fedsim.record.log import EventLog, Rows
 from fedsim.record.models import CheckpointWriter
-from fedsim.record.parts import Parts
+from fedsim.record.parts import PartWriter
 from fedsim.record.rounds import RoundTable
 from fedsim.record.schema import GRAMS, Event
 
@@ -162,7 +162,7 @@ class RunRecorder:
         self._look = look
         self.ledger = Ledger(clients)
         self.log = EventLog(folder, clients, self._absorb)
-        self.rounds = RoundTable(Parts(folder, "rounds"), variant, seed)
+        self.rounds = RoundTable(PartWriter(folder, "rounds"), variant, seed)
         self.models: CheckpointWriter = NullCheckpointWriter() if models is None else models
         self.meters: Meters | None = None
 

@@ -26,7 +26,7 @@ _TOLERANCE = 1e-9  # what rounding may cost when grams are added up in another o
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-class Intensity(Protocol):
+class IntensityOverTime(Protocol):
     """Carbon intensity of electricity over time, g/kWh."""
 
     @property
@@ -54,7 +54,7 @@ class Emissions:
         grams: by node, shape (M + 1,); the server's entry, first, is the fleet's idle emissions.
     """
 
-    intensities: Sequence[Intensity]
+    intensities: Sequence[IntensityOverTime]
     numbers: NDArray[np.intp]
     grams: Array = field(init=False)
     _rests: list[float] = field(init=False, default_factory=list)

@@ -171,10 +171,10 @@ def refusal(folder: Path) -> str:
             ascii(told[key])[1:-1] if isinstance(told[key], str) else f"{told[key]:d}"
             for key in ("process", "host", "since", "command")
         )
-        who = f"process {process} on {host} writes into it since {since} ({command})"
+        writer = f"process {process} on {host} writes into it since {since} ({command})"
     except (ValueError, KeyError, TypeError):
-        who = "another process writes into it"
-    return f"{folder} is in use: {who}; let it end, or give another folder with --out"
+        writer = "another process writes into it"
+    return f"{folder} is in use: {writer}; let it end, or give another folder with --out"
 
 
 def _describe_owner() -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedsim.errors import OutputError
 from fedsim.ports import Array, node_name
 from fedsim.record.emissions import Emissions
-from fedsim.record.parts import Parts
+from fedsim.record.parts import PartWriter
 from fedsim.record.schema import (
     ARROW_SCHEMA,
     EVENT_NAMES,
@@ -66,7 +66,7 @@ class EventLog:
         self.emissions: Emissions | None = None
         self._grams: list[Array] = []  # of the first rows in memory: those that are priced
         self._priced = 0  # how many bytes they are
-        self._parts = Parts(folder, "events")
+        self._parts = PartWriter(folder, "events")
         self._audit = audit
         self._digest = hashlib.sha256()
         self._clients = clients
@@ -191,7 +191,7 @@ class EventLog:
         self._parts.close()
 
     def abandon(self) -> None:
-        """Write the remaining rows of a run that ends early, if possible; see `Parts`."""
+        """Write the remaining rows of a run that ends early, if possible; see `PartWriter`."""
         with suppress(OutputError):  # the reason of the run's end is reported already
             if not self._cut:
                 self.flush()
@@ -231,9 +231,9 @@ class EventLog:
         named = []
         for column in shifted:
             nodes, numbers = number_ids(column, most)
-            nobody = int(len(nodes) > 0 and nodes[0] == 0)
-            own = names.take(pa.array(np.searchsorted(every, nodes[nobody:])))
-            named.append(_category(numbers - nobody, own))
+            without_node = int(len(nodes) > 0 and nodes[0] == 0)
+            own = names.take(pa.array(np.searchsorted(every, nodes[without_node:])))
+            named.append(_category(numbers - without_node, own))
         return named
 
 

@@ -23,7 +23,7 @@ from fedsim.errors import OutputError
 from fedsim.ports import Array
 from fedsim.record.folder import MODELS, SUMMARY
 from fedsim.record.manifest import check_files, damage_error
-from fedsim.record.parts import UNREADABLE, Parts, read_table
+from fedsim.record.parts import UNREADABLE, PartWriter, read_table
 from fedsim.record.read import join_tables, summary_of
 from fedsim.record.variants import BASE
 
@@ -61,7 +61,7 @@ class ModelTable:
             the last only.
     """
 
-    def __init__(self, parts: Parts, shape: Sequence[int], every: int | None = None) -> None:
+    def __init__(self, parts: PartWriter, shape: Sequence[int], every: int | None = None) -> None:
         self._schema = COLUMNS.with_metadata({SHAPE: json.dumps(list(shape)).encode()})
         self._parts = parts
         self._every = every
@@ -109,7 +109,7 @@ class ModelTable:
         self._parts.close()
 
     def abandon(self) -> None:
-        """Write what can still be written, the last model included; see `Parts`."""
+        """Write what can still be written, the last model included; see `PartWriter`."""
         self._keep()
         if self._waiting:
             with suppress(OutputError):  # the reason of the run's end is reported already

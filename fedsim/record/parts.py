@@ -69,7 +69,7 @@ def write_table(table: pa.Table, path: Path) -> None:
         pq.write_table(table, draft, **_options(table.schema))
 
 
-class Parts:
+class PartWriter:
     """The writer of one growing table: parts are written, then it is closed once, or abandoned."""
 
     def __init__(self, folder: Path, name: str) -> None:

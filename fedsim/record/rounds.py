@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from fedsim.errors import OutputError
-from fedsim.record.parts import Parts
+from fedsim.record.parts import PartWriter
 from fedsim.record.schema import GRAMS
 
 _FIRST_CHUNK, _LARGEST_CHUNK, _GROWTH = 64, 4096, 4
@@ -72,7 +72,7 @@ class RoundTable:
     chunks are small so that a slow run shows early, as in the event log.
     """
 
-    def __init__(self, parts: Parts, variant: str, seed: int) -> None:
+    def __init__(self, parts: PartWriter, variant: str, seed: int) -> None:
         self.rounds = 0
         self._parts = parts
         self._head: dict[str, float | int | str | None] = {"variant": variant, "seed": seed}
@@ -139,7 +139,7 @@ class RoundTable:
         self._parts.close()
 
     def abandon(self) -> None:
-        """Write the remaining rows of a run that ends early, if possible; see `Parts`."""
+        """Write the remaining rows of a run that ends early, if possible; see `PartWriter`."""
         with suppress(OutputError):  # the reason of the run's end is reported already
             self.flush()
         self._parts.abandon()

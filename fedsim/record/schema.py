@@ -96,7 +96,7 @@ class Event(IntEnum):
     ABANDONED = 19
     """A round was no step of the algorithm: it was given up, since too few clients had reported, or
     it closed without a single report. The model stays, and the next round asks anew; the detail
-    says who was missing, the duration is the time since its broadcast."""
+    says which clients were missing, the duration is the time since its broadcast."""
     FORWARD = 20
     """A client has forwarded a message of others, to its peer or from it, that goes through its own
     node of a graph; the bits are those of the message with the framing of this client's radio."""

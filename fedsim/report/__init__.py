@@ -1,5 +1,5 @@
 """The report: one HTML page that tells a study, and opens without a network."""
 
-from fedsim.report.page import write
+from fedsim.report.page import write, write_comparison
 
-__all__ = ["write"]
+__all__ = ["write", "write_comparison"]

@@ -179,7 +179,7 @@ def _peers(run: ReportedRun, groups: Mapping[str, int]) -> Graph:
         (one, other): (bits.get((one, other), 0.0), bits.get((other, one), 0.0) * (one != other))
         for one, other in graph.edges()
     }
-    note = f"{len(groups):,} peers, and who has sent to whom"
+    note = f"{len(groups):,} peers, and which has sent to which"
     return Graph(graph, f"{note}; a node stands for a whole kind" if many else note, carried)
 
 

@@ -195,10 +195,19 @@ def write(folder: Path, out: Path | None = None, targets: Sequence[str] = ()) ->
         DataError: there are no runs to report, or no run evaluates a target.
         OutputError: the file cannot be written.
     """
-    page = render(ReportedStudy(Comparison.of([folder], targets)))
     target = out or folder / "report.html"
-    write_whole(target, page.encode())
+    write_comparison(Comparison.of([folder], targets), target)
     return target
+
+
+def write_comparison(comparison: Comparison, file: Path) -> None:
+    """Write the report of a comparison into a file.
+
+    Raises:
+        DataError: no run evaluates a target.
+        OutputError: the file cannot be written.
+    """
+    write_whole(file, render(ReportedStudy(comparison)).encode())
 
 
 def render(own: ReportedStudy) -> str:

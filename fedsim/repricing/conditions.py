@@ -1,8 +1,9 @@
 """Conditions: changes that need no new training, and logs that hold enough for them.
 
 A run decides the same under another fleet or network where nothing that it decides depends on
-when things happen: each round waits for all whom it asks, all are always there, and the method
-looks neither at the clock nor at a battery. Everything else is refused, by its key.
+when things happen: each round waits for every client that it asks, all clients are always
+available, and the method looks neither at the clock nor at a battery. Everything else is refused,
+by its key.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,18 +76,18 @@ def _of_time(scenario: Scenario, clients: int) -> Iterator[Seen]:
     """Yield what lets a round close before all have answered."""
     policy, silence = scenario.participation, scenario.silence
     if silence.closes_after < inf:
-        text = f"got {silence.kind}: who answers in time decides what a round adds up"
+        text = f"got {silence.kind}: which clients answer in time decides what a round adds up"
         yield "silence.kind", text
     if policy.asynchronous:
         text = f"got {policy.kind}: the order of arrival decides what happens"
         yield "participation.kind", text
     early = [*policy.early()]
-    for key, seen, who in early:
-        yield f"participation.{key}", f"got {seen}: {who} what a round adds up"
+    for key, seen, decides in early:
+        yield f"participation.{key}", f"got {seen}: {decides} what a round adds up"
     if not (early or policy.asynchronous) and _goes_on(policy.among(clients), clients):
         yield "participation.kind", f"got {policy.kind}: {FIRST} what a round adds up"
     if policy.least_charge:
-        text = f"got {100 * policy.least_charge:g} %: batteries decide who takes part"
+        text = f"got {100 * policy.least_charge:g} %: batteries decide which clients take part"
         yield "participation.least_charge", text
 
 
@@ -100,8 +101,8 @@ def _absences(scenario: Scenario) -> Iterator[Seen]:
     for number, group in enumerate(scenario.fleet):
         if not group.availability.always:
             text = (
-                f"got {group.availability.kind}: who is there when a round begins depends on"
-                " when that is"
+                f"got {group.availability.kind}: which clients are available when a round begins"
+                " depends on when that is"
             )
             yield f"fleet.{number}.availability.kind", text
 

@@ -35,7 +35,7 @@ from fedsim.protocol.stopping import Stop
 from fedsim.record.folder import MODELS
 from fedsim.record.manifest import COMPUTING, FILES
 from fedsim.record.models import COLUMNS, SHAPE, CheckpointWriter, chunks
-from fedsim.record.parts import Parts
+from fedsim.record.parts import PartWriter
 from fedsim.record.read import read_run
 from fedsim.repricing.tape import Original, Tape
 from fedsim.running.run import execute
@@ -86,7 +86,7 @@ class Reenactment:
     """Implements `fedsim.sim.setup.Method` by a tape.
 
     It follows the tape for as long as the world lets it: where the cohort is another, or
-    somebody does not answer who did, the run that is re-enacted would have gone another way.
+    a client that answered does not, the original run would have gone differently there.
 
     Args:
         tape: of the run.
@@ -113,7 +113,9 @@ class Reenactment:
         objective = self._tape.objective[self._committed]
         if objective is None:
             number = self._committed + 1
-            raise self._refuse("ends with a round that nobody looked at then", number, None)
+            raise self._refuse(
+                "ends with a round that was not evaluated in the original run", number, None
+            )
         return objective
 
     def observe(self, model: Array) -> Mapping[str, Any]:  # noqa: ARG002 - the tape knows
@@ -144,8 +146,8 @@ class Reenactment:
         }
         to = None if exchanges.drawn[number] else list(self._due)
         one = told[min(told)]
-        # Of a cohort that is drawn nobody knows before who it is: all have a message, whom it
-        # would not be for, and who is asked all the same is refused as one that was not asked.
+        # A sampled cohort is not known in advance: every client has a message, and a client that
+        # is in the cohort here but was not in the original run is refused when it is asked.
         each = dict.fromkeys(server.clients, one) | told if to is None else told
         message = one if exchanges.one[number] else each
         replies = await server.exchange(message, to=to)
@@ -199,7 +201,7 @@ class KnownModels:
         parts: where the table goes.
     """
 
-    def __init__(self, original: Original, parts: Parts) -> None:
+    def __init__(self, original: Original, parts: PartWriter) -> None:
         self._original = original
         self._parts = parts
         self._last = 0
@@ -223,7 +225,7 @@ class KnownModels:
         self._parts.close()
 
     def abandon(self) -> None:
-        """Leave what is there; see `Parts`."""
+        """Leave what is there; see `PartWriter`."""
         self._parts.abandon()
 
 
@@ -295,7 +297,7 @@ class Repricing:
 
     def keeper(self, folder: Path) -> CheckpointWriter:
         """Return what keeps the models that are known of the run, in the new one's folder."""
-        return KnownModels(self.original, Parts(folder, MODELS))
+        return KnownModels(self.original, PartWriter(folder, MODELS))
 
     def advice(self) -> str:
         """Return nothing: what was finite is finite."""
@@ -305,7 +307,7 @@ class Repricing:
     def setup(self) -> Setup:
         """Everything that its world is made of."""
         method = Reenactment(self.tape, self.original.summary["looks"], self._refusal)
-        nobody: Any = None  # no loss: nothing is computed
+        no_loss: Any = None  # nothing is computed
         reference = self.original.summary["reference"]
         played = Numerics(
             algorithm=method,
@@ -318,7 +320,7 @@ class Repricing:
             packer_up=_no_packer,
             packer_down=_no_packer,
         )
-        oracles = [nobody] * len(self.members)
+        oracles = [no_loss] * len(self.members)
         return assemble(
             self.variant.scenario, self.seed, self.deployment, self.policy, oracles, played
         )

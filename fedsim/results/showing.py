@@ -18,7 +18,7 @@ from fedsim.record.rounds import OWN
 from fedsim.record.scenarios import Note, mark_labels, once
 from fedsim.text import visible
 
-_MOST_ROWS, _MOST_DRAWN = 40, 12  # variants of a table that nobody asked for, and of its figure
+_MOST_ROWS, _MOST_DRAWN = 40, 12  # variants shown by default, in a table and in its figure
 
 _MOST_MEASURES = 4  # of a figure: the gap, and three of those that were asked for
 

@@ -179,20 +179,20 @@ class Clients:
     down: Lanes
     up: Lanes
 
-    def of(self, who: Numbers | slice) -> "Clients":
+    def of(self, ids: Numbers | slice) -> "Clients":
         """Return some of them."""
-        return self if isinstance(who, slice) else _part(self, who)
+        return self if isinstance(ids, slice) else _part(self, ids)
 
 
-def _part(whole: Any, who: Numbers) -> Any:  # noqa: ANN401 - clients or lanes
+def _part(whole: Any, ids: Numbers) -> Any:  # noqa: ANN401 - clients or lanes
     """Return the rows of some clients of each array."""
     changed: dict[str, object] = {}
     for field in fields(whole):
         value = getattr(whole, field.name)
         if isinstance(value, np.ndarray) and value.ndim == 2:  # not of the link, which all share
-            changed[field.name] = value[who]
+            changed[field.name] = value[ids]
         elif isinstance(value, Lanes):
-            changed[field.name] = _part(value, who)
+            changed[field.name] = _part(value, ids)
     return replace(whole, **changed)
 
 

@@ -13,26 +13,26 @@ from math import inf, nan, sqrt
 import numpy as np
 from scipy.special import ndtri
 
-from fedsim.blocks.presets import Source
+from fedsim.blocks.presets import Citation
 from fedsim.errors import DataError
 from fedsim.physics.networks import ServerLink
 from fedsim.ports import Array
 from fedsim.robustness.constants import ConstantKey, UncertainConstant
 from fedsim.scenario import Scenario
 
-FCC_2011 = Source(
+FCC_2011 = Citation(
     "Federal Communications Commission",
     "Measuring Broadband America: most providers are within 20 % of the speed they advertise",
     2011,
     "docs.fcc.gov, DOC-308829A1",
 )
-ROOFLINE = Source(
+ROOFLINE = Citation(
     "Williams, Waterman, Patterson",
     "Roofline: An Insightful Visual Performance Model for Multicore Architectures",
     2009,
     "Communications of the ACM 52(4), doi 10.1145/1498765.1498785",
 )
-SRINIVASA_2017 = Source(
+SRINIVASA_2017 = Citation(
     "Srinivasa, Begum, Haseley, Hempstead, Challen",
     "Separated by Birth: Hidden Differences Between Seemingly-Identical Smartphone CPUs",
     2017,

@@ -191,14 +191,14 @@ class _Play:
 
     def exchange(self, number: int) -> None:
         """Let a cohort receive, compute and answer."""
-        who, key = self._loads.clients(number), self._loads.key(number)
-        since = self.now - self._last[who]
+        ids, key = self._loads.clients(number), self._loads.key(number)
+        since = self.now - self._last[ids]
         passed = self._cached_exchange(key, since)
         if passed is None:
             passed = self._pass(self._loads.of(number), since)
             self._keep(key, passed)
-        self._last[who] = self.now + passed.came
-        self._spent[who] += passed.spent
+        self._last[ids] = self.now + passed.came
+        self._spent[ids] += passed.spent
         self.now = self.now + passed.duration
 
     def _cached_exchange(self, key: bytes, since: Array) -> "_Exchange | None":

@@ -34,7 +34,7 @@ from fedsim.record.writing import check_folder
 from fedsim.results import Result
 from fedsim.running import cluster as clusters
 from fedsim.running import places
-from fedsim.running.campaign import Campaign, Engine, Pool
+from fedsim.running.campaign import Campaign, Engine, ExecutorEngine
 from fedsim.running.check import foreseen, unresumable
 from fedsim.running.folder import WHOLE, Shard, changes, check_place, study_of
 from fedsim.running.loading import end_if_loading
@@ -283,7 +283,7 @@ def _make(
 def _engine(executor: Executor) -> Engine:
     """Return what makes runs by an executor: Dask's tells how far they are."""
     client = clusters.client_of(executor)
-    return Pool(executor) if client is None else clusters.Cluster(client)
+    return ExecutorEngine(executor) if client is None else clusters.Cluster(client)
 
 
 def _share(shard: str | None, jobs: int, executor: Executor | None, cluster: str | None) -> Shard:

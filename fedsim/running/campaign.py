@@ -179,7 +179,7 @@ def _of_run(error: Exception, order: Order, run: Run) -> Exception:
 
 
 @dataclass(frozen=True)
-class Pool:
+class ExecutorEngine:
     """Any executor, as an engine; it is not shut down."""
 
     executor: Executor

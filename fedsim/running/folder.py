@@ -133,8 +133,8 @@ WHOLE = Shard(1, 1)
 
 # The progress of a study, from the files in its folder: done, running, failed and pending.
 #
-# Nobody is asked: a run that is done has its files, one that is being made has begun to write, and
-# why one has failed is left in its place.
+# No process is asked: a run that is done has its files, one that is being made has begun to write,
+# and why one has failed is left in its place.
 
 DONE, GOING, FAILING, LEFT = "done", "going on", "failed", "left"
 """What a run can be."""

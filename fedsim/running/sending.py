@@ -1,7 +1,7 @@
 """Batches of runs on their way to the workers of a cluster of Dask's, and what comes back.
 
-A worker that dies has its batches made by others, by Dask itself; a batch of which all died who had
-it is sent again run by run. A worker has several batches, and nobody can tell of which one it died:
+A worker that dies has its batches made by others, by Dask itself; a batch whose workers
+all died is sent again run by run. A worker has several batches, and which one killed it is unknown:
 a run is given up only where workers die that had nothing but this run, in the end. Where the
 scheduler is out of reach for a while, what was on the way is sent again; runs that have been made
 meanwhile are whole where they belong, or are made again with the same result.
@@ -34,9 +34,9 @@ from fedsim.under_way import activity
 # Scheduling of runs: which runs a worker gets next, and how many of them in one task.
 #
 # A task costs a cluster some milliseconds, whatever is in it. So short runs go in batches of about
-# a second, and towards the end in smaller ones, down to a quarter of it, for nobody is to wait long
-# for one worker's batch. The variants of a scenario share the data and the optimum of a seed: a
-# worker keeps to the seeds that it has begun as long as there are seeds that nobody has, and then
+# a second, and towards the end in smaller ones, down to a quarter of it, so that the campaign does
+# not wait long for one worker's batch. The variants of a scenario share the data and the optimum of
+# a seed: a worker keeps to the seeds that it has begun as long as no worker has the others, then
 # helps where most is left. Within a seed the longest go first, as far as that is known: from this
 # campaign, or from runs of an earlier one that lie in the folder. What is not known goes first of
 # all.

@@ -347,7 +347,9 @@ def _make(order: Order, builder: Builder, home: Path, known: Known, watch: Watch
     if there is not None and is_same(job, there):
         return Outcome(run, final_progress(begun, there.summary))
     if not home.exists():
-        raise RunError("nobody waits for it any more: what was being made has been removed")
+        raise RunError(
+            "no campaign waits for this run any more: its unfinished files have been removed"
+        )
     folder = execute(job, home, watch)
     outcome = Outcome(run, final_progress(begun, read_json(folder / SUMMARY)), seconds=1)
     if order.place is None:

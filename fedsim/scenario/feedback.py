@@ -64,8 +64,8 @@ def _added_to_states(scenario: ScenarioKeys, way: str) -> str:
 
 
 def _sender(scenario: ScenarioKeys, way: str) -> str:
-    who = "a client" if way == "up" else "the server"
-    return f"{who} of {scenario.algorithm.kind}"
+    sender = "a client" if way == "up" else "the server"
+    return f"{sender} of {scenario.algorithm.kind}"
 
 
 def _link(scenario: ScenarioKeys, way: str) -> Compression:

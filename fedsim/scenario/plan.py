@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from fedsim.blocks.catalogue import Catalogue
+from fedsim.blocks.catalogue import BlockCatalogue
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import reject_renamed, show
 from fedsim.errors import DataError, Fault, ScenarioError
@@ -177,7 +177,7 @@ def _read(source: Written) -> tuple[Located, list[Fault]]:
         raise ScenarioError([Fault("", "", str(error))]) from error
 
 
-def _validate(tree: Located, known: Catalogue) -> tuple[Scenario | None, list[Fault]]:
+def _validate(tree: Located, known: BlockCatalogue) -> tuple[Scenario | None, list[Fault]]:
     """Return the scenario, or its faults."""
     if not isinstance(tree.content, dict):
         wanted = "give a block of keys; needed are problem and algorithm"

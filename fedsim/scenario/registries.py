@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fedsim.algorithms import ALGORITHMS
-from fedsim.blocks.catalogue import AnyRegistry, Catalogue
+from fedsim.blocks.catalogue import AnyRegistry, BlockCatalogue
 from fedsim.blocks.plugins import blocks_of, specs_in
 from fedsim.blocks.spec import Spec
 from fedsim.physics.availability import AVAILABILITY
@@ -48,7 +48,7 @@ REGISTRIES: tuple[AnyRegistry, ...] = (
 """In the order in which they are listed."""
 
 
-def catalogue(blocks: Iterable[object] = (), source: object = None) -> Catalogue:
+def catalogue(blocks: Iterable[object] = (), source: object = None) -> BlockCatalogue:
     """Return what a scenario can name.
 
     Args:
@@ -56,9 +56,9 @@ def catalogue(blocks: Iterable[object] = (), source: object = None) -> Catalogue
         source: a scenario made in Python; the classes of the blocks in it are known as well.
 
     Raises:
-        BlockError: see `Catalogue`.
+        BlockError: see `BlockCatalogue`.
     """
-    return Catalogue(REGISTRIES, (*blocks, *_made_in_python(source)))
+    return BlockCatalogue(REGISTRIES, (*blocks, *_made_in_python(source)))
 
 
 def _made_in_python(source: object) -> Iterator[type[Spec]]:

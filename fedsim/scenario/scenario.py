@@ -71,7 +71,7 @@ def _two_deadlines(silence: SilencePolicy, policy: Participation) -> Iterator[Co
         text = f'got "drop", but silence.late says what becomes of it; drop this one, {beacon}'
         yield "participation.late", text, "drop"
     if policy.quorum is not None:
-        text = f"who is silent reports nothing, so no quorum is sure; drop this one, {beacon}"
+        text = f"a silent client reports nothing, so no quorum is sure; drop this one, {beacon}"
         yield "participation.quorum", text, policy.quorum
 
 
@@ -85,15 +85,15 @@ def peering(scenario: ScenarioKeys) -> Iterator[Conflict]:
         if neighbours is not None:
             kinds = ALGORITHMS.where(lambda each: issubclass(each, PeerAlgorithm))
             text = (
-                f"got {neighbours.kind}, but {method.kind} has a server, whom all clients answer;"
+                f"got {neighbours.kind}, but {method.kind} has a server that all clients answer;"
                 f" leave peers out, or take a method of peers ({', '.join(kinds)})"
             )
             yield "network.peers", text, neighbours.kind
         return
     if neighbours is None:
         text = (
-            f"missing: {method.kind} is a method of peers, who speak to their neighbours; say who"
-            " these are, such as network: {peers: {kind: ring}}"
+            f"missing: {method.kind} is a method of peers, which send to their neighbours;"
+            " give these, such as network: {peers: {kind: ring}}"
         )
         yield "network.peers", text, None
     yield from _ways(scenario)
@@ -115,11 +115,13 @@ def _ways(scenario: ScenarioKeys) -> Iterator[Conflict]:
         yield "network.broadcast", text, network.broadcast
     for key, discipline in network.disciplines.items():
         if discipline == "slotted":
-            text = "got slotted, but who shares a link is not fixed among peers; use fair or fifo"
+            text = (
+                "got slotted, but the senders on a link are not fixed among peers; use fair or fifo"
+            )
             yield f"network.{key}", text, discipline
     if scenario.wire.down != type(scenario.wire.down)():
         seen = scenario.wire.down.compressor.kind
-        text = f"got {seen}, but what the nodes of {kind} tell each other is wire.up; leave it out"
+        text = f"got {seen}, but what the nodes of {kind} send each other is wire.up; leave it out"
         yield "wire.down", text, seen
 
 
@@ -127,11 +129,14 @@ def _asking(scenario: ScenarioKeys) -> Iterator[Conflict]:
     """No cohort of peers is sampled; a deadline is all that closes an exchange early."""
     policy, kind = scenario.participation, scenario.algorithm.kind
     if not policy.asks_all:
-        text = f"got {policy.kind}, but nobody asks the nodes of {kind}; use full"
+        text = f"got {policy.kind}, but no server asks the nodes of {kind}; use full"
         yield "participation.kind", text, policy.kind
         return
     if policy.noticed != "at-once":
-        text = f"got {policy.noticed}, but neighbours notice at once who has gone; leave it out"
+        text = (
+            f"got {policy.noticed}, but neighbours notice at once that a node has left; leave it"
+            " out"
+        )
         yield "participation.noticed", text, policy.noticed
     for key in ("quorum", "give_up", "least_charge"):
         if seen := getattr(policy, key):

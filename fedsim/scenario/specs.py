@@ -55,7 +55,7 @@ class Group(Spec):
     )
     availability: AnyAvailability = as_written({"kind": "always"}, "when they are there")
     carbon: AnyCarbon = as_written(
-        None, "what their electricity emits: a country, or a block; null for what nobody counts"
+        None, "what their electricity emits: a country, or a block; null not to count it"
     )
 
     @property
@@ -155,7 +155,7 @@ def targets(
     known = columns()
     for name, value in stop.figures.items():
         if name in known and name not in measured:
-            text = f"nobody measures it; give measures: [{known[name]}]"
+            text = f"no measure gives it; give measures: [{known[name]}]"
         elif name not in measured:
             rules = [*type(stop).model_fields, *dict.fromkeys([*known, *measured])]
             hint = nearest(name, rules) or "."
@@ -311,7 +311,9 @@ class ScenarioKeys(Spec):
     network: Given[Annotated[Network, OneOf(NETWORKS, default=STAR)], Network | Block] = as_written(
         {}, "what lies between clients and server"
     )
-    participation: AnyParticipation = as_written({"kind": "full"}, "who is asked in a round")
+    participation: AnyParticipation = as_written(
+        {"kind": "full"}, "which clients are asked in a round"
+    )
     stop: Given[Stop, Stop | Keys] = as_written({}, "when the run ends")
     precision: Literal["float64", "float32"] = Field(
         default="float64",
@@ -320,7 +322,7 @@ class ScenarioKeys(Spec):
     )
     evaluator: Literal["one-by-one", "compiled", "vmap"] = Field(
         default="one-by-one",
-        description="who computes: NumPy or PyTorch, one piece of work after the other; kernels "
+        description="what computes: NumPy or PyTorch, one piece of work after the other; kernels "
         "that Numba compiles (the extra compiled), many clients at once, on threads; or, for the "
         "loss torch, PyTorch's vmap, the steps of many clients as one; they differ in last bits",
     )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
-from fedsim.blocks.catalogue import Catalogue
+from fedsim.blocks.catalogue import BlockCatalogue
 from fedsim.blocks.wording import show
 from fedsim.errors import Fault, ScenarioError
 from fedsim.ports import Array
@@ -196,7 +196,7 @@ def _free(name: str, taken: set[str]) -> str:
 # The parameters that a method inherits from one of its family when it replaces it in a variant.
 
 
-def families(known: Catalogue) -> Inherited:
+def families(known: BlockCatalogue) -> Inherited:
     """Return what says which parameters two methods share: all of one name, in one family.
 
     Args:

@@ -12,7 +12,7 @@ from fedsim.protocol.envelope import Envelope
 from fedsim.record.schema import Event
 from fedsim.sim.engine.light_task import Driver, LightTask
 from fedsim.sim.engine.loop import SimLoop
-from fedsim.sim.network.transport import Network
+from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.worker import Equipment, Worker
 
 _SILENT = int(Event.SILENT)
@@ -55,7 +55,7 @@ class SimClient(Worker, Driver):
     def __init__(
         self,
         end: ClientProtocol,
-        network: Network,
+        network: ServerLanes,
         equipment: Equipment,
         handle: Handler,
         failed: Failed,

@@ -22,11 +22,11 @@ from fedsim.sim.network.lanes import Lane
 from fedsim.sim.network.peers import PeerNetwork, Ways
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.relays import Relays
-from fedsim.sim.network.transport import Network
+from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.on_demand import OnDemand, Runs
 from fedsim.sim.power.cellular import CellularRadio
 from fedsim.sim.power.processor import Processor
-from fedsim.sim.power.radio import Radio, RadioKind
+from fedsim.sim.power.radio import RadioKind, RadioMeter
 from fedsim.sim.power.rest import RestMeter
 from fedsim.sim.power.supply import Supply
 from fedsim.sim.presence import Presence
@@ -131,10 +131,10 @@ class Fleet:
         self._owners.append(client)
         return made
 
-    def _radio(self, client: ClientId) -> Radio:
+    def _radio(self, client: ClientId) -> RadioMeter:
         kind, supply = self._radio_kinds[client], self.supplies.get(client)
         if not kind.stateful:
-            return Radio(kind, supply)
+            return RadioMeter(kind, supply)
         return CellularRadio(kind, client, supply, self._calendar, self._log, self._traffic)
 
     def _supply(self, client: ClientId) -> Supply:
@@ -208,12 +208,12 @@ class Fleet:
         groups = {kind.group for _, kind in self._kinds.runs if kind.battery is not None}
         return self._kinds.map(lambda kind: kind.group in groups)
 
-    def network(self) -> Network:
+    def network(self) -> ServerLanes:
         """Return the network that the lanes make."""
         ends = self._calendar, self.lane, self._log, self._traffic
         if self._setup.cells:
             return CellNetwork(*ends, self._kinds, self._follow)
-        network = Network(*ends)
+        network = ServerLanes(*ends)
         network.relays = self._relays
         return network
 

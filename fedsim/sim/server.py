@@ -16,7 +16,7 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import DEADLINE, Calendar, Timer
-from fedsim.sim.network.transport import Network
+from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.presence import Presence
 from fedsim.sim.worker import Clocked
 
@@ -35,7 +35,7 @@ class SimServer(Clocked):
         end: ServerProtocol,
         *,
         calendar: Calendar,
-        network: Network,
+        network: ServerLanes,
         presence: Presence,
         log: EventLog,
         traffic: Traffic,

@@ -59,7 +59,7 @@ class Waits(Protocol):
         ...
 
 
-class End(Protocol):
+class ProtocolEnd(Protocol):
     """What a worker needs of its end of the protocol.
 
     Attributes:
@@ -137,7 +137,7 @@ class Worker(Clocked):
         "state",
     )
 
-    def __init__(self, end: End, equipment: Equipment) -> None:
+    def __init__(self, end: ProtocolEnd, equipment: Equipment) -> None:
         super().__init__(equipment.calendar, equipment.looks)
         self.id = end.id
         self.oracle = equipment.oracle

@@ -14,7 +14,7 @@ from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import DEADLINE, Calendar
 from fedsim.sim.engine.loop import simulate
 from fedsim.sim.fleet import Fleet, Roster
-from fedsim.sim.network.transport import Network
+from fedsim.sim.network.transport import ServerLanes
 from fedsim.sim.observer import Observer, OnRound, unheard
 from fedsim.sim.peers import Peers
 from fedsim.sim.power.rest import emissions_of
@@ -27,7 +27,7 @@ class Actors(Protocol):
     """The actors of a world: a server and its clients, or peers."""
 
     @property
-    def network(self) -> Network:
+    def network(self) -> ServerLanes:
         """The lanes between them."""
         ...
 

@@ -164,7 +164,7 @@ class Link(Node):
     def __init__(
         self, problem: Problem, method: Algorithm, rounds: int, deaf: Collection[int] = ()
     ) -> None:
-        self.method = method.configured(setting_of(problem))
+        self.method = method.configure(setting_of(problem))
         self.initial = stream(1, "initial model").standard_normal(problem.dimension)
         self.weights, self.smoothness = problem.weights, np.ones(0)
         self.clients = range(len(problem.losses))

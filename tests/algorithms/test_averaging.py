@@ -195,7 +195,7 @@ def info() -> ProblemInfo:
 
 
 def concerns(method: LocalSteps) -> list[Concern]:
-    return list(method.configured(info()).concerns(info()))
+    return list(method.configure(info()).concerns(info()))
 
 
 @pytest.mark.parametrize(

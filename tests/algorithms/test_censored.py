@@ -210,9 +210,9 @@ def test_eps1_follows_from_c_the_step_size_and_the_number_of_workers() -> None:
     info = ProblemInfo(clients=9, dimension=22, smoothness=lambda: 1.0)
     for method in (CensoredHeavyBall, LazyGradient):
         ready = method(kind=method.model_fields["kind"].default, step_size=1e-4, censor=0.1)
-        assert ready.configured(info).eps1 == pytest.approx(0.1 / (1e-8 * 81), rel=1e-12)
+        assert ready.configure(info).eps1 == pytest.approx(0.1 / (1e-8 * 81), rel=1e-12)
         given = method(kind=method.model_fields["kind"].default, step_size=1e-4, eps1=0.01)
-        assert given.configured(info).eps1 == 0.01
+        assert given.configure(info).eps1 == 0.01
 
 
 def test_a_method_takes_c_or_eps1_but_not_both() -> None:

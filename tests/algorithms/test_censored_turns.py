@@ -141,7 +141,7 @@ def test_a_step_that_stale_gradients_do_not_bear_is_a_concern(
 ) -> None:
     def said(step: Any, arrivals: Arrivals | None) -> list[tuple[str, str]]:
         info = ProblemInfo(8, 3, lambda: 4.0, arrivals=arrivals)
-        method = make(step_size=step).configured(info)
+        method = make(step_size=step).configure(info)
         return [*method.concerns(info), *method.participation_concerns(info)]
 
     assert not said("1/L", None)

@@ -225,7 +225,7 @@ def test_rates_beyond_the_theorems_are_named() -> None:
     info = setting_of(problem)
     L = float(problem.client_smoothness.max())
     method = FedDualAvg(step_size=1.0, server_rate=2.0)
-    rate, step = method.configured(info).concerns(info)
+    rate, step = method.configure(info).concerns(info)
     assert (rate.key, step.key) == ("server_rate", "step_size")
     assert "got 2;" in rate.text
     assert "got 1," in step.text
@@ -236,7 +236,7 @@ def test_rates_beyond_the_theorems_are_named() -> None:
 def test_what_is_configured_for_one_problem_is_not_for_another() -> None:
     method = FedMid(step_size=0.1)
     penalties = [L1(weight=0.1), L1(weight=0.2)]
-    ready = [method.configured(setting_of(small(penalty))) for penalty in penalties]
+    ready = [method.configure(setting_of(small(penalty))) for penalty in penalties]
     assert [one.regulariser.penalty for one in ready] == penalties
     assert method.regulariser.penalty == NoPenalty()
 

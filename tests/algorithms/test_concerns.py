@@ -38,8 +38,8 @@ def test_a_step_at_which_a_quadratic_diverges_is_a_concern(
 ) -> None:
     """L = 4: 2/L without momentum, 2 (1 + beta)/L with beta = 0.4."""
     info = ProblemInfo(clients=7, dimension=3, smoothness=lambda: 4.0)
-    assert not list(method(step_size=0.999 * bound).configured(info).concerns(info))
-    (concern,) = method(step_size="4/L").configured(info).concerns(info)
+    assert not list(method(step_size=0.999 * bound).configure(info).concerns(info))
+    (concern,) = method(step_size="4/L").configure(info).concerns(info)
     assert concern.key == "step_size"
     assert "got 1," in concern.text
     assert f"/L = {bound:g}:" in concern.text
@@ -90,7 +90,7 @@ def test_beyond_the_certain_step_censoring_is_a_concern(
         eps1 = (root / (step * clients)) ** 2 if absolute else None
         method = CensoredHeavyBall(
             step_size=step, momentum=beta, eps1=eps1, censor=None if absolute else root**2
-        ).configured(info)
+        ).configure(info)
         seen = [concern.key for concern in method.concerns(info)]
         assert seen == (["step_size"] if step > bound else [])
 
@@ -98,12 +98,12 @@ def test_beyond_the_certain_step_censoring_is_a_concern(
 def test_a_threshold_that_no_step_bears_is_a_concern_of_its_own() -> None:
     """(1 - 0.4)^2 = 0.36; what is recommended is a quarter of it, in four digits."""
     info = ProblemInfo(clients=7, dimension=3, smoothness=lambda: 4.0)
-    assert not list(CensoredHeavyBall(step_size="1/L").configured(info).concerns(info))
-    method = CensoredHeavyBall(step_size="1/L", censor=0.64).configured(info)
+    assert not list(CensoredHeavyBall(step_size="1/L").configure(info).concerns(info))
+    method = CensoredHeavyBall(step_size="1/L", censor=0.64).configure(info)
     (censor,) = method.concerns(info)
     assert censor.key == "censor"
     assert "give `censor: 0.08999`" in censor.text
-    mended = CensoredHeavyBall(step_size="1/L", censor=0.08999).configured(info)
+    mended = CensoredHeavyBall(step_size="1/L", censor=0.08999).configure(info)
     assert not list(mended.concerns(info))
 
 

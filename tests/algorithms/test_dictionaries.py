@@ -11,7 +11,13 @@ from scipy.sparse import csr_array
 
 from fedsim.algorithms import ProblemInfo
 from fedsim.algorithms.atoms import Frame, UnitVectors
-from fedsim.algorithms.dictionaries import Gaussian, Identity, Learnt, encode_sparse, k_svd
+from fedsim.algorithms.dictionaries import (
+    Gaussian,
+    IdentityDictionary,
+    Learnt,
+    encode_sparse,
+    k_svd,
+)
 from fedsim.building import Builder
 from fedsim.errors import ParameterError
 from fedsim.ports import Array
@@ -86,7 +92,7 @@ def test_gaussian_atoms_have_length_one_on_average() -> None:
     assert abs(lengths.mean() - 1) <= 4 * np.sqrt(2 / 50 / 3000)
     again = Gaussian(columns=3000).atoms(info(50))
     assert np.array_equal(atoms.matrix, again.matrix)
-    assert isinstance(Identity().atoms(info(5)), UnitVectors)
+    assert isinstance(IdentityDictionary().atoms(info(5)), UnitVectors)
 
 
 # -- K-SVD -----------------------------------------------------------------------------

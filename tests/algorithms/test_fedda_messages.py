@@ -187,7 +187,7 @@ def test_a_ball_of_another_norm_is_refused(penalty: Penalty, ball: Any, text: st
     setting = setting_of(small(penalty, matrix=penalty.kind == "nuclear"))
     method = CFedDA(mu=MU, gamma=GAMMA, ball=Ball(kind=ball, radius=1.0))
     with pytest.raises(ParameterError, match=text) as caught:
-        method.configured(setting)
+        method.configure(setting)
     assert caught.value.key == "ball.kind"
     assert f"got {ball}" in str(caught.value)
 
@@ -201,27 +201,27 @@ class Mine(L1):
 
 def test_a_penalty_of_ones_own_has_its_ball_and_its_structure() -> None:
     setting = setting_of(small(Mine(weight=0.1)))
-    method = CFedDA(mu=MU, gamma=GAMMA, ball=Ball(kind="my-ball", radius=1.0)).configured(setting)
+    method = CFedDA(mu=MU, gamma=GAMMA, ball=Ball(kind="my-ball", radius=1.0)).configure(setting)
     assert method.structure == SPARSE
     with pytest.raises(ParameterError, match=r"the penalty is mine.*give my-ball"):
-        CFedDA(mu=MU, gamma=GAMMA, ball=Ball(kind="l1-ball", radius=1.0)).configured(setting)
+        CFedDA(mu=MU, gamma=GAMMA, ball=Ball(kind="l1-ball", radius=1.0)).configure(setting)
 
 
 def test_stages_take_a_norm() -> None:
     with pytest.raises(ParameterError, match="elastic-net is no multiple of a norm") as caught:
-        METHODS["mc-fedda"].configured(setting_of(small(ElasticNet(weight=0.1))))
+        METHODS["mc-fedda"].configure(setting_of(small(ElasticNet(weight=0.1))))
     assert caught.value.key == "stages"
 
 
 def test_what_theory_does_not_cover_is_named() -> None:
     setting = setting_of(small(L1(weight=0.3)))
-    steep = FastFedDA(mu=1e3, gamma=1.0).configured(setting)
+    steep = FastFedDA(mu=1e3, gamma=1.0).configure(setting)
     (concern,) = steep.concerns(setting)
     L = float(setting.client_smoothness().max())
     assert concern.key == "mu"
     assert "got 1000" in concern.text
     assert f"{L:g}" in concern.text
-    (other,) = METHODS["mc-fedda"].configured(setting).concerns(setting)
+    (other,) = METHODS["mc-fedda"].configure(setting).concerns(setting)
     assert other.key == "stages"
     assert "0.1," in other.text
     assert "0.3;" in other.text

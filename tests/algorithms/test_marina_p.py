@@ -71,8 +71,8 @@ INFO = ProblemInfo(4, 5, lambda: 2.0, lambda: np.full(4, 3.0), downlink=Contract
 
 def test_steps_are_held_against_the_recursion_of_the_errors() -> None:
     # p = 1/3: 1/(2 + sqrt(2 x 2 x 9)) = 1/8.
-    assert list(MarinaP(step_size=0.125).configured(INFO).concerns(INFO)) == []
-    (concern,) = MarinaP(step_size=0.126).configured(INFO).concerns(INFO)
+    assert list(MarinaP(step_size=0.125).configure(INFO).concerns(INFO)) == []
+    (concern,) = MarinaP(step_size=0.126).configure(INFO).concerns(INFO)
     assert (concern.key, "= 0.125 " in concern.text) == ("step_size", True)
 
 
@@ -90,4 +90,4 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
             fedsim.run(base | blocks)
         assert [fault.key for fault in error.value.faults] == [key]
     with pytest.raises(ParameterError, match="participation"):
-        MarinaP(step_size=1.0).configured(ProblemInfo(4, 5, lambda: 2.0, asked=2))
+        MarinaP(step_size=1.0).configure(ProblemInfo(4, 5, lambda: 2.0, asked=2))

@@ -159,7 +159,7 @@ def test_a_dictionary_makes_every_class_of_its_own_atoms(tmp_path: Path) -> None
     check_near(seen, loop(problem, descent, A=A))
     method = FedGradMP.model_validate(algorithm)
     costs = [
-        method.configured(info(n * C, **parts))._atoms.operations(SPARSITY)
+        method.configure(info(n * C, **parts))._atoms.operations(SPARSITY)
         for parts in ({"shape": (n, C)}, {"shape": ()})
     ]
     assert costs[0] == C * 2 * n * (SPARSITY + ATOMS + SPARSITY**2)
@@ -306,7 +306,7 @@ def test_the_nearest_of_few_atoms_in_a_ball(
 ) -> None:
     kind = {"kind": "identity"} if plain else {"kind": "gaussian", "columns": 12}
     written = {"sparsity": count, "ball": radius, "dictionary": kind}
-    method = FedGradMP.model_validate(written).configured(info(12 if plain else 8))
+    method = FedGradMP.model_validate(written).configure(info(12 if plain else 8))
     near = method.nearest(x)
     assert np.count_nonzero(near) <= count
     length = np.linalg.norm(method._atoms.model(near))
@@ -321,7 +321,7 @@ def test_a_relative_step_size_is_that_of_the_coefficients() -> None:
         "dictionary": {"kind": "gaussian", "columns": 7},
     }
     parts = {"client_smoothness": lambda: np.array([2.0, 5.0])}
-    ready = FedGradMP.model_validate(written).configured(info(9, **parts))
+    ready = FedGradMP.model_validate(written).configure(info(9, **parts))
     A = np.random.default_rng(0).standard_normal((9, 7)) / 3
     L = 5 * np.linalg.eigvalsh(A.T @ A).max()
     assert ready.solver.step_size == pytest.approx(0.5 / L, rel=1e-12)  # type: ignore[union-attr]
@@ -338,9 +338,9 @@ def test_exact_takes_a_quadratic(tmp_path: Path) -> None:
 
 def test_what_is_refused() -> None:
     with pytest.raises(ParameterError, match="got 9, but there are 8 entries"):
-        FedGradMP(sparsity=9).configured(info(8))
+        FedGradMP(sparsity=9).configure(info(8))
     with pytest.raises(ParameterError, match="got 5, but there are 4 entries"):
-        FedGradMP(sparsity=5).configured(info(8, shape=(4, 2)))
+        FedGradMP(sparsity=5).configure(info(8, shape=(4, 2)))
 
 
 def test_a_scenario_says_which_solvers_there_are(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from fedsim import ScenarioError
 from fedsim.algorithms import ProblemInfo
 from fedsim.algorithms.solvers import (
+    DescentSolver,
     Exact,
-    GradientDescent,
     Newton,
     Solver,
     VarianceReduced,
@@ -124,7 +124,7 @@ STEPS: list[tuple[LocalLoss, float]] = [(narrow(), 1e-1), (ROUND, 1e-3)]
 def test_descent_ends_within_delta_of_the_minimiser(f: LocalLoss, accuracy: float) -> None:
     """A gradient as short as delta may be far off: in a narrow valley 1/mu times as far."""
     oracle = Asked(f)
-    solver = GradientDescent(accuracy=accuracy, steps=500_000, step_size=1 / f.smoothness)
+    solver = DescentSolver(accuracy=accuracy, steps=500_000, step_size=1 / f.smoothness)
     found = solved(solver, oracle, np.zeros(3))
     best = minimiser(f)
     assert np.linalg.norm(found - best) <= accuracy
@@ -147,7 +147,7 @@ def test_svrg_ends_within_delta_of_the_minimiser(f: LocalLoss, accuracy: float) 
 def test_without_known_curvature_all_steps_are_made() -> None:
     """Logistic regression alone is as flat as one likes far out."""
     for solver, steps in (
-        (GradientDescent(accuracy=1e3, steps=7, step_size=0.1), 7),
+        (DescentSolver(accuracy=1e3, steps=7, step_size=0.1), 7),
         (VarianceReduced(accuracy=1e3, epochs=4, inner=2, step_size=0.1), 4),
     ):
         oracle = Asked(logistic(X, LABELS))
@@ -168,7 +168,7 @@ def test_newton_does_not_take_a_halved_step_for_a_short_one() -> None:
     assert len(oracle.steps) == 2
 
 
-@pytest.mark.parametrize("solver", [Newton(steps=2), GradientDescent(steps=2, step_size=0.1)])
+@pytest.mark.parametrize("solver", [Newton(steps=2), DescentSolver(steps=2, step_size=0.1)])
 def test_steps_are_no_more_than_allowed(solver: Solver) -> None:
     oracle = Asked(logistic(X, LABELS))
     solved(solver, oracle, np.zeros(3))
@@ -189,7 +189,7 @@ def test_steps_are_no_more_than_allowed(solver: Solver) -> None:
 def test_exact_offers_what_would_do(parts: dict[str, bool], offered: str) -> None:
     info = ProblemInfo(2, 3, lambda: 1.0, **parts)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match=offered) as caught:
-        Exact().configured(info, lambda: 1.0)
+        Exact().configure(info, lambda: 1.0)
     assert caught.value.key == "solver.kind"
 
 

@@ -127,13 +127,13 @@ THEORY = Theorem(diameter=2.0, lipschitz=3.0, rounds=100)
 
 def test_steps_and_tolerances_beyond_the_theorem_are_concerns() -> None:
     """Without compression eta = D/(G E sqrt(T)) = 1/15 and eps = D G/sqrt(T) = 0.6."""
-    beyond = FedSGM(step_size=0.07, tolerance=0.5, theory=THEORY).configured(info())
+    beyond = FedSGM(step_size=0.07, tolerance=0.5, theory=THEORY).configure(info())
     step, tolerance = beyond.concerns(info())
     assert (step.key, tolerance.key) == ("step_size", "tolerance")
     assert "got 0.07, but the theory's step is 0.06667" in step.text
     assert "got 0.5, but" in tolerance.text
     assert "0.6 " in tolerance.text
-    within = FedSGM(step_size="theory", tolerance="theory", theory=THEORY).configured(info())
+    within = FedSGM(step_size="theory", tolerance="theory", theory=THEORY).configure(info())
     assert (within.eta, within.eps) == pytest.approx((1 / 15, 0.6))
     assert not list(within.concerns(info()))
     assert not list(FedSGM(step_size=9.0, tolerance=0.1).concerns(info()))
@@ -141,7 +141,7 @@ def test_steps_and_tolerances_beyond_the_theorem_are_concerns() -> None:
 
 def test_soft_switching_takes_the_theory_s_beta() -> None:
     soft = FedSGM(step_size="1/L", tolerance="theory", switching="soft", theory=THEORY)
-    ready = soft.configured(info())
+    ready = soft.configure(info())
     assert (ready.eta, ready.eps) == pytest.approx((0.5, 1.2))
     assert ready.sharpness == pytest.approx(2 / 1.2)
 
@@ -164,7 +164,7 @@ def test_what_the_paper_leaves_open_is_marked(more: dict[str, Any], match: str) 
 def test_theory_is_of_unbiased_compressors() -> None:
     method = FedSGM(step_size="theory", tolerance=0.1, theory=THEORY)
     with pytest.raises(ParameterError, match="this one is contractive") as caught:
-        method.configured(info(uplink=Contract("contractive", 0.5)))
+        method.configure(info(uplink=Contract("contractive", 0.5)))
     assert caught.value.key == "step_size"
 
 

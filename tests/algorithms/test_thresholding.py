@@ -207,13 +207,13 @@ def info(d: int, shape: tuple[int, ...] = ()) -> ProblemInfo:
 @given(WIDE)
 def test_thresholding_keeps_the_largest(drawn: tuple[Array, int]) -> None:
     w, count = drawn
-    method = FedIterHT(sparsity=count, step_size=0.1).configured(info(len(w)))
+    method = FedIterHT(sparsity=count, step_size=0.1).configure(info(len(w)))
     assert np.array_equal(method.threshold(w), largest(w, count))
     assert np.array_equal(method.retain(w), largest(w, count))
 
 
 def test_of_a_matrix_every_column_keeps_as_many() -> None:
-    method = FedHT(sparsity=2, step_size="1/L").configured(info(12, (4, 3)))
+    method = FedHT(sparsity=2, step_size="1/L").configure(info(12, (4, 3)))
     assert method.eta == 0.25
     W = np.arange(1.0, 13.0).reshape(4, 3)
     expected = np.where(np.arange(4)[:, None] >= 2, W, 0.0)
@@ -223,7 +223,7 @@ def test_of_a_matrix_every_column_keeps_as_many() -> None:
 @pytest.mark.parametrize(("sparsity", "shape"), [(13, (12,)), (5, (4, 3))])
 def test_no_more_is_kept_than_there_is(sparsity: int, shape: tuple[int, ...]) -> None:
     with pytest.raises(ParameterError, match=f"got {sparsity}, .*{shape[0]} or less") as caught:
-        FedHT(sparsity=sparsity, step_size=0.1).configured(info(12, shape))
+        FedHT(sparsity=sparsity, step_size=0.1).configure(info(12, shape))
     assert caught.value.key == "sparsity"
 
 

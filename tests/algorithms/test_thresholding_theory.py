@@ -47,7 +47,7 @@ def info(L: list[float], d: int = 10) -> ProblemInfo:
 def test_a_step_beyond_the_steepest_client_s_is_a_concern() -> None:
     """With 2/L a quadratic of curvature L comes no nearer to its minimiser; just below it does."""
     for eta, keys in ((0.25, []), (0.51, ["step_size"])):
-        method = FedHT(sparsity=4, step_size=eta, batch=GROWING).configured(info([4.0, 4.0]))
+        method = FedHT(sparsity=4, step_size=eta, batch=GROWING).configure(info([4.0, 4.0]))
         found = list(method.concerns(info([4.0, 4.0])))
         assert [concern.key for concern in found] == keys
     assert "2/L_max = 0.5:" in found[0].text
@@ -68,7 +68,7 @@ def test_a_step_that_thresholding_may_take_back_is_a_concern(
     n = steps + 1 if kind is FedIterHT else 1
     bears = [tau for tau in range(1, 11) if expansion(tau, 10) ** n * rate**2 < 1]
     values = {"sparsity": kept, "step_size": share / 4, "local_steps": steps, "batch": GROWING}
-    method = kind.model_validate(values).configured(world)
+    method = kind.model_validate(values).configure(world)
     found = list(method.concerns(world))
     assert [concern.key for concern in found] == ([] if kept in bears else ["sparsity"])
     if found:
@@ -98,7 +98,7 @@ def test_a_short_step_stays_at_a_wrong_support_and_a_longer_one_leaves_it() -> N
     for share, sparsity, stuck in ((0.1, 1, True), (1.0, 4, False)):
         world = info([L], d)
         method = DistributedIHT(sparsity=sparsity, step_size=share / L, batch=GROWING)
-        keys = [concern.key for concern in method.configured(world).concerns(world)]
+        keys = [concern.key for concern in method.configure(world).concerns(world)]
         assert keys == (["sparsity"] if stuck else [])
         away = np.abs(descent(share / L, sparsity) - np.eye(d)[0]).max()
         assert away > 0.5 if stuck else away < 1e-6

@@ -129,12 +129,12 @@ INFO = info(Contract("unbiased", 2.0))
 
 
 def test_defaults_are_those_of_the_compressor() -> None:
-    assert Diana(step_size=1.0).configured(INFO).shift_rate == 1 / 3
-    assert Diana(step_size=1.0).configured(info(Contract("exact"))).shift_rate == 1.0
-    assert Diana(step_size=1.0, shift_rate=0.2).configured(INFO).shift_rate == 0.2
-    assert Marina(step_size="1/L").configured(INFO).probability == 1 / 3
-    assert Marina(step_size="1/L").configured(INFO).step_size == 0.5
-    assert Marina(step_size=1.0, probability=0.2).configured(INFO).probability == 0.2
+    assert Diana(step_size=1.0).configure(INFO).shift_rate == 1 / 3
+    assert Diana(step_size=1.0).configure(info(Contract("exact"))).shift_rate == 1.0
+    assert Diana(step_size=1.0, shift_rate=0.2).configure(INFO).shift_rate == 0.2
+    assert Marina(step_size="1/L").configure(INFO).probability == 1 / 3
+    assert Marina(step_size="1/L").configure(INFO).step_size == 0.5
+    assert Marina(step_size=1.0, probability=0.2).configure(INFO).probability == 0.2
 
 
 BEYOND: dict[str, tuple[Algorithm, str, list[str]]] = {
@@ -159,7 +159,7 @@ BEYOND: dict[str, tuple[Algorithm, str, list[str]]] = {
 @pytest.mark.parametrize("name", BEYOND)
 def test_what_is_beyond_the_theory_is_a_concern(name: str) -> None:
     algorithm, key, texts = BEYOND[name]
-    (concern,) = algorithm.configured(INFO).concerns(INFO)
+    (concern,) = algorithm.configure(INFO).concerns(INFO)
     assert concern.key == key
     assert all(text in concern.text for text in texts), concern.text
     within: dict[str, Algorithm] = {
@@ -167,15 +167,15 @@ def test_what_is_beyond_the_theory_is_a_concern(name: str) -> None:
         "marina": Marina(step_size=0.1),
     }
     for each in within.values():
-        assert not list(each.configured(INFO).concerns(INFO))
+        assert not list(each.configure(INFO).concerns(INFO))
 
 
 def test_marina_wants_all_clients() -> None:
     some = info(Contract("unbiased", 2.0), asked=2)
     with pytest.raises(ParameterError, match="sample of the clients") as caught:
-        Marina(step_size=1.0).configured(some)
+        Marina(step_size=1.0).configure(some)
     assert caught.value.key == "kind"
-    assert Diana(step_size=1.0).configured(some).step_size == 1.0
+    assert Diana(step_size=1.0).configure(some).step_size == 1.0
 
 
 @pytest.mark.parametrize("kind", ["diana", "marina"])

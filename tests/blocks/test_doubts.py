@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fedsim.blocks.presets import Doubt, Preset, Presettable, Source, faults_of_doubts
+from fedsim.blocks.presets import Citation, Doubt, Preset, Presettable, faults_of_doubts
 from fedsim.physics import sources
 from fedsim.physics.carbon import GridCarbon
 from fedsim.physics.countries import COUNTRIES
@@ -12,7 +12,7 @@ from fedsim.physics.devices import DEVICES, Device
 from fedsim.physics.radios import LORA, NB_IOT, RADIOS, LoRaRadio, NarrowbandRadio, Radio
 from fedsim.robustness.constants import ConstantKey, UncertainConstant
 
-SOURCE = Source("A. Author", "A title", 2020, "doi 10.1000/1")
+SOURCE = Citation("A. Author", "A title", 2020, "doi 10.1000/1")
 TABLES: dict[type[Presettable], Any] = {
     Device: DEVICES,
     Radio: RADIOS,
@@ -71,7 +71,7 @@ def test_nine_figures_of_ten_are_measured_or_of_the_literature() -> None:
 
 def test_every_source_is_in_the_list_and_has_figures() -> None:
     every = {doubt.source for model, name in EVERY for doubt in model.presets[name].doubts.values()}
-    listed = {each for each in vars(sources).values() if isinstance(each, Source)}
+    listed = {each for each in vars(sources).values() if isinstance(each, Citation)}
     assert every == listed
     assert len({source.short for source in every}) == len(every)
 
@@ -130,7 +130,7 @@ def test_two_intervals_that_exclude_each_other() -> None:
         (SOURCE._replace(year=20), "the year 20"),
     ],
 )
-def test_a_source_that_cannot_be_found(source: Source, words: str) -> None:
+def test_a_source_that_cannot_be_found(source: Citation, words: str) -> None:
     (found,) = faults(active=Doubt("4 W", "7 W", "lit", source))
     assert words in found
 

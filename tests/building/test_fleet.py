@@ -10,7 +10,7 @@ import pytest
 from fedsim.physics.availability import ALWAYS
 from fedsim.physics.devices import Device
 from fedsim.physics.packet_loss import NoLoss
-from fedsim.physics.radios import Constant, LoRa, Rates, Shannon
+from fedsim.physics.radios import ConstantRate, LoRa, Rates, Shannon
 from fedsim.physics.radios.base import NO_DRAW, NONE
 from fedsim.sim.setup import Member
 from tests.building.plans import group, job
@@ -38,7 +38,7 @@ def test_an_ideal_fleet_is_what_a_scenario_without_one_has(tmp_path: Path) -> No
     built = job(tmp_path, fleet=[], problem=PROBLEM | {"split": split})
     assert [member.device for member in built.setup.fleet] == [Device.model_validate("ideal")] * 3
     assert [member.rates for member in built.setup.fleet] == [
-        Rates(Constant(inf), Constant(inf))
+        Rates(ConstantRate(inf), ConstantRate(inf))
     ] * 3
     nothing = NO_DRAW.model_dump()
     for member in built.setup.fleet:
@@ -103,7 +103,7 @@ def test_a_slowdown_is_drawn(
 
 def test_a_cellular_radio_has_its_states_and_framing(tmp_path: Path) -> None:
     model = radio(tmp_path, "lte")
-    assert rates(tmp_path, "lte") == (Constant(6e6), Constant(13e6))
+    assert rates(tmp_path, "lte") == (ConstantRate(6e6), ConstantRate(13e6))
     assert model.latency == 0.03
     assert (model.energy_up, model.base) == (438.39e-9, 1.28804)
     assert (model.promotion_power, model.promotion_time) == (1.211, 0.26)
@@ -156,7 +156,7 @@ def test_a_shannon_link_is_stronger_down(tmp_path: Path) -> None:
 
 def test_a_first_order_radio_pays_by_the_distance(tmp_path: Path) -> None:
     block = {"kind": "first-order", "distance": "50 m", "up": "2 Mbit/s", "down": "1 Mbit/s"}
-    assert rates(tmp_path, block) == (Constant(2e6), Constant(1e6))
+    assert rates(tmp_path, block) == (ConstantRate(2e6), ConstantRate(1e6))
     model = radio(tmp_path, block).draw
     assert model.energy_up == pytest.approx(50e-9 + 100e-12 * 2500)
     assert model.energy_down == pytest.approx(50e-9)

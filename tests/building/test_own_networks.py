@@ -14,7 +14,7 @@ from fedsim.building import Builder, Job
 from fedsim.errors import BlockError, DataError, ScenarioError
 from fedsim.physics.networks import Network, ReadGraph
 from fedsim.physics.overlay import Neighbours, Overlay
-from fedsim.physics.radios import Constant
+from fedsim.physics.radios import ConstantRate
 from fedsim.physics.radios.traces import Trace, TraceReader
 from fedsim.physics.signals import Steps
 from fedsim.physics.topology import Link, Route, Topology, build_routes, star
@@ -29,7 +29,7 @@ class Own(Network):
     made: Any = "star"
 
     def links(self, clients: int, read: ReadGraph) -> Topology:
-        link = Link(Constant(1e6))
+        link = Link(ConstantRate(1e6))
         made: dict[str, Any] = {
             "star": star(clients, uplink=2e6),
             "fewer": star(clients - 1),

@@ -21,7 +21,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 import fedsim
 from fedsim.flower import app, method
-from fedsim.flower.calls import Evaluation, parse_reply
+from fedsim.flower.calls import FlowerEvaluation, parse_reply
 from fedsim.flower.program import client_of
 from fedsim.flower.server import NodeIds, NodeProxy, Places
 from tests.flower.scenes import ZEROS, client_app, partition, run
@@ -248,4 +248,4 @@ def test_clients_that_a_strategy_names_fail_it_also_where_the_scenario_draws_oth
 def test_an_evaluation_counts_by_the_examples_that_a_strategy_of_flower_weighs_by() -> None:
     key = newer.FedAvg().weighted_by_key
     content = RecordDict({"metrics": MetricRecord({key: 7, "accuracy": 0.5})})
-    assert parse_reply(content, legacy=False) == Evaluation(7.0, {"accuracy": 0.5})
+    assert parse_reply(content, legacy=False) == FlowerEvaluation(7.0, {"accuracy": 0.5})

@@ -131,8 +131,18 @@ def words_of(text: str) -> set[tuple[str, ...]]:
     return {tuple(line.split()) for line in text.splitlines() if set(line) - set(" ─")}
 
 
+def tests_of_blocks() -> dict[str, str]:
+    """Return the tests that the documentation shows of user-defined blocks, as modules."""
+    page = (ROOT / "docs/howto/testing.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    return {f"checks_{number}": text for number, text in enumerate(shown)}
+
+
 def package(place: Path, examples: Sequence[str]) -> Path:
-    """Write a package of the blocks that the documentation shows, with their entry points."""
+    """Write a package of the blocks that the documentation shows, with their entry points.
+
+    Beside them are the tests that it shows, which import from `fedsim.testing`.
+    """
     folder = place / "outside"
     folder.mkdir()
     lines = [PROJECT]
@@ -146,6 +156,8 @@ def package(place: Path, examples: Sequence[str]) -> Path:
             (kind,) = kinds_of(block, of.key)
             entry = f'{kind} = "outside.{name}:{block.__name__}"'
             lines.append(f'[project.entry-points."{of.group}"]\n{entry}\n')
+    for name, text in tests_of_blocks().items():
+        (folder / f"{name}.py").write_text(text)
     (place / "pyproject.toml").write_text("\n".join(lines))
     return place
 
@@ -169,6 +181,8 @@ def test_a_package_of_blocks_is_typed_and_found(installed: Installed, tmp_path: 
     cache = ROOT / ".mypy_cache" / "outside"
     (tmp_path / "mypy.ini").write_text("[mypy]\n")
     call(*mypy, "--cache-dir", cache, place / "outside", cwd=tmp_path)
+    for name in tests_of_blocks():
+        call(installed.python, "-m", f"outside.{name}", cwd=tmp_path)
 
     scenario = yaml_of("scenario")
     for name in USED:

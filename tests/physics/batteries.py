@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 from pydantic import model_validator
 
-from fedsim.physics.batteries import NO_POWER, Battery, Charging, Crossing, Reading
+from fedsim.physics.batteries import NO_POWER, Battery, Charging, Crossing, PowerReader
 from fedsim.physics.signals import Constant, Signal, Steps
 from fedsim.physics.stores import BatteryStore
 
@@ -22,7 +22,7 @@ class Offered(Charging):
     kind: Literal["test"] = "test"
     power: Any = NO_POWER
 
-    def source(self, read: Reading) -> Signal:
+    def source(self, read: PowerReader) -> Signal:
         power: Signal = self.power
         return power
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import DataError
-from fedsim.physics.radios import Constant, Traced
+from fedsim.physics.radios import ConstantRate, Traced
 from fedsim.physics.signals import Steps
 from fedsim.physics.topology import Link, Route, Topology, build_routes, star, tree
 from fedsim.ports import SERVER
@@ -32,8 +32,8 @@ def graph(*edges: Edge, directed: bool = False) -> "nx.Graph[str]":
 def test_a_star_is_the_server_s_own_connection() -> None:
     made = star(3, downlink=8.0, uplink=5.0, latency=0.5, discipline="fifo")
     assert made.links == (
-        Link(Constant(5.0), "fifo", "server.up"),
-        Link(Constant(8.0), "fifo", "server.down"),
+        Link(ConstantRate(5.0), "fifo", "server.up"),
+        Link(ConstantRate(8.0), "fifo", "server.down"),
     )
     assert made.up == (Route((0,), 0.5),) * 3
     assert made.down == (Route((1,), 0.5),) * 3

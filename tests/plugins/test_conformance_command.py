@@ -60,7 +60,7 @@ def test_a_method_is_let_run_in_every_world(tmp_path: Path) -> None:
 RADIO = '''\
 from typing import Literal
 
-from fedsim.physics.radios import Constant, Draw, PacketRadio, Rates
+from fedsim.physics.radios import ConstantRate, Draw, PacketRadio, Rates
 
 
 class Cable(Draw, PacketRadio):
@@ -70,7 +70,7 @@ class Cable(Draw, PacketRadio):
     latency: float = 0.0
 
     def rates(self, signals):
-        return Rates(Constant(1e6), Constant(1e6 / (self.latency - 0.0)))
+        return Rates(ConstantRate(1e6), ConstantRate(1e6 / (self.latency - 0.0)))
 '''
 
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from fedsim.ports import Array
-from fedsim.problems import Groups, LowRank, Samples, ShiftedMean, Source, SparseLinear
+from fedsim.problems import Groups, LowRankData, Samples, ShiftedMean, Source, SparseLinear
 from fedsim.problems.data import GENERATORS
 
 SMALL: list[dict[str, Any]] = [
@@ -150,23 +150,23 @@ class TestSparseLinear:
 
 class TestLowRank:
     def test_the_model_is_a_part_of_the_identity(self) -> None:
-        W = truth_of(load(LowRank(clients=1, rows=1))).reshape(32, 32)
+        W = truth_of(load(LowRankData(clients=1, rows=1))).reshape(32, 32)
         assert np.array_equal(W, np.diag([1.0] * 16 + [0.0] * 16))
 
     def test_a_model_need_not_be_square(self) -> None:
-        W = truth_of(load(LowRank(clients=1, rows=1, shape=(3, 5), rank=2))).reshape(3, 5)
+        W = truth_of(load(LowRankData(clients=1, rows=1, shape=(3, 5), rank=2))).reshape(3, 5)
         assert np.linalg.matrix_rank(W) == 2
         assert W.sum() == np.trace(W) == 2
 
     def test_entries_are_a_clients_mean_and_standard_normal(self) -> None:
-        X = load(LowRank(clients=400, rows=60, shape=(4, 5), rank=2)).X.reshape(400, 60, 20)
+        X = load(LowRankData(clients=400, rows=60, shape=(4, 5), rank=2)).X.reshape(400, 60, 20)
         means = X.mean(axis=1)
         assert is_mean(means.ravel(), 0.0)
         assert is_mean(means.ravel() ** 2, 1 + 1 / 60)
         assert is_mean(X.var(axis=1, ddof=1).ravel(), 1.0)
 
     def test_labels_are_traces_and_unit_noise(self) -> None:
-        samples = load(LowRank(clients=5, rows=3000, shape=(4, 4), rank=3))
+        samples = load(LowRankData(clients=5, rows=3000, shape=(4, 4), rank=3))
         traces = samples.X.reshape(-1, 4, 4)[:, range(3), range(3)].sum(axis=1)
         noise = samples.y - traces
         assert is_mean(noise, 0.0)

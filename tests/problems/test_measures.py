@@ -24,7 +24,7 @@ from fedsim.problems import (
 )
 from fedsim.problems.losses import NeymanPearson, Softmax, TraceRegression
 from fedsim.problems.measures import (
-    Constraint,
+    ConstraintValue,
     Distance,
     GradientNorm,
     HeldOutAccuracy,
@@ -149,7 +149,7 @@ def test_the_constraint_is_the_mean_of_the_clients(objective: Any) -> None:
     weights = np.full(3, 1 / 3) if objective == "sum" else problem.weights
     g = float(weights @ own)
     for tolerance, violated in ((g * 0.999, 1), (g * 1.001, 0)):
-        figures = seen(Constraint(tolerance=tolerance), problem, w, objective)
+        figures = seen(ConstraintValue(tolerance=tolerance), problem, w, objective)
         assert figures == {"constraint": pytest.approx(g, rel=1e-12), "violated": violated}
 
 

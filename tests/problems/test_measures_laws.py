@@ -17,7 +17,7 @@ from fedsim.problems import (
 )
 from fedsim.problems.losses import NeymanPearson, Softmax, TraceRegression
 from fedsim.problems.measures import (
-    Constraint,
+    ConstraintValue,
     Distance,
     HeldOutAccuracy,
     HeldOutLoss,
@@ -59,7 +59,7 @@ REFUSED: list[tuple[Measure, Problem, str]] = [
     (Support(), gaussian(Squared(), np.zeros(12)), "not zero"),
     (Distance(), gaussian(Softmax(), np.ones(12)), "of 12 entries, but .* softmax has 24"),
     (Rank(), gaussian(Squared()), r"softmax or trace-regression; .* the shape \(12,\)"),
-    (Constraint(), gaussian(Squared()), "neyman-pearson; the loss here is squared"),
+    (ConstraintValue(), gaussian(Squared()), "neyman-pearson; the loss here is squared"),
     (TrainingAccuracy(), gaussian(Squared()), "squared does not classify"),
     (HeldOutAccuracy(), gaussian(Logistic()), NO_TEST),
     (HeldOutLoss(), gaussian(Logistic()), NO_TEST),

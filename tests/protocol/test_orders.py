@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from fedsim.conformance.link import AlwaysAvailable
+from fedsim.conformance.link import EveryClientPresent
 from fedsim.errors import Misdrawn, ScenarioError
 from fedsim.ports import Array
 from fedsim.protocol.participation import Sample
@@ -27,7 +27,7 @@ class Told(Sample):
 
 def asked(*draws: Any, count: int = 2) -> list[int]:
     policy = Told(count=count, draws=draws)
-    selection = Selection(policy, AlwaysAvailable(), range(4), np.random.default_rng(1))
+    selection = Selection(policy, EveryClientPresent(), range(4), np.random.default_rng(1))
     cohort = selection.cohort(None, set())
     assert cohort is not None
     return list(cohort.clients)

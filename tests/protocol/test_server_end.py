@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.conformance.link import AlwaysAvailable
+from fedsim.conformance.link import EveryClientPresent
 from fedsim.ports import ClientId
 from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError, RemoteProtocolError
 from fedsim.protocol.participation import Participation
@@ -31,7 +31,7 @@ def server_end(
     silence: SilencePolicy = silence_of(),  # noqa: B008 - frozen
 ) -> ServerProtocol:
     clients = range(CLIENTS)
-    selection = Selection(policy, AlwaysAvailable(), clients, np.random.default_rng(1))
+    selection = Selection(policy, EveryClientPresent(), clients, np.random.default_rng(1))
     return ServerProtocol(clients, selection, policy, silence, 16)
 
 

@@ -12,7 +12,7 @@ from fedsim.record.book import RunRecorder
 from fedsim.record.ledger import Meters
 from fedsim.record.log import Rows
 from fedsim.record.models import ModelTable
-from fedsim.record.parts import Parts, read_table
+from fedsim.record.parts import PartWriter, read_table
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 
@@ -20,7 +20,9 @@ TABLES = "events", "rounds", "models"
 
 
 def book_in(folder: Path, look: Callable[[Rows], None] = lambda _: None) -> RunRecorder:
-    return RunRecorder(folder, 2, "censored", 7, ModelTable(Parts(folder, "models"), (1,), 1), look)
+    return RunRecorder(
+        folder, 2, "censored", 7, ModelTable(PartWriter(folder, "models"), (1,), 1), look
+    )
 
 
 def write(book: RunRecorder, joules: float = 3.0) -> None:

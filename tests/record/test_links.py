@@ -14,7 +14,7 @@ import fedsim
 from fedsim.cli import app
 from fedsim.errors import OutputError
 from fedsim.record.folder import RunFolder
-from fedsim.record.parts import Parts, remove_parts
+from fedsim.record.parts import PartWriter, remove_parts
 from fedsim.record.writing import Draft, check_links, write_whole
 from tests.runs import files, small
 
@@ -187,7 +187,7 @@ def test_a_link_that_is_planted_while_a_run_goes_on_is_not_followed(
     run, elsewhere = tmp_path / "seed-1", tmp_path / "elsewhere"
     (elsewhere / "events.parts").mkdir(parents=True)
     (elsewhere / "part-0.parquet").write_bytes(b"not ours")
-    parts, table = Parts(run, "events"), pa.table({"seq": [1, 2, 3]})
+    parts, table = PartWriter(run, "events"), pa.table({"seq": [1, 2, 3]})
     parts.write(table)
     (tmp_path / swapped).rename(tmp_path / "moved")
     (tmp_path / swapped).symlink_to(elsewhere)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedsim.record.models import ModelTable, read_model, read_models, read_rounds
-from fedsim.record.parts import Parts
+from fedsim.record.parts import PartWriter
 
 SHAPES = st.sampled_from([(1,), (6,), (2, 3), (3, 1), (1, 1)])
 FLOATS = st.floats(width=64) | st.sampled_from([-0.0, 0.0, np.nan, np.inf, 5e-324])
@@ -28,7 +28,10 @@ def test_models_come_back_bit_by_bit_in_their_shape_whether_the_run_has_ended_or
     for ended in (True, False):
         with TemporaryDirectory() as name:
             folder = Path(name, "base", "seed-1")
-            table, own = ModelTable(Parts(folder, "models"), shape, every), np.zeros(shape).ravel()
+            table, own = (
+                ModelTable(PartWriter(folder, "models"), shape, every),
+                np.zeros(shape).ravel(),
+            )
             for number, model in enumerate(models, 1):
                 own[:] = model.ravel()  # a method that works in one array
                 table.see(number, own)
@@ -47,7 +50,7 @@ def test_models_come_back_bit_by_bit_in_their_shape_whether_the_run_has_ended_or
 def test_a_sparse_model_takes_little_room(tmp_path: Path) -> None:
     model = np.zeros(100_000)
     model[[3, 99_000]] = 1.5, -2.5
-    table = ModelTable(Parts(tmp_path, "models"), model.shape)
+    table = ModelTable(PartWriter(tmp_path, "models"), model.shape)
     table.see(1, model)
     table.close()
     assert (tmp_path / "models.parquet").stat().st_size < model.nbytes / 10

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.record.parts import Parts, read_table
+from fedsim.record.parts import PartWriter, read_table
 from fedsim.record.rounds import RoundTable, Traffic
 from tests.tiers import examples
 
@@ -22,7 +22,7 @@ def add(table: RoundTable, traffic: Traffic) -> None:
 def test_the_costs_of_all_rounds_add_up_to_the_totals(steps: list[int]) -> None:
     traffic = Traffic()
     with TemporaryDirectory() as folder:
-        table = RoundTable(Parts(Path(folder), "rounds"), "base", 1)
+        table = RoundTable(PartWriter(Path(folder), "rounds"), "base", 1)
         for step in steps:
             traffic.cohort += 1
             traffic.transmissions += step
@@ -37,7 +37,7 @@ def test_the_costs_of_all_rounds_add_up_to_the_totals(steps: list[int]) -> None:
 
 
 def test_a_slow_run_shows_its_rounds_before_it_ends(tmp_path: Path) -> None:
-    table = RoundTable(Parts(tmp_path, "rounds"), "base", 1)
+    table = RoundTable(PartWriter(tmp_path, "rounds"), "base", 1)
     for _ in range(100):
         add(table, Traffic())
     assert not (tmp_path / "rounds.parquet").exists()
@@ -48,7 +48,7 @@ def test_a_slow_run_shows_its_rounds_before_it_ends(tmp_path: Path) -> None:
 
 def test_columns_stand_in_order_where_a_round_lacks_some(tmp_path: Path) -> None:
     """A method may give a figure of its own in some rounds alone: it stands before the costs."""
-    table = RoundTable(Parts(tmp_path, "rounds"), "base", 1)
+    table = RoundTable(PartWriter(tmp_path, "rounds"), "base", 1)
     for number in range(3):
         figures = {"drift": 0.25} if number == 1 else {}
         table.add(1.0 + number, Traffic(), objective=1.0, gap=0.5, measures=figures)
@@ -58,7 +58,7 @@ def test_columns_stand_in_order_where_a_round_lacks_some(tmp_path: Path) -> None
 
 
 def test_measures_become_columns(tmp_path: Path) -> None:
-    table = RoundTable(Parts(tmp_path, "rounds"), "base", 1)
+    table = RoundTable(PartWriter(tmp_path, "rounds"), "base", 1)
     table.add(1.0, Traffic(), objective=1.0, gap=0.5, measures={"drift": 0.25})
     table.close()
     assert read_table(tmp_path, "rounds")["drift"].to_pylist() == [0.25]

@@ -180,9 +180,15 @@ def test_what_cannot_be_reported_is_said_in_one_line(case: str, runs: Path, tmp_
 
 
 @pytest.mark.slow
-def test_the_command_says_where_the_page_is(runs: Path, tmp_path: Path) -> None:
+def test_the_command_says_what_compare_says_and_where_the_page_is(
+    runs: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "page.html"
     result = CliRunner().invoke(app, ["report", str(runs), "--out", str(out)])
     assert result.exit_code == 0, result.output
     assert "page.html" in result.stdout
+    compared = CliRunner().invoke(app, ["compare", str(runs), "--out", str(tmp_path / "tables")])
+    opening = result.stdout.partition("\n\n")[0]
+    assert opening
+    assert compared.stdout.startswith(opening)
     assert out.exists()

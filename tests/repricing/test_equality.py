@@ -91,7 +91,9 @@ def test_a_run_whose_observer_looked_seldom(name: str, tmp_path: Path) -> None:
 
 def test_an_end_where_nobody_looked_takes_training_again(tmp_path: Path) -> None:
     fedsim.run(small(rounds=7, observe={"every": 2}), out=tmp_path / "before")
-    with pytest.raises(fedsim.RepricingError, match="ends with a round that nobody looked at then"):
+    with pytest.raises(
+        fedsim.RepricingError, match="ends with a round that was not evaluated in the original run"
+    ):
         fedsim.reprice(tmp_path / "before", ["stop.rounds=3"], tmp_path / "priced")
     assert not (tmp_path / "priced").exists()
 

@@ -10,7 +10,7 @@ from fedsim.physics.devices import DeviceLaw
 from fedsim.physics.packet_loss import NoLoss
 from fedsim.physics.radios import (
     Connection,
-    Constant,
+    ConstantRate,
     Draw,
     RadioLaw,
     RateLaw,
@@ -102,7 +102,7 @@ def law(rate: Rate) -> RateLaw:
     """Return the law of a rate, whatever it is given as."""
     if isinstance(rate, RateLaw):
         return rate
-    return Constant(float(rate)) if isinstance(rate, int | float) else Traced(rate)
+    return ConstantRate(float(rate)) if isinstance(rate, int | float) else Traced(rate)
 
 
 def peak(rate: Rate) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from fedsim.physics.radios import Constant
+from fedsim.physics.radios import ConstantRate
 from fedsim.ports import Array
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.fair import FairLink
@@ -37,7 +37,7 @@ def sojourns(kind: str, arrivals: Array, sizes: Array) -> Array:
     env = Calendar()
     ended = np.full(len(arrivals), inf)
     fair, fluid = FairLink(env, 1.0), Fluid(env)
-    path = fluid.path([fluid.link(Constant(1.0), "fifo" if kind == "fifo" else "fair")])
+    path = fluid.path([fluid.link(ConstantRate(1.0), "fifo" if kind == "fifo" else "fair")])
 
     def end(n: Any) -> None:
         ended[n] = env.now

@@ -15,7 +15,7 @@ from fedsim.physics.devices import Device
 from fedsim.physics.signals import Steps
 from fedsim.ports import Message
 from fedsim.sim.client import SimClient
-from fedsim.sim.power.radio import Radio
+from fedsim.sim.power.radio import RadioMeter
 from fedsim.sim.power.supply import Part
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member
@@ -109,14 +109,14 @@ def test_a_battery_fed_with_other_powers_than_are_metered_fails_the_audit(
 ) -> None:
     radio = RadioModel(1e6, 1e6, energy_up=1e-6, base=1.0)
     member = client_of(device_of(inf, 0.0, 0.0), radio, NO_LOSS, battery_of(1e3))
-    right = Radio.feed
+    right = RadioMeter.feed
 
-    def wrong(self: Radio) -> None:
+    def wrong(self: RadioMeter) -> None:
         right(self)
         if self.supply is not None:
             self.supply.set(Part.RADIO, 1.01 * self.power)
 
-    monkeypatch.setattr(Radio, "feed", wrong)
+    monkeypatch.setattr(RadioMeter, "feed", wrong)
     with pytest.raises(AuditError, match="joules of meters against powers and the clock"):
         play(late_world(member, 10.0, 640, 0.0))
 

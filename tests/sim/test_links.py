@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.fair import FairLink, Flow
+from fedsim.sim.network.fair import FairLink, SharedTransfer
 
 Ended = dict[str, float]
 Offer = tuple[str, float, float, float]
@@ -116,7 +116,7 @@ def test_nothing_passes_at_once_even_on_a_busy_link(env: Calendar) -> None:
 
 def test_passed_tells_the_bits_at_any_moment(env: Calendar) -> None:
     link, seen = FairLink(env, 2.0), dict[float, tuple[float, float]]()
-    flows = list[Flow]()
+    flows = list[SharedTransfer]()
 
     def look(_: object) -> None:
         seen[env.now] = (flows[0].passed(env.now), flows[1].passed(env.now))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from simpy.core import EmptySchedule
 
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.fair import FairLink, Flow
+from fedsim.sim.network.fair import FairLink, SharedTransfer
 from tests.tiers import examples
 
 from .filling import Rate, Transfer, ends
@@ -40,7 +40,7 @@ class Offered:
     def __init__(self, offers: list[Transfer], capacity: float) -> None:
         self.env = Calendar()
         self.link = FairLink(self.env, capacity)
-        self.flows: dict[int, Flow] = {}
+        self.flows: dict[int, SharedTransfer] = {}
         self.ended: dict[int, float] = {}
         self.offers = offers
         for key, offer in enumerate(offers):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.fair import FairLink, Flow
+from fedsim.sim.network.fair import FairLink, SharedTransfer
 from tests.tiers import examples
 
 from .filling import Transfer, run
@@ -33,7 +33,7 @@ class Stopped:
     def __init__(self, offers: list[Transfer], capacity: float) -> None:
         self.env = Calendar()
         self.link = FairLink(self.env, capacity)
-        self.flows: dict[int, Flow] = {}
+        self.flows: dict[int, SharedTransfer] = {}
         self.over: dict[int, tuple[float, float]] = {}
         self.told: list[int] = []
         for key, offer in enumerate(offers):
@@ -96,7 +96,7 @@ def test_one_that_has_not_begun_to_flow_can_be_broken_off_at_once(env: Calendar)
 
 
 def test_one_that_ends_may_break_off_another_that_ends_at_the_same_instant(env: Calendar) -> None:
-    link, ended, flows = FairLink(env, 4.0), list[str](), list[Flow]()
+    link, ended, flows = FairLink(env, 4.0), list[str](), list[SharedTransfer]()
 
     def end(name: str) -> None:
         ended.append(name)

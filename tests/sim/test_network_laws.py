@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.sim.power.radio import Radio, RadioKind
+from fedsim.sim.power.radio import RadioKind, RadioMeter
 from tests.tiers import examples
 
 from .links import ServerLink
@@ -144,7 +144,7 @@ def test_any_pattern_of_overlaps_costs_the_length_of_its_union(
     up: list[tuple[float, float, int]], down: list[tuple[float, float, int]]
 ) -> None:
     law = RadioModel(base=2.0, energy_up=0.5, energy_down=0.25)
-    radio = Radio(RadioKind.of(law, law.rates({})))
+    radio = RadioMeter(RadioKind.of(law, law.rates({})))
     ended, announced, spans = 0, 1, list[Span]()
     moments = list[tuple[float, int, bool, float]]()
     for lane, pattern in ((True, up), (False, down)):

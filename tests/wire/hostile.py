@@ -18,7 +18,7 @@ from fedsim.wire import (
     Encodable,
     LowRank,
     Octets,
-    Parts,
+    PartsPayload,
     Powers,
     Quantized,
     Scalar,
@@ -90,7 +90,9 @@ def genuine(rng: np.random.Generator) -> list[bytes]:
             Powers(rng.integers(512, size=dimension)),
             SparsePowers.of(np.where(sparse, rng.integers(512, size=dimension), 0)),
             Octets(rng.bytes(dimension)),
-            Parts((Dense.of(vector, form), Sparse.of(sparse, form), Quantized.of(1.5, levels, 3))),
+            PartsPayload(
+                (Dense.of(vector, form), Sparse.of(sparse, form), Quantized.of(1.5, levels, 3))
+            ),
             Update(Sparse.of(sparse, form), dimension % 16),
         ]
         if dimension:

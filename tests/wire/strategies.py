@@ -10,7 +10,7 @@ from fedsim.wire import (
     Encodable,
     LowRank,
     Octets,
-    Parts,
+    PartsPayload,
     Powers,
     Quantized,
     Scalar,
@@ -124,7 +124,7 @@ payloads: st.SearchStrategy[Encodable] = st.one_of(
     sparse_powers(),
     low_rank(),
     st.builds(Octets, st.binary(max_size=300)),
-    st.builds(Parts, st.lists(vectors_of(), max_size=4).map(tuple)),
+    st.builds(PartsPayload, st.lists(vectors_of(), max_size=4).map(tuple)),
 )
 
 

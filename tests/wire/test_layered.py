@@ -20,7 +20,7 @@ from fedsim.wire import (
     Layered,
     Natural,
     Octets,
-    Parts,
+    PartsPayload,
     PowerSGD,
     RandK,
     ScaledSign,
@@ -79,7 +79,7 @@ def test_each_layer_is_what_the_compressor_makes_of_it_alone(
 ) -> None:
     v = scaled(rng)
     sent = Layered(of=of, shapes=SHAPES).compress(v, np.random.default_rng(1), F32)
-    assert isinstance(sent, Parts)
+    assert isinstance(sent, PartsPayload)
     draws = np.random.default_rng(1)
     for place, shape, part in zip(PLACES, SHAPES, sent.parts, strict=True):
         alone = of.for_layer(shape).compress(v[place], draws, F32)
@@ -180,9 +180,9 @@ def test_what_was_sent_and_what_is_left_is_all_there_was(rng: np.random.Generato
 
 @given(st.lists(vectors_of(), max_size=5).map(tuple))
 def test_vectors_in_a_row_arrive_as_they_were(parts: tuple[Dense, ...]) -> None:
-    sent = Parts(parts)
+    sent = PartsPayload(parts)
     found = decode(encode(sent))
-    assert isinstance(found, Parts)
+    assert isinstance(found, PartsPayload)
     assert found.bits == sent.bits == 8 * len(encode(sent))
     numbers = ~np.isnan(sent.values)
     assert found.values[numbers].tobytes() == sent.values[numbers].tobytes()
@@ -192,8 +192,8 @@ def test_vectors_in_a_row_arrive_as_they_were(parts: tuple[Dense, ...]) -> None:
 
 def test_what_is_no_vector_is_no_part() -> None:
     dense = Dense.of(np.ones((2, 2)), F32)
-    for part in (dense, Octets(b"x"), Parts(())):
-        data = encode(Parts((part,)))
+    for part in (dense, Octets(b"x"), PartsPayload(())):
+        data = encode(PartsPayload((part,)))
         with pytest.raises(DecodeError, match=r"no (vector|part starts)"):
             decode(data)
 
@@ -201,8 +201,8 @@ def test_what_is_no_vector_is_no_part() -> None:
 def test_parts_are_together_no_larger_than_a_vector_may_be() -> None:
     """A few bytes may say that a sparse vector is long; many of them may not."""
     largest = Sparse(np.zeros(0, np.intp), np.zeros(0), 2**28, F32)
-    assert decode(encode(Parts((largest,)))).bits < 200
+    assert decode(encode(PartsPayload((largest,)))).bits < 200
     with pytest.raises(DecodeError, match="parts of 536870912 coordinates; at most 268435456"):
-        decode(encode(Parts((largest, largest))))
+        decode(encode(PartsPayload((largest, largest))))
     with pytest.raises(DecodeError, match="bits are announced"):
-        decode(encode(Parts(()))[:1] + varint(2**30))
+        decode(encode(PartsPayload(()))[:1] + varint(2**30))

@@ -20,7 +20,7 @@ from fedsim.physics.radios.lora import LoRa, LoRaRadio
 from fedsim.physics.radios.narrowband import NarrowbandRadio
 from fedsim.physics.radios.powers import RadioPowers, powers_of
 from fedsim.physics.radios.presets import LORA, NB_IOT, RADIOS
-from fedsim.physics.radios.rates import Carrier, Constant, RateLaw, Rates, Terms, Traced
+from fedsim.physics.radios.rates import Carrier, ConstantRate, RateLaw, Rates, Terms, Traced
 from fedsim.physics.radios.shannon import Shannon, ShannonRadio
 
 RADIO_KINDS: Registry[RadioLaw] = Registry(
@@ -43,7 +43,7 @@ __all__ = [
     "AnyRadio",
     "Carrier",
     "Connection",
-    "Constant",
+    "ConstantRate",
     "Draw",
     "FirstOrderRadio",
     "Listening",

@@ -10,7 +10,7 @@ from fedsim.blocks.quantities import JoulesPerBit, JoulesPerBitArea, Metres, Rat
 from fedsim.blocks.spec import as_written
 from fedsim.physics.radios.base import LATENCY, NO_DRAW, Connection, Draw, Listening, PacketRadio
 from fedsim.physics.radios.presets import RADIOS
-from fedsim.physics.radios.rates import Constant, RateLaw, Rates, Traced
+from fedsim.physics.radios.rates import ConstantRate, RateLaw, Rates, Traced
 from fedsim.physics.radios.traces import AnyTrace, Trace
 from fedsim.physics.signals import Signal
 
@@ -49,7 +49,7 @@ class Radio(Draw, Connection, Listening, Presettable, PacketRadio):
 
 
 def _law(rate: float, signal: Signal | None) -> RateLaw:
-    return Constant(rate) if signal is None else Traced(signal)
+    return ConstantRate(rate) if signal is None else Traced(signal)
 
 
 # The first-order radio: energy per bit by the distance.
@@ -80,4 +80,4 @@ class FirstOrderRadio(Listening, PacketRadio):
 
     def rates(self, signals: Mapping[str, Signal]) -> Rates:  # noqa: ARG002 - no traces
         """Return the two rates."""
-        return Rates(Constant(self.up), Constant(self.down))
+        return Rates(ConstantRate(self.up), ConstantRate(self.down))

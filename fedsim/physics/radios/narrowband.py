@@ -31,7 +31,7 @@ from fedsim.blocks.quantities import Hours, Rate, Seconds, Watts
 from fedsim.blocks.spec import as_written
 from fedsim.physics.radios.base import NO_DRAW, Draw, PacketRadio, RadioStage, States
 from fedsim.physics.radios.presets import NB_IOT
-from fedsim.physics.radios.rates import Constant, Rates
+from fedsim.physics.radios.rates import ConstantRate, Rates
 from fedsim.physics.signals import Signal
 
 
@@ -109,7 +109,9 @@ class NarrowbandRadio(Presettable, PacketRadio):
 
     def rates(self, signals: Mapping[str, Signal]) -> Rates:  # noqa: ARG002 - no traces
         """Return the two rates, all being sent as often as the coverage asks for."""
-        return Rates(Constant(self.up / self.repetitions), Constant(self.down / self.repetitions))
+        return Rates(
+            ConstantRate(self.up / self.repetitions), ConstantRate(self.down / self.repetitions)
+        )
 
     @property
     def _connected_power(self) -> float:

@@ -6,7 +6,7 @@ is 1 nJ/bit. Framing is what every packet carries beside the message's own bits.
 
 from collections.abc import Mapping
 
-from fedsim.blocks.presets import Preset, Source
+from fedsim.blocks.presets import Citation, Preset
 from fedsim.physics.figures import Figure, est, lit, meas, preset
 from fedsim.physics.sources import (
     ANDROID,
@@ -38,7 +38,7 @@ _NARROW = "[lit] state powers of a module's data sheet; packets of 1500 bytes as
 _ANDROID = "[lit] currents of the Wi-Fi controller of a phone of 2021; [est] rates"
 
 
-_FRAMING: Mapping[int, tuple[float, float, Source]] = {
+_FRAMING: Mapping[int, tuple[float, float, Citation]] = {
     17: (14, 24, NORDIC),  # without and with fragments and the integrity check of a secured link
     27: (21, 48, LATRE_2006),  # of short addresses, and of long ones with security
     40: (28, 60, HEADERS),  # headers compressed, and with all options of the day

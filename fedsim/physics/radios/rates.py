@@ -73,7 +73,7 @@ class RateLaw(ABC):
     def with_factor(self, factor: float) -> "RateLaw":
         """Return the law of a link that bounds messages to so many times as much; above 0."""
         if self.signal is None:
-            return Constant(self.peak * factor)
+            return ConstantRate(self.peak * factor)
         return Traced(self.signal if factor == 1.0 else Scaled(self.signal, factor))
 
     @property
@@ -119,7 +119,7 @@ def steady(cap: float) -> Steady:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant(RateLaw):
+class ConstantRate(RateLaw):
     """The same rate at all times.
 
     Attributes:

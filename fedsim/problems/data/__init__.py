@@ -14,7 +14,7 @@ from fedsim.problems.data.libsvm import LibSVM
 from fedsim.problems.data.preprocess import Divide, First, Step, Transform, fit
 from fedsim.problems.data.synthetic import (
     GENERATORS,
-    LowRank,
+    LowRankData,
     PlantedSmoothness,
     ShiftedMean,
     SparseLinear,
@@ -59,7 +59,7 @@ __all__ = [
     "ImageFolder",
     "Leaf",
     "LibSVM",
-    "LowRank",
+    "LowRankData",
     "NpzArchive",
     "PlantedSmoothness",
     "ShiftedMean",

@@ -69,7 +69,7 @@ def normal(rng: np.random.Generator, variance: float, size: int | tuple[int, ...
 # ruff: noqa: ARG001, ARG002 - no file is read, and the number of a client changes nothing
 
 
-class LowRank(Source):
+class LowRankData(Source):
     """Matrices around a client-specific mean matrix, and a model of low rank.
 
     A sample is a matrix X = M_i + D flattened row by row, the entries of M_i (once a
@@ -429,5 +429,5 @@ class Tong(Source):
 
 # Synthetic data, drawn from the scenario's own random stream.
 
-GENERATORS = (PlantedSmoothness, Tong, ShiftedMean, SparseLinear, LowRank)
+GENERATORS = (PlantedSmoothness, Tong, ShiftedMean, SparseLinear, LowRankData)
 """Every generator; all of them number the clients of their rows."""

@@ -6,7 +6,7 @@ observe(w)      # {"support_precision": ..., "support_recall": ..., ...}
 
 from fedsim.blocks.registry import Registry
 from fedsim.problems.measures.base import Figures, Measure, Observer
-from fedsim.problems.measures.optimality import Constraint, GradientNorm, Rank, Sparsity
+from fedsim.problems.measures.optimality import ConstraintValue, GradientNorm, Rank, Sparsity
 from fedsim.problems.measures.prediction import HeldOutAccuracy, HeldOutLoss, TrainingAccuracy
 from fedsim.problems.measures.truth import Distance, OperatorDistance, RelativeDistance, Support
 
@@ -20,7 +20,7 @@ MEASURES: Registry[Measure] = Registry(
         Support,
         Sparsity,
         Rank,
-        Constraint,
+        ConstraintValue,
         TrainingAccuracy,
         HeldOutAccuracy,
         HeldOutLoss,
@@ -31,7 +31,7 @@ MEASURES: Registry[Measure] = Registry(
 
 __all__ = [
     "MEASURES",
-    "Constraint",
+    "ConstraintValue",
     "Distance",
     "Figures",
     "GradientNorm",

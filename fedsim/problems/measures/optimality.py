@@ -35,7 +35,7 @@ class GradientNorm(Measure):
         return evaluate
 
 
-class Constraint(Measure):
+class ConstraintValue(Measure):
     """Value of the constraint, the mean of the clients' g_m, and whether it is violated.
 
     The clients count as in the objective: by their shares of the rows where that is a

@@ -129,7 +129,7 @@ class Groups(Split):
 _LEAST = Field(
     default=1,
     ge=1,
-    description="rows that each client has: who is left with fewer takes them of who has most",
+    description="rows that each client has: one left with fewer takes from the client with most",
 )
 
 

@@ -94,7 +94,7 @@ class AsynchronousParticipation(Spec):
     asynchronous: ClassVar[bool] = True
 
     kind: Literal["asynchronous"] = Field(
-        default="asynchronous", description="whoever has answered is asked again"
+        default="asynchronous", description="a client that has answered is asked again"
     )
     buffer: int = Field(default=1, ge=1, description="replies that make an update")
     concurrency: int | None = Field(

@@ -45,7 +45,7 @@ def check_heartbeat(noticed: Noticed, heartbeat: float | None) -> None:
         raise failure(("heartbeat", text, heartbeat))
 
 
-IN_TIME, FIRST = "who answers in time decides", "the first ones to answer decide"
+IN_TIME, FIRST = "which clients answer in time decides", "the first ones to answer decide"
 """Which replies an early-closing round aggregates: those in time, or the first ones."""
 
 
@@ -55,12 +55,12 @@ class Early(NamedTuple):
     Attributes:
         key: of the block.
         seen: its value, for messages.
-        who: `IN_TIME`, `FIRST` or words like these.
+        decides: `IN_TIME`, `FIRST` or words like these.
     """
 
     key: str
     seen: str
-    who: str
+    decides: str
 
 
 class Rounds(Spec):

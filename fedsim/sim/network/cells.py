@@ -14,7 +14,7 @@ from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, LOST, Lane
 from fedsim.sim.network.timed import Transfer
-from fedsim.sim.network.transport import MakeLane, Network
+from fedsim.sim.network.transport import MakeLane, ServerLanes
 from fedsim.sim.on_demand import Runs
 from fedsim.sim.setup import Member
 
@@ -52,7 +52,7 @@ class Cell:
         return envelope.bits + self.framing.bits(envelope.bits)
 
 
-class CellNetwork(Network):
+class CellNetwork(ServerLanes):
     """A network in which downlink messages are broadcast, once in every cell.
 
     Args:

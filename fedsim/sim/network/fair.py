@@ -13,7 +13,7 @@ Finished = Callable[[Any], None]
 """Called with the token of the transfer that has passed."""
 
 
-class Flow:
+class SharedTransfer:
     """A transfer through a link.
 
     Attributes:
@@ -62,7 +62,7 @@ def _untold(_: object) -> None:
 
 _FEW = 64  # stale entries that are not worth a clean-up
 
-_Heap = list[tuple[float, int, int, Flow]]
+_Heap = list[tuple[float, int, int, SharedTransfer]]
 
 
 class FairLink:
@@ -80,7 +80,7 @@ class FairLink:
         self._calendar = calendar
         self._capacity = capacity
         self._serial = count()
-        self._waiting: list[Flow] = []
+        self._waiting: list[SharedTransfer] = []
         self._settling = False
         self._timer: Timer | None = None
         # The sharing side.
@@ -97,14 +97,14 @@ class FairLink:
         self._by_end: _Heap = []
         self._by_cap_descending: _Heap = []
 
-    def add(self, bits: float, cap: float, finished: Finished, token: object) -> Flow:
+    def add(self, bits: float, cap: float, finished: Finished, token: object) -> SharedTransfer:
         """Let `bits` pass at `cap` bit/s at most, from now on; call `finished(token)` then."""
-        flow = Flow(self, next(self._serial), bits, cap, finished, token)
+        flow = SharedTransfer(self, next(self._serial), bits, cap, finished, token)
         self._waiting.append(flow)
         self._touch()
         return flow
 
-    def remove(self, flow: Flow) -> None:
+    def remove(self, flow: SharedTransfer) -> None:
         """Break off a transfer that is not over, at the cost of O(log n)."""
         self._advance()
         left, started = self.remaining_bits(flow, self._calendar.now), flow.moves > 0
@@ -116,7 +116,7 @@ class FairLink:
         self._tidy()
         self._touch()
 
-    def remaining_bits(self, flow: Flow, now: float) -> float:
+    def remaining_bits(self, flow: SharedTransfer, now: float) -> float:
         """Return the bits of a transfer that have not passed by the time `now`."""
         if not flow.moves:  # it starts at this very instant
             return flow.bits
@@ -174,7 +174,7 @@ class FairLink:
     def _fair_share(self) -> float:
         return (self._capacity - self._demand) / self._sharing if self._sharing else inf
 
-    def _to_sharing(self, flow: Flow, left: float) -> None:
+    def _to_sharing(self, flow: SharedTransfer, left: float) -> None:
         self._sharing += 1
         flow.moves += 1
         flow.capped = False
@@ -182,7 +182,7 @@ class FairLink:
         heappush(self._by_virtual_end, (flow.mark, flow.serial, flow.moves, flow))
         heappush(self._by_cap, (flow.cap, flow.serial, flow.moves, flow))
 
-    def _to_capped(self, flow: Flow, left: float) -> None:
+    def _to_capped(self, flow: SharedTransfer, left: float) -> None:
         self._capped += 1
         self._demand += flow.cap
         flow.moves += 1
@@ -191,7 +191,7 @@ class FairLink:
         heappush(self._by_end, (flow.mark, flow.serial, flow.moves, flow))
         heappush(self._by_cap_descending, (-flow.cap, flow.serial, flow.moves, flow))
 
-    def _leave_capped(self, flow: Flow) -> None:
+    def _leave_capped(self, flow: SharedTransfer) -> None:
         self._capped -= 1
         self._demand = self._demand - flow.cap if self._capped else 0.0
 
@@ -240,13 +240,13 @@ class FairLink:
                 heapify(heap)
 
     @staticmethod
-    def _drop(flow: Flow, left: float = 0.0) -> Flow:
+    def _drop(flow: SharedTransfer, left: float = 0.0) -> SharedTransfer:
         flow.moves += 1
         flow.link, flow.mark = None, left
         return flow
 
 
-def _top(heap: _Heap) -> Flow | None:
+def _top(heap: _Heap) -> SharedTransfer | None:
     """Return the first transfer of a heap, dropping entries that are stale."""
     while heap:
         _, _, moves, flow = heap[0]

@@ -85,7 +85,7 @@ class Keeper(Protocol):
 
 
 class Shared(Protocol):
-    """What shares links out among its flows: `fedsim.sim.network.pools.Pool`."""
+    """What shares links out among its flows: `fedsim.sim.network.sharing.FlowPool`."""
 
     def rate(self, slot: int) -> float:
         """Return the rate of a flow."""

@@ -14,7 +14,7 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.bearers import Bearer
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.timed import Transfer
-from fedsim.sim.power.radio import Radio
+from fedsim.sim.power.radio import RadioMeter
 
 Receive = Callable[[ClientId, Envelope], None]
 """Takes what has arrived, from the client or at the client of that number."""
@@ -86,7 +86,7 @@ class Lane:
     def __init__(
         self,
         client: ClientId,
-        radio: Radio,
+        radio: RadioMeter,
         bearer: Bearer,
         rate: RateLaw,
         carrier: Carrier,
@@ -197,7 +197,7 @@ LOST, ABORTED, IN_FLIGHT = "lost", "aborted", "in flight"
 """What becomes of a message that does not arrive."""
 
 
-class Manifest:
+class MessageLog:
     """Writes the rows of messages, and adds up their bits.
 
     Attributes:

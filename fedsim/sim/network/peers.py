@@ -21,8 +21,8 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.bearers import Bearer, FluidBearer, OwnLaw, RateChanged
 from fedsim.sim.network.flows import Changed, Link
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, LOST, Lane, Manifest
-from fedsim.sim.network.transport import MakeLane, Network, Undelivered
+from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, LOST, Lane, MessageLog
+from fedsim.sim.network.transport import MakeLane, ServerLanes, Undelivered
 
 Arrived = Callable[[ClientId, Envelope], None]
 """Takes what has arrived, with the number of its sender."""
@@ -118,7 +118,7 @@ class Ways:
         return self._links[number]
 
 
-class PeerManifest(Manifest):
+class PeerManifest(MessageLog):
     """The rows and the bits of messages of two legs: sent after the first, received after both."""
 
     def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:  # noqa: ARG002
@@ -176,7 +176,7 @@ def _parcel(envelope: Envelope) -> Parcel:
     return envelope
 
 
-class PeerNetwork(Network):
+class PeerNetwork(ServerLanes):
     """The lanes of peers.
 
     Args:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fedsim.physics.radios import Carrier, RateLaw
 from fedsim.physics.radios.rates import over
 from fedsim.ports import ClientId
-from fedsim.sim.power.radio import Radio
+from fedsim.sim.power.radio import RadioMeter
 
 
 class Relay:
@@ -25,7 +25,7 @@ class Relay:
     def __init__(
         self,
         client: ClientId,
-        radio: Radio,
+        radio: RadioMeter,
         rates: tuple[RateLaw, RateLaw],
         carriers: tuple[Carrier, Carrier],
         there: Callable[[], bool],

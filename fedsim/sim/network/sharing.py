@@ -85,7 +85,7 @@ _LEFT, _RATE, _END, _WEIGHT, _BOUND, _TOLD, _WATCHED, _NEGLIGIBLE = range(8)
 _FEW = 8  # flows, links and hops that there is room for at first
 
 
-class Pool:
+class FlowPool:
     """Flows that are shared out together, one column of a table each.
 
     Attributes:
@@ -275,7 +275,7 @@ class ContendedFlows:
         self._wake = wake
         self._run_alone = run_alone
         self._end = end
-        self._touched: list[Pool] = []
+        self._touched: list[FlowPool] = []
 
     def place(self, flow: Flow) -> bool:
         """Put a flow into the pool of its contended links; return whether it has any."""
@@ -288,7 +288,7 @@ class ContendedFlows:
 
     def contend(self, pipe: Pipe) -> None:
         """Put a link that has become contended into one pool with all of its flows."""
-        pool = Pool(self._calendar.now)
+        pool = FlowPool(self._calendar.now)
         for flow in list(pipe.flows):
             pool = self._join(flow, pool)
         pool.adopt(pipe)
@@ -325,24 +325,24 @@ class ContendedFlows:
         self._touched = []
         return news
 
-    def _share(self, pool: Pool) -> list[tuple[Flow, float]]:
+    def _share(self, pool: FlowPool) -> list[tuple[Flow, float]]:
         pool.advance(self._calendar.now)
         news = pool.share()
         pool.timer = self._calendar.at(pool.next_end(), self._complete, pool)
         return news
 
-    def _complete(self, pool: Pool) -> None:
+    def _complete(self, pool: FlowPool) -> None:
         """Let all go that end now."""
         pool.timer = None
         self._end(sorted(pool.completed_flows(self._calendar.now), key=attrgetter("serial")))
 
-    def _touch(self, pool: Pool) -> None:
+    def _touch(self, pool: FlowPool) -> None:
         if not pool.touched:
             pool.touched = True
             self._touched.append(pool)
             self._wake()
 
-    def _join(self, flow: Flow, pool: Pool) -> Pool:
+    def _join(self, flow: Flow, pool: FlowPool) -> FlowPool:
         """Bring a flow into a pool, with all that is in its own; return what they become."""
         if (own := _pool(flow)) is None:
             flow.pause(self._calendar.now)
@@ -353,7 +353,7 @@ class ContendedFlows:
         self._touch(pool)
         return pool
 
-    def _merge(self, one: Pool, other: Pool) -> Pool:
+    def _merge(self, one: FlowPool, other: FlowPool) -> FlowPool:
         """Bring the flows and links of the smaller of two pools into the larger one."""
         small, large = (one, other) if len(one.flows) < len(other.flows) else (other, one)
         pipes, now = small.pipes, self._calendar.now
@@ -366,7 +366,7 @@ class ContendedFlows:
         self._touch(small)  # its timer has no flows any more
         return large
 
-    def _split(self, pool: Pool) -> None:
+    def _split(self, pool: FlowPool) -> None:
         """Take a pool apart, and let its flows find together anew."""
         flows, now = sorted(pool.flows, key=attrgetter("serial")), self._calendar.now
         for pipe in pool.pipes:
@@ -392,6 +392,6 @@ class ContendedFlows:
             self._await_change(flow)
 
 
-def _pool(part: Flow | Pipe) -> Pool | None:
+def _pool(part: Flow | Pipe) -> FlowPool | None:
     """Return the pool of a flow or a link; none but pools say that they share it out."""
-    return cast("Pool | None", part.pool)
+    return cast("FlowPool | None", part.pool)

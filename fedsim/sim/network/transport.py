@@ -15,10 +15,10 @@ from fedsim.protocol.envelope import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, Lane, Manifest, Receive
+from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, Lane, MessageLog, Receive
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.on_demand import OnDemand
-from fedsim.sim.power.radio import Radio
+from fedsim.sim.power.radio import RadioMeter
 
 MakeLane = Callable[[ClientId, bool], Lane]
 """Makes the lane of a client, up to the server or down from it."""
@@ -27,7 +27,7 @@ Undelivered = Callable[[ClientId, Message], None]
 """Told of a client's message that its sender knows to be lost."""
 
 
-class Network:
+class ServerLanes:
     """The lanes between one server and its clients, each made for its first message.
 
     Args:
@@ -51,7 +51,7 @@ class Network:
         self._make = lane
         self._up = OnDemand(partial(self._make_lane, up=True))
         self._down = OnDemand(partial(self._make_lane, up=False))
-        self.books = Manifest(calendar, log)
+        self.books = MessageLog(calendar, log)
         self.relays: Relays | None = None  # where the routes of a graph lead through clients
         self._starting: dict[float, list[tuple[Lane, int]]] = {}  # by when their bits will flow
         self._receive: dict[bool, Receive]  # by whether it has come up
@@ -249,7 +249,7 @@ class Network:
         for radio in self._radios():
             radio.off()
 
-    def _radios(self) -> list[Radio]:
+    def _radios(self) -> list[RadioMeter]:
         """Return the radios of all lanes, by client: one may have received and never sent."""
         lanes = *self._down.values(), *self._up.values()
         made = {lane.client: lane.radio for lane in lanes}

@@ -6,11 +6,11 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import SETTLE, Calendar
-from fedsim.sim.power.radio import Radio, RadioKind
+from fedsim.sim.power.radio import RadioKind, RadioMeter
 from fedsim.sim.power.supply import Supply
 
 
-class CellularRadio(Radio):
+class CellularRadio(RadioMeter):
     """A radio that is promoted when it was at rest, and goes back to it stage by stage.
 
     Huang et al., MobiSys 2012: it is idle, is promoted, and is connected; while it is connected

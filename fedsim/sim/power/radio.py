@@ -39,7 +39,7 @@ class RadioKind:
             where the rate is not constant.
         paced: whether a bit's time on the air has to be said message by message.
         stateful: whether the radio has states beyond ready and busy.
-        detached: whether a message needs nothing of such a radio but `Radio.end`, on mains.
+        detached: whether a message needs nothing of such a radio but `RadioMeter.end`, on mains.
     """
 
     law: RadioLaw
@@ -106,7 +106,7 @@ class _Airtime:
         return self.seconds + self.share * (now - self.since)
 
 
-class Radio:
+class RadioMeter:
     """Meters the energy of a radio that may send and receive at once.
 
     Connected power is on while any message is in progress, and is paid once: each transfer pays,

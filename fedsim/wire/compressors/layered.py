@@ -13,7 +13,7 @@ from fedsim.wire.bitstream import varint_size
 from fedsim.wire.compressors.base import Compressor, Contract, Sender
 from fedsim.wire.formats import ValueFormat
 from fedsim.wire.natural import shorter
-from fedsim.wire.payloads import Dense, Encodable, Parts
+from fedsim.wire.payloads import Dense, Encodable, PartsPayload
 
 
 class Layered(Compressor):
@@ -68,7 +68,7 @@ class Layered(Compressor):
             part = send(own, rng, form)
             longest = compressor.longest(own, part)
             parts.append(shorter(own, DENSE, form, longest) or part)
-        return Parts(tuple(parts))
+        return PartsPayload(tuple(parts))
 
     def contract(self, dimension: int) -> Contract:
         """Return the worst of all layers; an absolute error is the sum of theirs."""
@@ -97,7 +97,7 @@ class Layered(Compressor):
 
     def longest(self, vector: Array, payload: Encodable) -> int:
         """Return the bits where each layer is as long as it may be."""
-        if not isinstance(payload, Parts):
+        if not isinstance(payload, PartsPayload):
             return self.of.longest(vector, payload)
         bits = 8 * (1 + varint_size(len(payload.parts)))
         for compressor, place, part in zip(self.each, self.places, payload.parts, strict=True):

@@ -26,7 +26,7 @@ first byte is no format, but the number of the vector that it changes.
 """
 
 from fedsim.wire.payloads.base import MOST_UPDATED, Encodable, Octets, Update
-from fedsim.wire.payloads.composite import Parts
+from fedsim.wire.payloads.composite import PartsPayload
 from fedsim.wire.payloads.dense import Dense, Empty, LowRank, Scalar
 from fedsim.wire.payloads.quantized import LARGEST_STEPS, Powers, Quantized, Sign, SparsePowers
 from fedsim.wire.payloads.sparse import SeededSparse, Sparse, draw_indices
@@ -42,7 +42,7 @@ PAYLOADS: tuple[type[Encodable], ...] = (
     LowRank,
     SparsePowers,
     Octets,
-    Parts,
+    PartsPayload,
 )
 """Every payload that stands for itself and has an encoding; `Empty` has none."""
 
@@ -55,7 +55,7 @@ __all__ = [
     "Encodable",
     "LowRank",
     "Octets",
-    "Parts",
+    "PartsPayload",
     "Powers",
     "Quantized",
     "Scalar",

@@ -33,7 +33,7 @@ _READERS: Mapping[int, tuple[type[Encodable], ValueFormat]] = MappingProxyType(
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class PartsPayload:
     """Vectors in a row, each by a payload of its own, as the layers of a network.
 
     Attributes:

@@ -258,3 +258,30 @@ def test_a_full_disk_under_standard_output_is_one_line() -> None:
         )
     assert done.returncode == 1
     assert done.stderr == "cannot write standard output: No space left on device\n"
+
+
+@proc
+@pytest.mark.parametrize(("lasts", "code"), [(0.4, 0), (60.0, 1)])
+def test_an_import_is_finished_before_the_interrupt_unless_it_takes_long(
+    lasts: float, code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "slow.py").write_text(f"import time\ntime.sleep({lasts})\n")
+    text = """
+import os, signal, sys, threading, time
+from fedsim.running import interrupts
+interrupts._raise.__defaults__ = (1000,)
+interrupts.raise_once()
+threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+loaded = False
+try:
+    import slow
+    loaded = True
+    time.sleep(60)
+except interrupts.Interrupted as error:
+    interrupts.behind(error)
+    sys.exit(0 if loaded else 1)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (code, "")

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 _SOON = 1e-3  # seconds of real time
 
+_PATIENCE = 5000
+"""How many times over an interrupt waits so long for the end of an import."""
+
+_IMPORTS = "<frozen importlib._bootstrap>"
+"""The file of the frames of an import that is in progress."""
+
 
 class Interrupted(SystemExit):
     """A signal has asked the command to end; the code is 128 and the signal's number.
@@ -48,9 +54,7 @@ class Interrupted(SystemExit):
 
     def __del__(self) -> None:
         if self.pending and not sys.is_finalizing():
-            number = self.number
-            signal.signal(signal.SIGALRM, lambda _, frame: _raise(number, frame))
-            signal.setitimer(signal.ITIMER_REAL, _SOON)
+            _raise_soon(self.number, _PATIENCE)
 
     def __str__(self) -> str:
         return describe_signal(self.number)
@@ -131,9 +135,30 @@ def _leave(number: int, _: "FrameType | None") -> None:
     os._exit(128 + number)
 
 
-def _raise(number: int, _: "FrameType | None") -> None:
+def _raise(number: int, frame: "FrameType | None", patience: int = _PATIENCE) -> None:
+    """Raise the interrupt; during an import only once that is over.
+
+    An extension whose initialization is cut off leaves the interpreter in a state in which it
+    crashes at its end, or reports another error. A module that runs for long when it is imported,
+    such as a user's script, is interrupted after some seconds all the same.
+    """
     ignore()
+    if patience and hasattr(signal, "setitimer") and _imports(frame):
+        _raise_soon(number, patience - 1)
+        return
     raise Interrupted(number, pending=True)
+
+
+def _raise_soon(number: int, patience: int) -> None:
+    signal.signal(signal.SIGALRM, lambda _, frame: _raise(number, frame, patience))
+    signal.setitimer(signal.ITIMER_REAL, _SOON)
+
+
+def _imports(frame: "FrameType | None") -> bool:
+    """Say whether an import is in progress in a frame or one of its callers."""
+    while frame is not None and frame.f_code.co_filename != _IMPORTS:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _ignore_interrupt(lost: "sys.UnraisableHookArgs") -> None:

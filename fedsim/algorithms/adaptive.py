@@ -32,8 +32,8 @@ class AdaptiveServer(LocalUpdates):
     source: ClassVar[str] = REDDI
 
     server_rate: float = Field(default=0.1, gt=0, description="eta_g, the server's step size")
-    beta1: float = Field(default=0.9, ge=0, lt=1, description="what stays of the mean update")
-    beta2: float = Field(default=0.99, ge=0, lt=1, description="what stays of its square")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the mean update")
+    beta2: float = Field(default=0.99, ge=0, lt=1, description="decay of its square")
     tau: float = Field(default=1e-3, gt=0, description="tau, which bounds the adaptivity")
 
     @abstractmethod

@@ -162,7 +162,7 @@ class CFedDA(InBalls):
 
     kind: Literal["c-fedda"] = "c-fedda"
 
-    ball: Ball = Field(description="what models stay in, around the model that all start from")
+    ball: Ball = Field(description="the set of admissible models, around the initial model")
 
     def reference(self, problem: Problem) -> Reference | None:
         """Return the optimum; None where it is not in the ball around zero, the usual start."""

@@ -147,7 +147,7 @@ class Learnt(Dictionary):
 
     kind: Literal["k-svd"] = "k-svd"
     columns: PositiveInt = Field(description="D, the number of atoms")
-    sparsity: PositiveInt = Field(default=5, description="atoms that a signal is made of")
+    sparsity: PositiveInt = Field(default=5, description="atoms of a signal")
     iterations: PositiveInt = Field(default=10, description="passes over the atoms")
     signals: PositiveInt = Field(
         default=1000, description="signals to learn from, drawn from all where there are more"

@@ -72,8 +72,8 @@ class EF21(Algorithm[ErrorFeedbackState]):
     step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')
     start: Literal["zero", "gradient"] = Field(
         default="zero",
-        description="what the server holds of a client before its first message: nothing, or its"
-        " gradient, which that message then says in full",
+        description="the server's estimate before a client's first message: zero, or its"
+        " gradient, which that message then carries in full",
     )
 
     def memory(self, initial: Array) -> ErrorFeedbackState:

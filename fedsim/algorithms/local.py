@@ -209,8 +209,8 @@ class SendsModels(Algorithm):
 
     sends: Literal["models", "differences"] = Field(
         default="models",
-        description="what clients send: where their local steps have led, as the paper has it, or"
-        " the difference to what they were sent, which may be compressed with feedback, and late",
+        description="what clients send: the result of their local steps, as in the paper, or"
+        " the difference to what they received, which may be compressed with feedback, and late",
     )
 
     @property

@@ -50,7 +50,7 @@ class FullRounds(Algorithm[Memory]):
     """A method of which some rounds are in full, by a coin."""
 
     step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')
-    probability: float | None = odds("a method of its own says what it is where it is not given")
+    probability: float | None = odds("the default is the method's own")
 
     @abstractmethod
     def usual(self, info: ProblemInfo) -> float:

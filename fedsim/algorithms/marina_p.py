@@ -59,7 +59,7 @@ class MarinaP(FullRounds[Own]):
         "full": Meaning.EXACT,
     }
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Step, Gradient)
-    synchronous: ClassVar[str] = "one coin decides for all clients what they are told"
+    synchronous: ClassVar[str] = "one coin decides for all clients what they are sent"
 
     probability: float | None = odds(
         "1/(1 + omega) of the downlink's compressor where it is not given, which is k/d for rand-k"
@@ -73,8 +73,8 @@ class MarinaP(FullRounds[Own]):
         """
         if info.asked is not None:
             text = (
-                "got a sample of the clients, but marina-p tells each what has changed since"
-                " the round before, which all have to hear; use participation: {kind: full}"
+                "got a sample of the clients, but marina-p sends each the change since"
+                " the round before, which all have to receive; use participation: {kind: full}"
             )
             raise ParameterError("kind", text)
         return super().configure(info)

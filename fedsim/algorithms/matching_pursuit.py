@@ -69,9 +69,7 @@ class FedGradMP(SendsModels, LocalGradients):
         " model, one added after the other, go past it"
     )
 
-    sparsity: int = Field(
-        ge=1, description="tau, atoms that a model (each column of it) is made of"
-    )
+    sparsity: int = Field(ge=1, description="tau, atoms of a model (of each column)")
     solver: AnySolver = Field(
         default=Exact(), description="how a client minimises its loss over the atoms it looks at"
     )

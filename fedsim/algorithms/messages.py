@@ -31,7 +31,7 @@ def register_messages(method: type[Speaker]) -> tuple[type[Message], ...]:
     found = annotated_messages(method)
     if not found:
         raise TypeError(
-            f"{method.__name__} does not say which messages it sends, so they cannot be numbered:"
+            f"{method.__name__} does not declare its messages, so they cannot be numbered:"
             " add `messages: ClassVar = (Model, Gradient)` with their classes, or annotate what"
             " `handle` takes and returns with them"
         )

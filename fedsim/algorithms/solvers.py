@@ -168,7 +168,7 @@ class _Certified(_Stepping):
         if not (info.quadratic or info.strongly_convex):
             text = (
                 "no curvature of the loss is known, so that how far from the minimiser "
-                f"{self.kind} ends cannot be told: it makes all its steps, whatever the accuracy; "
+                f"{self.kind} ends is not known: it makes all its steps, whatever the accuracy; "
                 "an l2 term of the loss bounds it"
             )
             yield Concern("solver.accuracy", text)

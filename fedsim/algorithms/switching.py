@@ -86,7 +86,7 @@ class Theorem(Spec):
     """Constants of the problem for the theorem, which only the user can supply."""
 
     diameter: float = Field(gt=0, description="D, how far the start is from the optimum")
-    lipschitz: float = Field(gt=0, description="G, what no gradient is longer than")
+    lipschitz: float = Field(gt=0, description="G, a bound on the norm of all gradients")
     rounds: int = Field(ge=1, description="T, rounds until the mean is taken")
 
     def constants(self, steps: int, q: float, clients: int, *, soft: bool) -> Constants:
@@ -188,7 +188,7 @@ class FedSGM(Algorithm[SwitchingState]):
         default="last", description="the model of a round: w_t, or the mean of the near-feasible"
     )
     theory: Theorem | None = Field(
-        default=None, description='what "theory" is computed from, and compared with'
+        default=None, description='the constants for "theory" and the warnings'
     )
 
     def samples_per_round(self, rows: int) -> float:

@@ -206,7 +206,7 @@ def _faults_of_two(
     doubts: Mapping[str, Doubt],
     fields: tuple[str, str],
 ) -> Iterator[str]:
-    """Yield which ends of two intervals cannot be together, at most one pair."""
+    """Yield which ends of two intervals cannot be combined, at most one pair."""
     first, second = fields
     for one in doubts[first][:2]:
         for other in doubts[second][:2]:
@@ -214,7 +214,7 @@ def _faults_of_two(
                 model.model_validate({**written, first: one, second: other})
             except ValidationError as error:
                 yield (
-                    f"{written['kind']}: {first} {one} and {second} {other} cannot be together:"
+                    f"{written['kind']}: {first} {one} and {second} {other} cannot be combined:"
                     f" {error.errors()[0]['msg']}"
                 )
                 return

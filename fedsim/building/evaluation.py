@@ -74,7 +74,7 @@ def evaluation(
     """
     if isinstance(problem, ProgramProblem):
         if evaluator != "one-by-one":
-            text = "clients that train by programs of their own do so one-by-one"
+            text = "clients that train with their own programs do so one-by-one"
             raise DataError("evaluator", f"got {evaluator}, but {text}")
         return Evaluation(OneByOne(), problem, precision)
     losses = ClientLosses.of(problem.losses).with_precision(precision)
@@ -122,7 +122,7 @@ def _compile(made: ClientLosses) -> Evaluator:
     return CompiledEvaluator(losses, usable_threads())
 
 
-# The problem of a scenario: partitioned data, or clients that have programs of their own.
+# The problem of a scenario: partitioned data, or clients that have their own programs.
 
 _DOUBLE = np.dtype(np.float64)
 

@@ -143,7 +143,7 @@ def _totals(job: Job, opening: Opening) -> Iterator[str]:
         total = spent.bits_up + spent.bits_down
         arrived = int(cost.clients[["bits_up", "bits_down"]].to_numpy().sum())
         if total != arrived:
-            text += "; the rows differ by what was lost, sent again or still under way"
+            text += "; the rows differ by messages lost, sent again or still in progress"
         yield text
     if opening.ended:
         yield f"it ends there: {opening.ended}"

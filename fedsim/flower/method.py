@@ -101,10 +101,10 @@ class Flower(SendsModels):
         default={}, description="what that strategy is made with, such as {fraction_train: 0.5}"
     )
     train_config: Mapping[str, Scalar] = Field(
-        default={}, description="what clients are told when they train, such as {lr: 0.01}"
+        default={}, description="configuration of the clients' training, such as {lr: 0.01}"
     )
     evaluate_config: Mapping[str, Scalar] = Field(
-        default={}, description="what they are told when they evaluate"
+        default={}, description="configuration of their evaluation"
     )
     evaluation: bool = Field(
         default=False,

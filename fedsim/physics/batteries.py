@@ -149,7 +149,7 @@ class FlashCharging(Charging):
     Data", WWW 2021.
     """
 
-    kind: Literal["flash"] = Field(default="flash", description="as a phone of FLASH has told")
+    kind: Literal["flash"] = Field(default="flash", description="as reported by a phone of FLASH")
     path: AnyPath = Field(description="the JSON file, relative to that of the scenario")
     power: Power = Field(description="what the charger offers")
     user: int = Field(default=0, ge=0, description="which user of the file, of those that charge")

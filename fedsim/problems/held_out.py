@@ -22,7 +22,7 @@ class HeldOut(Spec):
     fraction: float = Field(
         gt=0,
         lt=1,
-        description="share of the rows that are held out to test on: of each client where the "
+        description="share of the rows that are held out for testing: of each client where the "
         "data numbers clients, and never all rows of one",
     )
 

@@ -78,8 +78,8 @@ class ProgramLoss(Loss):
         raise self.unknown("its gradient")
 
     def unknown(self, what: str) -> DataError:
-        """Return the error that something would have to be known."""
-        text = f"the clients of {self.kind} train by programs of their own, which alone know {what}"
+        """Return the error for a property that would have to be known."""
+        text = f"the clients of {self.kind} train with their own programs, which alone know {what}"
         return DataError("loss", text)
 
 

@@ -38,7 +38,7 @@ class SilencePolicy(Spec):
 class BeaconSilence(SilencePolicy):
     """A silent client sends an empty message, so that the server need not wait for it."""
 
-    kind: Literal["beacon"] = Field(default="beacon", description="silence is said")
+    kind: Literal["beacon"] = Field(default="beacon", description="silence is sent as a beacon")
 
 
 class DeadlineSilence(SilencePolicy):

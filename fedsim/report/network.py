@@ -252,7 +252,7 @@ def _widths(graph: Graph, run: ReportedRun) -> str:
     if run.scenario["network"].get("broadcast", "unicast") != "unicast":
         text += ", with a copy of a broadcast for each that received it"
     if graph.links.number_of_edges() > len(graph.carried):
-        text += "; dashed ones are one of several ways as good as each other, not told apart here"
+        text += "; dashed ones are one of several equally good routes, not distinguished here"
     return text
 
 

@@ -85,7 +85,7 @@ def _check_together(
         except ValidationError as error:
             told = "; ".join(each["msg"] for each in error.errors())
             pair = f"{one.key} {ends[0]:g} {one.unit} and {other.key} {ends[1]:g} {other.unit}"
-            raise DataError("doubt", f"--doubt: {pair} cannot be together: {told}") from error
+            raise DataError("doubt", f"--doubt: {pair} cannot be combined: {told}") from error
 
 
 def _figures(scenarios: Sequence[Scenario]) -> Iterator[tuple[ConstantKey, Presettable]]:

@@ -253,12 +253,12 @@ def _programs(scenario: ScenarioKeys) -> Iterator[Conflict]:
         able = join_names(ALGORITHMS.where(lambda each: each.asks != "loss"), "or")
         text = (
             f"got {method.kind}, which asks clients for gradients of their loss; those of"
-            f" {loss.kind} train by programs of their own: take flower, {able}"
+            f" {loss.kind} train with their own programs: take flower, {able}"
         )
         yield "algorithm.kind", text, method.kind
     if not isinstance(loss, ProgramLoss) and method.asks == "program":
         text = (
-            f"got {loss.kind}, but {method.kind} is for clients with programs of their own,"
+            f"got {loss.kind}, but {method.kind} is for clients with their own programs,"
             " such as those of a Flower app; take fedavg"
         )
         yield "problem.loss.kind", text, loss.kind

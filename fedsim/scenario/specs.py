@@ -192,7 +192,7 @@ class ProblemSpec(Spec):
         {"kind": "none"}, "a term h beside the losses, once; for methods that are proximal"
     )
     data: Given[Annotated[Source, OneOf(SOURCES)] | None, Source | Block | None] = as_written(
-        None, "where the samples are from; nothing where clients have programs of their own"
+        None, "where the samples are from; nothing where clients have their own programs"
     )
     split: Given[Annotated[Split, OneOf(SPLITS)], Split | Block] = as_written(
         {"kind": "contiguous"}, "which client gets which samples"

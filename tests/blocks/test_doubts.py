@@ -117,7 +117,7 @@ def test_two_intervals_that_exclude_each_other() -> None:
         "idle": Doubt("0.5 W", "3 W", "est", SOURCE),
     }
     (found,) = faults(**doubts)
-    assert "active 2 W and idle 3 W cannot be together" in found
+    assert "active 2 W and idle 3 W cannot be combined" in found
     assert not faults(active=doubts["active"], idle=Doubt("0.5 W", "2 W", "est", SOURCE))
 
 

@@ -140,8 +140,8 @@ def test_a_strategy_that_fails_is_named() -> None:
     [
         ({"algorithm": {"kind": "flower", "strategy": "FedMedia"}}, "did you mean 'FedMedian'"),
         ({"algorithm": {"kind": "flower", "options": {"fraction_fit": 1}}}, "fraction_fit"),
-        ({"algorithm": {"kind": "gd", "step_size": 1}}, "train by programs of their own"),
-        ({"algorithm": {"kind": "fednova", "step_size": 1}}, "train by programs of their own"),
+        ({"algorithm": {"kind": "gd", "step_size": 1}}, "train with their own programs"),
+        ({"algorithm": {"kind": "fednova", "step_size": 1}}, "train with their own programs"),
         (
             {"algorithm": {"kind": "fedavg", "step_size": "1/L"}},
             "which alone know its smoothness constant",
@@ -194,7 +194,7 @@ def test_flower_is_for_clients_of_flower() -> None:
         "problem": {"loss": "logistic", "data": {"kind": "sklearn", "name": "breast-cancer"}},
         "algorithm": "flower",
     }
-    with pytest.raises(fedsim.ScenarioError, match="clients with programs of their own"):
+    with pytest.raises(fedsim.ScenarioError, match="clients with their own programs"):
         fedsim.check(block)
 
 

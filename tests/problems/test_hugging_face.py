@@ -175,8 +175,8 @@ def bare(folder: Path) -> None:
     [
         (cut, ["data-00000-of-00001.arrow is damaged"]),
         (lost, ["cannot read", "No such file"]),
-        (unnamed, ["state.json does not say which files", "filename"]),
-        (halved, ["state.json does not say which files"]),
+        (unnamed, ["state.json does not name the files", "filename"]),
+        (halved, ["state.json does not name the files"]),
         (picked, ["state.json", "flatten_indices()"]),
         (bare, ["neither a state.json", "files of Parquet"]),
     ],

@@ -139,7 +139,7 @@ def test_a_method_s_messages_are_what_its_handler_is_annotated_with() -> None:
 
 def test_a_method_that_does_not_tell_its_messages_runs_with_values_only() -> None:
     assert own("untold").summary["status"].tolist() == ["done"]
-    with pytest.raises(fedsim.ScenarioError, match="Untold does not say which messages") as caught:
+    with pytest.raises(fedsim.ScenarioError, match="Untold does not declare its") as caught:
         own("untold", "bytes")
     assert "messages: ClassVar = (Model, Gradient)" in str(caught.value)
 

@@ -80,7 +80,7 @@ def test_two_intervals_go_together_where_all_their_ends_do(active: str, idle: st
     doubts = {"pi-4.active": active, "pi-4.idle": idle}
     fleet = [{"count": 3, "device": "pi-4", "radio": "wifi"}]
     if active.startswith("3"):
-        with pytest.raises(DataError, match=r"3 W and pi-4\.idle 4 W cannot be together"):
+        with pytest.raises(DataError, match=r"3 W and pi-4\.idle 4 W cannot be combined"):
             found(fleet, doubts=doubts)
     else:
         assert found(fleet, doubts=doubts)["pi-4.active"].high == 9.0

@@ -257,7 +257,7 @@ def _study(place: Path, wrong: list[str]) -> Study | None:
     try:
         return read_study(place)
     except DataError as error:
-        wrong.append(f"{error}; what a scenario no longer has cannot be told from its runs")
+        wrong.append(f"{error}; variants that a scenario no longer has cannot be found")
         return None
 
 

@@ -104,7 +104,7 @@ class GivenModule(Holding, Architecture):
     source: ClassVar[str] = "the user's own"
 
     kind: Literal["given"] = "given"
-    name: str = Field(description="what its class is called")
+    name: str = Field(description="the name of its class")
     row: tuple[int, ...] | None = Field(
         default=None, description="shape that a row's features are given to it in; flat if null"
     )

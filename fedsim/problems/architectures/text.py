@@ -34,7 +34,7 @@ class TokenNetwork(Architecture):
             raise DataError(
                 "loss.model",
                 f"{self.kind} takes tokens, whole numbers from 0 to {known - 1}; the data has "
-                f"{seen}: say how many there are (vocabulary), or how many outputs (loss.outputs)",
+                f"{seen}: give their number (vocabulary), or the number of outputs (loss.outputs)",
             )
 
 

@@ -45,12 +45,12 @@ class Csv(Source):
     label: Column = Field(description="the column of labels: its name, or its number from 1")
     client: Column | None = Field(
         default=None,
-        description="the column that says whose a row is, which is no feature: name or number; "
+        description="the client column, which is no feature: name or number; "
         "for the split `groups`",
     )
     header: bool = Field(default=True, description="whether the first line names the columns")
     separator: str = Field(
-        default=",", min_length=1, max_length=1, description="what stands between two values"
+        default=",", min_length=1, max_length=1, description="the separator between two values"
     )
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
@@ -65,8 +65,8 @@ class Csv(Source):
             if taken[1] == label:
                 raise DataError(
                     "data.client",
-                    f"{self.client!r} is the column of labels; give the column that says whose a "
-                    "row is, or leave client out",
+                    f"{self.client!r} is the column of labels; give the column of each row's "
+                    "client, or leave client out",
                 )
             client = self._owners(frame, taken[1], path)
         features = [place for place in range(frame.shape[1]) if place not in taken]
@@ -134,9 +134,7 @@ class Csv(Source):
         column = frame.iloc[:, place]
         if column.isna().any():
             row = int(np.flatnonzero(column.isna())[0]) + 1
-            raise DataError(
-                "data.client", f"{path}, row {row} of the data does not say whose it is"
-            )
+            raise DataError("data.client", f"{path}, row {row} of the data has no client")
         whose = column if column.dtype.kind in "iufb" else column.astype(str)
         return np.unique(whose.to_numpy(), return_inverse=True)[1].astype(np.int64)
 

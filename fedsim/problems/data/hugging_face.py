@@ -122,8 +122,7 @@ class HuggingFace(PictureSource):
     label: str = Field(default="label", description="the column of labels: numbers or names")
     client: str | None = Field(
         default=None,
-        description="the column that says whose a row is, a number or a name; for the split "
-        "`groups`",
+        description="the client column, of numbers or names; for the split `groups`",
     )
 
     def read(self, folder: Path, rng: np.random.Generator) -> Samples:
@@ -281,7 +280,7 @@ def _list_saved(path: Path) -> list[Path]:
         names = [str(each["filename"]) for each in told["_data_files"]]
         indices = told.get("_indices_files") or told.get("_indices_data_files")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        text = f"{state} does not say which files the rows are in ({error}); save the data again"
+        text = f"{state} does not name the files of the rows ({error}); save the data again"
         raise DataError(_KEY, text) from error
     if indices:
         text = f"{state} names rows to pick, as old versions of `datasets` wrote; call"

@@ -172,7 +172,7 @@ class ImageReader:
             raise DataError(self._key, f"{text}; give size: [height, width] to resize all")
         if not self._channels and form.channels == 1 and not grey:
             text = f"{name} is in colour, but {self._first} is grey"
-            raise DataError(self._key, f"{text}; say channels: 1 or channels: 3 for all")
+            raise DataError(self._key, f"{text}; give channels: 1 or channels: 3 for all")
         return form
 
 
@@ -208,7 +208,7 @@ class ImageFolder(PictureSource):
     path: AnyPath = Field(description="the folder, relative to the scenario file's folder")
     clients: bool = Field(
         default=False,
-        description="whether there is a folder a client, with the classes' subfolders in each; "
+        description="whether each client has a folder, with the classes' subfolders in it; "
         "for the split `groups`",
     )
 

@@ -93,7 +93,7 @@ def _treat(transforms: Sequence[Transform], X: Features) -> Features:
 def _first(k: int, columns: int) -> Transform:
     if k > columns:
         raise DataError(
-            "data.preprocess", f"the first {k} features are asked for; there are {columns}"
+            "data.preprocess", f"the first {k} features are requested; the data has {columns}"
         )
     return lambda X: X[:, :k]
 
@@ -138,7 +138,7 @@ def _refuse(what: str) -> NoReturn:
     raise DataError(
         "data.preprocess",
         f"{what}; max-abs, unit-rows, first, divide and intercept keep them, and kind libsvm "
-        "reads the file as a dense array where it says `layout: dense`",
+        "reads the file as a dense array with `layout: dense`",
     )
 
 

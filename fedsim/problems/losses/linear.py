@@ -218,7 +218,7 @@ def whole_labels(labels: Array, key: str) -> Array:
         seen = labels[labels != np.rint(labels)][0]
         raise DataError(
             key,
-            f"a class a distinct label is made of whole numbers; the data has {seen:g} among its "
+            f"classes have whole numbers as labels; the data has {seen:g} among its "
             f"{len(np.unique(labels))} distinct labels; the loss squared takes any number",
         )
     return labels

@@ -62,7 +62,7 @@ class TorchLoss(Loss):
     )
     numbers: Literal["float32", "float64", "bfloat16"] = Field(
         default="float32",
-        description="what is computed with; bfloat16: in products and convolutions, by autocast",
+        description="number type; bfloat16: in products and convolutions, by autocast",
     )
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="where it is computed")
     augment: Given[tuple[Augmentation, ...], Sequence[Augmentation | Keys]] = as_written(

@@ -34,7 +34,7 @@ class NeymanPearson(LinearLoss):
         default="mean", description="the mean over the client's rows of a class"
     )
     bounded: Literal["minority", "majority"] = Field(
-        default="minority", description="the class whose loss is g, and so is class 1"
+        default="minority", description="the class whose loss is g; it becomes class 1"
     )
 
     def encode(self, labels: Array) -> Array:

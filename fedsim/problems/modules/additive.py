@@ -95,7 +95,7 @@ def _check_split(
     """Check that the losses of parts of the rows add up to the loss of the whole.
 
     Raises:
-        DataError: they do not.
+        DataError: they do not fit.
     """
     rows = len(targets)
     for at in (rows // 3, rows - 1):

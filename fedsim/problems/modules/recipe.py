@@ -194,7 +194,7 @@ class ModuleTrial:
         self._check_unchanged()
         if not torch.equal(first.nan_to_num(), again.nan_to_num()):
             raise _unfit(
-                "gives another loss for the same rows and random numbers: it remembers what it "
+                "gives another loss for the same rows and random numbers: it stores what it "
                 "has computed, or draws from another stream than PyTorch's"
             )
         return drawn

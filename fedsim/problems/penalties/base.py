@@ -110,7 +110,7 @@ class Penalty(Spec):
 class Weighted(Penalty):
     """A penalty that is a weight times a term."""
 
-    weight: float = Field(ge=0, description="what the term is multiplied with")
+    weight: float = Field(ge=0, description="the multiplier of the term")
 
     def with_weight(self, weight: float) -> Self:
         """Return the same penalty with another weight, at least 0."""

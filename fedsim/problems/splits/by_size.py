@@ -23,7 +23,7 @@ class _EqualParts(SizedSplit):
 
     remainder: Literal["drop", "spread"] = Field(
         default="drop",
-        description="what becomes of the n mod M rows left over: dropped, so that all parts "
+        description="treatment of the n mod M rows left over: dropped, so that all parts "
         "are equal, or spread, one each over the first clients",
     )
 

@@ -19,8 +19,8 @@ from rich.text import Text
 # A table that stays readable in a narrow terminal: no number and no name is broken in the middle.
 #
 # Where the columns do not go beside one another, prose is wrapped at its words first; then the
-# table
-# goes on below, in further blocks of columns that begin with the same keys, as pandas prints them.
+# table goes on below, in further blocks of columns that begin with the same keys, as pandas prints
+# them.
 
 _PROSE = 20  # characters: what is longer and has blanks is read in lines
 _LONGEST = 32  # characters of a word; a longer one may be folded

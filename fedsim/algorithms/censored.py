@@ -34,21 +34,17 @@ from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Repl
 
 # The steps for which censored heavy ball is known to converge on a quadratic.
 #
-# The method of `fedsim.algorithms.censored` with all M workers is
-# d^{k+1} = -alpha (g^k - e^k) + beta d^k, where d^k = theta^k - theta^{k-1}, g^k is the gradient of
-# f
-# and e^k the sum of the innovations that were censored: alpha |e^k| <= sqrt(c) |d^k|, for
-# c = eps1 alpha^2 M^2. What follows is derived here; that Chen, Blum, Sadler ask for no more by
-# their
-# conditions (10) to (12) on alpha, beta and eps1 has not been established.
+# The method of `fedsim.algorithms.censored` with all M workers is d^{k+1} = -alpha (g^k - e^k) +
+# beta d^k, where d^k = theta^k - theta^{k-1}, g^k is the gradient of f and e^k the sum of the
+# innovations that were censored: alpha |e^k| <= sqrt(c) |d^k|, for c = eps1 alpha^2 M^2. What
+# follows is derived here; that Chen, Blum, Sadler ask for no more by their conditions (10) to (12)
+# on alpha, beta and eps1 has not been established.
 #
 # **On a quadratic** of curvatures up to L heavy ball is linear, and alpha e an input that is at
-# most
-# sqrt(c) times its output d. It converges whatever is censored where sqrt(c) times the gain from
-# one
-# to the other is below 1 (small gain theorem; Zames, IEEE Trans. Autom. Control 1966). The gain,
-# the
-# largest |z - 1|/|z^2 - (1 + beta - a) z + beta| over |z| = 1 and 0 < a <= s = alpha L, is
+# most sqrt(c) times its output d. It converges whatever is censored where sqrt(c) times the gain
+# from one to the other is below 1 (small gain theorem; Zames, IEEE Trans. Autom. Control 1966).
+# The gain, the largest |z - 1|/|z^2 - (1 + beta - a) z + beta| over |z| = 1 and 0 < a <= s = alpha
+# L, is
 #
 #     1/sqrt((1 - beta)^2 - s (1 - sqrt(beta))^2)    for s <= 4 sqrt(beta),
 #     2/(2 (1 + beta) - s)                           from there up to 2 (1 + beta).
@@ -58,23 +54,18 @@ from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Repl
 # **On any smooth f** with kappa = beta + sqrt(c), V^k = f(theta^k) + kappa/(2 alpha) |d^k|^2 never
 # grows where alpha <= 2 (1 - kappa)/L, a shorter step, since V^{k+1} - V^k <= -(1/alpha - L/2)
 # |d^{k+1}|^2 + (kappa/alpha) |d^k| |d^{k+1}| + kappa/(2 alpha) (|d^{k+1}|^2 - |d^k|^2). No warning
-# is
-# given on this ground: the paper's own runs are longer, and converge.
+# is given on this ground: the paper's own runs are longer, and converge.
 #
 # **Under an asynchronous server** the gradient that it holds of worker m is of a model t_m <= T of
 # its steps old, so e^k has a second part: the sum over j < T of H_j d^{k-j}, H_j the Hessians of
 # those m with t_m > j. Where the losses are convex, H_j is at most that of f, and the part at most
-# L
-# times the sum of T steps: alpha L T times d in the norm of the small gain theorem. The first part
-# is
-# what is censored. A worker that weighs its innovation against the whole distance between two
-# models
-# that it received, of s steps of the server, censors s times too much: alpha |e^k| <= s sqrt(c) |d|
-# then, and the errors of eight workers drive the model away where heavy ball converges. Weighed
-# against the mean step of that distance it stays within sqrt(c) |d|, where a worker's receptions
-# are
-# as far apart as they were before: its square is at most the mean of s squares (Jensen), and it
-# stands for s steps. So the method converges where
+# L times the sum of T steps: alpha L T times d in the norm of the small gain theorem. The first
+# part is what is censored. A worker that weighs its innovation against the whole distance between
+# two models that it received, of s steps of the server, censors s times too much: alpha |e^k| <= s
+# sqrt(c) |d| then, and the errors of eight workers drive the model away where heavy ball
+# converges. Weighed against the mean step of that distance it stays within sqrt(c) |d|, where a
+# worker's receptions are as far apart as they were before: its square is at most the mean of s
+# squares (Jensen), and it stands for s steps. So the method converges where
 #
 #     (sqrt(c) + alpha L T) gain(alpha L, beta) < 1;
 #

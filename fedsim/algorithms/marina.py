@@ -35,10 +35,8 @@ from fedsim.ports import Array, Client, Meaning, Message, Noted, Payload, Server
 # Full rounds by a coin: the base class of the methods of MARINA's family.
 #
 # The server throws a coin after every round. Where it falls on 1, with probability p, the next
-# round
-# is in full; otherwise differences are sent, compressed. With p not given, rounds in full cost
-# about
-# as much as all others together.
+# round is in full; otherwise differences are sent, compressed. With p not given, rounds in full
+# cost about as much as all others together.
 
 
 def odds(otherwise: str) -> float | None:

@@ -57,13 +57,10 @@ from fedsim.wire import COMPRESSORS
 #     |v_{k+1} - w*|^2 <= |v_k - w*|^2 - 2 eta (h_j(v_k) - h_j(w*)) + eta^2 G^2.
 #
 # E of them add up to 2 eta E (h_j(w_t) - h_j(w*)) <= |w_t - w*|^2 - |v_E - w*|^2 + eta^2 G^2 E^2;
-# the
-# mean over clients has |w_{t+1} - w*|^2 <= mean_j |v_E - w*|^2, as the square is convex; and the
-# mean
-# over T rounds is at most D^2/(2 eta E T) + eta G^2 E/2, which is least, and eps, at this eta. With
-# soft switching a round has (1 - s) (f - f*) + s g in place of h, and s > 0 only where g > eps/2,
-# so
-# that twice the tolerance does, as in the theorem.
+# the mean over clients has |w_{t+1} - w*|^2 <= mean_j |v_E - w*|^2, as the square is convex; and
+# the mean over T rounds is at most D^2/(2 eta E T) + eta G^2 E/2, which is least, and eps, at this
+# eta. With soft switching a round has (1 - s) (f - f*) + s g in place of h, and s > 0 only where g
+# > eps/2, so that twice the tolerance does, as in the theorem.
 
 WHERE = "(Upadhyay, Moon, Hashemi 2025, theorem 1)"
 

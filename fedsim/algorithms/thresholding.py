@@ -40,9 +40,8 @@ from fedsim.problems.projections import hard_threshold, hard_threshold_columns
 #
 # The theorems of Tong et al. 2022 (`fedsim.algorithms.thresholding`) bound a round by what local
 # steps bring the model nearer to the best one and what thresholding may move it away. What is
-# tested
-# here is derived, and necessary for any such bound; their own conditions have restricted constants
-# that are not known for a given problem. With w* of tau* entries other than zero,
+# tested here is derived, and necessary for any such bound; their own conditions have restricted
+# constants that are not known for a given problem. With w* of tau* entries other than zero,
 #
 #     |H_tau(v) - w*|^2 <= nu |v - w*|^2,    nu = 1 + (r + sqrt((4 + r) r))/2,
 #     r = m/(tau - tau* + m),  m = min(tau*, d - tau)
@@ -50,8 +49,8 @@ from fedsim.problems.projections import hard_threshold, hard_threshold_columns
 # (Shen, Li, J. Mach. Learn. Res. 2018, theorem 1, which is tight), and a gradient step of length
 # gamma on a loss that is mu_m-strongly convex brings a model nearer to its minimiser by the factor
 # max(|1 - gamma mu_m|, |1 - gamma L_m|), which is no less than |1 - gamma L_m|. K of them,
-# averaged,
-# and n thresholds (1; with those of local steps K + 1) make a contraction of this kind only where
+# averaged, and n thresholds (1; with those of local steps K + 1) make a contraction of this kind
+# only where
 #
 #     gamma < 2/L_max    and    nu^n (sum_m p_m |1 - gamma L_m|^K)^2 < 1,    tau* = 1 at best.
 #

@@ -29,10 +29,9 @@ from fedsim.problems.samples import Precision, Samples
 # Values of many clients' losses at one model: one product for all that have as many rows each.
 #
 # A loss of a few rows spends most of its time on calls. Stacked, the rows of many clients, shape
-# (k,
-# n, d), take as many calls as those of one, and each client's value is bit-identical to that of its
-# own loss: the kernels of linear algebra are called for each client as before, with the same sizes,
-# and sums are taken in the same order.
+# (k, n, d), take as many calls as those of one, and each client's value is bit-identical to that
+# of its own loss: the kernels of linear algebra are called for each client as before, with the
+# same sizes, and sums are taken in the same order.
 
 SMALL = 4096
 """Up to this many numbers, the features of a client take less time than the calls on them."""

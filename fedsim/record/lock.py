@@ -27,8 +27,7 @@ from fedsim.signals import defer_signals
 # Advisory folder locks of the operating system, and their inheritance by child processes.
 #
 # A lock belongs to an open file, and so to all processes that inherit that file: it is free once
-# the
-# last of them has closed it or has ended, for whatever reason.
+# the last of them has closed it or has ended, for whatever reason.
 
 LOCK = ".lock"
 """The file that is locked, which is empty and stays."""

@@ -253,9 +253,8 @@ def _superscript(power: int) -> str:
 # The area of a figure: its axes, and what is drawn on it.
 #
 # An area is as wide as the page lets it, and as high as is said. What lies on it is placed by
-# shares
-# of its width, so lines stretch, while words and marks keep their size on any screen. Words at
-# the axes stand beside the area, in the margin that its style leaves for them.
+# shares of its width, so lines stretch, while words and marks keep their size on any screen. Words
+# at the axes stand beside the area, in the margin that its style leaves for them.
 
 _LETTER = 6.6  # pixels of a letter at an axis, on average at most
 

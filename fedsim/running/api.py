@@ -74,8 +74,7 @@ def _remove(folder: Path, process: int) -> None:
 # The progress of a campaign, as a bar in a notebook.
 #
 # It is tqdm's, which notebooks know: it draws a widget where ipywidgets are installed, and a line
-# of
-# text where they are not. Rich, which draws the table in a terminal, needs ipywidgets in a
+# of text where they are not. Rich, which draws the table in a terminal, needs ipywidgets in a
 # notebook.
 
 _REDRAW = 0.1  # seconds of real time

@@ -82,9 +82,8 @@ def verdict(
 # Provenance: a hash of the code that a run's bytes depend on, found by following imports.
 #
 # Nothing is listed by hand: what a module imports, wherever in it, is read off its source, and so
-# on
-# from there. So a module counts from the moment somebody imports it, and one that only shows what
-# runs have come to does not count. Nothing is imported or run for that.
+# on from there. So a module counts from the moment somebody imports it, and one that only shows
+# what runs have come to does not count. Nothing is imported or run for that.
 
 _CHECKED = re.compile(r"^if TYPE_CHECKING:.*\n(?:(?:[ \t]+.*)?\n)*", re.MULTILINE)
 """What is read by type checkers only, and never runs."""

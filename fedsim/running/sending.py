@@ -35,11 +35,11 @@ from fedsim.under_way import activity
 #
 # A task costs a cluster some milliseconds, whatever is in it. So short runs go in batches of about
 # a second, and towards the end in smaller ones, down to a quarter of it, so that the campaign does
-# not wait long for one worker's batch. The variants of a scenario share the data and the optimum of
-# a seed: a worker keeps to the seeds that it has begun as long as no worker has the others, then
-# helps where most is left. Within a seed the longest go first, as far as that is known: from this
-# campaign, or from runs of an earlier one that lie in the folder. What is not known goes first of
-# all.
+# not wait long for one worker's batch. The variants of a scenario share the data and the optimum
+# of a seed: a worker keeps to the seeds that it has begun as long as no worker has the others,
+# then helps where most is left. Within a seed the longest go first, as far as that is known: from
+# this campaign, or from runs of an earlier one that lie in the folder. What is not known goes
+# first of all.
 
 LASTING = 1.0
 """Seconds of real time that a batch of short runs is to take."""

@@ -240,11 +240,9 @@ def refusal(compressor: Compressor, feedback: Feedback) -> str:
 #
 # EF21 sends the change of what its receiver holds. Where a server asks a sample of the clients, or
 # sends a message again because a round was given up, clients have heard different messages, and
-# hold
-# different vectors. The server knows them as long as every message arrives: a client's vector
-# changes
-# only when something is sent to it. So what is sent can be encoded only once it is known to which
-# clients it goes: it is a `Pending` vector until then.
+# hold different vectors. The server knows them as long as every message arrives: a client's vector
+# changes only when something is sent to it. So what is sent can be encoded only once it is known
+# to which clients it goes: it is a `Pending` vector until then.
 #
 # Clients with the same history share one array, are sent the same payload, and take one draw of the
 # compressor: where all clients are always asked, that is EF21 as it is. The memory is at most one

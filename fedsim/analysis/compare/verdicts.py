@@ -31,11 +31,9 @@ from fedsim.record.writing import write_whole
 # The robustness of a comparison to parameter uncertainty, as written by `fedsim robust`.
 #
 # `compare` and the report read its tables again. They are sealed: beside them stands a file with
-# the
-# hash of each and of the runs that they speak of. So a table that was damaged or changed, or whose
-# runs were made again, is not taken for an answer: it counts as if it were not there, and a note
-# says
-# so.
+# the hash of each and of the runs that they speak of. So a table that was damaged or changed, or
+# whose runs were made again, is not taken for an answer: it counts as if it were not there, and a
+# note says so.
 
 FOLDER, VERDICTS, DECIDING = "robustness", "verdicts.csv", "deciding.csv"
 """Where it writes, in the folder of the study; its tables of verdicts, and of what decides."""

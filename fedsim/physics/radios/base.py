@@ -23,8 +23,7 @@ from fedsim.physics.signals import Signal
 # last one. LTE has a tail and then idles; NB-IoT listens, listens now and then (connected DRX), is
 # paged now and then (idle, with eDRX), and sleeps (PSM). All of them are one thing here: a mean
 # power, for some time, out of which a radio wakes in `wake_time`, and in which it hears what is
-# sent
-# to it every `cycle`.
+# sent to it every `cycle`.
 #
 # Powers are beyond what the radio draws at rest, that is in its last stage, whose own power is 0.
 # What listens now and then draws its mean power: the log has a row a stage, not one a paging

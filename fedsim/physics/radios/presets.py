@@ -236,8 +236,7 @@ LORA: Mapping[str, Preset] = {f"lora-sf{factor}": _lora(factor) for factor in ra
 # The table of NB-IoT modules with their states, with intervals and where they are from.
 #
 # Powers are a module's currents at 3.6 V: 220 mA, 46 mA, 6 mA and 3 uA. Rates are those of the
-# preset
-# `nb-iot`. Timers are the network's; their intervals are what networks use.
+# preset `nb-iot`. Timers are the network's; their intervals are what networks use.
 
 _BASIS = "[lit] state powers of a simulator's module; [meas] delays and C-DRX; [est] paging"
 

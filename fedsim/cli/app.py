@@ -117,7 +117,7 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="make again what is there a
 Plugins = Annotated[
     list[Path] | None,
     typer.Option(
-        "--plugin", metavar="PLUGIN", help="a Python file with blocks of your own; it is run"
+        "--plugin", metavar="PLUGIN", help="a Python file with user-defined blocks; it is executed"
     ),
 ]
 HowCarried = Annotated[

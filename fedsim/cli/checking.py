@@ -17,7 +17,7 @@ _GOOD = ("kept", "done", "refused")
 @app.command("conformance")
 def conformance_command(
     plugin: Annotated[
-        Path, typer.Argument(metavar="PLUGIN", help="a Python file with blocks of your own")
+        Path, typer.Argument(metavar="PLUGIN", help="a Python file with user-defined blocks")
     ],
     file: Annotated[
         Path | None,
@@ -25,9 +25,9 @@ def conformance_command(
     ] = None,
     overrides: Overrides = None,
 ) -> None:
-    """Check blocks of your own: a compressor's contract, a loss's gradient, a method's worlds.
+    """Check user-defined blocks: a compressor's contract, a loss's gradient, a method.
 
-    It ends with code 1 where a promise is broken.
+    The exit code is 1 if a check fails.
     """
     from fedsim.conformance.files import check_blocks
     from fedsim.scenario import load

@@ -71,7 +71,7 @@ def fetch_command(
         str | None, typer.Argument(help="of data or traces; a list of them if not given")
     ] = None,
 ) -> None:
-    """Download a data set of the catalogue, or traces of others, into the user's cache.
+    """Download a data set of the catalogue, or published traces, into the user's cache.
 
     Without NAME: what there is, how large, under which licence, its authors and its use.
     """

@@ -38,7 +38,7 @@ def compare(
         Path | None, typer.Option(help="where files go; comparison in the first DIR if not given")
     ] = None,
 ) -> None:
-    """Compare what variants have cost to reach a target, and say how sure that is."""
+    """Compare what the variants cost to reach a target, and how sure that is."""
     from fedsim import analysis
     from fedsim.errors import DataError
 
@@ -76,7 +76,7 @@ def report_command(
         Path | None, typer.Option(help="the file to write; report.html in DIR where not given")
     ] = None,
 ) -> None:
-    """Write one HTML page that tells a study; it opens without a network."""
+    """Write one HTML page about a study; it opens without a network."""
     from fedsim import analysis, report
 
     page = out or place / "report.html"
@@ -106,7 +106,7 @@ def trace(
     *,
     gzip: Gzip = False,
 ) -> None:
-    """Write what every client was doing as a trace, to be opened at https://ui.perfetto.dev."""
+    """Write what every client did as a trace, to be opened at https://ui.perfetto.dev."""
     from fedsim import analysis
 
     with _errors():
@@ -134,7 +134,7 @@ def status_command(
     ] = None,
     plugins: Plugins = None,
 ) -> None:
-    """Say how far a study is: what is done, going on, failed and left, and how long that takes."""
+    """Show the progress of a study: runs done, running, failed and left, and the time they take."""
     from fedsim.running.folder import status, study_of
     from fedsim.scenario import load
     from fedsim.scenario.registries import blocks_in
@@ -222,7 +222,7 @@ def init_command(
         Path, typer.Argument(metavar="[DIR]", help="where it goes; it is made if it is not there")
     ] = Path(),
 ) -> None:
-    """Write the quickstart into a folder, to be changed, with what to do with it."""
+    """Write the quickstart into a folder, with a page on how to change and run it."""
     from fedsim.errors import DataError
     from fedsim.record.writing import write_whole
     from fedsim.scenario import load
@@ -286,10 +286,11 @@ def robust(
         Path | None, typer.Option(help="where files go; robustness in DIR if not given")
     ] = None,
 ) -> None:
-    """Say which conclusions of a study survive the doubt about its constants.
+    """Show which conclusions of a study survive the uncertainty of its constants.
 
-    Worlds are drawn from the interval of every preset's figure that the study uses; each run is
-    priced in each of them, without training. What was priced before is kept.
+    Worlds are drawn from the interval of every preset's figure that
+    the study uses; each run is priced in each of them, without
+    training. What was priced before is kept.
     """
     from fedsim.robustness import robust as survey
     from fedsim.scenario.registries import blocks_in

@@ -49,8 +49,9 @@ def run_command(
 ) -> None:
     """Run a scenario: all variants, all seeds; end with a table and a figure.
 
-    Runs that are there already, of the same scenario, data and code, are kept. What the scenario
-    had other values for is made again; a folder with runs of another scenario is left alone.
+    Runs that are there already, of the same scenario, data and code,
+    are kept; runs of other values are made again. A folder with runs
+    of another scenario is left alone.
     """
     from fedsim.cli.downloads import offer_downloads
     from fedsim.cli.watching import progress_table, report, variant_names
@@ -170,7 +171,7 @@ def reprice_command(
     ] = None,
     plugins: Plugins = None,
 ) -> None:
-    """Price finished runs again: other radios, devices, batteries or links, without training."""
+    """Recompute the costs of finished runs: other radios, devices or links, without training."""
     from fedsim.repricing import reprice
     from fedsim.repricing.api import price_table
     from fedsim.scenario.registries import blocks_in

@@ -48,7 +48,7 @@ def robust(
     executor: Executor | None = None,
     cluster: str | None = None,
 ) -> Robustness:
-    """Say which conclusions of a study survive the doubt about its constants.
+    """Show which conclusions of a study survive the uncertainty of its constants.
 
     Constants of the fleets' presets are drawn, and each run is priced in each world untrained.
 

@@ -37,6 +37,7 @@ from rich.text import Text
 
 from fedsim.algorithms import ALGORITHMS, Algorithm
 from fedsim.cli import describe
+from fedsim.record import columns
 from fedsim.record import schema as log_schema
 from fedsim.scenario import schema
 from fedsim.wire import COMPRESSORS
@@ -154,6 +155,24 @@ def _columns() -> str:
     return (log_schema.__doc__ or "").partition("\n")[2].strip()
 
 
+def _table_columns(name: str) -> str:
+    """Return the columns of the round table or the client table."""
+    rows = []
+    for column in columns.TABLES[name]:
+        kind = f"{column.kind}, {column.unit}" if column.unit else column.kind
+        when = ONLY[column.only]
+        rows.append((code(column.name), kind, inline(column.meaning + when)))
+    return table(("column", "type", "meaning"), rows)
+
+
+ONLY = {
+    "": "",
+    "carbon": "; only where a group of the fleet has `carbon`",
+    "relays": "; only where a client of a graph forwards messages of others",
+}
+"""Which runs have a column, as `fedsim.record.columns.Column.only` says it."""
+
+
 def _events() -> str:
     """Return the events with their descriptions in the source."""
     (body,) = (
@@ -175,6 +194,8 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "networks": networks,
     "columns": _columns,
     "events": _events,
+    "round-columns": partial(_table_columns, "rounds"),
+    "client-columns": partial(_table_columns, "clients"),
     "gallery": gallery,
     "command-line": command_line,
     "python": python,

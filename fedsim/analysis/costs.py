@@ -9,6 +9,7 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
+from fedsim.record.columns import COSTS
 from fedsim.record.directions import higher_is_better
 from fedsim.record.rounds import OWN
 from fedsim.record.schema import GRAMS
@@ -29,9 +30,6 @@ def with_grams(columns: Iterable[str], table: pd.DataFrame) -> list[str]:
 
 Direction = Literal["below", "at-most", "at-least"]
 """On which side of a target a figure has reached it."""
-
-COSTS = ("transmissions", "beacons", "bits_up", "bits_down", "joules")
-"""Columns of a round table that are costs of that round, and add up; grams may come beside."""
 
 _REACHED: dict[Direction, Callable[[Any, float], Any]] = {
     "below": lt,

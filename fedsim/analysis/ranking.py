@@ -9,10 +9,8 @@ from fedsim.analysis.compare.costs import with_bits
 from fedsim.analysis.compare.dominance import Decisions
 from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE
 from fedsim.analysis.costs import cost_to_target, with_grams
+from fedsim.record.columns import MEASURED_IN, RANKED
 from fedsim.record.schema import GRAMS
-
-RANKED = {"round": "rounds", "bits": "bits", "t": "seconds", "joules": "joules", "grams": "CO2"}
-"""The costs by which methods are ranked, and what each is counted in."""
 
 
 def cost_to_end(rounds: pd.DataFrame, variant: str, measure: str = "objective") -> pd.DataFrame:
@@ -68,7 +66,7 @@ def ranking(costs: pd.DataFrame, labels: Mapping[str, str], confidence: float = 
         return f"Only {labels[there[0]]} gets there." if there else "None gets there."
     names: dict[str, list[str]] = {}
     for cost in ranked:
-        names.setdefault(_order(decisions, cost, labels), []).append(RANKED[cost])
+        names.setdefault(_order(decisions, cost, labels), []).append(MEASURED_IN[cost])
     (first, same), *others = names.items()
     parts = [f"by {_list(own)} it is {order}" for order, own in others]
     if same[1:]:

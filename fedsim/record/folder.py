@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedsim.errors import DataError, OutputError
+from fedsim.record import columns
 from fedsim.record.ends import is_whole
 from fedsim.record.manifest import (
     AGAIN,
@@ -30,7 +31,6 @@ from fedsim.record.manifest import (
     seal,
 )
 from fedsim.record.parts import UNREADABLE, remove_parts, write_table
-from fedsim.record.rounds import COLUMNS
 from fedsim.record.schema import ARROW_SCHEMA, GRAMS, SCHEMA_WITH_GRAMS
 from fedsim.record.summary import read_summary
 from fedsim.record.writing import ASIDE, check_links, link_error, sweep, unwritable, write_whole
@@ -169,26 +169,17 @@ def read_json(path: Path) -> dict[str, Any]:
 _LARGE = ("events.parquet", f"{MODELS}.parquet")
 SMALL = tuple(name for name in RESULTS if name not in _LARGE)
 """The files of a run that are quick to hash."""
-_CLIENTS = (
-    *("client", "group", "device", "radio", "samples", "transmissions", "beacons", "silent"),
-    *("late", "lost", "skipped", "bits_up", "bits_down", "bits_again"),
-    *("compute_s", "send_s", "receive_s", "tail_s", "offline_s", "off_s"),
-    *("compute_joules", "send_joules", "receive_joules", "retransmit_joules"),
-    *("promotion_joules", "tail_joules", "idle_joules", "joules"),
-    *("initial_joules", "charged_joules", "drained_joules", "final_joules", "depletions"),
-)
 _COLUMNS: Mapping[str, Sequence[str]] = {
     "events": ARROW_SCHEMA.names,
-    "rounds": sorted(COLUMNS),
-    "clients": _CLIENTS,
+    "rounds": sorted(columns.names("rounds")),
+    "clients": columns.names("clients"),
 }
 _CARBON: Mapping[str, Sequence[str]] = {
     "events": (GRAMS,),
-    "rounds": (GRAMS,),
-    "clients": ("idle_grams", GRAMS),
+    **{table: columns.names(table, only="carbon") for table in columns.TABLES},
 }
 """Further columns of tables whose summary has grams."""
-_TEXTS = frozenset({"variant", "client", "device", "radio"})
+_TEXTS = frozenset(name for table in columns.TABLES for name in columns.of_kind("text", table))
 
 
 def check_run(folder: Path) -> dict[str, Any]:
@@ -223,7 +214,7 @@ def _check_seed(folder: Path, seed: int) -> None:
 
 def _rows(folder: Path, name: str, summary: Mapping[str, Any]) -> int:
     """Return the number of rows of a table with all required columns."""
-    columns = [*_COLUMNS[name], *([] if summary.get(GRAMS) is None else _CARBON[name])]
+    wanted = [*_COLUMNS[name], *([] if summary.get(GRAMS) is None else _CARBON[name])]
     path = folder / f"{name}.parquet"
     if not path.exists():
         raise DataError("run", f"there is no {path}; {AGAIN}")
@@ -232,10 +223,10 @@ def _rows(folder: Path, name: str, summary: Mapping[str, Any]) -> int:
             schema, count = file.schema_arrow, int(file.metadata.num_rows)
     except UNREADABLE as error:
         raise damage_error(path, str(error)) from None
-    missing = [column for column in columns if column not in schema.names]
+    missing = [column for column in wanted if column not in schema.names]
     if missing:
         raise damage_error(path, f"it has no column {', '.join(missing)}")
-    _check_types(path, schema, columns)
+    _check_types(path, schema, wanted)
     return count
 
 

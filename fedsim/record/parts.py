@@ -19,16 +19,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedsim.errors import OutputError
+from fedsim.record import columns
 from fedsim.record.manifest import MANIFEST, check_files, damage_error
 from fedsim.record.schema import ARROW_SCHEMA
 from fedsim.record.writing import Draft, check_links, link_error, unwritable, write_whole
 
 _ALWAYS = {
     "events": frozenset(ARROW_SCHEMA.names) - {"peer", "message", "detail", "state_of_charge"},
-    "rounds": frozenset(
-        {"round", "cohort", "transmissions", "beacons", "bits_up", "bits_down", "joules", "t"}
-    ),
-    "clients": frozenset({"client", "group", "device", "radio", "samples"}),
+    "rounds": columns.always_filled("rounds"),
+    "clients": columns.always_filled("clients"),
     "models": frozenset({"round", "model"}),
 }
 """The columns of each table of which no row lacks a value. One that may hold NaN is not among them:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from fedsim.errors import OutputError
+from fedsim.record import columns
 from fedsim.record.parts import PartWriter
 from fedsim.record.schema import GRAMS
 
 _FIRST_CHUNK, _LARGEST_CHUNK, _GROWTH = 64, 4096, 4
 
-_COUNTS = ("seed", "round", "cohort", "transmissions", "beacons", "bits_up", "bits_down")
-_FIGURES = ("t", "objective", "gap", "joules")
-COLUMNS = frozenset({"variant", *_COUNTS, *_FIGURES})
+_COUNTS, _FIGURES = (columns.of_kind(kind, "rounds") for kind in ("count", "number"))
+COLUMNS = frozenset(columns.names("rounds"))
 """What every round table has; measures come beside."""
 
 OWN = COLUMNS | {GRAMS}

@@ -9,26 +9,11 @@ from fedsim.analysis import pair, quantity, with_grams
 from fedsim.analysis.compare.comparison import Case
 from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE
 from fedsim.analysis.compare.verdicts import DECIDING, caveats, read_doubts
-from fedsim.analysis.tables import HEADS, UNITS
+from fedsim.record.columns import LEAST, RANKED, SPENT, TITLES, UNITS
 from fedsim.record.directions import higher_is_better
 from fedsim.record.schema import GRAMS
 from fedsim.report.parts import NOT_REACHED, PageTable, TableCell, digits, number, words
 from fedsim.report.study import ReportedStudy
-
-COSTS = ("round", "transmissions", "beacons", "bits_up", "bits_down", "t", "joules")
-"""The costs of the table."""
-
-PAIRED = ("round", "bits", "t", "joules", "grams")
-"""The costs that are compared seed by seed."""
-
-RANKED = {
-    "bits": "for the fewest bits",
-    "t": "in the least time",
-    "joules": "for the least energy",
-    "grams": "for the least CO2",
-}
-"""The costs that the answer is about."""
-
 
 _NAMED = 3  # variants in a list; of more there is the first
 
@@ -59,8 +44,8 @@ def notes(study: ReportedStudy) -> list[str]:
 
 
 def _rank(table: pd.DataFrame) -> list[str]:
-    """Return the costs of `RANKED` that a table has."""
-    return with_grams([cost for cost in RANKED if cost != GRAMS], table)
+    """Return the costs of `LEAST` that a table has."""
+    return with_grams([cost for cost in LEAST if cost != GRAMS], table)
 
 
 def _alone(study: ReportedStudy, case: Case) -> str:
@@ -79,7 +64,7 @@ def _first(study: ReportedStudy, case: Case, best: Mapping[str, str]) -> str:
     for cost, name in best.items():
         amount = quantity(float(means[cost][name]), UNITS.get(cost, ""))
         names = _tied_labels(study, case, cost, name)
-        praise.setdefault(names, []).append(f"{RANKED[cost]} ({amount})")
+        praise.setdefault(names, []).append(f"{LEAST[cost]} ({amount})")
     firsts = "; ".join(f"{names} {_and(said)}" for names, said in praise.items())
     if case.target.measure:
         return f"{_upper(case.target.words)}: {firsts}."
@@ -151,7 +136,7 @@ def _margin(study: ReportedStudy, case: Case, cost: str, names: tuple[str, str])
     """Say how far the next variant is from the first one, seed by seed."""
     pair = case.decisions.pair(names[1], names[0], cost)
     first, rival = (_label(study, case, name) for name in names)
-    head = f"By {HEADS.get(cost, cost)}"
+    head = f"By {TITLES.get(cost, cost)}"
     if not pair.seeds:
         return f"{head}, {rival} comes next: {pair.verdict}."
     if not (pair.cheaper or pair.costlier):
@@ -172,7 +157,7 @@ def tables(study: ReportedStudy) -> Iterator[PageTable]:
 
 
 def _costs(study: ReportedStudy, case: Case) -> PageTable:
-    ends, costs = _ends(study), with_grams(COSTS, case.table)
+    ends, costs = _ends(study), with_grams(SPENT, case.table)
     rows = []
     for row in case.table.to_dict("records"):
         name = str(row["variant"])
@@ -184,7 +169,7 @@ def _costs(study: ReportedStudy, case: Case) -> PageTable:
             bounds = row[f"{cost}_low"], row[f"{cost}_high"]
             cells.append(_with_interval(row[cost], *bounds, UNITS.get(cost, "")))
         rows.append(cells)
-    heads = (HEADS.get(cost, cost) for cost in costs)
+    heads = (TITLES.get(cost, cost) for cost in costs)
     last = _words(ends)
     return PageTable(_upper(case.target.words), ("variant", "reached", last, *heads), rows)
 
@@ -216,7 +201,7 @@ def _pairs(study: ReportedStudy, case: Case) -> PageTable:
     other = _against(study, case)
     same, sure = other == study.comparison.against, study.comparison.confidence
     pairs = case.pairs if same else pair(case.costs, other, sure, case.decisions)
-    frame = pairs[pairs["cost"].isin(PAIRED) & (pairs["seeds"] > 0)]
+    frame = pairs[pairs["cost"].isin(RANKED) & (pairs["seeds"] > 0)]
     rows = []
     for row in frame.to_dict("records"):
         cost = str(row["cost"])
@@ -224,7 +209,7 @@ def _pairs(study: ReportedStudy, case: Case) -> PageTable:
         ends = f"{row['low']:.3g} to {row['high']:.3g}" if row["low"] < row["high"] else ""
         rows.append(
             [
-                *words(study.labels[str(row["variant"])], HEADS.get(cost, cost)),
+                *words(study.labels[str(row["variant"])], TITLES.get(cost, cost)),
                 number(row["seeds"]),
                 number(float(row["difference"]), UNITS.get(cost, "")),
                 TableCell(ratio.text, ratio.value, under=ends),
@@ -268,7 +253,7 @@ def _verdicts(
     rows = [
         [
             *words(
-                study.labels[str(row["variant"])], HEADS.get(str(row["cost"]), str(row["cost"]))
+                study.labels[str(row["variant"])], TITLES.get(str(row["cost"]), str(row["cost"]))
             ),
             _between(row["ratio"], row["ratio_low"], row["ratio_high"]),
             TableCell(str(row["by_seed"])),

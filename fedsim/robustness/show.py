@@ -13,7 +13,7 @@ from rich.table import Table
 
 from fedsim.analysis.compare.verdicts import WORDS
 from fedsim.analysis.style import entitle, label_axis, panels
-from fedsim.analysis.tables import HEADS
+from fedsim.record.columns import TITLES
 from fedsim.robustness.design import Design
 from fedsim.robustness.verdicts import by_weight
 from fedsim.text import plain, visible
@@ -188,7 +188,7 @@ def verdict_table(
         for number, row in enumerate(rows):
             drawn.add_row(
                 "" if number else escape(label),
-                HEADS.get(row["cost"], row["cost"]),
+                TITLES.get(row["cost"], row["cost"]),
                 *(_ratio(row[key]) for key in ("ratio", "ratio_low", "ratio_high")),
                 _probability(row, "typical"),
                 _probability(row, "probability"),
@@ -220,7 +220,7 @@ def deciding_table(deciding: pd.DataFrame, labels: Mapping[str, str], title: str
     for (name, cost), group in deciding.groupby(["variant", "cost"], sort=False):
         ends = group[["at_low", "at_high"]].to_numpy()
         if ends.max() - ends.min() <= _SAME * ends.max():
-            head, ratio = HEADS.get(str(cost), str(cost)), _ratio(ends.max())
+            head, ratio = TITLES.get(str(cost), str(cost)), _ratio(ends.max())
             drawn.add_row(
                 escape(labels[str(name)]), head, "none: it hardly varies", "", "", ratio, ratio
             )
@@ -229,7 +229,7 @@ def deciding_table(deciding: pd.DataFrame, labels: Mapping[str, str], title: str
         for number, row in enumerate(first.to_dict("records")):
             drawn.add_row(
                 "" if number else escape(labels[str(name)]),
-                "" if number else HEADS.get(str(cost), str(cost)),
+                "" if number else TITLES.get(str(cost), str(cost)),
                 row["constant"],
                 *(_index(row, name) for name in ("first", "total")),
                 _ratio(row["at_low"]),

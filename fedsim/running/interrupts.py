@@ -15,6 +15,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 
 from fedsim.signals import active_signals
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
 _SOON = 1e-3  # seconds of real time
 
-_PATIENCE = 5000
-"""How many times over an interrupt waits so long for the end of an import."""
+_PATIENCE = 5.0
+"""Seconds of real time that an interrupt waits at most for the end of an import."""
 
 _IMPORTS = "<frozen importlib._bootstrap>"
 """The file of the frames of an import that is in progress."""
@@ -54,7 +55,7 @@ class Interrupted(SystemExit):
 
     def __del__(self) -> None:
         if self.pending and not sys.is_finalizing():
-            _raise_soon(self.number, _PATIENCE)
+            _raise_soon(self.number, time.monotonic() + _PATIENCE)
 
     def __str__(self) -> str:
         return describe_signal(self.number)
@@ -135,7 +136,7 @@ def _leave(number: int, _: "FrameType | None") -> None:
     os._exit(128 + number)
 
 
-def _raise(number: int, frame: "FrameType | None", patience: int = _PATIENCE) -> None:
+def _raise(number: int, frame: "FrameType | None", until: float | None = None) -> None:
     """Raise the interrupt; during an import only once that is over.
 
     An extension whose initialization is cut off leaves the interpreter in a state in which it
@@ -143,14 +144,15 @@ def _raise(number: int, frame: "FrameType | None", patience: int = _PATIENCE) ->
     such as a user's script, is interrupted after some seconds all the same.
     """
     ignore()
-    if patience and hasattr(signal, "setitimer") and _imports(frame):
-        _raise_soon(number, patience - 1)
+    until = time.monotonic() + _PATIENCE if until is None else until
+    if time.monotonic() < until and hasattr(signal, "setitimer") and _imports(frame):
+        _raise_soon(number, until)
         return
     raise Interrupted(number, pending=True)
 
 
-def _raise_soon(number: int, patience: int) -> None:
-    signal.signal(signal.SIGALRM, lambda _, frame: _raise(number, frame, patience))
+def _raise_soon(number: int, until: float) -> None:
+    signal.signal(signal.SIGALRM, lambda _, frame: _raise(number, frame, until))
     signal.setitimer(signal.ITIMER_REAL, _SOON)
 
 

@@ -85,7 +85,7 @@ def test_links_of_a_graph_carried_what_went_their_way(tmp_path: Path) -> None:
     assert found["a", "b"] == tuple(sum(bits[each] for each in near) for bits in (up, down))
     assert found["b", SERVER] == tuple(sum(bits[each] for each in every) for bits in (up, down))
     assert found["a", SERVER] == (0, 0)
-    assert "not told apart" not in drawing(study, run).note
+    assert "not distinguished" not in drawing(study, run).note
 
 
 def test_links_of_ways_that_are_as_good_are_not_told_apart(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_links_of_ways_that_are_as_good_are_not_told_apart(tmp_path: Path) -> No
     assert set(carried(study, run)) == {(f"client-{n}", "c") for n in range(5)}
     figure = drawing(study, run)
     assert len(Drawing(figure.drawing).root.findall(f"{LINKS}/line[@stroke-dasharray]")) == 4
-    assert "not told apart" in figure.note
+    assert "not distinguished" in figure.note
 
 
 def test_peers_links_carried_what_one_sent_to_the_other(tmp_path: Path) -> None:

@@ -7,12 +7,11 @@ import pandas as pd
 from fedsim.analysis.compare.costs import Target, with_bits
 from fedsim.analysis.compare.dominance import Decisions
 from fedsim.analysis.compare.pairwise import INDISTINGUISHABLE, SAME
+from fedsim.record.columns import TITLES, UNITS
 from fedsim.text import quantity
 
-LEADING = {"joules": "energy", "t": "time", "bits": "bits", "round": "rounds"}
+LEADING = {cost: TITLES.get(cost, cost) for cost in ("joules", "t", "bits", "round")}
 """The cost that the sentence is about is the first of these that is not zero in all runs."""
-
-_UNITS = {"joules": "J", "t": "s", "bits": "bit"}
 
 MOST = 500
 """Variants beyond which every two of them are not compared for one sentence."""
@@ -81,7 +80,7 @@ def _alone(arrived: pd.DataFrame, name: str, target: Target) -> str:
     means = arrived[["round", "bits", "t", "joules"]].mean()
     spent: Sequence[str] = [
         f"{means['round']:.4g} rounds",
-        *(quantity(float(means[cost]), _UNITS[cost]) for cost in ("bits", "t", "joules")),
+        *(quantity(float(means[cost]), UNITS[cost]) for cost in ("bits", "t", "joules")),
     ]
     amounts = f"{', '.join(spent[:-1])} and {spent[-1]}"
     if not target.measure:

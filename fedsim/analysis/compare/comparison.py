@@ -22,9 +22,9 @@ from fedsim.analysis.compare.verdicts import caveats, failures
 from fedsim.analysis.costs import with_grams
 from fedsim.analysis.figures import save
 from fedsim.analysis.progress import progress
-from fedsim.analysis.tables import HEADS, UNITS
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
+from fedsim.record.columns import TITLES, UNITS
 from fedsim.record.lock import hold
 from fedsim.record.schema import GRAMS
 from fedsim.record.writing import write_whole
@@ -56,7 +56,7 @@ def summary_table(table: pd.DataFrame, labels: Mapping[str, str], title: str) ->
     drawn.add_column("reached", justify="right")
     shown = with_grams(_SHOWN, table)
     for cost in shown:
-        drawn.add_column(HEADS.get(cost, cost), justify="right")
+        drawn.add_column(TITLES.get(cost, cost), justify="right")
     drawn.add_column("")
     for row in table.set_index("variant").loc[list(labels)].reset_index().to_dict("records"):
         cells = [escape(labels[row["variant"]]), f"{row['reached']} of {row['runs']}"]
@@ -95,7 +95,7 @@ def paired_table(pairs: pd.DataFrame, labels: Mapping[str, str], title: str) -> 
         drawn.add_row(
             "" if variant == previous else escape(labels[variant]),
             str(row["seeds"]),
-            HEADS.get(cost, cost) if row["seeds"] else "",
+            TITLES.get(cost, cost) if row["seeds"] else "",
             quantity(row["difference"], unit),
             *(_ratio(row[key]) for key in ("ratio", "low", "high")),
             _p(row["p_holm"]),

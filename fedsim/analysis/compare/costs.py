@@ -8,24 +8,16 @@ from pandas.api.types import is_numeric_dtype
 from scipy.special import stdtrit
 
 from fedsim.analysis.compare.dominance import Decisions
-from fedsim.analysis.costs import COSTS, cost_to_target, final_cost, with_grams
+from fedsim.analysis.costs import cost_to_target, final_cost, with_grams
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
 from fedsim.ports import Array
+from fedsim.record.columns import COSTS, SPENT
 from fedsim.record.directions import higher_is_better
 from fedsim.record.ends import end_of
 from fedsim.record.schema import GRAMS
 
-COMPARED = (
-    "round",
-    "transmissions",
-    "beacons",
-    "bits_up",
-    "bits_down",
-    "bits",
-    "t",
-    "joules",
-)
+COMPARED = (*SPENT[:-2], "bits", *SPENT[-2:])
 """Costs that are compared; `bits` are those of both directions, and grams may come beside."""
 
 _ENOUGH = 4

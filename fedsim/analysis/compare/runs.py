@@ -15,8 +15,8 @@ from rich.table import Table
 
 from fedsim.analysis.compare.unfinished import UnfinishedCampaign, find_unfinished
 from fedsim.analysis.costs import figure, final_cost, measures_in, outcomes, with_grams
-from fedsim.analysis.tables import HEADS, UNITS
 from fedsim.errors import DataError, VersionError
+from fedsim.record.columns import TITLES, UNITS
 from fedsim.record.ends import is_whole
 from fedsim.record.folder import SCENARIO, SMALL, SUMMARY, check_run
 from fedsim.record.manifest import MADE_FROM, check_files, read_manifest
@@ -327,7 +327,7 @@ def so_far(places: Sequence[Path]) -> Table | None:
     reached, names = outcomes(rounds), measures_in(rounds)
     table = plain("; ".join(["so far", *_extents(places)]), keys=2)
     table.add_column("variant")
-    for head in ("seed", *(HEADS.get(cost, cost) for cost in shown), *names):
+    for head in ("seed", *(TITLES.get(cost, cost) for cost in shown), *names):
         table.add_column(head, justify="right")
     rows = final_cost(rounds).merge(reached, how="left", on=["variant", "seed"])
     for row in rows.to_dict("records"):

@@ -1,0 +1,206 @@
+"""The columns of a run's round table and client table, a row a column.
+
+To add a column, add a row here, and its value where the table is filled: `fedsim.record.rounds` or
+`fedsim.record.book`. The checks of a run's files, the tables of `run`, `compare` and `report`, and
+the page on the log take names, units and words from here. The event log's columns, whose layout
+in memory is fixed, are in `fedsim.record.schema`.
+"""
+
+from typing import Literal, NamedTuple
+
+Kind = Literal["text", "count", "number"]
+
+
+class Column(NamedTuple):
+    """A column of a table.
+
+    Attributes:
+        name: in files and frames.
+        kind: text, whole numbers, or numbers, which may be NaN.
+        meaning: for the documentation.
+        unit: of its values; empty for those that are counted or have none.
+        title: the head in tables and figures; empty where it is the name.
+        cost: whether its sum over rounds is a cost of the run.
+        filled: whether every row has a value.
+        only: which runs have it; empty for all.
+        measured_in: a word for its amount in an ordering, "by seconds".
+        least: which variant is the best by it, "in the least time"; empty where none is called so.
+    """
+
+    name: str
+    kind: Kind
+    meaning: str
+    unit: str = ""
+    title: str = ""
+    cost: bool = False
+    filled: bool = False
+    only: Literal["", "carbon", "relays"] = ""
+    measured_in: str = ""
+    least: str = ""
+
+
+ROUNDS = (
+    Column("variant", "text", "the variant"),
+    Column("seed", "count", "the seed"),
+    Column(
+        "round",
+        "count",
+        "the round, from 1",
+        title="rounds",
+        filled=True,
+        measured_in="rounds",
+    ),
+    Column(
+        "t",
+        "number",
+        "simulated time at which the round was committed",
+        unit="s",
+        title="time",
+        filled=True,
+        measured_in="seconds",
+        least="in the least time",
+    ),
+    Column("objective", "number", "the objective at the round's model"),
+    Column("gap", "number", "its distance to the optimum; NaN where none is known"),
+    Column("cohort", "count", "clients asked", filled=True),
+    Column(
+        "transmissions", "count", "uplink messages that carry something", cost=True, filled=True
+    ),
+    Column("beacons", "count", "uplink messages that carry nothing", cost=True, filled=True),
+    Column(
+        "bits_up",
+        "count",
+        "uplink bits: payload, header and transport",
+        unit="bit",
+        title="bits up",
+        cost=True,
+        filled=True,
+    ),
+    Column(
+        "bits_down",
+        "count",
+        "downlink bits, one copy per receiver",
+        unit="bit",
+        title="bits down",
+        cost=True,
+        filled=True,
+    ),
+    Column(
+        "joules",
+        "number",
+        "energy of the fleet in the round, idle power included",
+        unit="J",
+        title="energy",
+        cost=True,
+        filled=True,
+        measured_in="joules",
+        least="for the least energy",
+    ),
+    Column(
+        "grams",
+        "number",
+        "CO2 that it has emitted",
+        unit="g",
+        title="CO2",
+        only="carbon",
+        measured_in="CO2",
+        least="for the least CO2",
+    ),
+)
+"""The round table; the measures of the scenario and of the method are further columns."""
+
+BITS = Column(
+    "bits",
+    "count",
+    "bits of both directions",
+    unit="bit",
+    measured_in="bits",
+    least="for the fewest bits",
+)
+"""A column of comparisons, the sum of two."""
+
+
+def _of_event(event: str) -> Column:
+    return Column(f"{event}_s", "number", f"time in its `{event}` rows", unit="s")
+
+
+def _joules_of(event: str) -> Column:
+    meaning = f"energy in its `{event}` rows, beyond idle power"
+    return Column(f"{event}_joules", "number", meaning, unit="J")
+
+
+CLIENTS = (
+    Column("client", "text", "the client", filled=True),
+    Column("group", "count", "its group of the fleet, from 0", filled=True),
+    Column("device", "text", "its device", filled=True),
+    Column("radio", "text", "its radio", filled=True),
+    Column("samples", "count", "its samples", filled=True),
+    Column("transmissions", "count", "messages sent that carry something"),
+    Column("beacons", "count", "messages sent that carry nothing"),
+    *(
+        Column(event, "count", f"its `{event}` rows")
+        for event in ("silent", "late", "lost", "skipped")
+    ),
+    Column("bits_up", "count", "bits in its `send` rows", unit="bit"),
+    Column("bits_down", "count", "bits in its `receive` rows", unit="bit"),
+    Column("bits_again", "count", "bits in its `retransmit` rows", unit="bit"),
+    *map(_of_event, ("compute", "send", "receive", "tail")),
+    Column("offline_s", "number", "time out of reach", unit="s"),
+    Column("off_s", "number", "time off with an empty battery", unit="s"),
+    *map(_joules_of, ("compute", "send", "receive", "retransmit", "promotion", "tail")),
+    Column("idle_joules", "number", "energy of idle power", unit="J"),
+    Column("bits_forwarded", "count", "bits of its `forward` rows", unit="bit", only="relays"),
+    Column("forward_joules", "number", "energy of its `forward` rows", unit="J", only="relays"),
+    Column("joules", "number", "energy of all kinds", unit="J"),
+    Column(
+        "idle_grams", "number", "CO2 of idle power; NaN if not tracked", unit="g", only="carbon"
+    ),
+    Column("grams", "number", "CO2 of all its energy; NaN if not tracked", unit="g", only="carbon"),
+    Column("initial_joules", "number", "in its battery at the start; NaN on mains", unit="J"),
+    Column("charged_joules", "number", "that its battery was charged; NaN on mains", unit="J"),
+    Column("drained_joules", "number", "that its battery delivered; NaN on mains", unit="J"),
+    Column("final_joules", "number", "in its battery at the end; NaN on mains", unit="J"),
+    Column("depletions", "number", "how often its battery was empty; NaN on mains"),
+)
+"""The client table; frames of several runs begin with the variant and the seed."""
+
+TABLES = {"rounds": ROUNDS, "clients": CLIENTS}
+
+
+def names(table: str, *, only: str = "") -> tuple[str, ...]:
+    """Return the columns of a table that all runs have, or those that only some have."""
+    return tuple(column.name for column in TABLES[table] if column.only == only)
+
+
+def of_kind(kind: Kind, table: str) -> tuple[str, ...]:
+    """Return the columns of a kind that a table has in all runs."""
+    return tuple(each.name for each in TABLES[table] if each.kind == kind and not each.only)
+
+
+def always_filled(table: str) -> frozenset[str]:
+    """Return the columns of a table of which every row has a value."""
+    return frozenset(column.name for column in TABLES[table] if column.filled)
+
+
+_COSTS = {column.name: column for column in (*ROUNDS, BITS)}
+
+UNITS = {name: column.unit for name, column in _COSTS.items() if column.unit}
+"""Units of costs; the others are counted."""
+
+TITLES = {name: column.title for name, column in _COSTS.items() if column.title}
+"""What tables call costs, where that is not the name of their column."""
+
+COSTS = tuple(column.name for column in ROUNDS if column.cost)
+"""Columns of the round table that are costs of a round, and add up; grams may come beside."""
+
+SPENT = ("round", *COSTS[:-1], "t", COSTS[-1])
+"""The costs of a run in the order of tables: rounds, messages, bits, time, energy."""
+
+RANKED = ("round", "bits", "t", "joules", "grams")
+"""The costs by which variants are ranked."""
+
+MEASURED_IN = {name: _COSTS[name].measured_in for name in RANKED}
+"""What each of these is counted in."""
+
+LEAST = {name: _COSTS[name].least for name in RANKED if _COSTS[name].least}
+"""How a variant is called the best by one of these."""

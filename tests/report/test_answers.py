@@ -7,6 +7,7 @@ import pytest
 import fedsim
 from fedsim import report
 from fedsim.analysis import Comparison, Decisions, quantity
+from fedsim.record import columns
 from fedsim.report import overview
 from fedsim.report.study import ReportedStudy
 from tests.report.drawings import Drawing
@@ -103,7 +104,7 @@ def test_a_tie_of_many_leaves_room_for_the_figure(
 def test_verdicts_of_the_page_are_those_of_the_comparison(study: ReportedStudy) -> None:
     (case, _) = study.comparison.cases
     table = list(overview.tables(study))[1]
-    pairs = case.pairs[case.pairs["cost"].isin(overview.RANKED) & (case.pairs["seeds"] > 0)]
+    pairs = case.pairs[case.pairs["cost"].isin(columns.RANKED) & (case.pairs["seeds"] > 0)]
     assert [row[-1].text for row in table.rows] == pairs["verdict"].tolist()
     assert [row[4].value for row in table.rows] == pairs["ratio"].tolist()
 
@@ -111,7 +112,7 @@ def test_verdicts_of_the_page_are_those_of_the_comparison(study: ReportedStudy) 
 def test_sentences_follow_the_verdicts(study: ReportedStudy) -> None:
     (case, _) = study.comparison.cases
     first, *margins = overview.answers(study)
-    costs = [cost for cost in overview.LEAST if cost in case.table]
+    costs = [cost for cost in columns.LEAST if cost in case.table]
     for cost, said in zip(costs, margins, strict=False):
         best, rival, *_ = case.decisions.rank(cost)
         pair = case.decisions.pair(rival, best, cost)

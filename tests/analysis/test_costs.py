@@ -19,8 +19,9 @@ from fedsim.analysis import (
     mean_cost,
     quantity,
 )
-from fedsim.analysis.costs import COSTS, Direction
+from fedsim.analysis.costs import Direction
 from fedsim.problems import MEASURES
+from fedsim.record.columns import COSTS
 from fedsim.record.directions import HIGHER_IS_BETTER
 
 

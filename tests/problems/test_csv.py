@@ -99,7 +99,7 @@ def test_rows_may_say_whose_they_are(
         ("a\n1\n", {"label": "a"}, "data", ["1 x 0"]),
         ("a,b\n1,inf\n", {"label": "a"}, "data", ["row 1, column 1", "inf"]),
         (f"a,b\n1,2\n3,{'9' * 400}\n", {"label": "a"}, "data", ["row 2, column 1", "inf"]),
-        ("a,b,c\n1,2,\n", {"label": "a", "client": 3}, "data.client", ["row 1 ", "whose"]),
+        ("a,b,c\n1,2,\n", {"label": "a", "client": 3}, "data.client", ["row 1 ", "no client"]),
         (b"\xff\xfe\x00", {"label": 1}, "data.path", ["not a table"]),
     ],
 )

@@ -250,7 +250,7 @@ REFUSED: dict[str, tuple[Make, str]] = {
         r"changes the buffer parametrizations.weight.0._u .* spectral normalisation",
     ),
     "a mean that follows": (lambda: Of(follow), "changes the buffer mean of the module"),
-    "memory": (lambda: Of(count_calls), "another loss for the same rows .* it remembers"),
+    "memory": (lambda: Of(count_calls), "another loss for the same rows .* it stores"),
     "another stream": (lambda: Of(by_numpy), "draws from another stream than PyTorch's"),
     "frozen on the way": (lambda: Of(freeze), "makes or freezes parameters in its forward pass"),
     "new on the way": (lambda: Of(renew), "makes or freezes parameters in its forward pass"),

@@ -64,7 +64,7 @@ def test_the_first_columns_are_kept_or_an_error_names_both_numbers(X: Array, k: 
     if k <= X.shape[1]:
         assert np.array_equal(preprocess(X, [First(first=k)]), X[:, :k])
         return
-    with pytest.raises(DataError, match=f"first {k} .*there are {X.shape[1]}") as caught:
+    with pytest.raises(DataError, match=f"first {k} .*the data has {X.shape[1]}") as caught:
         preprocess(X, [First(first=k)])
     assert caught.value.key == "data.preprocess"
 

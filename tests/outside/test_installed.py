@@ -131,7 +131,7 @@ def words_of(text: str) -> set[tuple[str, ...]]:
     return {tuple(line.split()) for line in text.splitlines() if set(line) - set(" ─")}
 
 
-def tests_of_blocks() -> dict[str, str]:
+def shown_tests() -> dict[str, str]:
     """Return the tests that the documentation shows of user-defined blocks, as modules."""
     page = (ROOT / "docs/howto/testing.md").read_text(encoding="utf-8")
     shown = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
@@ -156,7 +156,7 @@ def package(place: Path, examples: Sequence[str]) -> Path:
             (kind,) = kinds_of(block, of.key)
             entry = f'{kind} = "outside.{name}:{block.__name__}"'
             lines.append(f'[project.entry-points."{of.group}"]\n{entry}\n')
-    for name, text in tests_of_blocks().items():
+    for name, text in shown_tests().items():
         (folder / f"{name}.py").write_text(text)
     (place / "pyproject.toml").write_text("\n".join(lines))
     return place
@@ -181,7 +181,7 @@ def test_a_package_of_blocks_is_typed_and_found(installed: Installed, tmp_path: 
     cache = ROOT / ".mypy_cache" / "outside"
     (tmp_path / "mypy.ini").write_text("[mypy]\n")
     call(*mypy, "--cache-dir", cache, place / "outside", cwd=tmp_path)
-    for name in tests_of_blocks():
+    for name in shown_tests():
         call(installed.python, "-m", f"outside.{name}", cwd=tmp_path)
 
     scenario = yaml_of("scenario")

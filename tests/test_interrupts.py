@@ -271,7 +271,7 @@ import os, signal, sys, threading, time
 from fedsim.running import interrupts
 interrupts._PATIENCE = 1.0
 interrupts.raise_once()
-threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
 loaded = False
 try:
     import slow

@@ -22,7 +22,7 @@ WORDS = {
     *("on-line", "one-by-one", "one-way", "p-values", "re-enactment", "round-trip"),
     *("energy-module-nbiot", "kilowatt-hour", "ns-3", "single-board"),
     *("scikit-learn", "client-0", "client-1", "l0-norm", "m-1", "text-align", "max-width"),
-    "built-in",
+    *("built-in", "user-defined"),
 }
 """Hyphenated words that are no kinds: of English, of other packages, and of styles."""
 

@@ -14,7 +14,7 @@ from fedsim.cli import app
 from fedsim.record.scenarios import Note
 from fedsim.running.check import foreseen
 from fedsim.scenario import dump, load
-from tests.runs import small
+from tests.runs import SMALL, small
 
 SAME_DATA = {"problem": {**small()["problem"], "split": {"kind": "contiguous"}}}
 GD = {"kind": "gd", "step_size": "1/L"}
@@ -175,6 +175,20 @@ def test_under_a_constraint_an_objective_may_rise() -> None:
     sgm = {"kind": "fedsgm", "step_size": 0.5, "tolerance": 1e-3}
     result = fedsim.run({"problem": problem, "algorithm": sgm, "stop": {"rounds": 3}})
     assert result.notes == ()
+
+
+@pytest.mark.parametrize(("share", "noted"), [("5 %", True), ("30 %", False)])
+def test_a_run_of_which_most_rounds_were_no_steps_says_so(share: str, noted: bool) -> None:
+    """None of five clients is there in 77 % of the rounds, or in 17 % of them."""
+    there = {"availability": {"kind": "bernoulli", "share": share}}
+    fleet = [{**group, **there} for group in SMALL["fleet"]]
+    full = {"kind": "full", "give_up": "20 s"}
+    result = fedsim.run(small(algorithm=GD, fleet=fleet, participation=full, stop={"rounds": 30}))
+    abandoned = (result.events["event"] == "abandoned").sum()
+    assert abandoned > 0
+    assert (abandoned > 15) == noted
+    told = f"rounds: {abandoned} of 30 were abandoned, for too few clients replied"
+    assert [told in str(note) for note in result.notes] == [True] * noted
 
 
 # -- where they are said -------------------------------------------------------------------

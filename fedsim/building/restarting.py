@@ -13,6 +13,7 @@ from fedsim.algorithms import Algorithm
 from fedsim.building.fleet import BuiltGroup
 from fedsim.building.inputs import Findings
 from fedsim.physics.batteries import Battery, percent
+from fedsim.physics.radios import RadioStage, powers_of
 from fedsim.physics.radios.rates import over
 from fedsim.problems import LocalLoss
 from fedsim.protocol.participation import Participation
@@ -72,22 +73,39 @@ def _round_drain(
     """Return what one round takes out of a battery at the very least, less what charges it, J.
 
     The client receives a message, computes on the fewest samples of its group at the fastest, and
-    replies. Messages that are compressed count with their headers alone; waking up, tails, framing
-    and waiting for other clients do not count.
+    replies. Its radio was off: it wakes, and while the client computes, it goes through its tail.
+    Messages that are compressed count with their headers alone; framing and waiting for other
+    clients do not count, nor what a radio wakes for or waits through among peers, which compute
+    before they communicate.
     """
     samples = algorithm.samples_per_round(loss.rows)
     busy = group.least_compute(loss.gradient_operations * samples / loss.rows, samples)
-    draw, rates, wire = group.radio.draw, group.rates, scenario.wire
+    rates, wire, powers = group.rates, scenario.wire, powers_of(group.radio)
     model = loss.dimension * 8 * wire.values.size
     down = HEADER_BITS + (model if wire.down.compressor.kind == "identity" else 0)
     up = HEADER_BITS + (model if wire.up.compressor.kind == "identity" else 0)
     received, sent = over(rates.down.peak, down), over(rates.up.peak, up)
     joules = (group.device.working() - group.device.idle) * busy
-    joules += (draw.base + draw.receive) * received + draw.energy_down * down
-    joules += (draw.base + draw.send) * sent + draw.energy_up * up
+    joules += (powers.held + powers.on_air[0]) * received + powers.per_bit[0] * down
+    joules += (powers.held + powers.on_air[1]) * sent + powers.per_bit[1] * up
     span = busy + received + sent
+    if scenario.network.peers is None:
+        *passing, rest = group.radio.states.stages
+        joules += rest.wake_power * rest.wake_time
+        span += rest.wake_time
+        joules += _tail_joules(passing, busy)
     joules += (group.device.idle + group.radio.resting) * span
     return (
         joules / battery.discharge_efficiency
         - (battery.charge_efficiency * group.source.peak - battery.leak(group.spec.capacity)) * span
     )
+
+
+def _tail_joules(stages: Sequence[RadioStage], seconds: float) -> float:
+    """Return what a radio draws in its stages before rest, in so long from its last bit on, J."""
+    joules = 0.0
+    for stage in stages:
+        spent = min(stage.time, seconds)
+        joules += stage.power * spent
+        seconds -= spent
+    return joules

@@ -181,6 +181,9 @@ RISEN = "objective"
 DESERTED = "clients"
 """The key of the note that a run ended because no client was left."""
 
+ABANDONED = "rounds"
+"""The key of the note that most rounds of a run were abandoned."""
+
 _MARKS = {RISEN: "rose", DESERTED: "no clients left"}
 """Marks behind the label of a variant with such a note."""
 
@@ -190,7 +193,7 @@ class Note(NamedTuple):
 
     Attributes:
         about: the variant, or the run.
-        key: of the scenario, or one of `RUNS`, `RISEN` and `DESERTED`.
+        key: of the scenario, or one of `RUNS`, `RISEN`, `DESERTED` and `ABANDONED`.
         text: a sentence.
     """
 

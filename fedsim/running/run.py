@@ -37,7 +37,7 @@ from fedsim.record.manifest import (
     made_with,
     read_manifest,
 )
-from fedsim.record.scenarios import DESERTED, RISEN, sign
+from fedsim.record.scenarios import ABANDONED, DESERTED, RISEN, sign
 from fedsim.record.schema import Event
 from fedsim.scenario import Scenario, Variant, dump
 from fedsim.sim.world import World
@@ -58,23 +58,44 @@ def has_risen(scenario: Scenario, start: float | None, end: float) -> bool:
     return end > start + _ROUNDING * abs(start)
 
 
+class Course(NamedTuple):
+    """How a run went.
+
+    Attributes:
+        start: the objective at the initial model; None if unknown.
+        end: the objective of its last round; NaN where there was none.
+        rounds: how many there were.
+        abandoned: how many of these were no step of the algorithm.
+    """
+
+    start: float | None
+    end: float
+    rounds: int
+    abandoned: int
+
+
 def verdict(
-    scenario: Scenario, ending: Ending, start: float | None, end: float, advice: Callable[[], str]
+    scenario: Scenario, ending: Ending, course: Course, advice: Callable[[], str]
 ) -> Iterator[str]:
     """Yield the notes of a run that ended without an error, each a key and a sentence.
 
     Args:
         scenario: of the run.
         ending: how and why it ended.
-        start: the objective at the initial model; None if unknown.
-        end: the objective of its last round; NaN where there was none.
+        course: how it went.
         advice: returns what to say of its step size, which may take long to know.
     """
     status, reason = ending
+    start, end, rounds, abandoned = course
     if status == NO_CLIENTS:
         yield f"{DESERTED}: no stop rule ended it: {reason}"
     if has_risen(scenario, start, end):
         yield f"{RISEN}: it ended at {end:.6g}, above {start:.6g}, where it began{advice()}"
+    if 2 * abandoned > rounds:
+        yield (
+            f"{ABANDONED}: {abandoned} of {rounds} were abandoned, for too few clients replied, or"
+            " none: they cost time and energy, and were no steps of the algorithm"
+        )
     if reason.startswith("rounds: ") and "rounds" not in scenario.stop.model_fields_set:
         yield f"stop.rounds: {reason.removeprefix('rounds: ')}: a default has ended it, not a rule"
 
@@ -419,7 +440,8 @@ def _summary(job: ExecutableRun, world: World, *, status: str, reason: str) -> d
     if status == DONE and has_risen(scenario, start, objective):
         status = ROSE
     ending = Ending(status, reason)
-    notes = verdict(scenario, ending, start, objective, job.advice) if is_whole(status) else ()
+    course = Course(start, objective, number, world.abandoned)
+    notes = verdict(scenario, ending, course, job.advice) if is_whole(status) else ()
     return {
         **job.identity,
         "status": status,

@@ -30,6 +30,7 @@ class Observer:
 
     Attributes:
         last_round: number and objective of the last round that was committed.
+        abandoned: how many rounds were no step of the algorithm.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Observer:
         may_stay: bool = True,
     ) -> None:
         self.last_round = self._last_seen = 0, nan
+        self.abandoned = 0
         self._setup = setup
         self._book, self._log = book, book.log
         self._calendar = calendar
@@ -64,6 +66,7 @@ class Observer:
 
     def stay(self) -> None:
         """End a round that was given up or not answered, with the last one's model and figures."""
+        self.abandoned += 1
         if self._committed is None:
             self._write_round(self._setup.initial, {}, complete=False)
         else:

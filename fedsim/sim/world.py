@@ -104,6 +104,11 @@ class World:
         """Number and objective of the last round that was committed."""
         return self._observer.last_round
 
+    @property
+    def abandoned(self) -> int:
+        """How many of its rounds were abandoned, and no step of the algorithm."""
+        return self._observer.abandoned
+
     def _count_dead(self, dead: int) -> None:
         enough = self._setup.stop.batteries
         if enough is not None and dead >= enough:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import fedsim
 from fedsim.building import Builder
 from fedsim.errors import ScenarioError
 from fedsim.scenario import load
@@ -283,6 +284,25 @@ def test_a_restart_level_lasts_for_a_round_or_is_refused(tmp_path: Path) -> None
     job(tmp_path, fleet=harvesting(threshold="5 %", restart=f"{low} %", charging={"kind": "none"}))
     fast = {"kind": "constant", "power": "6 W"}
     job(tmp_path, fleet=harvesting(threshold="5 %", restart=f"{low} %", charging=fast))
+
+
+@pytest.mark.parametrize("radio", ["lte", "wifi-6", "zigbee", "nb-iot-drx", "ideal"])
+def test_what_a_restart_has_to_last_for_is_at_most_what_a_round_takes(
+    radio: str, tmp_path: Path
+) -> None:
+    """And nearly all of it, its waking and its tail included: one client, without others."""
+    device = {"kind": "custom", "speed": "5 kflop/s", "active": "1 W", "idle": "100 mW"}
+    battery = {"capacity": "300 mWh", "charging": {"kind": "constant", "power": "300 mW"}}
+
+    def alone(**changes: Any) -> dict[str, Any]:
+        fleet = group(count=1, device=device, radio=radio, battery=battery | changes)
+        return SMALL | {"fleet": fleet, "stop": {"rounds": 1}}
+
+    text = found(tmp_path, **alone(threshold="5 %", restart="5.0001 %"))["fleet.0.battery.restart"]
+    promised = float(text.partition("a round takes ")[2].partition(" J")[0])
+    (client,) = fedsim.run(alone(restart="99 %", charge="99 %")).clients.itertuples()
+    taken = client.initial_joules - client.final_joules
+    assert 0.95 * taken < promised < 1.005 * taken
 
 
 def test_a_battery_that_starts_empty_is_charged_or_refused(tmp_path: Path) -> None:

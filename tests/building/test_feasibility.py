@@ -300,8 +300,8 @@ def test_what_a_restart_has_to_last_for_is_at_most_what_a_round_takes(
 
     text = found(tmp_path, **alone(threshold="5 %", restart="5.0001 %"))["fleet.0.battery.restart"]
     promised = float(text.partition("a round takes ")[2].partition(" J")[0])
-    (client,) = fedsim.run(alone(restart="99 %", charge="99 %")).clients.itertuples()
-    taken = client.initial_joules - client.final_joules
+    client = fedsim.run(alone(restart="99 %", charge="99 %")).clients.iloc[0]
+    taken = float(client["initial_joules"] - client["final_joules"])
     assert 0.95 * taken < promised < 1.005 * taken
 
 

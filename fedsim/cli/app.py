@@ -114,6 +114,9 @@ Gzip = Annotated[
     bool, typer.Option("--gzip", help="compress it, as trace.json.gz; a tenth of the size")
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="make again what is there already")]
+Base = Annotated[
+    Path | None, typer.Option(help="where relative paths of the scenario start; here if none")
+]
 Plugins = Annotated[
     list[Path] | None,
     typer.Option(

@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 
 from fedsim.cli.app import (
+    Base,
     Gzip,
     Jobs,
     OnCluster,
@@ -285,6 +286,7 @@ def robust(
     out: Annotated[
         Path | None, typer.Option(help="where files go; robustness in DIR if not given")
     ] = None,
+    base: Base = None,
 ) -> None:
     """Show which conclusions of a study survive the uncertainty of its constants.
 
@@ -310,6 +312,7 @@ def robust(
             blocks=blocks_in(plugins or ()),
             jobs=jobs,
             cluster=cluster,
+            base=base,
         )
         for table in known.tables():
             _out.print(table)

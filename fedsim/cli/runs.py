@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 
 from fedsim.cli.app import (
+    Base,
     File,
     Fresh,
     HowCarried,
@@ -166,9 +167,7 @@ def reprice_command(
     out: Annotated[
         Path | None, typer.Option(help="where the run folders go; repriced in DIR if not given")
     ] = None,
-    base: Annotated[
-        Path | None, typer.Option(help="where relative paths of the scenario start; here if none")
-    ] = None,
+    base: Base = None,
     plugins: Plugins = None,
 ) -> None:
     """Recompute the costs of finished runs: other radios, devices or links, without training."""

@@ -47,6 +47,7 @@ def robust(
     jobs: int = 1,
     executor: Executor | None = None,
     cluster: str | None = None,
+    base: str | Path | None = None,
 ) -> Robustness:
     """Show which conclusions of a study survive the uncertainty of its constants.
 
@@ -65,6 +66,7 @@ def robust(
         jobs: how many runs are priced at once, in processes of their own.
         executor: where they are priced instead; it is left open.
         cluster: Dask's instead: "tcp://host:8786", whose workers see `folder`, or "local:4".
+        base: where relative paths of the scenarios start; the current folder if None.
 
     Raises:
         DataError: nothing to compare, nothing in doubt, a run without a price, a wrong option.
@@ -79,7 +81,7 @@ def robust(
     constants = _constants(originals, doubts or {}, priced=not hindered)
     design = Design.of(constants, worlds, seed, runs=runs if hindered else 0)
     store = PriceStore(None if out is None else Path(out))
-    price = Pricing(store, tuple(blocks), jobs, executor, cluster)
+    price = Pricing(store, tuple(blocks), jobs, executor, cluster, Path(base or "").resolve())
     priced = (price.play if hindered else price.price)(found, design.worlds)
     table = _table(found, list(gathered.labels), priced)
     again = partial(_again, price, found, table.variants)

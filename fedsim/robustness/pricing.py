@@ -18,7 +18,7 @@ import numpy as np
 from fedsim.analysis.compare.costs import Target
 from fedsim.blocks.presets import Presettable
 from fedsim.blocks.spec import Spec
-from fedsim.errors import RepricingError, RunWarning, TheoryWarning
+from fedsim.errors import DataError, RepricingError, RunWarning, TheoryWarning
 from fedsim.ports import Array
 from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import read_manifest
@@ -32,7 +32,7 @@ from fedsim.robustness.design import Worlds
 from fedsim.robustness.finding import BLOCKS
 from fedsim.robustness.fleets import Loads, clients_of, counts_grams, overheads, unplayable
 from fedsim.robustness.recursion import prices
-from fedsim.running.api import run as make
+from fedsim.running.api import run_plan
 from fedsim.running.cluster import open_cluster
 from fedsim.running.run import ignore_progress, sources
 from fedsim.running.workers import postpone_signals, workers
@@ -160,13 +160,16 @@ def priced_at(looks: Sequence[int], original: Original, world: World, worlds: in
 # Playing: runs that are made again in a world, where no recursion prices them.
 
 
-def play(run: FinishedRun, worlds: Worlds, blocks: tuple[type[Spec], ...] = ()) -> Costs:
+def play(
+    run: FinishedRun, worlds: Worlds, blocks: tuple[type[Spec], ...] = (), base: Path | None = None
+) -> Costs:
     """Play a run again in its world: its log where that can be, and else the training itself.
 
     Args:
         run: see `FinishedRun`; it has a world.
         worlds: of which it is one.
         blocks: user-defined classes that the scenario names.
+        base: where relative paths of the scenario start; the current folder if None.
 
     Returns:
         Seconds, joules and grams, each of shape (); infinite where it does not reach the target
@@ -174,10 +177,11 @@ def play(run: FinishedRun, worlds: Worlds, blocks: tuple[type[Spec], ...] = ()) 
 
     Raises:
         ScenarioError: the scenario is wrong in that world.
+        DataError: the run that was made again is of other data.
     """
     overrides = overridden(run.original(blocks).scenario, worlds.one(run.world or 0))
     with tempfile.TemporaryDirectory(prefix="fedsim-") as aside:
-        again = _again(run, overrides, Path(aside), blocks)
+        again = _again(run, overrides, Path(aside), blocks, base or Path.cwd())
         row: dict[Any, Any] = run.target.costs(again).to_dict("records")[0]
     if again.summary["status"].iloc[0] == "done" and not row["reached"]:
         row = {name: np.inf for name in Costs._fields if name in row}
@@ -185,17 +189,21 @@ def play(run: FinishedRun, worlds: Worlds, blocks: tuple[type[Spec], ...] = ()) 
 
 
 def _again(
-    run: FinishedRun, overrides: list[str], aside: Path, blocks: tuple[type[Spec], ...]
+    run: FinishedRun, overrides: list[str], aside: Path, blocks: tuple[type[Spec], ...], base: Path
 ) -> Result:
-    base = Path.cwd()
     try:
         return reprice(run.folder, overrides, aside / "price", base=base, blocks=blocks)
     except RepricingError:
-        file = run.folder / SCENARIO
+        original = run.original(blocks)
     with catch_warnings():  # the run itself has reported them; its end in a world is in its row
         for category in (TheoryWarning, RunWarning):
             simplefilter("ignore", category)
-        return make(file, out=aside / "made", overrides=overrides, blocks=blocks, check=False)
+        plan = replace(original.plan(overrides), folder=base)
+        made = run_plan(plan, out=aside / "made", check=False)
+    if made.summary["problem"].iloc[0] != original.summary["problem"]:
+        text = f"{run.folder} was made of other data than are there now; make the study again"
+        raise DataError("folder", text)
+    return made
 
 
 def overridden(scenario: Scenario, world: Mapping[ConstantKey, float]) -> list[str]:
@@ -338,6 +346,7 @@ class Pricing:
         jobs: the number of concurrent tasks.
         executor: runs the tasks instead.
         cluster: runs the tasks instead, see `fedsim.running.cluster.open_cluster`.
+        base: where relative paths of scenarios start; the current folder if None.
     """
 
     store: PriceStore
@@ -345,6 +354,7 @@ class Pricing:
     jobs: int = 1
     executor: Executor | None = None
     cluster: str | None = None
+    base: Path | None = None
 
     def price(self, runs: Sequence[FinishedRun], worlds: Worlds) -> list[Costs]:
         """Price runs in all worlds: a task a run."""
@@ -354,7 +364,7 @@ class Pricing:
     def play(self, runs: Sequence[FinishedRun], worlds: Worlds) -> list[Costs]:
         """Play runs again in all worlds, or make them: a task a run and world."""
         tasks = [replace(run, world=number) for run in runs for number in range(worlds.count)]
-        task = partial(play, worlds=worlds, blocks=self.blocks)
+        task = partial(play, worlds=worlds, blocks=self.blocks, base=self.base)
         known = self._results(tasks, worlds, task)
         by_run = np.array(known).reshape(len(runs), worlds.count, len(Costs._fields))
         return [Costs(*own.T) for own in by_run]

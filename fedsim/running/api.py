@@ -210,6 +210,36 @@ def run(
     end_if_loading()
     share = _share(shard, jobs, executor, cluster)
     plan = load(source, overrides=overrides, blocks=blocks)
+    return run_plan(
+        plan,
+        out=out,
+        watch=watch,
+        jobs=jobs,
+        executor=executor,
+        fresh=fresh,
+        carry=carry,
+        tell=tell,
+        cluster=cluster,
+        share=share,
+        check=check,
+    )
+
+
+def run_plan(
+    plan: Plan,
+    *,
+    out: str | Path | None = None,
+    watch: Watch | None = None,
+    jobs: int = 1,
+    executor: Executor | None = None,
+    fresh: bool = False,
+    carry: Carry = "values",
+    tell: Tell = ignore_note,
+    cluster: str | None = None,
+    share: Shard = WHOLE,
+    check: bool = True,
+) -> Result:
+    """Run what a plan asks for; all but the plan and the share is as for `run`."""
     builder, place = Builder(plan, _check_carry(carry)), None if out is None else Path(out)
     with record_optima() as optima:
         notes = _foreseen(plan, builder, place, tell, fresh=fresh)
@@ -248,7 +278,7 @@ class _Making:
             keep = _make_locked if self.share == WHOLE else _make_shared
             result = keep(self.plan, out, self._make, fresh=self.fresh)
         if self.check:
-            check_ends(result, stacklevel=4)
+            check_ends(result, stacklevel=5)
         return result
 
     def _make(self, folder: Path) -> Result:
@@ -377,4 +407,4 @@ def _warn(job: Job) -> None:
     """Tell which conditions of its theory the method of a variant does not meet."""
     for concern in job.concerns:
         text = f"{job.variant.name}: algorithm.{concern.key}: {concern.text}"
-        warnings.warn(text, TheoryWarning, stacklevel=5)
+        warnings.warn(text, TheoryWarning, stacklevel=6)

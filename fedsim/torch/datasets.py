@@ -47,14 +47,27 @@ def _stack(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]]:
     if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
         text = f"got {type(data).__name__}, which has no length; take one whose items have numbers"
         raise DataError("data", text)
-    if len(data) == 0:
-        raise DataError("data", f"the {type(data).__name__} has no items")
-    if (tensors := _tensors(data)) is not None:
-        return tensors
-    loader = DataLoader(data, batch_size=_AT_ONCE, collate_fn=_collate)
-    batches = list(loader)
+    try:
+        batches = _batches(data)
+    except DataError:
+        raise
+    except Exception as error:  # the code of a user's dataset may raise anything
+        text = f"an item of the {type(data).__name__} cannot be taken: {type(error).__name__}"
+        raise DataError("data", f"{text}: {error}") from error
+    if len(batches) == 1:  # not copied
+        return batches[0]
     X, y = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     return X, y
+
+
+def _batches(data: "Dataset[Any]") -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """Return features and labels in parts."""
+    if not len(data):  # type: ignore[arg-type]  # it has a length
+        raise DataError("data", f"the {type(data).__name__} has no items")
+    tensors = _tensors(data)
+    if tensors is not None:
+        return [tensors]
+    return list(DataLoader(data, batch_size=_AT_ONCE, collate_fn=_collate))
 
 
 def _tensors(data: "Dataset[Any]") -> tuple[NDArray[Any], NDArray[Any]] | None:
@@ -81,7 +94,7 @@ def _collate(items: list[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         )
     except (TypeError, ValueError) as error:
         text = "items are pairs of features, all of one shape, and a label that is a number"
-        raise DataError("data", f"{text}; seen otherwise: {error}") from error
+        raise DataError("data", f"{text}; got others: {error}") from error
 
 
 def as_array(value: Any) -> NDArray[Any]:  # noqa: ANN401 - a dataset yields anything

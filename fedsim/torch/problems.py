@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from operator import index
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -66,7 +67,7 @@ def problem(
             has.
     """
     rows = _rows(data)
-    row = tuple(shape) if shape else rows.row if isinstance(rows, GivenRows) else None
+    row = _shape(shape) or (rows.row if isinstance(rows, GivenRows) else None)
     handed = PassedModule(module, None if isinstance(loss, str) else loss)
     _check_callable(handed)
     tried = _try(handed, row)
@@ -82,6 +83,22 @@ def problem(
     if test is not None:
         keys["test"] = test if _is_fraction(test) else _rows(test)
     return _validate(keys)
+
+
+def _shape(shape: Sequence[int] | None) -> tuple[int, ...]:
+    """Return the shape of a row's features; empty where none is given.
+
+    Raises:
+        DataError: it is none.
+    """
+    try:
+        found = () if shape is None else tuple(index(each) for each in shape)
+    except TypeError:
+        found = (0,)
+    if any(each < 1 for each in found):
+        text = "the shape is that of one row's features, such as (3, 32, 32)"
+        raise DataError("loss.model", f"{text}; got {shape!r}")
+    return found
 
 
 def _model(handed: PassedModule, row: tuple[int, ...] | None, tried: "Tried") -> GivenModule:

@@ -3,6 +3,8 @@
 What is made by the same number is equal; by another, it differs in one leaf, however deep.
 """
 
+import abc
+import builtins
 import collections
 import dataclasses
 import enum
@@ -271,6 +273,27 @@ def requires(number: int) -> nn.Module:
     return module
 
 
+def with_builtins(number: int) -> object:
+    """A function whose module has a built-in function of its own."""
+    own = {**vars(builtins), "abs": abs if number == 1 else closed_over(0)}
+    return module_of("def f(x): return abs(x)", __builtins__=own).f
+
+
+def registered(number: int) -> type:
+    class Made(abc.ABC):  # noqa: B024 - what counts is which classes it counts as its own
+        pass
+
+    if number == 1:
+        Made.register(int)
+    return Made
+
+
+def renamed(number: int) -> Callable[[], object]:
+    made = closed_over(0)
+    made.__name__ = f"f{number}"
+    return made
+
+
 class _Own(list[Any]):
     pass
 
@@ -334,12 +357,15 @@ TOLD_APART: dict[str, Make] = {
     "default": by_default,
     "keyword's default": by_keyword,
     "function's attribute": with_attribute,
+    "function's name": renamed,
     "global": read_global,
+    "built-in function of a module": with_builtins,
     "global of a module": read_through_module,
     "global function's code": called_global,
     "cached function": cached,
     "class body": class_of,
     "base class": inherit,
+    "class registered as a subclass": registered,
     "property": with_property,
     "block": block_of,
     "random": random.Random,
@@ -390,7 +416,8 @@ class Guarded:
 
 def reads(text: str) -> object:
     """Return a function of a user's own with this body."""
-    code = "import os, subprocess, sys, torch\nfrom numpy import load as taken\n"
+    code = "import os, random, subprocess, sys, time, torch\nimport numpy as np\n"
+    code += "from numpy import load as taken\n"
     return module_of(f"{code}def f(x):\n    {text}").f
 
 
@@ -410,6 +437,17 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "function that loads weights": (lambda: reads("return torch.load(x)"), "it reads files"),
     "function that loads arrays": (lambda: reads("return taken(x)"), "uses taken"),
     "function that runs a program": (lambda: reads("subprocess.run(x)"), "uses subprocess"),
+    "function that maps a file": (lambda: reads("return torch.from_file(x)"), "uses from_file"),
+    "function that gets weights": (
+        lambda: reads("return torch.hub.load_state_dict_from_url(x)"),
+        "uses load_state_dict_from_url",
+    ),
+    "function that looks into a folder": (lambda: reads("return os.listdir(x)"), "uses listdir"),
+    "function that reads its text": (lambda: reads("return f.__doc__"), "uses __doc__"),
+    "function that looks at all built-ins": (lambda: reads("return __builtins__"), "uses __built"),
+    "function that asks the clock": (lambda: reads("return time.time()"), "uses time"),
+    "draws from Python's generator": (lambda: reads("return random.random()"), "of random"),
+    "draws from NumPy's generator": (lambda: reads("return np.random.rand()"), "of numpy"),
     "function that looks at all modules": (lambda: reads("return sys.modules"), "uses sys"),
     "function that imports what is not there": (lambda: reads("import not_there"), "imports"),
     "made by NumPy of a function": (lambda: np.frompyfunc(abs, 1, 1), "ufunc"),

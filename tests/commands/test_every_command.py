@@ -115,7 +115,7 @@ def place(request: pytest.FixtureRequest, data: Path) -> Iterator[Place]:
 def commands(place: Place) -> dict[str, Sequence[str | Path]]:
     """Return the commands that read a scenario or its runs, each by what it is called here."""
     _, file, out = place
-    base = next(path for path in sorted(out.iterdir()) if path.is_dir())
+    base, at = next(path for path in sorted(out.iterdir()) if path.is_dir()), ("--base", file.parent)
     return {
         "check": ("check", file),
         "run again": ("run", file, "--out", out),
@@ -126,8 +126,18 @@ def commands(place: Place) -> dict[str, Sequence[str | Path]]:
         "report": ("report", out),
         "trace": ("trace", out, "--gzip"),
         "trace of a round": ("trace", base, "--rounds", "1:1", "--clients", "0:0"),
-        "reprice": ("reprice", out, "--base", file.parent),
+        "reprice": ("reprice", out, *at),
         "robust": ("robust", out, "--worlds", "8"),
+        "robust, made again": (
+            "robust",
+            out,
+            "--worlds",
+            "8",
+            "--runs",
+            "3",
+            "--base",
+            file.parent,
+        ),
     }
 
 

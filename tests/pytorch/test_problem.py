@@ -260,6 +260,7 @@ def test_arrays_are_not_copied() -> None:
         (Pairs([(np.zeros(3), 0), (np.zeros(4), 0)]), "all of one shape"),
         (Pairs([np.zeros(3)]), "pairs of features"),
         (Pairs([(np.zeros(3), "cat")]), "a label that is a number"),
+        (Subset(Pairs([(np.zeros(3), 0)]), [0, 7]), "the Subset cannot be taken: IndexError"),
         ((np.zeros((3, 2)), np.zeros(4)), "3 rows of features, but 4 labels"),
         ((np.zeros((3, 2)), np.zeros((3, 1))), r"X takes the shape .* got \(3, 2\) and \(3, 1\)"),
         ((np.full((3, 2), np.nan), np.zeros(3)), "row 1, column 1 of the features is nan"),
@@ -272,6 +273,12 @@ def test_arrays_are_not_copied() -> None:
 def test_rows_that_cannot_be_used_are_refused(data: Any, text: str) -> None:
     with pytest.raises(DataError, match=text):
         fedsim.torch.problem(network, data=data)
+
+
+@pytest.mark.parametrize("shape", ["ab", 5, (0,), (4.0,), (-4,)])
+def test_a_shape_is_one_of_whole_numbers_or_refused(shape: Any) -> None:
+    with pytest.raises(DataError, match=r"the shape is that of one row's features.*; got "):
+        fedsim.torch.problem(network, data=rows(), shape=shape)
 
 
 def test_what_is_no_module_is_refused() -> None:

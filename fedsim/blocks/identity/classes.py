@@ -1,5 +1,7 @@
 """Classes: their bases, their bodies, and what decides how instances of them are laid out."""
 
+from _abc import _get_dump  # type: ignore[import-not-found]  # no other way shows what is registered
+from abc import ABCMeta
 from dataclasses import fields
 from functools import cached_property
 from typing import Any
@@ -70,7 +72,16 @@ def _class(cls: type, walk: Walk) -> Parts:
         if name not in _SKIPPED and not name.startswith("__pydantic_"):
             yield name, value
     yield from _of_pydantic(cls)
+    yield from _registered(cls)
     yield from patches(cls)
+
+
+def _registered(cls: type) -> Parts:
+    """Yield the classes that were registered as subclasses of an abstract one, by their names."""
+    if isinstance(cls, ABCMeta) and not is_known(cls.__module__):
+        every = [each for reference in _get_dump(cls)[0] if (each := reference()) is not None]
+        for each in sorted(every, key=lambda each: (each.__module__, each.__qualname__)):
+            yield "registered", each
 
 
 def _of_pydantic(cls: type) -> Parts:

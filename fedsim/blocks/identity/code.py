@@ -18,6 +18,7 @@ from types import (
     MethodType,
     MethodWrapperType,
     ModuleType,
+    SimpleNamespace,
     WrapperDescriptorType,
 )
 from typing import Any, NamedTuple
@@ -39,9 +40,10 @@ _FROM_ELSEWHERE = frozenset(
 """Built-in functions by which code reads what is not to be seen in it."""
 
 _SOURCES = """
-    __annotations__ __globals__ _getframe environ f_globals f_locals fromfile genfromtxt
-    get_type_hints getenv import_module loadtxt memmap open read_bytes read_csv read_parquet
-    read_text
+    __annotations__ __doc__ __globals__ _getframe environ f_globals f_locals from_file fromfile
+    fromregex genfromtxt get_type_hints getenv import_module iterdir listdir loadmat loadtxt
+    load_state_dict_from_url memmap open open_memmap read_bytes read_csv read_excel read_feather
+    read_fwf read_hdf read_json read_parquet read_pickle read_sql read_table read_text scandir
 """
 _ELSEWHERE = frozenset(_SOURCES.split())
 """Attributes by which it does so."""
@@ -50,10 +52,14 @@ _LOADERS = frozenset({"imread", "load", "load_file"})
 """Functions of installed packages by which it reads files."""
 
 _MODULES = """
-    ctypes gc http importlib inspect multiprocessing runpy socket sqlite3 subprocess urllib
+    aiohttp ctypes dbm gc glob http httpx importlib inspect mmap multiprocessing requests runpy
+    secrets shelve socket sqlite3 subprocess tempfile time urllib urllib3
 """
 _OUTSIDE = frozenset(_MODULES.split())
-"""Modules of Python by which it does so."""
+"""Modules by which it does so, or asks the clock."""
+
+_GENERATORS = frozenset({"Generator", "Random", "RandomState", "SeedSequence", "default_rng"})
+"""What makes random generators; code with none of them draws from the global one of a module."""
 
 _BY_NAME = frozenset({"getattr", "setattr", "delattr", "vars", "dir", "__dict__"})
 """What reads attributes whose names are not in the code."""
@@ -108,6 +114,7 @@ def open_node(value: object, walk: Walk) -> WalkedNode | None:  # noqa: PLR0911 
 
 def _function(function: FunctionType, walk: Walk) -> Parts:
     """Yield what a function is made of."""
+    yield "name", function.__name__
     code = function.__code__
     if walk.plain.encode(code) is None:
         raise Unknown("a function whose code holds objects")
@@ -134,7 +141,7 @@ def _globals(function: FunctionType, walk: Walk) -> Parts:
     read, around = _names(function.__code__), function.__globals__
     for name in read.of_globals:
         if name in around:
-            if _reads_files(around[name]):
+            if name == "__builtins__" or _reads_files(around[name]):
                 raise Unknown(f"a function that uses {name}, by which it reads from elsewhere")
             yield name, _describe(around[name], read, walk)
         elif name in _FROM_ELSEWHERE:
@@ -162,6 +169,8 @@ def _is_outside(module: object) -> bool:
 
 def _builtins(around: Mapping[str, Any]) -> object:
     found = around.get("__builtins__", builtins)
+    if isinstance(found, dict):
+        return builtins if found is vars(builtins) else SimpleNamespace(**found)
     return found if isinstance(found, ModuleType) else builtins
 
 
@@ -173,11 +182,21 @@ def _describe(value: object, read: Names, walk: Walk) -> object:
         raise Unknown(f"a function that uses {value.__name__}, by which it reads from elsewhere")
     if is_known(value.__name__):
         walk.plain.packages.add(value.__name__.partition(".")[0])
+        if _draws_globally(value, read):
+            raise Unknown(f"a function that draws from the global generator of {value.__name__}")
         if loads := read.of_attributes & _LOADERS:
             raise Unknown(f"a function that uses {value.__name__} and {min(loads)}: it reads files")
         return View(value, read.of_attributes)
     every = not _BY_NAME.isdisjoint({*read.of_attributes, *read.of_globals})
     return View(value, None if every else read.of_attributes)
+
+
+def _draws_globally(module: ModuleType, read: Names) -> bool:
+    """Return whether code draws from a generator of a whole module, which anyone may have used."""
+    draws = module.__name__ in ("random", "numpy.random") or (
+        module.__name__ == "numpy" and "random" in read.of_attributes
+    )
+    return draws and _GENERATORS.isdisjoint(read.of_attributes)
 
 
 def _import(name: str, read: Names, walk: Walk) -> object:

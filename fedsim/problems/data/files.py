@@ -289,9 +289,7 @@ def _labels_as_read(values: ArrayLike, name: str) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as error:
-        raise DataError(
-            "data", f"{name} are an array of numbers; seen otherwise: {error}"
-        ) from None
+        raise DataError("data", f"{name} are an array of numbers; got others: {error}") from None
 
 
 def _client_numbers(clients: ArrayLike) -> NDArray[np.int64]:

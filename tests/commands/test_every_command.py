@@ -29,10 +29,19 @@ from .kinds import BASE, KINDS, fleet, write_data, write_scenario
 DRAWN = ("no-fleet", "nobody-takes-part", "stop-at-once", "no-optimum")
 """Kinds of which every figure is drawn; to draw all would take longer than all else."""
 
+MADE_AGAIN = "rounds that are not numbers alone"
+"""Why runs have to be made again in each world."""
+
 NO_VERDICT = {
-    "one variant": ("no-fleet", "one-client", "one-variant-one-seed", "sparse"),
+    "one variant": (
+        "no-fleet",
+        "one-client",
+        "one-variant-one-seed",
+        "sparse",
+        "stop-by-the-clock",
+    ),
     "no constant": ("no-fleet-two-variants-two-seeds",),
-    "rounds that are not numbers alone": ("lossy", "graph-and-tree", "stop-by-the-clock"),
+    MADE_AGAIN: ("lossy", "graph-and-tree"),
     "nobody reaches the target": ("stop-not-reached",),
 }
 """Kinds of which `robust` says nothing, and why."""
@@ -115,7 +124,8 @@ def place(request: pytest.FixtureRequest, data: Path) -> Iterator[Place]:
 def commands(place: Place) -> dict[str, Sequence[str | Path]]:
     """Return the commands that read a scenario or its runs, each by what it is called here."""
     _, file, out = place
-    base, at = next(path for path in sorted(out.iterdir()) if path.is_dir()), ("--base", file.parent)
+    base = next(path for path in sorted(out.iterdir()) if path.is_dir())
+    at = "--base", file.parent
     return {
         "check": ("check", file),
         "run again": ("run", file, "--out", out),
@@ -128,24 +138,18 @@ def commands(place: Place) -> dict[str, Sequence[str | Path]]:
         "trace of a round": ("trace", base, "--rounds", "1:1", "--clients", "0:0"),
         "reprice": ("reprice", out, *at),
         "robust": ("robust", out, "--worlds", "8"),
-        "robust, made again": (
-            "robust",
-            out,
-            "--worlds",
-            "8",
-            "--runs",
-            "3",
-            "--base",
-            file.parent,
-        ),
+        "robust, made again": ("robust", out, "--worlds", "8", "--runs", "3", *at),
     }
 
 
 def refused(kind: str) -> set[str]:
     """Return the commands that are refused for a kind of scenario."""
     found = {"reprice", "robust"} if kind in (*OTHER_DECISIONS, *NO_ROUND) else set[str]()
-    if any(kind in kinds for kinds in NO_VERDICT.values()):
+    why = [reason for reason, kinds in NO_VERDICT.items() if kind in kinds]
+    if why:
         found.add("robust")
+    if kind in NO_ROUND or set(why) - {MADE_AGAIN}:
+        found.add("robust, made again")
     if kind in FAILING:
         found |= {"run again", "reprice"}
     if kind == "stop-by-the-clock":  # it ended within a round

@@ -4,6 +4,7 @@ What a signal does is settled before anything is loaded, so that it leaves no tr
 `fedsim.running.interrupts`. Nothing but that and the command itself is imported here.
 """
 
+import errno
 import gc
 import os
 import sys
@@ -16,25 +17,37 @@ def main() -> None:
     last = interrupts.LastWord()
     interrupts.end_at_once()
     gc.set_threshold(50_000, 50, 100)  # what is loaded stays: by default it is looked at for 0.3 s
-    from fedsim.cli import app  # noqa: PLC0415 - it takes a second
-
     try:
+        from fedsim.cli import app  # noqa: PLC0415 - it takes a second
+
         interrupts.raise_once()
         app()
-    except (interrupts.Interrupted, RuntimeError) as error:
+    except (interrupts.Interrupted, RuntimeError, ImportError, MemoryError, OSError) as error:
         interrupted = interrupts.behind(error)
-        if interrupted is None:
+        if interrupted is not None:
+            interrupts.ignore()
+            sys.stderr.write(f"{interrupted}\n")
+            last.code = 128 + interrupted.number
+        elif _lacks_memory(error):
+            sys.stderr.write(f"there is too little memory: {str(error) or 'none is left'}\n")
+            last.code = 1
+        elif isinstance(error, OSError):  # the error of a file names it: this is about printing
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of it goes nowhere
+            sys.stderr.write(f"cannot write standard output: {error.strerror}\n")
+            sys.exit(1)
+        else:
             raise
-        interrupts.ignore()
-        sys.stderr.write(f"{interrupted}\n")
-        last.code = 128 + interrupted.number
         sys.exit(last.code)
-    except OSError as error:  # the error of a file names it: this is about printing
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of it goes nowhere
-        sys.stderr.write(f"cannot write standard output: {error.strerror}\n")
-        sys.exit(1)
     finally:
         interrupts.ignore()
+
+
+def _lacks_memory(error: BaseException) -> bool:
+    """Return whether an error is the system's, or a library's, for want of memory."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    told = ("failed to map segment", "cannot allocate memory", "can't start new thread")
+    return isinstance(error, MemoryError) or any(each in str(error).lower() for each in told)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import typer
 
+import fedsim
 from fedsim.building import Builder
 from fedsim.cli.app import errors
 from fedsim.errors import DataError, ScenarioError
@@ -16,6 +17,7 @@ from fedsim.limits import DEFAULT, VARIABLE, limit
 from fedsim.problems.data import libsvm
 from fedsim.scenario import load
 from tests.hostile_scenarios import GOOD, with_data
+from tests.runs import small
 
 ROOT = Path(__file__).parents[1]
 DRAWN: dict[str, Any] = {"kind": "sparse-linear", "clients": 3, "rows": 500, "features": 40}
@@ -123,3 +125,59 @@ def test_a_machine_without_memory_says_so(capsys: pytest.CaptureFixture[str]) ->
         raise MemoryError
     assert ended.value.exit_code == 1
     assert "not enough memory" in capsys.readouterr().err
+
+
+READING = """
+import os, sys
+from pathlib import Path
+from fedsim.record.read import read_run
+
+def threads():
+    tasks = Path("/proc/self/task").iterdir()
+    return sorted(name for task in tasks if (name := (task / "comm").read_text()[:8]) != "jemalloc")
+
+before = threads()
+for name in ("events", "rounds", "clients"):
+    assert len(read_run(Path(sys.argv[1]), name))
+print(before == threads())
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are listed by Linux")
+def test_tables_are_read_without_a_further_thread(tmp_path: Path) -> None:
+    """Where there is no memory for one, Arrow would wait for it for ever, and hear no signal."""
+    (folder,) = fedsim.run(small(stop={"rounds": 2}), out=tmp_path / "out").runs
+    done = subprocess.run(
+        [sys.executable, "-c", READING, str(folder)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n"
+
+
+STARVED = """
+import sys
+import fedsim.cli
+from fedsim.__main__ import main
+
+def app():
+    raise eval(sys.argv[1])
+
+fedsim.cli.app = app
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "ImportError('a.so: failed to map segment from shared object')",
+        "MemoryError()",
+        "OSError(12, 'Cannot allocate memory')",
+        'RuntimeError("can\'t start new thread")',
+    ],
+)
+def test_a_want_of_memory_outside_of_commands_is_one_line(error: str) -> None:
+    words = [sys.executable, "-c", STARVED, error]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("there is too little memory: ")
+    assert done.stderr.count("\n") == 1

@@ -10,7 +10,7 @@ from fedsim.analysis.trace import Log, check_rounds, write_trace
 from fedsim.errors import DataError
 from fedsim.ports import node_name
 from fedsim.record.folder import PACKED, TRACE, check_run
-from fedsim.record.parts import read_table
+from fedsim.record.parts import as_frame, read_table
 from fedsim.record.read import missing, run_folders
 from fedsim.record.writing import check_links
 
@@ -102,7 +102,7 @@ def _check_size(
     events = read_table(folder, "events", columns)
     if events.num_rows <= MOST_ROWS:
         return
-    log = Log(events.to_pandas(), _read(folder, "rounds"), _read(folder, "clients"))
+    log = Log(as_frame(events), _read(folder, "rounds"), _read(folder, "clients"))
     window = log.window(*rounds)
     own = (log if chosen is None else log.of(chosen)).events
     seen = int(own["t"].between(window.begin, window.end).sum())
@@ -147,7 +147,7 @@ def _find(place: Path) -> list[Path]:
 
 def _read(folder: Path, name: str) -> pd.DataFrame:
     table = read_table(folder, name)
-    frame: pd.DataFrame = (table.select(_NEEDED) if name == "events" else table).to_pandas()
+    frame: pd.DataFrame = as_frame(table.select(_NEEDED) if name == "events" else table)
     return frame
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from fedsim.blocks.spec import Spec
 from fedsim.conformance.energy import check_energy
-from fedsim.record.parts import read_table
+from fedsim.record.parts import as_frame, read_table
 from fedsim.results import Result
 
 WRONG = frozenset({"broken", "failed"})
@@ -50,7 +50,7 @@ def assert_ledger_balanced(run: Result | str | Path, blocks: Sequence[type[Spec]
     """
     for folder in run.runs if isinstance(run, Result) else (Path(run),):
         assert_kept(check_energy(folder, blocks))
-        log, clients = (read_table(folder, name).to_pandas() for name in ("events", "clients"))
+        log, clients = (as_frame(read_table(folder, name)) for name in ("events", "clients"))
         assert_kept(check_sums(log, clients))
 
 

@@ -30,7 +30,7 @@ from fedsim.record.manifest import (
     read_sealed,
     seal,
 )
-from fedsim.record.parts import UNREADABLE, remove_parts, write_table
+from fedsim.record.parts import UNREADABLE, reading_error, remove_parts, write_table
 from fedsim.record.schema import ARROW_SCHEMA, GRAMS, SCHEMA_WITH_GRAMS
 from fedsim.record.summary import read_summary
 from fedsim.record.writing import ASIDE, check_links, link_error, sweep, unwritable, write_whole
@@ -222,7 +222,7 @@ def _rows(folder: Path, name: str, summary: Mapping[str, Any]) -> int:
         with pq.ParquetFile(path) as file:
             schema, count = file.schema_arrow, int(file.metadata.num_rows)
     except UNREADABLE as error:
-        raise damage_error(path, str(error)) from None
+        raise reading_error(path, error) from None
     missing = [column for column in wanted if column not in schema.names]
     if missing:
         raise damage_error(path, f"it has no column {', '.join(missing)}")

@@ -23,7 +23,7 @@ from fedsim.errors import OutputError
 from fedsim.ports import Array
 from fedsim.record.folder import MODELS, SUMMARY
 from fedsim.record.manifest import check_files, damage_error
-from fedsim.record.parts import UNREADABLE, PartWriter, read_table
+from fedsim.record.parts import UNREADABLE, PartWriter, read_table, reading_error
 from fedsim.record.read import join_tables, summary_of
 from fedsim.record.variants import BASE
 
@@ -134,9 +134,9 @@ def chunks(folder: Path) -> Iterator[pa.Table]:
     try:
         with pq.ParquetFile(path) as file:
             for number in range(file.num_row_groups):
-                yield file.read_row_group(number)
+                yield file.read_row_group(number, use_threads=False)
     except UNREADABLE as error:
-        raise damage_error(path, str(error)) from None
+        raise reading_error(path, error) from None
 
 
 def read_rounds(folder: Path) -> list[int]:

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +23,9 @@ from fedsim.record import columns
 from fedsim.record.manifest import MANIFEST, check_files, damage_error
 from fedsim.record.schema import ARROW_SCHEMA
 from fedsim.record.writing import Draft, check_links, link_error, unwritable, write_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _ALWAYS = {
     "events": frozenset(ARROW_SCHEMA.names) - {"peer", "message", "detail", "state_of_charge"},
@@ -209,15 +212,37 @@ def _check_filled(table: pa.Table, path: Path) -> pa.Table:
     return table
 
 
+def as_frame(table: pa.Table) -> "pd.DataFrame":
+    """Return a table for pandas, made on this thread alone; see `_read`."""
+    frame: pd.DataFrame = table.to_pandas(use_threads=False)
+    return frame
+
+
 def _read(
     path: Path,
     columns: Sequence[str] | None,
     filters: Sequence[tuple[str, str, object]] | None,
     source: Path | pa.Buffer,
 ) -> pa.Table:
-    """Read one file, from its place or from memory; the path is for errors."""
-    held = pa.BufferReader(source) if isinstance(source, pa.Buffer) else source
+    """Read one file, from its place or from memory; the path is for errors.
+
+    On this thread alone: where there is no memory for another one, Arrow waits for it for ever, and
+    hears no signal meanwhile. It takes one for a file, and none for what is in memory.
+    """
     try:
-        return pq.read_table(held, columns=columns, filters=filters)
+        if columns is None and isinstance(source, Path):
+            source = pa.py_buffer(source.read_bytes())
+        held = pa.BufferReader(source) if isinstance(source, pa.Buffer) else source
+        if filters is not None:  # which leave whole groups of rows unread
+            options = {"columns": columns, "use_threads": False, "pre_buffer": False}
+            return pq.read_table(held, filters=filters, **options)
+        with pq.ParquetFile(held) as file:
+            return file.read(columns=columns, use_threads=False)
     except UNREADABLE as error:
-        raise damage_error(path, str(error)) from None
+        raise reading_error(path, error) from None
+
+
+def reading_error(path: Path, error: Exception) -> Exception:
+    """Return what is wrong where a table cannot be read: its file, or a want of memory."""
+    starved = isinstance(error, MemoryError) or "worker thread" in str(error)
+    return MemoryError(str(error)) if starved else damage_error(path, str(error))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from fedsim.errors import DataError
 from fedsim.record.folder import STUDY, SUMMARY, read_json
 from fedsim.record.manifest import MANIFEST, check_files
-from fedsim.record.parts import read_table
+from fedsim.record.parts import as_frame, read_table
 from fedsim.record.summary import read_summary
 from fedsim.record.variants import BASE
 
@@ -95,7 +95,7 @@ def read_run(folder: Path, name: str) -> pd.DataFrame:
         FileNotFoundError: the run has no such table.
         DataError: a file of it is damaged.
     """
-    frame: pd.DataFrame = read_table(folder, name).to_pandas()
+    frame: pd.DataFrame = as_frame(read_table(folder, name))
     return frame
 
 
@@ -138,7 +138,7 @@ def join_tables(
         one = pa.concat_tables(parts, promote_options="permissive").unify_dictionaries()
     except pa.ArrowException as error:
         raise DataError("run", f"the tables of these runs do not fit together: {error}") from None
-    frame: pd.DataFrame = one.to_pandas()
+    frame: pd.DataFrame = as_frame(one)
     return frame
 
 

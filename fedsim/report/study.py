@@ -11,7 +11,7 @@ import pandas as pd
 from fedsim.analysis import Comparison
 from fedsim.record.folder import SCENARIO, SUMMARY
 from fedsim.record.manifest import read_manifest, read_mapping
-from fedsim.record.parts import read_table
+from fedsim.record.parts import as_frame, read_table
 from fedsim.record.read import read_all
 from fedsim.record.rounds import OWN
 from fedsim.record.scenarios import data_of, parse, read_text
@@ -60,7 +60,7 @@ class ReportedRun:
 
     def events(self, columns: Sequence[str]) -> pd.DataFrame:
         """Return some columns of its log."""
-        frame: pd.DataFrame = read_table(self.path, "events").select(columns).to_pandas()
+        frame: pd.DataFrame = as_frame(read_table(self.path, "events").select(columns))
         return frame
 
     def rows(self, table: pd.DataFrame) -> pd.DataFrame:

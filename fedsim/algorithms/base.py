@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
 from typing_extensions import TypeVar
 
+from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.messages import check
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError, ParameterError
@@ -185,18 +186,6 @@ class Arrivals(NamedTuple):
         (14, 0, 4)
         """
         return max(ceil((self.at_work + self.clients) / self.buffer) - 2, 0)
-
-
-class Concern(NamedTuple):
-    """A condition of a paper's theory that does not hold.
-
-    Attributes:
-        key: of the parameter within the `algorithm` block.
-        text: names the value, the bound and the source of the condition.
-    """
-
-    key: str
-    text: str
 
 
 class AddingUp(NamedTuple):

@@ -27,8 +27,8 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo, StepSize
-from fedsim.algorithms.remedies import EXCESS, at_most, concern
+from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
+from fedsim.algorithms.concerns import EXCESS, Concern, at_most, concern
 from fedsim.errors import ParameterError
 from fedsim.ports import SILENCE, Array, Client, Meaning, Message, Payload, Reply, Server, Silence
 

@@ -25,9 +25,9 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.base import Concern, Memory, ProblemInfo
+from fedsim.algorithms.base import Memory, ProblemInfo
+from fedsim.algorithms.concerns import Concern, concern, long_step
 from fedsim.algorithms.local import LocalGradients, LocalSteps, Model, mean
-from fedsim.algorithms.remedies import concern, long_step
 from fedsim.ports import Array, Client, Message, Payload, Server, Structure, Work
 from fedsim.problems import NoPenalty, Regulariser
 

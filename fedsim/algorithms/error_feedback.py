@@ -23,9 +23,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo, StepSize
+from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
+from fedsim.algorithms.concerns import Concern, long_step
 from fedsim.algorithms.local import Model, shares
-from fedsim.algorithms.remedies import long_step
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 

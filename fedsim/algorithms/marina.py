@@ -1,19 +1,35 @@
 """MARINA: compressed differences of gradients, and full gradients now and then.
 
 Gorbunov, Burlachenko, Li, Richtarik, "MARINA: Faster Non-Convex Distributed Learning with
-Compression", ICML 2021 (Algorithm 1). It minimises f = sum_i p_i f_i (the paper: p_i = 1/n) with
-an unbiased compressor Q. In every round a coin falls on 1 with probability p. If it does, g_i is
-the gradient of f_i at w, sent in full; otherwise, w' being the model before w,
+Compression", ICML 2021 (Algorithms 1 and 4). Both minimise f = sum_i p_i f_i (the paper: p_i = 1/n)
+with an unbiased compressor Q. In every round a coin falls on 1 with probability p.
+
+MARINA (Algorithm 1): if the coin is 1, g_i is the gradient of f_i at w, sent in full; otherwise,
+with w' the model of the previous round,
 
     g_i <- g_i + Q(grad f_i(w) - grad f_i(w')).    In both cases    w <- w - gamma sum_i p_i g_i.
 
-The server draws the coin, and the class of its message carries the result; round 1 is in full. What
-a client sends in full is the difference to the g_i that the server holds: as many bits, and the
-server needs to keep the sum alone. A client that missed a round sends the difference to the last
-gradient that it has accounted for, so that every g_i stays right. The theory is of clients that all
-take part, and so is this; of a sample it is `fedsim.algorithms.pp_marina`.
+The server draws the coin, and the class of its message carries the result; the coin of round 1 is
+1. In a full round a client sends the difference to the g_i that the server has: the same number of
+bits, and the server stores the sum alone. A client that missed a round sends the difference to the
+last gradient that its messages account for, so that every g_i stays right. The theory assumes full
+participation, and so does this method; PP-MARINA is the one for samples of clients.
 
-Round k stands for w^k, the model whose gradients it has gathered.
+PP-MARINA (Algorithm 4): if the coin is 1, all clients send their gradients at w in full, and g is
+their mean; otherwise only a sample S of them sends differences:
+
+    g <- g + M/|S| sum_S p_i Q(grad f_i(w) - grad f_i(w')),
+
+with w' the model whose gradient g estimates. In both cases w <- w - gamma g. A client does not have
+w' if it was not sampled then, so the server sends it both; in the paper all clients receive every
+model. The paper draws its sample with replacement, this implementation without, which adds no more
+noise.
+
+g belongs to one round and the next: a late reply to neither, and is not counted; in a full round
+with missing replies g is the mean over those received. A round without replies leaves w' and g
+unchanged. The factor M/|S| is right where clients are drawn uniformly.
+
+Round k stands for w^k, the model at which its gradients were evaluated.
 """
 
 from abc import abstractmethod
@@ -25,12 +41,13 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from fedsim.algorithms.base import Algorithm, Concern, Memory, ProblemInfo, StepSize
+from fedsim.algorithms.base import Algorithm, Memory, ProblemInfo, StepSize
+from fedsim.algorithms.compressed import Gradient
+from fedsim.algorithms.concerns import Concern, long_step
 from fedsim.algorithms.error_feedback import Difference, FullDifference
-from fedsim.algorithms.local import Model, shares
-from fedsim.algorithms.remedies import long_step
+from fedsim.algorithms.local import Model, mean, of_this_round, shares
 from fedsim.errors import ParameterError
-from fedsim.ports import Array, Client, Meaning, Message, Noted, Payload, Server
+from fedsim.ports import Array, Client, Meaning, Message, Noted, Payload, Reply, Server
 
 # Full rounds by a coin: the base class of the methods of MARINA's family.
 #
@@ -194,3 +211,95 @@ class Marina(FullRounds[MarinaState]):
         told = message.d
         assert isinstance(told, Noted), "as it was sent"  # noqa: S101
         client.state.take_back(told)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair(Message):
+    """Server to client: the model, and the one whose gradient the server's g estimates."""
+
+    w: Payload
+    before: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class GradientDifference(Message):
+    """Client to server: the difference of its gradients at the two models, compressed."""
+
+    d: Payload
+
+
+class PPMarina(FullRounds):
+    """PP-MARINA: compressed differences of a sample, and full gradients of all now and then."""
+
+    kind: Literal["pp-marina"] = "pp-marina"
+    messages: ClassVar[tuple[type[Message], ...]] = (FullRound, Pair, Gradient, GradientDifference)
+    objective: ClassVar[Literal["sum", "mean"]] = "mean"
+    source: ClassVar[str] = (
+        "Gorbunov, Burlachenko, Li, Richtarik: MARINA: Faster Non-Convex Distributed Learning with"
+        " Compression, ICML 2021, algorithm 4"
+    )
+    unbiased: ClassVar[bool] = True
+    uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.ESTIMATE, "full": Meaning.EXACT}
+    downlink: ClassVar[Mapping[str, Meaning]] = {"w": Meaning.STATE, "before": Meaning.STATE}
+    synchronous: ClassVar[str] = "one coin decides for all clients what they send"
+
+    probability: float | None = odds(
+        "r/(M (1 + omega)) for a sample of r where it is not"
+        " given, so that full rounds and differences cost about the same"
+    )
+
+    def usual(self, info: ProblemInfo) -> float:
+        """Return p where it is not given: r/(M (1 + omega))."""
+        share = (info.asked or info.clients) / info.clients
+        return min(share, 1.0) / (1 + info.uplink.constant)
+
+    def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
+        """Yield that the step is longer than that of theorem 4.1."""
+        omega, gamma = info.uplink.constant, float(self.step_size)
+        p, r = self.p, info.asked or info.clients
+        each = sqrt(info.shares @ info.client_smoothness() ** 2)
+        noise = sqrt((1 - p) * (1 + omega) / (p * r))
+
+        def text(bound: float) -> str:
+            return (
+                f"got {gamma:.4g}, but omega = {omega:.3g}, p = {p:.3g} and {r} clients a round"
+                f" take steps of at most 1/(L (1 + sqrt((1 - p) (1 + omega)/(p r)))) = {bound:.4g}"
+                " (Gorbunov et al. 2021, theorem 4.1)"
+            )
+
+        yield from long_step(gamma, each * (1 + noise), text)
+
+    async def serve(self, server: Server) -> None:
+        """Run the server of PP-MARINA."""
+        w = before = server.initial
+        g, full, begun = np.zeros_like(w), True, False
+        while True:
+            replies = of_this_round(server, await self._collect(server, w, before, full))
+            server.commit(w)
+            if replies:
+                g, before = self._estimate(server, g, replies, full), w
+                w, begun = w - float(self.step_size) * g, True
+            full = self.in_full(server) or not begun
+
+    async def _collect(self, server: Server, w: Array, before: Array, full: bool) -> list[Reply]:  # noqa: FBT001
+        """Return the replies of all clients, or of a sample."""
+        sent = server.pack(w, field="w")
+        if full:
+            return await server.exchange(FullRound(sent), to=server.clients)
+        return await server.exchange(Pair(sent, server.pack(before, field="before")))
+
+    def _estimate(self, server: Server, g: Array, replies: list[Reply], full: bool) -> Array:  # noqa: FBT001
+        """Return the next g."""
+        if full:
+            return mean(server, replies, "g")
+        return g + shares(server, replies, "d") * (len(server.clients) / len(replies))
+
+    async def handle(
+        self, client: Client, message: FullRound | Pair
+    ) -> Gradient | GradientDifference:
+        """Run a client of PP-MARINA."""
+        gradient = await client.compute(client.oracle.gradient(message.w.values))
+        if isinstance(message, FullRound):
+            return Gradient(client.pack(gradient, field="full"))
+        old = await client.compute(client.oracle.gradient(message.before.values))
+        return GradientDifference(client.pack(gradient - old))

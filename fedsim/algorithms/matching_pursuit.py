@@ -31,9 +31,9 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.atoms import Atoms, Columnwise
-from fedsim.algorithms.base import Concern, ProblemInfo
-from fedsim.algorithms.dictionaries import AnyDictionary, IdentityDictionary
+from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.concerns import Concern
+from fedsim.algorithms.dictionaries import AnyDictionary, Atoms, Columnwise, IdentityDictionary
 from fedsim.algorithms.local import Change, LocalGradients, SendsModels
 from fedsim.algorithms.solvers import AnySolver, Exact
 from fedsim.algorithms.thresholding import check_sparsity

@@ -16,7 +16,8 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from fedsim.algorithms.base import Concern, ProblemInfo, StepSize, resolve
+from fedsim.algorithms.base import ProblemInfo, StepSize, resolve
+from fedsim.algorithms.concerns import Concern
 from fedsim.blocks.spec import Spec
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Oracle

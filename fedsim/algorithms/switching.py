@@ -1,4 +1,4 @@
-"""Switching gradients: steps on the objective while a constraint holds, on the constraint if not.
+"""Switching gradients: steps on the objective while a constraint holds, else on the constraint.
 
 Upadhyay, Moon, Hashemi, "Switching Gradient Methods for Constrained Federated Optimization",
 2025 (FedSGM). It minimises f = sum_j p_j f_j subject to g = sum_j p_j g_j <= 0, up to a tolerance
@@ -7,18 +7,35 @@ eps (the paper: p_j = 1/n). In round t
     every client sends g_j(w_t), and receives g(w_t), a number each;
     s = 1{g > eps} (hard), or s = min(1, max(0, 1 + beta (g - eps))) (soft), beta = 2/eps;
     v <- v - eta ((1 - s) grad f_j(v) + s grad g_j(v)),  E times from v = w_t;
-    every client sends C((w_t - v)/eta), and the server goes w_{t+1} = w_t - eta mean_j.
+    every client sends C((w_t - v)/eta), and the server computes w_{t+1} = w_t - eta mean_j.
 
-The numbers are real messages, so a round is two exchanges, and takes the latency of both.
+The numbers are real messages, so a round has two exchanges, and takes the latency of both.
 
-Round t stands for w_t, the model whose constraint it has gathered, so that its figures
-`seen_constraint` and `switch` are of that model; or for the mean of the models so far with the
-weights 1 - s_t, which for hard switching is the mean over the near-feasible rounds. It is the
-mean that the theorem is about. As long as no round was near-feasible, w_t stands in for it.
+Round t stands for w_t, the model at which its constraint was evaluated, so that the columns
+`seen_constraint` and `switch` belong to that model; or for the mean of the models so far with the
+weights 1 - s_t, which for hard switching is the mean over the near-feasible rounds. The theorem is
+about that mean. Until the first near-feasible round, w_t is used in its place.
 
-The paper leaves a compressed downlink, and partial participation, open. Where only some reply,
-their weights are scaled to add up to one; what answers an earlier round is not counted.
-`fedsim.algorithms.switching` has the step size and the tolerance of its theorem.
+The paper does not cover a compressed downlink or partial participation. If only some clients reply,
+their weights are scaled to add up to one; replies to an earlier round are not counted. This module
+also has the step size and the tolerance of the paper's theorem.
+
+One exchange a round (`StaleFedSGM`): clients switch by the last known value of the constraint. With
+w_t they receive the server's present estimate of g, and answer with g_j(w_t) and their steps
+together:
+
+    the server estimates g = sum_j p_j g_j by the last g_j received of each client, with the p_j of
+    clients that have sent one scaled to add up to one; s = s(g); client j computes g_j(w_t), and E
+    steps v <- v - eta ((1 - s) grad f_j(v) + s grad g_j(v)); the server computes
+    w_{t+1} = w_t - eta mean_j C((w_t - v)/eta).
+
+Such a round takes one latency, and replies of different rounds may be combined: late steps count,
+and a server may be asynchronous. If there is no estimate yet, in round 1, clients answer with g_j
+alone. The estimate is one round old, or as old as the reply of the slowest client: the constraint
+is met later, and exceeded by more. The paper's theorem is about the current g; it does not cover
+this variant.
+
+Round t stands for w_t, with the estimate of g after the replies of the round.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,13 +46,13 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedsim.algorithms.base import Algorithm, Concern, ProblemInfo, StepSize
+from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
+from fedsim.algorithms.concerns import Concern, at_least, at_most, concern
 from fedsim.algorithms.local import Average, Model, Progress, mean, of_this_round
-from fedsim.algorithms.remedies import at_least, at_most, concern
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import join_names
 from fedsim.errors import ParameterError
-from fedsim.ports import Array, Client, Message, Payload, Reply, Server
+from fedsim.ports import Array, Client, ClientId, Message, Payload, Reply, Server
 from fedsim.problems import Problem, Reference, constrained_optimum
 from fedsim.wire import COMPRESSORS
 
@@ -321,3 +338,75 @@ class FedSGM(Algorithm[SwitchingState]):
 def _fresh(server: Server, replies: Sequence[Reply], kind: type[Message]) -> list[Reply]:
     """Return the replies to this exchange: of this round, and of the expected kind."""
     return [reply for reply in of_this_round(server, replies) if isinstance(reply.message, kind)]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownConstraint(Message):
+    """Server to client: w_t, and what is known of g."""
+
+    w: Payload
+    g: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class ConstrainedProgress(Message):
+    """Client to server: g_j(w_t), and the sum of its steps' directions, compressed."""
+
+    g: Payload
+    delta: Payload
+
+
+class StaleFedSGM(FedSGM):
+    """FedSGM that switches by the last constraint it knows: one exchange a round, or none."""
+
+    kind: Literal["fedsgm-stale"] = "fedsgm-stale"  # type: ignore[assignment]
+    messages: ClassVar[tuple[type[Message], ...]] = (
+        Model,
+        KnownConstraint,
+        Constraint,
+        ConstrainedProgress,
+    )
+    synchronous: ClassVar[str] = ""
+
+    async def serve(self, server: Server) -> None:
+        """Run the server."""
+        w, average = server.initial, Average(server.initial)
+        known: dict[ClientId, float] = {}
+        while True:
+            replies = await server.exchange(_client_message(server, w, known))
+            known |= {reply.client: float(reply.message.g.values) for reply in replies}
+            g = _mean(server, known)
+            s = self.switch(g) if known else nan
+            if replies:
+                average.add(w, 1 - s)
+            model = average.or_else(w) if self.output == "average" else w
+            moved = [reply for reply in replies if isinstance(reply.message, ConstrainedProgress)]
+            if moved:
+                w = w - self.eta * mean(server, moved, "delta")
+            server.commit(model, seen_constraint=g, switch=s)
+
+    async def handle(  # type: ignore[override]
+        self, client: Client, message: Model | KnownConstraint
+    ) -> Constraint | ConstrainedProgress:
+        """Run a client: what its constraint is, and its local steps."""
+        w = message.w.values
+        g = await client.compute(client.oracle.constraint(w))
+        if isinstance(message, Model):
+            return Constraint(client.pack(g))
+        moved = await self._progress(client, w, self.switch(float(message.g.values)))
+        return ConstrainedProgress(client.pack(g), moved.delta)
+
+
+def _mean(server: Server, known: dict[ClientId, float]) -> float:
+    """Return the estimate of g; NaN if there is none."""
+    if not known:
+        return nan
+    weights = server.weights[sorted(known)]
+    return float(weights @ [known[client] for client in sorted(known)] / weights.sum())
+
+
+def _client_message(server: Server, w: Array, known: dict[ClientId, float]) -> Message:
+    """Return the message to clients: w_t, and the estimate of g once there is one."""
+    if not known:
+        return Model(server.pack(w))
+    return KnownConstraint(server.pack(w), server.pack(np.array(_mean(server, known))))

@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, PrivateAttr
 
-from fedsim.algorithms.base import Concern, ProblemInfo
+from fedsim.algorithms.base import ProblemInfo
+from fedsim.algorithms.concerns import Concern, concern, long_step
 from fedsim.algorithms.local import Change, LocalModel, LocalSteps, Model, SendsModels
-from fedsim.algorithms.remedies import concern, long_step
 from fedsim.errors import ParameterError
 from fedsim.ports import DENSE, SPARSE, Array, Client, Message, Server, Structure
 from fedsim.problems import Problem, Reference, sparse_optimum

@@ -1,15 +1,22 @@
-"""Registries: one a kind of block, with the classes that fedsim itself brings for it.
+"""Registries: one a kind of block, with fedsim's own classes, and the requirements on any class.
 
-A registry is written where its classes are. What packages and callers add to one is known to a
-`fedsim.blocks.catalogue.BlockCatalogue`.
+A registry is defined beside its classes. A `fedsim.blocks.catalogue.BlockCatalogue` adds the
+classes of packages and callers.
+
+The base class of a kind states the requirements: its abstract methods, and the class attributes
+that it declares without a value. Their docstrings state the purpose of each.
 """
 
+import ast
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from textwrap import dedent
 from typing import Any, Generic, TypeVar, get_args
 
 from pydantic import BaseModel
+from pydantic.errors import PydanticUserError
 
 from fedsim.blocks.spec import Spec
 
@@ -114,3 +121,123 @@ def kinds_where(
 ) -> tuple[str, ...]:
     """Return what `where` does of the registry of a base class, in a module that it imports."""
     return _registries[base].where(question)
+
+
+def lacks(model: type[Spec], registry: Registry[Spec]) -> str:
+    """Say what keeps a class from being used as a block of its kind; empty for nothing."""
+    base = registry.base or Spec
+    reasons = [*_check_name(model, registry), *_silent(model, base), *_incapable(model)]
+    reasons += _unreadable(model)
+    if not reasons:
+        return ""
+    return f"{model.__name__} cannot be used as {registry.one}: {'; '.join(reasons)}"
+
+
+def _check_name(model: type[Spec], registry: Registry[Spec]) -> Iterator[str]:
+    """A scenario names a class by the literal of its field `kind`."""
+    if not registry.names_of(model):
+        name, key = _to_kind(model.__name__), registry.key
+        yield (
+            f"it has no `{key}` of its own by which a scenario could name it. It must have a"
+            f' line such as {key}: Literal["{name}"] = "{name}"'
+        )
+
+
+def _to_kind(name: str) -> str:
+    """Return the name of a class as a scenario would write it: EveryOther as every-other."""
+    starts = "".join(f"-{c.lower()}" if c.isupper() else c for c in name)
+    return starts.strip("-_")
+
+
+def _silent(model: type[Spec], base: type[Spec]) -> Iterator[str]:
+    """The class attributes that the base declares are there."""
+    for name, said in _declared_attributes(base).items():
+        if not hasattr(model, name):
+            yield f"it has no `{name}`. It must say {_clause(said) or 'it'}"
+
+
+def _incapable(model: type[Spec]) -> Iterator[str]:
+    """What its bases leave to their subclasses is there; methods can be called, values be read."""
+    for name, wanted in _requirements_of(model).items():
+        own = inspect.getattr_static(model, name)
+        if getattr(own, "__isabstractmethod__", False):
+            says = "say " if isinstance(wanted, property) else ""
+            must = f"{says}{_clause(inspect.getdoc(wanted) or 'be there')}"
+            yield f"it has no `{name}`. It must {must}"
+        elif not isinstance(wanted, property):
+            yield from _misfit(name, getattr(model, name), wanted)
+        elif callable(own):
+            yield f"its `{name}` is a method, and is read as a value. Put @property above it"
+
+
+def _unreadable(model: type[Spec]) -> Iterator[str]:
+    """Its fields are of types that a file can hold, which shows only when its reader is made."""
+    try:
+        model.model_rebuild()
+    except PydanticUserError as error:
+        yield f"its fields cannot be read from a file: {str(error).splitlines()[0]}"
+    except NameError as error:
+        yield f"the types of its fields are not known: {error}"
+
+
+def _requirements_of(model: type[Spec]) -> dict[str, object]:
+    """Return what the bases of a class leave to their subclasses, as it stands in them."""
+    asked: dict[str, object] = {}
+    for each in reversed(model.__mro__[1:]):
+        for name, own in list(vars(each).items()):  # a look may complete a class
+            if getattr(own, "__isabstractmethod__", False):
+                asked[name] = getattr(each, name)
+    return asked
+
+
+def _misfit(name: str, own: object, wanted: object) -> Iterator[str]:
+    """A method takes what it is called with, and can be awaited where it will be."""
+    if not callable(own) or not callable(wanted):
+        yield f"its `{name}` is no method"
+        return
+    asked, given = inspect.signature(wanted), inspect.signature(own)
+    try:
+        given.bind(*asked.parameters)
+    except TypeError:
+        yield f"its `{name}` takes {_list(given)}, but is called with {_list(asked)}"
+    if inspect.iscoroutinefunction(wanted) > inspect.iscoroutinefunction(inspect.unwrap(own)):
+        yield f"its `{name}` cannot be awaited. It must begin with async def"
+
+
+def _list(signature: inspect.Signature) -> str:
+    return f"({', '.join(signature.parameters)})"
+
+
+def _declared_attributes(base: type[Spec]) -> dict[str, str]:
+    """Return the class attributes without a value in a base, with what is said of them."""
+    bare = {name for name in base.__class_vars__ if not hasattr(base, name)}
+    said: dict[str, str] = {}
+    for each in reversed(base.__mro__):
+        if bare & set(inspect.get_annotations(each)):
+            said |= {name: text for name, text in _attributes(each).items() if name in bare}
+    return said
+
+
+def _attributes(model: type) -> dict[str, str]:
+    """Return the annotated attributes of a class with the docstrings below them."""
+    (tree,) = ast.parse(dedent(inspect.getsource(model))).body
+    body = tree.body if isinstance(tree, ast.ClassDef) else []
+    said: dict[str, str] = {}
+    for line, below in zip(body, [*body[1:], None], strict=True):
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+            said[line.target.id] = _docstring(below)
+    return said
+
+
+def _docstring(line: ast.stmt | None) -> str:
+    match line:
+        case ast.Expr(value=ast.Constant(value=str(text))):
+            return text
+        case _:
+            return ""
+
+
+def _clause(text: str) -> str:
+    """Return the first paragraph of a docstring as the end of a sentence."""
+    first = " ".join(inspect.cleandoc(text).split("\n\n")[0].split()).rstrip(".")
+    return first[:1].lower() + first[1:]

@@ -18,7 +18,7 @@ from fedsim.problems.restricted import restrict
 from fedsim.problems.samples import Draw, draw_minibatches
 
 
-class OneByOne:
+class SerialEvaluator:
     """Evaluates one piece of work after the other, when its result is due.
 
     Args:

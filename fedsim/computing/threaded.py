@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.computing.serial import OneByOne, evaluate
+from fedsim.computing.serial import SerialEvaluator, evaluate
 from fedsim.ports import Array, Work
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.client_losses import ClientLosses
@@ -56,8 +56,8 @@ class ThreadedEvaluator:
         threads: how many may compute, the one that asks for results among them.
     """
 
-    choice: Mapping[str, Any] = OneByOne.choice
-    draw: Draw = staticmethod(OneByOne.draw)
+    choice: Mapping[str, Any] = SerialEvaluator.choice
+    draw: Draw = staticmethod(SerialEvaluator.draw)
 
     def __init__(self, losses: Sequence[LocalLoss], threads: int) -> None:
         self.losses = ClientLosses.of(losses)

@@ -1,4 +1,9 @@
-"""Conversion between the contents of Flower's messages and those of fedsim's.
+"""Arrays as Flower serialises them, NumPy's own format, without parsing a header every time.
+
+A model's arrays have the same few headers in every message; NumPy makes and parses each of them
+anew, which takes longer than all else that becomes of a small array.
+
+Conversion between the contents of Flower's messages and those of fedsim's.
 
 The model is the vector that is packed, rounded and compressed as any other. All else goes byte by
 byte: settings and figures in the encoding that Flower itself gives them, and arrays that are not
@@ -7,7 +12,8 @@ of floating-point numbers as they lie in memory.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from io import BytesIO
 from math import prod
 from typing import Any
 
@@ -16,9 +22,43 @@ from flwr.app import Array as FlowerArray
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
-from fedsim.flower import npy
 from fedsim.ports import Array
 from fedsim.wire.bitstream import Reader, varint
+
+_MOST = 4096
+"""How many headers are kept."""
+
+_known: dict[bytes, tuple[np.dtype[Any], tuple[int, ...]]] = {}
+"""What the headers say that were written here."""
+
+
+def write_npy(array: NDArray[Any]) -> bytes:
+    """Return an array in NumPy's format."""
+    return _header(array.dtype, array.shape) + array.tobytes()
+
+
+def read_npy(array: FlowerArray) -> NDArray[Any]:
+    """Return an array of Flower's; what has no header that is known, as Flower reads it."""
+    data = array.data
+    known = _known.get(data[: 10 + int.from_bytes(data[8:10], "little")])
+    if known is None:
+        return array.numpy()
+    dtype, shape = known
+    start = len(data) - dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    return np.frombuffer(data, dtype, offset=start).reshape(shape).copy()
+
+
+@lru_cache(maxsize=_MOST)
+def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return what stands in front of the numbers of an array in C order."""
+    stream = BytesIO()
+    facts = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, facts)
+    header = stream.getvalue()
+    if len(_known) < _MOST:
+        _known[header] = dtype, shape
+    return header
+
 
 # The arrays of a model as one vector: which they are, and how they lie in it.
 
@@ -193,19 +233,19 @@ def read(content: FlowerContent, layout: ArrayLayout, *, legacy: bool) -> Record
 
 def numpy_of(record: ArrayRecord) -> dict[str, NDArray[Any]]:
     """Return the arrays of a record by name."""
-    return {name: npy.read(array) for name, array in record.items() if array.data}
+    return {name: read_npy(array) for name, array in record.items() if array.data}
 
 
 def record_of(arrays: Arrays, *, legacy: bool) -> ArrayRecord:
     """Return a record of arrays, as clients of either interface read them."""
     if legacy:
         made = {
-            name: FlowerArray(dtype="", shape=(), stype=_NUMPY, data=npy.write(array))
+            name: FlowerArray(dtype="", shape=(), stype=_NUMPY, data=write_npy(array))
             for name, array in arrays.items()
         }
     else:
         made = {
-            name: FlowerArray(str(array.dtype), array.shape, _NUMPY, npy.write(array))
+            name: FlowerArray(str(array.dtype), array.shape, _NUMPY, write_npy(array))
             for name, array in arrays.items()
         }
     return ArrayRecord(made)

@@ -1,6 +1,6 @@
 """Batteries: what clients run on, and the marks that its level crosses. The block is the law.
 
-`fedsim.physics.stores` follows the level in time.
+`fedsim.physics.state_of_charge` follows the level in time.
 """
 
 from abc import abstractmethod

@@ -21,7 +21,6 @@ from fedsim.blocks.quantities import (
 )
 from fedsim.blocks.registry import Registry
 from fedsim.blocks.spec import Block, Given, KindFirst, as_written
-from fedsim.physics.figures import Figure, est, lit, meas, preset
 from fedsim.physics.slowdowns import AnySlowdown
 from fedsim.physics.sources import (
     AUTOFL_2021,
@@ -39,6 +38,11 @@ from fedsim.physics.sources import (
     TOP500,
     TRAN_2019,
     YANG_2021,
+    Figure,
+    est,
+    lit,
+    meas,
+    preset,
 )
 
 # Base class of devices: a block of a scenario, and the law of a client's processor.

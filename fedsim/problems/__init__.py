@@ -56,14 +56,21 @@ from fedsim.problems.losses import (
     TorchLoss,
     TraceRegression,
 )
-from fedsim.problems.measures import MEASURES, Measure, Observer
-from fedsim.problems.measures.optimality import ConstraintValue, GradientNorm, Rank, Sparsity
-from fedsim.problems.measures.prediction import HeldOutAccuracy, HeldOutLoss, TrainingAccuracy
-from fedsim.problems.measures.truth import (
+from fedsim.problems.measures import (
+    MEASURES,
+    ConstraintValue,
     Distance,
+    GradientNorm,
+    HeldOutAccuracy,
+    HeldOutLoss,
+    Measure,
+    Observer,
     OperatorDistance,
+    Rank,
     RelativeDistance,
+    Sparsity,
     Support,
+    TrainingAccuracy,
 )
 from fedsim.problems.oracle import LossOracle
 from fedsim.problems.penalties import PENALTIES, NoPenalty, Penalty, Regulariser

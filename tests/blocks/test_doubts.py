@@ -6,8 +6,7 @@ import pytest
 
 from fedsim.blocks.presets import Citation, Doubt, Preset, Presettable, faults_of_doubts
 from fedsim.physics import sources
-from fedsim.physics.carbon import GridCarbon
-from fedsim.physics.countries import COUNTRIES
+from fedsim.physics.carbon import COUNTRIES, GridCarbon
 from fedsim.physics.devices import DEVICES, Device
 from fedsim.physics.radios import LORA, NB_IOT, RADIOS, LoRaRadio, NarrowbandRadio, Radio
 from fedsim.robustness.constants import ConstantKey, UncertainConstant

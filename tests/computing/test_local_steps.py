@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedsim.algorithms import FedAvg, FedNova, FedProx
-from fedsim.algorithms.arrivals import FedAsync
+from fedsim.algorithms.asynchronous import FedAsync
 from fedsim.algorithms.averaging import LocalUpdates
 from fedsim.algorithms.local import stochastic_gradient
 from fedsim.building import Builder, Job

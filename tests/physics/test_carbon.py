@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import DataError
-from fedsim.physics.carbon import Carbon, HourlyCarbon, Intensity
-from fedsim.physics.countries import COUNTRIES
+from fedsim.physics.carbon import COUNTRIES, Carbon, HourlyCarbon, Intensity
 from fedsim.physics.signals import Constant, Steps
 from fedsim.physics.traces import read_intensity
 from fedsim.scenario import Group

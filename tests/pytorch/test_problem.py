@@ -13,8 +13,8 @@ from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 import fedsim
 import fedsim.torch
-from fedsim.blocks.held import Holding
 from fedsim.blocks.identity import ObjectIdentity
+from fedsim.blocks.in_memory import Holding
 from fedsim.errors import DataError, FedsimError
 from fedsim.problems import LocalLoss
 from fedsim.scenario import ProblemSpec

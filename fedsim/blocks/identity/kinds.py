@@ -6,7 +6,7 @@ PyTorch is looked at only where it is loaded: nothing of it can be met elsewhere
 import sys
 from functools import lru_cache
 
-from fedsim.blocks.identity import arrays, classes, code, containers, instances
+from fedsim.blocks.identity import arrays, classes, code, containers
 from fedsim.blocks.identity.walker import Library, ObjectIdentity, Unknown, Walk
 
 
@@ -32,9 +32,9 @@ def _library(torch_is_loaded: bool) -> Library:  # noqa: FBT001 - what the cache
     kinds = (
         containers.open_node,
         code.open_node,
-        classes.open_node,
+        classes.open_class,
         arrays.open_node,
-        instances.open_node,
+        classes.open_instance,
     )
     bases = {**containers.BASES, **arrays.BASES}
     if not torch_is_loaded:

@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from fedsim.problems.dealt import cache_folder
+from fedsim.problems.partition import cache_folder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.computing.compiled.compiler import matrix_at, part
-from fedsim.computing.compiled.heads import slopes, value
+from fedsim.computing.compiled.loss_functions import slopes, value
 from fedsim.computing.compiled.rows import Data, Whole, backward, copy, forward
 from fedsim.ports import Array
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.computing.compiled.heads import code
 from fedsim.computing.compiled.loops import evaluate, values
+from fedsim.computing.compiled.loss_functions import code
 from fedsim.computing.compiled.pages import DONE, Page, Piece, Whole
 from fedsim.computing.compiled.rows import Data, LossSpecification
 from fedsim.ports import Array, Work

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.computing.compiled.compiler import part, vector_at
-from fedsim.computing.compiled.heads import slopes, value
+from fedsim.computing.compiled.loss_functions import slopes, value
 from fedsim.computing.compiled.rows import Data, Whole, copy
 from fedsim.ports import Array
 

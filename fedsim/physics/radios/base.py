@@ -1,11 +1,26 @@
-"""Base class of radios: a block of a scenario, and the law of a client's radio."""
+"""Base class of radios: block, law, and power while messages are in progress.
+
+Between two messages a radio is idle (`RadioLaw.resting`), or in a stage before that (`States`).
+While a message is in progress, from its first bit to its last, the radio is connected, and for a
+part of that time its bits are on the air: for as long as the radio's own rate requires, though the
+message may take longer because a link behind the radio is slow, or shared.
+
+A radio that states powers of its directions draws `send` or `receive` on the air, and connected
+power for the rest of the message: that of its first stage, such as a tail, or `base` where that is
+more; on the air it draws no less than that. Without such a stage it draws idle power while it
+waits. A radio that states energies per bit draws `base` all the time, which is its connected power
+(Huang et al., MobiSys 2012, equation 1), and its energy depends on bits, not on time on the air.
+
+With both directions in progress, connected power is drawn once, and each direction adds its power
+on the air beyond that.
+"""
 
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, inf
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -167,7 +182,7 @@ class Draw(Spec):
 
     A message is on the air for its bits over the radio's own rate. Where something else holds it
     up, such as a slow link behind the radio, the rest of its time is at connected power:
-    see `fedsim.physics.radios.powers`. The two ways to state a radio differ in what `base`
+    see `fedsim.physics.radios.base`. The two ways to state a radio differ in what `base`
     contains. With an energy per bit it is the intercept of measured power over throughput, as in
     Huang et al., MobiSys 2012: connected, awake, at no throughput, so all of the connected power.
     With `send` and `receive` it is usually 0, for these are whole powers of states.
@@ -321,3 +336,38 @@ class PacketRadio(RadioLaw):
             )
             raise failure(("packet", text, self.packet))
         return self
+
+
+class RadioPowers(NamedTuple):
+    """The powers of one kind of radio, beyond what it draws at rest.
+
+    Pairs are (down, up).
+
+    Attributes:
+        held: while a message is in progress in either direction, W.
+        per_bit: the energy of a bit, J/bit.
+        on_air: while bits are on the air, beyond `held`, W.
+    """
+
+    held: float
+    per_bit: tuple[float, float]
+    on_air: tuple[float, float]
+
+
+def powers_of(law: RadioLaw) -> RadioPowers:
+    """Return the powers of a radio.
+
+    Example:
+        >>> from fedsim.physics.radios import Radio
+        >>> powers = powers_of(Radio.model_validate({"kind": "wifi-6"}))
+        >>> powers.held, [round(watts, 3) for watts in powers.on_air]
+        (0.141, [0.222, 1.599])
+    """
+    draw, rest = law.draw, law.waiting
+    per_bit = draw.energy_down, draw.energy_up
+    base = max(draw.base - rest, 0.0)
+    if not (draw.send or draw.receive):
+        return RadioPowers(base, per_bit, (0.0, 0.0))
+    held = max(base, law.states.stages[0].power if law.states.stateful else 0.0)
+    down, up = (max(draw.base + own - rest - held, 0.0) for own in (draw.receive, draw.send))
+    return RadioPowers(held, per_bit, (down, up))

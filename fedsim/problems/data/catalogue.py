@@ -18,7 +18,7 @@ from fedsim.files import arrays, decompress, download, read_bytes
 from fedsim.problems.data import files, libsvm
 from fedsim.problems.data.base import Source
 from fedsim.problems.data.entries import ENTRIES, File, Part, PartSpecification
-from fedsim.problems.dealt import cache_folder
+from fedsim.problems.partition import cache_folder
 from fedsim.problems.samples import Samples
 
 _LONGEST = 200  # characters of a library's error message

@@ -12,17 +12,19 @@ from scipy.linalg import svd
 
 from fedsim.errors import OutputError
 from fedsim.ports import Array
-from fedsim.problems.dealt import cache_folder
 from fedsim.problems.losses import LeastSquares, LinearLoss
+from fedsim.problems.partition import cache_folder
 from fedsim.problems.problem import Objective, Problem
 from fedsim.problems.references.composite import (
+    NEWTON_LIMIT,
     CompositeForm,
     affordable,
     approach,
     convex,
     gradient_step,
+    polish,
+    solvable,
 )
-from fedsim.problems.references.newton import NEWTON_LIMIT, polish, solvable
 from fedsim.problems.samples import dense
 from fedsim.record.writing import write_whole
 

@@ -112,7 +112,7 @@ class RadioMeter:
     Connected power is on while any message is in progress, and is paid once: each transfer pays,
     when it ends, for all the time that is not paid yet. What is on the air is paid by the bit, at
     the radio's own rate, however long the transfer took. The sum is the exact integral of the
-    power however the two directions overlap: see `fedsim.physics.radios.powers`.
+    power however the two directions overlap: see `fedsim.physics.radios.base`.
 
     Attributes:
         law: what it is.

@@ -22,7 +22,7 @@ from fedsim.computing.compiled import (
     Page,
     draw_minibatches,
 )
-from fedsim.computing.serial import OneByOne
+from fedsim.computing.serial import SerialEvaluator
 from fedsim.ports import Array, Work
 from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.samples import Draw
@@ -52,7 +52,7 @@ class CompiledEvaluator:
     draw: Draw = staticmethod(draw_minibatches)
 
     def __init__(self, losses: Sequence[LocalLoss], threads: int, pieces: int = PIECES) -> None:
-        self._reference = OneByOne(losses)
+        self._reference = SerialEvaluator(losses)
         self._program = CompiledProgram(losses)
         self._threads = threads
         self._pages = deque([Page(pieces)])

@@ -1,4 +1,4 @@
-"""Recommendations of concerns: accepted values, for which the concern does not arise.
+"""Concerns: conditions of a paper's theory that do not hold, and values for which they hold.
 
 A recommendation stands in the text as "give `key: value`", to be copied into the block. Figures
 are rounded to the side on which the condition holds.
@@ -6,13 +6,24 @@ are rounded to the side on which the condition holds.
 
 from collections.abc import Callable, Iterator
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
-
-from fedsim.algorithms.base import Concern
+from typing import NamedTuple
 
 EXCESS = 1e-9
 """By how much of itself a figure may exceed a bound, which is rounded."""
 
 _DIGITS = 4
+
+
+class Concern(NamedTuple):
+    """A condition of a paper's theory that does not hold.
+
+    Attributes:
+        key: of the parameter within the `algorithm` block.
+        text: names the value, the bound and the source of the condition.
+    """
+
+    key: str
+    text: str
 
 
 def at_most(bound: float) -> str:

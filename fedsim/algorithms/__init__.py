@@ -25,7 +25,7 @@ from fedsim.algorithms.error_feedback import EF21
 from fedsim.algorithms.fedcom import FedCom, FedComGate
 from fedsim.algorithms.gossip import DPSGD
 from fedsim.algorithms.lag import LagServer, LagWorker
-from fedsim.algorithms.local import SendsModels
+from fedsim.algorithms.local_steps import SendsModels
 from fedsim.algorithms.marina import Marina, PPMarina
 from fedsim.algorithms.marina_p import MarinaP
 from fedsim.algorithms.matching_pursuit import FedGradMP

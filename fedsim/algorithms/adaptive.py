@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from fedsim.algorithms.averaging import LocalUpdates
-from fedsim.algorithms.local import Model, mean
+from fedsim.algorithms.local_steps import Model, mean
 from fedsim.ports import Array, Server
 
 REDDI = "Reddi et al.: Adaptive Federated Optimization, ICLR 2021, algorithm 2"

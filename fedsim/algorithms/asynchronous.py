@@ -32,7 +32,7 @@ from pydantic import Field, model_validator
 from fedsim.algorithms.averaging import LocalUpdates, local_step_concern
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.concerns import Concern
-from fedsim.algorithms.local import LocalModel, Model
+from fedsim.algorithms.local_steps import LocalModel, Model
 from fedsim.ports import Client, Meaning, Message, Reply, Server
 
 _SHAPES: dict[str, dict[str, float]] = {

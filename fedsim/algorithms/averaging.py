@@ -46,7 +46,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.concerns import Concern, long_step
-from fedsim.algorithms.local import LocalSteps, Model, batch_size, local_steps, mean
+from fedsim.algorithms.local_steps import LocalSteps, Model, batch_size, local_steps, mean
 from fedsim.ports import Array, Client, Message, Payload, Reply, Server
 
 

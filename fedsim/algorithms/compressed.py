@@ -36,7 +36,7 @@ from pydantic import Field, PositiveInt
 from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import EXCESS, Concern, at_most, concern, long_step
 from fedsim.algorithms.error_feedback import Difference
-from fedsim.algorithms.local import (
+from fedsim.algorithms.local_steps import (
     Batch,
     GrowingBatch,
     Model,

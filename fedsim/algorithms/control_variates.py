@@ -49,7 +49,7 @@ from pydantic import Field, PositiveInt
 from fedsim.algorithms.averaging import Update, local_step_concern
 from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import Concern
-from fedsim.algorithms.local import (
+from fedsim.algorithms.local_steps import (
     Batch,
     GrowingBatch,
     LocalSteps,

@@ -58,7 +58,7 @@ from pydantic import Field, PrivateAttr
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.composite import Composite, CountedDual, Dual, dual, rounds_of
 from fedsim.algorithms.concerns import Concern, at_most, concern
-from fedsim.algorithms.local import Average, mean
+from fedsim.algorithms.local_steps import Average, mean
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import join_names
 from fedsim.errors import ParameterError

@@ -25,7 +25,7 @@ from pydantic import Field
 
 from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import Concern, long_step
-from fedsim.algorithms.local import Model, shares
+from fedsim.algorithms.local_steps import Model, shares
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 
 

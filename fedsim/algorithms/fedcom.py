@@ -38,7 +38,7 @@ from pydantic import Field
 from fedsim.algorithms.averaging import local_step_concern
 from fedsim.algorithms.base import Memory, ProblemInfo
 from fedsim.algorithms.concerns import EXCESS, Concern, at_most, concern
-from fedsim.algorithms.local import LocalSteps, Model, Progress, mean, of_this_round
+from fedsim.algorithms.local_steps import LocalSteps, Model, Progress, mean, of_this_round
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.base import PeerAlgorithm, StepSize
-from fedsim.algorithms.local import Model
+from fedsim.algorithms.local_steps import Model
 from fedsim.ports import Meaning, Message, Node
 
 

@@ -45,7 +45,7 @@ from fedsim.algorithms.base import Algorithm, Memory, ProblemInfo, StepSize
 from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.concerns import Concern, long_step
 from fedsim.algorithms.error_feedback import Difference, FullDifference
-from fedsim.algorithms.local import Model, mean, of_this_round, shares
+from fedsim.algorithms.local_steps import Model, mean, of_this_round, shares
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Noted, Payload, Reply, Server
 

@@ -23,7 +23,7 @@ from typing import ClassVar, Literal, Self
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.compressed import Gradient
 from fedsim.algorithms.concerns import Concern, long_step
-from fedsim.algorithms.local import Model, shares
+from fedsim.algorithms.local_steps import Model, shares
 from fedsim.algorithms.marina import FullRounds, odds
 from fedsim.errors import ParameterError
 from fedsim.ports import Array, Client, Meaning, Message, Payload, Server

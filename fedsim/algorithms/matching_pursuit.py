@@ -16,7 +16,7 @@ iterates of both bounded.
 Messages carry coefficients. Round t commits the model A x^{t+1}. Where only some clients
 reply, their p_m are scaled to add up to 1: their mean, where clients have equally many rows.
 A reply that comes after its round has closed is not counted: it started from an older x^t. With
-`sends: differences` clients send x_m - x^t (`fedsim.algorithms.local`). It is a jump to the
+`sends: differences` clients send x_m - x^t (`fedsim.algorithms.local_steps`). It is a jump to the
 minimum over some atoms, of which two from one x^t, added one after the other, go past it; so this
 needs rounds, too.
 
@@ -34,7 +34,7 @@ from pydantic import Field, PrivateAttr
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.concerns import Concern
 from fedsim.algorithms.dictionaries import AnyDictionary, Atoms, Columnwise, IdentityDictionary
-from fedsim.algorithms.local import Change, LocalGradients, SendsModels
+from fedsim.algorithms.local_steps import Change, LocalGradients, SendsModels
 from fedsim.algorithms.solvers import AnySolver, Exact
 from fedsim.algorithms.thresholding import check_sparsity
 from fedsim.ports import SPARSE, Array, Client, Message, Payload, Server

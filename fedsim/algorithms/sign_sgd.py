@@ -26,7 +26,7 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
-from fedsim.algorithms.local import (
+from fedsim.algorithms.local_steps import (
     Batch,
     GrowingBatch,
     Model,

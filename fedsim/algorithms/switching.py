@@ -48,7 +48,7 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from fedsim.algorithms.base import Algorithm, ProblemInfo, StepSize
 from fedsim.algorithms.concerns import Concern, at_least, at_most, concern
-from fedsim.algorithms.local import Average, Model, Progress, mean, of_this_round
+from fedsim.algorithms.local_steps import Average, Model, Progress, mean, of_this_round
 from fedsim.blocks.spec import Spec
 from fedsim.blocks.wording import join_names
 from fedsim.errors import ParameterError

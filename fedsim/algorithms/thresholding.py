@@ -18,7 +18,7 @@ The mean is of models that started from the same w^t: a reply that comes after i
 closed is not counted, since it would put an older model in the place of a newer one. With
 `sends: differences` clients send w_m - w^t, and the server takes H_tau(w^t + mean(w_m - w^t)):
 the same model, but late differences count, too, servers may be asynchronous, and compression
-may have feedback (`fedsim.algorithms.local`).
+may have feedback (`fedsim.algorithms.local_steps`).
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms.base import ProblemInfo
 from fedsim.algorithms.concerns import Concern, concern, long_step
-from fedsim.algorithms.local import Change, LocalModel, LocalSteps, Model, SendsModels
+from fedsim.algorithms.local_steps import Change, LocalModel, LocalSteps, Model, SendsModels
 from fedsim.errors import ParameterError
 from fedsim.ports import DENSE, SPARSE, Array, Client, Message, Server, Structure
 from fedsim.problems import Problem, Reference, sparse_optimum

@@ -18,8 +18,8 @@ except ModuleNotFoundError as error:
 
     raise ModuleNotFoundError(missing("fedsim.flower", "Flower", "flower"), name="flwr") from None
 
+from fedsim.flower.adapters import App, app, method, seconds_of
 from fedsim.flower.blocks import Cost
-from fedsim.flower.making import App, app, method, seconds_of
 from fedsim.flower.method import Flower
 
 __all__ = ["App", "Cost", "Flower", "app", "method", "seconds_of"]

@@ -19,14 +19,14 @@ from flwr.common import ndarrays_to_parameters
 from pydantic import Field, PrivateAttr
 
 from fedsim.algorithms.base import ProblemInfo
-from fedsim.algorithms.local import SendsModels, of_this_round
+from fedsim.algorithms.local_steps import SendsModels, of_this_round
 from fedsim.blocks.wording import unknown
 from fedsim.errors import Failed, ParameterError
 from fedsim.flower.arrays import FlowerContent, Misfit, encode, read
-from fedsim.flower.calls import call_user_code
 from fedsim.flower.problem import FlowerProblem
 from fedsim.flower.program import ClientProgram, Question, Task
 from fedsim.flower.server import Contents, Host, MessageHost, OlderHost
+from fedsim.flower.user_code import call_user_code
 from fedsim.ports import Array, Client, ClientId, Message, Payload, Reply, Server
 from fedsim.problems import Problem, Reference
 from fedsim.wire import Octets

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from fedsim.errors import DataError, Failed
 from fedsim.flower.arrays import ArrayLayout, Arrays, FlowerContent, encode, numpy_of, read
 from fedsim.flower.blocks import AppBlock
-from fedsim.flower.calls import (
+from fedsim.flower.program import ClientProgram, Question, Task, context_of, instruction, node_of
+from fedsim.flower.user_code import (
     NOTHING,
     FlowerEvaluation,
     Looked,
@@ -28,7 +29,6 @@ from fedsim.flower.calls import (
     numbers,
     parse_reply,
 )
-from fedsim.flower.program import ClientProgram, Question, Task, context_of, instruction, node_of
 from fedsim.ports import Array, Oracle
 from fedsim.problems.client_losses import LazySequence
 from fedsim.problems.measures import Observer

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedsim.errors import Failed
 from fedsim.flower.arrays import ArrayLayout, Arrays, FlowerContent, Misfit, encode, read, record_of
 from fedsim.flower.blocks import AppBlock
-from fedsim.flower.calls import RUN, call_user_code
+from fedsim.flower.user_code import RUN, call_user_code
 from fedsim.ports import Array, ClientId, Work
 from fedsim.problems.programs import ProgramOracle
 from fedsim.problems.samples import Minibatches

@@ -36,8 +36,8 @@ from flwr.supercore.run import Run
 from numpy.typing import NDArray
 
 from fedsim.flower.arrays import Arrays, numpy_of, record_of
-from fedsim.flower.calls import call_user_code, numbers
 from fedsim.flower.program import Task, client_of, node_of
+from fedsim.flower.user_code import call_user_code, numbers
 from fedsim.ports import ClientId
 
 # ruff: noqa: ARG002 - what is refused takes what Flower hands over

@@ -74,8 +74,7 @@ from fedsim.problems.measures import (
 )
 from fedsim.problems.oracle import LossOracle
 from fedsim.problems.penalties import PENALTIES, NoPenalty, Penalty, Regulariser
-from fedsim.problems.penalties.norms import GroupL2, Nuclear
-from fedsim.problems.penalties.separable import L1, L2, ElasticNet
+from fedsim.problems.penalties.norms import L1, L2, ElasticNet, GroupL2, Nuclear
 from fedsim.problems.problem import STARTS, NormalStart, Objective, OwnStart, Problem, Start
 from fedsim.problems.programs import ProgramLoss, ProgramProblem
 from fedsim.problems.references import (

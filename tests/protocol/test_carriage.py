@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import fedsim
 from fedsim.algorithms import Algorithm, StepSize
 from fedsim.algorithms.compressed import CompressedDescent, Gradient
-from fedsim.algorithms.local import Model
+from fedsim.algorithms.local_steps import Model
 from fedsim.algorithms.messages import register_messages
 from fedsim.cli import app
 from fedsim.errors import DecodeError

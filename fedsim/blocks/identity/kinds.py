@@ -6,7 +6,7 @@ PyTorch is looked at only where it is loaded: nothing of it can be met elsewhere
 import sys
 from functools import lru_cache
 
-from fedsim.blocks.identity import arrays, classes, code, containers
+from fedsim.blocks.identity import classes, code, containers
 from fedsim.blocks.identity.walker import Library, ObjectIdentity, Unknown, Walk
 
 
@@ -30,13 +30,13 @@ def identity_of(*values: object) -> ObjectIdentity:
 @lru_cache(maxsize=2)
 def _library(torch_is_loaded: bool) -> Library:  # noqa: FBT001 - what the cache goes by
     kinds = (
-        containers.open_node,
+        containers.open_container,
         code.open_node,
         classes.open_class,
-        arrays.open_node,
+        containers.open_array,
         classes.open_instance,
     )
-    bases = {**containers.BASES, **arrays.BASES}
+    bases = {**containers.BASES, **containers.ARRAY_BASES}
     if not torch_is_loaded:
         return Library(kinds, bases, lambda _, attributes: attributes)
     from fedsim.blocks.identity import tensors  # noqa: PLC0415 - loads PyTorch

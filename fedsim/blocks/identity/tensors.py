@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedsim.blocks.identity.arrays import memory
+from fedsim.blocks.identity.containers import memory
 from fedsim.blocks.identity.walker import Content, Parts, Unknown, Walk, WalkedNode
 
 _NAMED = (torch.dtype, torch.device, torch.layout, torch.memory_format)

@@ -1,4 +1,4 @@
-"""The natural payload of an array that nothing compresses: the shortest its structure allows."""
+"""The natural payload of an uncompressed array: the shortest one that its structure allows."""
 
 import numpy as np
 
@@ -7,16 +7,17 @@ from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads import Dense, Encodable, LowRank, Scalar, Sign, Sparse
 
 _LARGEST_ERROR = 1 / 8
-"""The share of an array's length that rounding leaves out at most, within a format's range."""
+"""The largest relative error |rounded - v|/|v| of a format, for values within its range."""
 
 
 def natural(values: Array, structure: Structure, form: ValueFormat) -> Encodable:
-    """Return what says an array in full.
+    """Return an array's payload without compression.
 
     Args:
         values: shape (d,), or () for a number.
-        structure: what is known of it: the shorter of what it names and Dense is taken.
-        form: how a value is written.
+        structure: of the array; the result is the payload of this structure, or Dense if that is
+            not longer.
+        form: the format of a value.
     """
     if not values.ndim:
         return Scalar.of(float(values), form)
@@ -36,9 +37,10 @@ def natural(values: Array, structure: Structure, form: ValueFormat) -> Encodable
 
 
 def shorter(values: Array, structure: Structure, form: ValueFormat, bits: int) -> Encodable | None:
-    """Return what says an array in full in fewer than so many bits; None where nothing does.
+    """Return the natural payload if it takes fewer than `bits` bits, else None.
 
-    Nor does anything where most of it is beyond the range of the format.
+    Also None if much of the array is beyond the range of the format, so that the payload would not
+    be exact up to rounding.
     """
     if structure is DENSE and Dense.length(values, form) >= bits:
         return None
@@ -51,7 +53,7 @@ def shorter(values: Array, structure: Structure, form: ValueFormat, bits: int) -
 
 
 def euclidean(vector: Array) -> float:
-    """Return |v|_2, whose squares neither overflow nor vanish."""
+    """Return |v|_2, scaled so that squares neither overflow nor underflow."""
     largest = float(np.abs(vector).max(initial=0.0))
     if not 0 < largest < np.inf:
         return largest
@@ -66,7 +68,8 @@ def _of_one_magnitude(values: Array) -> bool:
 def _factor(values: Array, rows: int, form: ValueFormat) -> LowRank:
     """Return the factors of a matrix (rows, n), singular values at the level of rounding dropped.
 
-    The roots of the singular values go to both sides, so that neither factor outgrows a format.
+    Both factors are scaled by the roots of the singular values, so that neither exceeds the range
+    of a format that the product fits.
     """
     matrix = values.reshape(rows, -1)
     left, singular, right = np.linalg.svd(matrix, full_matrices=False)

@@ -1,4 +1,4 @@
-"""Payloads that write every number they hold."""
+"""Payloads that write every number in full: dense, scalar, low-rank factors, and empty."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,16 +16,16 @@ from fedsim.wire.formats import ValueFormat
 from fedsim.wire.payloads.base import ANY_FORMAT, frozen
 
 _LARGEST_RANK = 64
-"""The most dimensions of an array, as NumPy has it."""
+"""The largest number of dimensions of a NumPy array."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """A vector or matrix, every entry of it.
+    """A vector or matrix with all entries.
 
     Attributes:
         values: the rounded entries, read-only.
-        format: how one value is written.
+        format: of a value.
     """
 
     kind: ClassVar[int] = 1
@@ -35,12 +35,12 @@ class Dense:
 
     @classmethod
     def of(cls, values: NDArray[np.floating], format: ValueFormat) -> Self:  # noqa: A002 - the field's name
-        """Round an array to what arrives of it."""
+        """Create the payload of an array, rounded to the format."""
         return cls(format.round(values), format)
 
     @classmethod
     def length(cls, values: NDArray[np.floating], form: ValueFormat) -> int:
-        """Return the bits of an array before it is rounded."""
+        """Return the length of an array's payload, in bits, without creating it."""
         return 8 * (2 + 4 * values.ndim + form.size * values.size)
 
     @property
@@ -50,13 +50,13 @@ class Dense:
         return 8 * (2 + 4 * values.ndim + self.format.size * values.size)
 
     def body(self) -> bytes:
-        """Write the shape and the values."""
+        """Encode the shape and the values."""
         shape = Struct(f"<B{self.values.ndim}I").pack(self.values.ndim, *self.values.shape)
         return shape + self.format.encode(self.values)
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:
-        """Read the shape and the values."""
+        """Decode the shape and the values."""
         rank = reader.byte()
         if rank > _LARGEST_RANK:
             raise DecodeError(f"an array of {rank} dimensions; at most {_LARGEST_RANK}")
@@ -64,7 +64,7 @@ class Dense:
         values = reader.values(prod(shape), form)
         try:
             return cls(values.reshape(shape), form)
-        except ValueError as error:  # an empty array may still announce extents beyond any array
+        except ValueError as error:  # an empty array may still announce extents that NumPy refuses
             raise DecodeError(f"no array has the shape {shape}") from error
 
 
@@ -74,7 +74,7 @@ class Scalar:
 
     Attributes:
         values: the rounded number as a read-only array of shape ().
-        format: how it is written.
+        format: of the number.
     """
 
     kind: ClassVar[int] = 3
@@ -84,7 +84,7 @@ class Scalar:
 
     @classmethod
     def of(cls, value: float, format: ValueFormat) -> Self:  # noqa: A002 - the field's name
-        """Round a number to what arrives of it."""
+        """Create the payload of a number, rounded to the format."""
         return cls(format.round(np.array(value)), format)
 
     @property
@@ -93,12 +93,12 @@ class Scalar:
         return 8 * (1 + self.format.size)
 
     def body(self) -> bytes:
-        """Write the value."""
+        """Encode the value."""
         return self.format.encode(self.values)
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:
-        """Read the value."""
+        """Decode the value."""
         return cls(reader.values(1, form).reshape(()), form)
 
 
@@ -106,13 +106,13 @@ class Scalar:
 class LowRank:
     """A matrix U V^T of low rank, read row by row as a vector of d coordinates.
 
-    The matrix has m rows and n = ceil(d/m) columns; what it has beyond d entries is dropped.
+    The matrix has m rows and n = ceil(d/m) columns; entries beyond d are dropped.
 
     Attributes:
         left: U, the rounded factor of shape (m, r), read-only.
         right: V, the rounded factor of shape (n, r), read-only.
         dimension: d.
-        format: how one value is written.
+        format: of a value.
     """
 
     kind: ClassVar[int] = 8
@@ -124,7 +124,7 @@ class LowRank:
 
     @classmethod
     def of(cls, left: Array, right: Array, dimension: int, form: ValueFormat) -> Self:
-        """Round the two factors to what arrives of them."""
+        """Create the payload of two factors, rounded to the format."""
         return cls(form.round(left), form.round(right), dimension, form)
 
     @cached_property
@@ -141,14 +141,14 @@ class LowRank:
         return 8 * (1 + counts + self.format.size * (self.left.size + self.right.size))
 
     def body(self) -> bytes:
-        """Write the sizes and the factors."""
+        """Encode the sizes and the factors."""
         rows, rank = self.left.shape
         factors = self.format.encode(self.left) + self.format.encode(self.right)
         return varint(self.dimension) + varint(rows) + varint(rank) + factors
 
     @classmethod
     def read(cls, reader: Reader, form: ValueFormat) -> Self:
-        """Read the sizes and the factors."""
+        """Decode the sizes and the factors."""
         dimension, rows, rank = reader.dimension(), reader.varint(), reader.varint()
         if rows > dimension or (dimension and not rows):
             raise DecodeError(f"no matrix of {rows} rows has {dimension} entries")
@@ -161,13 +161,13 @@ class LowRank:
 
 
 def columns_of(dimension: int, rows: int) -> int:
-    """Return n = ceil(d/m), the columns of d entries in m rows."""
+    """Return n = ceil(d/m), the number of columns of d entries in m rows."""
     return -(-dimension // rows) if rows else 0
 
 
 @dataclass(frozen=True, eq=False)
 class Empty:
-    """Nothing: a beacon, a request, an acknowledgement."""
+    """No content: a beacon, a request, an acknowledgement."""
 
     kind: ClassVar[int] = 0
     formats: ClassVar[tuple[ValueFormat, ...]] = ()

@@ -89,9 +89,9 @@ def test_a_sound_doubt_has_no_faults() -> None:
 @pytest.mark.parametrize(
     ("field", "low", "high", "words"),
     [
-        ("active", "6 W", "7 W", "does not hold the value, 5 W; give low <= value <= high"),
-        ("active", "7 W", "4 W", "does not hold the value"),
-        ("active", "4 W", "4.9 W", "does not hold the value"),
+        ("active", "6 W", "7 W", "does not contain the value, 5 W; give low <= value <= high"),
+        ("active", "7 W", "4 W", "does not contain the value"),
+        ("active", "4 W", "4.9 W", "does not contain the value"),
         ("active", "4", "7 W", "a number without a unit"),
         ("active", 4, "7 W", "a bare number"),
         ("active", "4 Wh", "7 W", "give a power"),

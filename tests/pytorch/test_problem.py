@@ -286,7 +286,7 @@ def test_a_file_alone_says_that_something_is_missing(tmp_path: Path) -> None:
         out=tmp_path / "run",
     )
     del data
-    with pytest.raises(FedsimError, match="handed over in Python"):
+    with pytest.raises(FedsimError, match="passed in Python"):
         fedsim.run(tmp_path / "run" / "base" / "seed-1" / "scenario.yaml")
 
 

@@ -24,14 +24,14 @@ import numpy as np
 from fedsim.blocks.identity.walker import Content, Parts, Unknown, Walk, WalkedNode
 
 _REDUCED = (date, datetime, time, timedelta, timezone, itemgetter, attrgetter, methodcaller)
-"""Types of Python's own whose pickle says all there is."""
+"""Types of Python that their pickle describes completely."""
 
 
 _RANDOM: Any = Random.__base__
 
 
 def open_container(value: object, walk: Walk) -> WalkedNode | None:
-    """Return how a container is walked, if it is exactly one of Python's own."""
+    """Return the node of a container whose type is exactly one of Python's; None for others."""
     kind = type(value)
     if (content := CONTENTS.get(kind)) is not None:
         return WalkedNode(kind.__qualname__, content(value, walk))
@@ -49,17 +49,18 @@ def _several(values: Iterable[object]) -> Parts:
 
 
 def _pairs(value: Any, _: Walk) -> Parts:  # noqa: ANN401 - any mapping
-    """Yield keys and values in their order, which is part of what a mapping is."""
+    """Yield keys and values in their order, which code can observe."""
     for key, each in dict.items(value):
         yield "key", key
         yield key if isinstance(key, str) else "", each
 
 
 def order_parts(value: Any, walk: Walk) -> Parts:  # noqa: ANN401 - any set
-    """Yield the parts of a set in an order that follows from them alone.
+    """Yield the members of a set, sorted by their encodings.
 
     Raises:
-        Unknown: one of them is no plain value, so that no order is the same in every process.
+        Unknown: a member is not a plain value; such sets have no order that is the same in every
+            process.
     """
     parts = [walk.plain.encode(each) for each in value]
     known = [each for each in parts if each is not None]
@@ -108,7 +109,7 @@ CONTENTS: dict[type, Content] = {
     UnionType: lambda value, _: _several(value.__args__),
     object: lambda _value, _walk: iter(()),
 }
-"""What objects of exactly these types hold."""
+"""The content of objects of exactly these types."""
 
 BASES: dict[type, Content] = {
     **{kind: CONTENTS[kind] for kind in (tuple, list, dict, OrderedDict, defaultdict, deque)},
@@ -122,15 +123,15 @@ BASES: dict[type, Content] = {
     partial: _partial,
     BaseException: lambda value, _: _several([value.args]),
 }
-"""What objects of classes that are made from these hold beside their attributes."""
+"""The content of instances of subclasses of these types, beside their attributes."""
 
 
 _SIMPLE = frozenset("biufcSUVmM")
-"""Kinds of NumPy's types whose bytes say all."""
+"""Kinds of NumPy types whose values are determined by their bytes."""
 
 
 def open_array(value: object, walk: Walk) -> WalkedNode | None:  # noqa: PLR0911 - one a kind
-    """Return how an array, a tensor or a generator is walked."""
+    """Return the node of an array, NumPy type or generator; None for other objects."""
     match value:
         case np.generic() if type(value).__module__ == "numpy":
             return WalkedNode(type(value).__name__, _scalar(value), kept=False)
@@ -159,15 +160,17 @@ def _scalar(value: Any) -> Parts:  # noqa: ANN401 - any number of NumPy's
 
 
 def _array(value: Any, walk: Walk) -> Parts:  # noqa: ANN401 - of any type
-    """Yield what an array is.
+    """Yield the parts of an array.
 
     Raises:
-        Unknown: of objects within records, or of a type of another package.
+        Unknown: it has objects within records, or a type of another package.
     """
     plain: np.ndarray[Any, Any] = np.ndarray.view(value, np.ndarray)
     yield "dtype", plain.dtype
     yield "shape", plain.shape
     yield "strides", plain.strides
+    # The owner of the memory, and the offset in it, tell two views of one array from two arrays:
+    # writing through one of the views changes the other.
     base: Any = value
     while isinstance(base.base, np.ndarray):
         base = base.base
@@ -182,7 +185,7 @@ def _array(value: Any, walk: Walk) -> Parts:  # noqa: ANN401 - of any type
 
 
 def memory(key: object, owner: object, offset: int, walk: Walk) -> Parts:
-    """Yield whose memory is used, as its number in this walk, and where in it."""
+    """Yield the number of the memory's owner (-1 on its first visit), and the offset in it."""
     known = walk.number(key, owner)
     yield "memory", -1 if known is None else known
     yield "offset", offset
@@ -198,4 +201,4 @@ def _dtype(value: Any) -> Parts:  # noqa: ANN401 - any
 
 
 ARRAY_BASES: dict[type, Content] = {np.ndarray: _array}
-"""What holds the content of objects of classes that are made from these."""
+"""The content of instances of subclasses of these types."""

@@ -1,6 +1,7 @@
-"""The identity of objects: a walk that knows all sorts of nodes.
+"""`identity_of`: a walk with the handlers of all types.
 
-PyTorch is looked at only where it is loaded: nothing of it can be met elsewhere.
+The handler of PyTorch is loaded only in a process that has loaded PyTorch itself; in others there
+can be no tensors.
 """
 
 import sys
@@ -11,9 +12,9 @@ from fedsim.blocks.identity.walker import Library, ObjectIdentity, Unknown, Walk
 
 
 def identity_of(*values: object) -> ObjectIdentity:
-    """Return by what some objects are known together, in their order.
+    """Return the identity of several objects together, in their order.
 
-    Time and memory grow linearly with what is walked. Nothing of a user's is called.
+    Time and memory are linear in the size of the walked graph. No user-defined code is called.
     """
     walk = Walk(_library("torch" in sys.modules))
     try:

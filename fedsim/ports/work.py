@@ -117,7 +117,7 @@ class Oracle(Protocol):
     def minibatch_change(
         self, w: Array, old: Array, batch: int | None, rng: np.random.Generator
     ) -> Work:
-        """Describe a stochastic gradient at `w` minus that at `old` on the same samples, shape (d,).
+        """Describe a stochastic gradient at `w` minus that at `old`, same samples, shape (d,).
 
         Its cost is that of two gradients; the samples are drawn as for `minibatch`.
         """

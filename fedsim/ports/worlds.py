@@ -58,7 +58,7 @@ class Server(Protocol):
         field: str = "",
         to: ClientId | None = None,
     ) -> Payload:
-        """Encode a vector by the scenario's downlink; `.values` of the result are the decoded vector.
+        """Encode a vector by the scenario's downlink; `.values` are as decoded.
 
         Under `error_feedback: ef21` clients may decode different vectors: if messages do not always
         go to all clients, the vector is encoded only when it is sent, and the result has no

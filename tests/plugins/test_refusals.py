@@ -18,7 +18,7 @@ WITHOUT = {
 }
 LACKS = {
     "contract": "has no `contract`. It must return the class and the constant for the worst vector",
-    "compress": "has no `compress`. It must return the payload of a vector; its `values` are the decoded vector",
+    "compress": "has no `compress`. It must return the payload of a vector; its `values` are the",
     "law": "has no `law`. It must state the class and constant of its bound, human-readable",
     "source": "has no `source`. It must state the paper that defines it, human-readable",
     "kind": "has no `kind` of its own by which a scenario could name it. It must have a line such"

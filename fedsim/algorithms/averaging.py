@@ -59,22 +59,22 @@ class Update(Message):
 
 @dataclass(frozen=True, slots=True)
 class NormalisedUpdate(Message):
-    """Client to server: its mean step, and how many steps it took."""
+    """Client to server: its mean step, and the number of steps."""
 
     delta: Payload
     tau: Payload
 
 
 def local_step_concern(eta: float, curvature: float, called: str) -> Iterator[Concern]:
-    """Return a concern where local steps are longer than the theory of local methods takes them.
+    """Return a concern if local steps are longer than the theory of local methods allows.
 
     Khaled, Mishchenko, Richtarik, "Tighter Theory for Local SGD", AISTATS 2020, and Karimireddy
-    et al. 2020 ask for a fraction of 1/L_max, which depends on the number of steps; above 1/L_max
-    itself no theorem of theirs holds.
+    et al. 2020 require a fraction of 1/L_max that depends on the number of steps; above 1/L_max
+    itself none of their theorems applies.
 
     Args:
         eta: the clients' step size.
-        curvature: the largest of the functions that clients step on.
+        curvature: the largest curvature of the clients' local objectives.
         called: its name, such as "L_max".
     """
 
@@ -96,8 +96,8 @@ class LocalUpdates(LocalSteps):
 
     epochs: PositiveInt | None = Field(
         default=None,
-        description="instead of local_steps: as many as make so many passes over the client's "
-        "samples, tau_i = epochs ceil(n_i/batch)",
+        description="instead of local_steps: the number of passes over the client's samples, "
+        "tau_i = epochs ceil(n_i/batch) steps",
     )
 
     @model_validator(mode="after")
@@ -119,7 +119,7 @@ class LocalUpdates(LocalSteps):
 
     @property
     def pull(self) -> float | None:
-        """mu, where local steps are those on f_i + mu/2 |. - w|^2, w the model that was sent."""
+        """mu, for local steps on f_i + mu/2 |. - w|^2 with the received model w; None for 0."""
         return None
 
     def descend(self, client: Client, start: Array) -> Awaitable[Array]:
@@ -153,7 +153,7 @@ class FedAvg(LocalUpdates):
             server.commit(w)
 
     async def _average(self, server: Server, w: Array) -> Array:
-        """Return the model after a round, releasing its replies before those of the next arrive."""
+        """Return the model after a round; the replies are freed before the next ones arrive."""
         replies = await server.exchange(Model(server.pack(w)))
         return w + mean(server, replies, "delta") if replies else w
 
@@ -170,7 +170,7 @@ class FedProx(FedAvg):
 
     @property
     def pull(self) -> float:
-        """mu: local steps are those on h_i(w; w_t) = f_i(w) + mu/2 |w - w_t|^2."""
+        """mu, for local steps on h_i(w; w_t) = f_i(w) + mu/2 |w - w_t|^2."""
         return self.mu
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
@@ -180,7 +180,7 @@ class FedProx(FedAvg):
 
 
 class FedNova(LocalUpdates):
-    """FedNova: the mean of mean steps, so that a client with more steps does not count for more."""
+    """FedNova: the mean of mean steps, so that more local steps give no larger weight."""
 
     kind: Literal["fednova"] = "fednova"
     asks: ClassVar[Literal["loss", "steps", "program"]] = "loss"
@@ -191,7 +191,7 @@ class FedNova(LocalUpdates):
     )
 
     async def serve(self, server: Server) -> None:
-        """Run the server: as many steps as clients take on average, each their mean step."""
+        """Run the server: the mean step, times the mean number of local steps."""
         w = server.initial
         while True:
             replies = await server.exchange(Model(server.pack(w)))
@@ -218,8 +218,8 @@ class FedExProx(FedProx):
 
     extrapolation: PositiveFloat | Literal["diversity"] = Field(
         default="diversity",
-        description='alpha, how far beyond: a number, 1 for FedProx, or "diversity", which makes it'
-        " of how much the clients' steps differ",
+        description='alpha: a number, 1 for FedProx, or "diversity", which computes it from the '
+        "differences of the clients' steps",
     )
 
     async def _average(self, server: Server, w: Array) -> Array:

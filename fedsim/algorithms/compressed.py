@@ -70,7 +70,7 @@ class CompressedDescent(Algorithm):
     momentum: float = Field(default=0.0, ge=0, lt=1, description="weight of the last step")
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that the noise of an unbiased compressor takes a shorter step."""
+        """Yield a concern if the noise of an unbiased compressor requires a shorter step."""
         omega, alpha = info.uplink.constant, float(self.step_size)
         if info.uplink.kind != "unbiased" or self.momentum:
             return
@@ -99,7 +99,7 @@ class CompressedDescent(Algorithm):
                 w = w + step
 
     async def handle(self, client: Client, message: Model) -> Gradient:
-        """Run a client: its gradient at the model it has received."""
+        """Run a client: send the gradient at the received model."""
         gradient = await client.compute(client.oracle.gradient(message.w.values))
         return Gradient(client.pack(gradient))
 
@@ -109,14 +109,14 @@ class Shift:
     """A client's state in DIANA.
 
     Attributes:
-        h: its h_i, which the server's h contains, shape (d,).
+        h: h_i, which is part of the server's h, shape (d,).
     """
 
     h: Array
 
 
 class Diana(Algorithm[Shift]):
-    """DIANA: clients send compressed differences to a shift that learns their gradients."""
+    """DIANA: clients send compressed differences to a shift that follows their gradients."""
 
     kind: Literal["diana"] = "diana"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, Difference)
@@ -129,21 +129,21 @@ class Diana(Algorithm[Shift]):
     unbiased: ClassVar[bool] = True
     measured_by: ClassVar[Literal["L", "L_max"]] = "L_max"
     uplink: ClassVar[Mapping[str, Meaning]] = {"": Meaning.DIFFERENCE}
-    synchronous: ClassVar[str] = "a step is made of the clients' answers to one model"
+    synchronous: ClassVar[str] = "a step combines the clients' answers to one model"
 
     step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')
     shift_rate: float | None = Field(
         default=None,
         gt=0,
         le=1,
-        description="alpha, how fast a shift follows its gradient; 1/(1 + omega) of the uplink's"
-        " compressor where it is not given",
+        description="alpha, the rate at which a shift follows its gradient; by default"
+        " 1/(1 + omega) of the uplink's compressor",
     )
     momentum: float = Field(default=0.0, ge=0, lt=1, description="beta, weight of the last step")
     batch: GrowingBatch | PositiveInt | None = Batch
 
     def samples_per_round(self, rows: int) -> float:
-        """Return how many samples a stochastic gradient takes."""
+        """Return the number of samples of a stochastic gradient."""
         return float(draw_count(self.batch, rows))
 
     def configure(self, info: ProblemInfo) -> Self:
@@ -154,7 +154,7 @@ class Diana(Algorithm[Shift]):
         return ready.model_copy(update={"shift_rate": 1 / (1 + info.uplink.constant)})
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that alpha or the step is larger than DIANA's theory takes them."""
+        """Yield a concern if alpha or the step size is larger than DIANA's theory allows."""
         omega, gamma, alpha = info.uplink.constant, float(self.step_size), self._alpha
         if alpha * (1 + omega) > 1 + EXCESS:
             text = (
@@ -178,7 +178,7 @@ class Diana(Algorithm[Shift]):
         return 1.0 if self.shift_rate is None else self.shift_rate
 
     def memory(self, initial: Array) -> Shift:
-        """Return a client's memory: h_i = 0."""
+        """Return a client's initial state: h_i = 0."""
         return Shift(np.zeros_like(initial))
 
     async def serve(self, server: Server) -> None:

@@ -89,7 +89,7 @@ class Control:
 
 
 class Scaffold(LocalSteps[Control]):
-    """SCAFFOLD: local steps corrected by the difference of the server's control and their own."""
+    """SCAFFOLD: local steps corrected by the difference of the server's and their own control."""
 
     kind: Literal["scaffold"] = "scaffold"
     messages: ClassVar[tuple[type[Message], ...]] = (Controlled, ControlledUpdate)
@@ -103,11 +103,11 @@ class Scaffold(LocalSteps[Control]):
     server_rate: float = Field(default=1.0, gt=0, description="eta_g, the server's step size")
 
     def memory(self, initial: Array) -> Control:
-        """Return a client's memory: c_i = 0."""
+        """Return a client's initial state: c_i = 0."""
         return Control(np.zeros_like(initial))
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that a local step is longer than 1/L_max."""
+        """Yield a concern if a local step is longer than 1/L_max."""
         yield from local_step_concern(self.eta, info.largest_smoothness, "L_max")
 
     async def serve(self, server: Server) -> None:
@@ -141,7 +141,7 @@ class Scaffold(LocalSteps[Control]):
 
 @dataclass(frozen=True, slots=True)
 class Start(Message):
-    """Server to client: the model, and how many local steps to take from it."""
+    """Server to client: the model, and the number of local steps to take from it."""
 
     x: Payload
     steps: Payload
@@ -153,7 +153,7 @@ class Moved:
 
     Attributes:
         start: x^0, the initial model of all, shape (d,).
-        total: D_i, all that it has sent, shape (d,).
+        total: D_i, the sum of its sent updates, shape (d,).
     """
 
     start: Array
@@ -179,24 +179,24 @@ class Scaffnew(Algorithm[Moved]):
     probability: float = Field(
         gt=0,
         le=1,
-        description="p, of communicating after a step, so that 1/p steps make a round; in theory"
-        " best at sqrt(gamma mu) for losses that are strongly convex of mu",
+        description="p, the probability of communicating after a step, so that a round has 1/p"
+        " steps on average; in theory best at sqrt(gamma mu) for mu-strongly convex losses",
     )
     batch: GrowingBatch | PositiveInt | None = Batch
 
     def samples_per_round(self, rows: int) -> float:
-        """Return how many samples the local steps take on average."""
+        """Return the mean number of samples of the local steps."""
         return draw_count(self.batch, rows) / self.probability
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that a local step is longer than 1/L_max, or that only some are asked."""
+        """Yield a concern if a local step is longer than 1/L_max, or clients are sampled."""
         yield from local_step_concern(float(self.step_size), info.largest_smoothness, "L_max")
         if info.asked is not None:
             text = "a sample of the clients is beyond the theory of scaffnew"
             yield Concern("kind", f"{text} (Mishchenko et al. 2022, theorem 3.6)")
 
     def memory(self, initial: Array) -> Moved:
-        """Return a client's memory: nothing sent yet."""
+        """Return a client's initial state."""
         return Moved(initial, np.zeros_like(initial))
 
     async def serve(self, server: Server) -> None:

@@ -33,11 +33,11 @@ from fedsim.problems.samples import Features, Sparse, dense
 
 
 class Atoms(Protocol):
-    """The operations that a method needs of a dictionary A, shape (n, D)."""
+    """The operations of a dictionary A, shape (n, D), that methods use."""
 
     @property
     def count(self) -> int:
-        """D, the number of atoms (that a column has to choose from)."""
+        """D, the number of atoms (for each column of a matrix model)."""
         ...
 
     @property
@@ -58,7 +58,7 @@ class Atoms(Protocol):
         ...
 
     def basis(self, kept: Indices) -> NDArray[np.generic] | Sparse:
-        """Return some atoms as `Oracle.restricted` takes them."""
+        """Return some atoms in the form of `Oracle.restricted`."""
         ...
 
     def truncate(self, x: Array, count: int) -> Array:
@@ -66,27 +66,27 @@ class Atoms(Protocol):
 
         Args:
             x: shape (D,).
-            count: how many atoms: those whose coefficients in x are largest in magnitude.
+            count: the number of atoms, those with the largest coefficients of x in magnitude.
         """
         ...
 
     def largest(self, x: Array, count: int) -> Indices:
-        """Return where the largest coefficients of x stand, ascending: so many, of each column."""
+        """Return the indices of the `count` largest coefficients (of each column), ascending."""
         ...
 
     def operations(self, count: int) -> float:
-        """Return the operations of a local step of matching pursuit, beside those of the loss.
+        """Return the operations of a local step of matching pursuit, without those of the loss.
 
-        The features in terms of atoms are the loss's: `Oracle.restricted` charges for them.
+        `Oracle.restricted` charges for expressing the features by atoms.
 
         Args:
-            count: tau, of which the step keeps tau atoms, having looked at 3 tau.
+            count: tau; the step selects up to 3 tau atoms, and keeps tau.
         """
         ...
 
 
 class UnitVectors:
-    """The identity: no matrix is formed, and nothing costs anything."""
+    """The identity: no matrix is formed, and there is no cost."""
 
     norm = 1.0
 
@@ -114,7 +114,7 @@ class UnitVectors:
         return hard_threshold(x, count)
 
     def largest(self, x: Array, count: int) -> Indices:
-        """Return where the largest coefficients stand."""
+        """Return the indices of the largest coefficients."""
         return largest(x, count)
 
     def operations(self, count: int) -> float:  # noqa: ARG002
@@ -123,7 +123,7 @@ class UnitVectors:
 
 
 class Frame:
-    """A matrix of atoms, shape (n, D); atoms need be neither orthogonal nor independent."""
+    """A matrix of atoms, shape (n, D), which need not be orthogonal or independent."""
 
     def __init__(self, matrix: Array) -> None:
         self.matrix = matrix
@@ -156,9 +156,9 @@ class Frame:
         return np.asarray(self.matrix[:, kept])
 
     def truncate(self, x: Array, count: int) -> Array:
-        """Return the coefficients of least squares on the atoms of the largest ones.
+        """Return least-squares coefficients on the atoms with the largest coefficients.
 
-        NaNs and infinities are passed on, so that divergence is detected.
+        NaN and infinity are passed on, so that divergence is detected.
         """
         if not np.isfinite(x).all():
             return x
@@ -168,11 +168,11 @@ class Frame:
         return projected
 
     def largest(self, x: Array, count: int) -> Indices:
-        """Return where the largest coefficients stand."""
+        """Return the indices of the largest coefficients."""
         return largest(x, count)
 
     def operations(self, count: int) -> float:
-        """Return those of products and least squares.
+        """Return the operations of products and least squares.
 
         With n entries of a model: 2 n tau for A x, 2 n D for A^T r, 2 n tau^2 for least
         squares on tau atoms.
@@ -185,7 +185,7 @@ class Columnwise:
     """A dictionary for matrix models, shape (n, C): coefficients have the shape (D, C).
 
     Args:
-        atoms: what each column is made of.
+        atoms: of each column.
         columns: C.
     """
 
@@ -195,7 +195,7 @@ class Columnwise:
 
     @property
     def norm(self) -> float:
-        """The largest singular value of A, which is that of all columns together, too."""
+        """The largest singular value of A, which is also that of the map of all columns."""
         return self.atoms.norm
 
     def model(self, x: Array) -> Array:
@@ -211,7 +211,7 @@ class Columnwise:
         return self._each(self.atoms.correlations, r)
 
     def basis(self, kept: Indices) -> NDArray[np.generic] | Sparse:
-        """Return the coordinates; or of a frame columns, shape (n C, k), an atom in one class."""
+        """Return coordinates; for a frame, columns of shape (n C, k), each an atom in one class."""
         if isinstance(self.atoms, UnitVectors):
             return kept
         n, k, C = self.atoms.matrix.shape[0], len(kept), self.columns
@@ -221,16 +221,16 @@ class Columnwise:
         return csr_array(places, shape=(n * C, k))
 
     def truncate(self, x: Array, count: int) -> Array:
-        """Return the coefficients of every column's projection on its best atoms."""
+        """Return the coefficients of each column's projection on its best atoms."""
         return self._each(lambda column: self.atoms.truncate(column, count), x)
 
     def largest(self, x: Array, count: int) -> Indices:
-        """Return where the largest coefficients of each column stand."""
+        """Return the indices of the largest coefficients of each column."""
         X, C = x.reshape(-1, self.columns), self.columns
         return np.sort(np.concatenate([largest(X[:, c], count) * C + c for c in range(C)]))
 
     def operations(self, count: int) -> float:
-        """Return those of all columns."""
+        """Return the operations of all columns."""
         return self.columns * self.atoms.operations(count)
 
     def _each(self, change: Callable[[Array], Array], x: Array) -> Array:
@@ -238,13 +238,13 @@ class Columnwise:
         return np.stack([change(column) for column in columns], axis=1).ravel()
 
 
-# K-SVD: dictionaries that are learnt from signals.
+# K-SVD: dictionaries learnt from signals.
 #
-# Aharon, Elad, Bruckstein, "K-SVD: An Algorithm for Designing Overcomplete Dictionaries for
-# Sparse Representation", IEEE Trans. Signal Process. 2006; an atom and its coefficients are
-# updated by one step of the power method in the place of an SVD, as Rubinstein, Zibulevsky,
-# Elad, "Efficient Implementation of the K-SVD Algorithm using Batch Orthogonal Matching
-# Pursuit", Technion 2008, propose.
+# Aharon, Elad, Bruckstein, "K-SVD: An Algorithm for Designing Overcomplete Dictionaries for Sparse
+# Representation", IEEE Trans. Signal Process. 2006. An atom and its coefficients are updated by one
+# step of the power method in place of an SVD, as proposed by Rubinstein, Zibulevsky, Elad,
+# "Efficient Implementation of the K-SVD Algorithm using Batch Orthogonal Matching Pursuit",
+# Technion 2008.
 
 
 def k_svd(
@@ -256,8 +256,8 @@ def k_svd(
         signals: one a column, shape (n, N).
         atoms: D.
         sparsity: the largest number of atoms of a signal.
-        iterations: passes over the atoms, signals coded again before each.
-        rng: draws the initial signals, and substitutes for missing ones.
+        iterations: passes over the atoms; the signals are encoded again before each.
+        rng: the stream for the choice of initial signals, and for random substitutes.
     """
     A = _start(signals, atoms, rng)
     for _ in range(iterations):
@@ -274,13 +274,13 @@ def encode_sparse(A: Array, signals: Array, sparsity: int) -> Array:
     Args:
         A: shape (n, D), columns of length 1.
         signals: shape (n, N).
-        sparsity: coefficients other than 0 of a signal, at most.
+        sparsity: the largest number of nonzero coefficients of a signal.
     """
     from sklearn.linear_model import orthogonal_mp  # noqa: PLC0415 - takes most of a second
 
     count = min(sparsity, *A.shape)
     with warnings.catch_warnings():
-        # Signals that fewer atoms make up exactly are coded with fewer.
+        # A signal that fewer atoms represent exactly gets fewer coefficients.
         warnings.simplefilter("ignore", RuntimeWarning)
         codes = orthogonal_mp(A, signals, n_nonzero_coefs=count)
     return np.asarray(codes, dtype=np.float64).reshape(A.shape[1], signals.shape[1])
@@ -296,10 +296,10 @@ def _start(signals: Array, atoms: int, rng: np.random.Generator) -> Array:
 
 
 def _update(A: Array, codes: Array, residuals: Array, atom: int) -> None:
-    """Change an atom and its coefficients to approximate the signals that use it better.
+    """Change an atom a and its coefficients g to better approximate the signals that use it.
 
-    The residuals E of those signals without the atom are nearest to a g^T with a along E g and
-    g = E^T a, which is the power method's step towards the leading singular vectors of E.
+    E are the residuals of these signals without the atom. The best rank-one approximation a g^T of
+    E has its leading singular vectors; a along E g, then g = E^T a is one step of the power method.
     """
     users = np.flatnonzero(codes[atom])
     if not len(users):
@@ -314,7 +314,7 @@ def _update(A: Array, codes: Array, residuals: Array, atom: int) -> None:
 
 
 class Dictionary(Spec):
-    """The atoms of which a model is a sparse combination."""
+    """The block of a dictionary."""
 
     kind: str
 
@@ -323,12 +323,12 @@ class Dictionary(Spec):
         """Return the atoms for models of `info.dimension` entries.
 
         Raises:
-            ParameterError: no atoms suit it.
+            ParameterError: the dictionary does not fit models of this length.
         """
 
 
 class IdentityDictionary(Dictionary):
-    """Coordinates: the model itself is sparse."""
+    """Unit vectors: the model itself is sparse."""
 
     kind: Literal["identity"] = "identity"
 
@@ -338,13 +338,13 @@ class IdentityDictionary(Dictionary):
 
 
 class Gaussian(Dictionary):
-    """Atoms drawn from N(0, 1/n) entry by entry, from the seed of the run."""
+    """Random atoms with entries from N(0, 1/n), drawn from the seed of the run."""
 
     kind: Literal["gaussian"] = "gaussian"
     columns: PositiveInt = Field(description="D, the number of atoms")
 
     def atoms(self, info: ProblemInfo) -> Frame:
-        """Return atoms that are drawn."""
+        """Return random atoms."""
         n = info.dimension
         _check_size(n, self.columns)
         draws = info.rng("dictionary").standard_normal((n, self.columns))
@@ -352,10 +352,10 @@ class Gaussian(Dictionary):
 
 
 class Learnt(Dictionary):
-    """Atoms of length 1 that K-SVD finds, for signals to be sparse combinations of them.
+    """Atoms of length 1 learnt by K-SVD, so that signals are sparse combinations of them.
 
-    The signals are rows of the clients' features, which no server sees: a real one would learn
-    from public signals of their kind, which `path` gives.
+    By default the signals are rows of the clients' features, which a real server does not have: it
+    would learn from similar public signals, which `path` gives.
     """
 
     kind: Literal["k-svd"] = "k-svd"
@@ -363,23 +363,23 @@ class Learnt(Dictionary):
     sparsity: PositiveInt = Field(default=5, description="atoms of a signal")
     iterations: PositiveInt = Field(default=10, description="passes over the atoms")
     signals: PositiveInt = Field(
-        default=1000, description="signals to learn from, drawn from all where there are more"
+        default=1000, description="the largest number of signals, drawn from all if there are more"
     )
     path: Path | None = Field(
         default=None,
         description="NumPy archive with an array `signals`, a row a signal, relative to the "
-        "scenario file's folder; the features of all clients where not given",
+        "scenario file's folder; by default the features of all clients",
     )
 
     def atoms(self, info: ProblemInfo) -> Frame:
-        """Return atoms that are learnt."""
+        """Return learnt atoms."""
         _check_size(info.dimension, self.columns)
         signals, rng = self._signals(info), info.rng("dictionary")
         if signals.shape[1] != info.dimension:
             raise ParameterError(
                 "dictionary.path" if self.path else "dictionary.kind",
                 f"the signals have {signals.shape[1]} entries, but the model has "
-                f"{info.dimension}; atoms are as long as the model",
+                f"{info.dimension}; atoms have the length of the model",
             )
         if signals.shape[0] > self.signals:
             signals = signals[rng.choice(signals.shape[0], self.signals, replace=False)]
@@ -390,7 +390,7 @@ class Learnt(Dictionary):
 
 
 def _check_size(entries: int, columns: int) -> None:
-    """Raise a ParameterError where atoms do not fit into the limit of memory."""
+    """Raise a ParameterError if the atoms exceed the memory limit."""
     what = f"{columns} atoms of {entries} entries"
     check_budget("dictionary.columns", what, 16 * entries * columns, ParameterError)
 
@@ -399,7 +399,7 @@ def _read(path: Path) -> Array:
     """Return the array `signals` of an archive, shape (N, n).
 
     Raises:
-        ParameterError: the file is not there, or no such archive.
+        ParameterError: the file is missing, or not such an archive.
     """
     try:
         found = read_arrays(path, "dictionary.path")
@@ -409,14 +409,14 @@ def _read(path: Path) -> Array:
     except (KeyError, ValueError, TypeError) as error:
         raise ParameterError(
             "dictionary.path",
-            f"{path} has no array `signals` of numbers ({error}); accepted is what "
-            "numpy.savez(path, signals=...) writes",
+            f"{path} has no array `signals` of numbers ({error}); expected the output of "
+            "numpy.savez(path, signals=...)",
         ) from error
     if signals.ndim != 2 or not signals.size or not np.isfinite(signals).all():
         raise ParameterError(
             "dictionary.path",
-            f"{path}: the array `signals` has shape {signals.shape}; a table of finite numbers "
-            "is needed, a row a signal",
+            f"{path}: the array `signals` has shape {signals.shape}; expected a table of finite "
+            "numbers, a row a signal",
         )
     return signals
 

@@ -77,7 +77,7 @@ class Sums(Message):
 
 @dataclass(frozen=True, slots=True)
 class Combined(Message):
-    """Client to server: the sum of its gradients less mu/2 times that of its models."""
+    """Client to server: the sum of its gradients minus mu/2 times that of its models."""
 
     z: Payload
 
@@ -90,19 +90,19 @@ class StronglyConvex(Composite[Array]):
         " Federated Learning, ICML 2022"
     )
 
-    mu: float = Field(ge=0, description="mu, of which the loss is taken to be strongly convex")
+    mu: float = Field(ge=0, description="mu, the assumed parameter of strong convexity of the loss")
     gamma: float = Field(gt=0, description="gamma, the damping towards the centre w0")
     output: Literal["last", "average"] = Field(
         default="last",
         description="the model of a round: the server's last, or the weighted mean of all its "
-        "models so far (of a stage's, where there are stages, which start from it)",
+        "models so far (with stages: of the current stage; the next one starts from it)",
     )
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that no loss of this kind, or of this smoothness, is strongly convex of mu."""
+        """Yield a concern if the loss cannot be mu-strongly convex."""
         if not info.convex:
             text = f"{info.loss} is not convex; the theorems of Bao et al. take losses that are"
-            yield Concern("mu", f"got {self.mu:g}, but {text} strongly convex of mu")
+            yield Concern("mu", f"got {self.mu:g}, but {text} mu-strongly convex")
         smoothness = info.largest_smoothness
         if self.mu > smoothness:
             text = (
@@ -113,15 +113,15 @@ class StronglyConvex(Composite[Array]):
             yield concern("mu", text, at_most(smoothness))
 
     def reported_model(self, w: Array, average: Average) -> Array:
-        """Return the model of a round, of the server's last one and the mean."""
+        """Return the model of a round: the server's last one, or the mean."""
         return average.or_else(w) if self.output == "average" else w
 
     def memory(self, initial: Array) -> Array:
-        """Return the initial model of all, w0."""
+        """Return a client's initial state: the initial model w0."""
         return initial
 
     def point(self, z: Array, weight: float, centre: Array, h: Regulariser) -> Array:
-        """Return P_A(z) for the weight A, in a form that also holds where A is 0."""
+        """Return P_A(z) for the weight A, in a form that also holds for A = 0."""
         return h.prox(*self.prox_arguments(z, weight, centre))
 
     def prox_arguments(self, z: Array, weight: float, centre: Array) -> tuple[Array, float]:
@@ -133,8 +133,8 @@ class StronglyConvex(Composite[Array]):
 class FastFedDA(StronglyConvex):
     """Fast-FedDA: dual averaging whose weights also grow within a round.
 
-    Its x adds up K + 1 models a round, the server's and K more, while A grows by K: the minimiser
-    of f + h - mu/(4 K) |w|^2 is where a single client goes. C-FedDA has no such surplus.
+    Its x adds up K + 1 models a round, the server's and K more, while A grows by K. So a single
+    client converges to the minimiser of f + h - mu/(4 K) |w|^2. C-FedDA does not have this error.
     """
 
     kind: Literal["fast-fedda"] = "fast-fedda"
@@ -142,8 +142,8 @@ class FastFedDA(StronglyConvex):
 
     combined: bool = Field(
         default=False,
-        description="whether clients send one vector, all that the server makes of the two that "
-        "the paper has them send",
+        description="whether clients send one vector, the combination that the server computes "
+        "from the two vectors of the paper",
     )
 
     async def serve(self, server: Server) -> None:
@@ -164,7 +164,7 @@ class FastFedDA(StronglyConvex):
             server.commit(self.reported_model(w, average))
 
     async def handle(self, client: Client[Array], message: Dual | CountedDual) -> Sums | Combined:
-        """Run a client: K steps from the server's w, which it computes first."""
+        """Run a client: compute the server's w, and take K steps from it."""
         h, centre, z = self.regulariser, client.state, message.z.values
         weight = rounds_of(client, message) * self.local_steps
         v = self.point(z, weight, centre, h)
@@ -189,7 +189,7 @@ class Gradients(Message):
 
 @dataclass(frozen=True, slots=True)
 class StagedDual(Message):
-    """Server to client, after the first stage: z, the stage's centre, and the rounds so far."""
+    """Server to client, after the first stage: z, the centre of the stage, and the round count."""
 
     z: Payload
     centre: Payload
@@ -211,18 +211,20 @@ class Stage(Spec):
     """A stage of MC-FedDA."""
 
     weight: float = Field(ge=0, description="lambda, of the penalty in this stage")
-    radius: float = Field(gt=0, description="R, of the ball around what the last stage ended with")
-    rounds: int = Field(ge=1, description="its length; the last one goes on until the run stops")
+    radius: float = Field(
+        gt=0, description="R, of the ball around the output of the previous stage"
+    )
+    rounds: int = Field(ge=1, description="its length; the last stage lasts until the run stops")
 
 
 class RunningStage(NamedTuple):
-    """A stage as it runs.
+    """A stage of a run.
 
     Attributes:
-        h: the penalty in its weight.
+        h: the penalty with the weight of the stage.
         radius: R.
-        start: how many rounds have gone before.
-        end: how many have when it is over.
+        start: the number of rounds before the stage.
+        end: the number of rounds at its end.
     """
 
     h: Regulariser
@@ -232,14 +234,14 @@ class RunningStage(NamedTuple):
 
 
 class InBalls(StronglyConvex):
-    """Dual averaging in balls: C-FedDA in one phase, MC-FedDA in several."""
+    """Dual averaging in balls: C-FedDA with one stage, MC-FedDA with several."""
 
     messages: ClassVar[tuple[type[Message], ...]] = (Dual, CountedDual, StagedDual, Gradients)
 
     _phases: tuple[RunningStage, ...] = PrivateAttr(default=())
 
     def gradient_in(self, client: Client, v: Bounded) -> Work:
-        """Describe a gradient at v, and the proxes and projections, at one price, that led to v."""
+        """Describe a gradient at v, with the cost of the proxes and projections that gave v."""
         work = super().gradient(client, v.point)
         return work.plus((v.evaluations - 1) * self.regulariser.operations)
 
@@ -251,7 +253,7 @@ class InBalls(StronglyConvex):
     def dual_message(
         self, server: Server, z: Array, centre: Array, rounds: int
     ) -> Dual | CountedDual | StagedDual:
-        """Return the message to clients: after the first phase it includes the centre."""
+        """Return the message to clients; after the first stage it includes the centre."""
         if rounds < self._phases[0].end:
             return dual(server, z, rounds)
         count = server.pack(np.array(float(rounds)), field="rounds")
@@ -279,7 +281,7 @@ class InBalls(StronglyConvex):
     async def handle(
         self, client: Client[Array], message: Dual | CountedDual | StagedDual
     ) -> Gradients:
-        """Run a client: K gradients, from the server's w on."""
+        """Run a client: K gradients, starting at the server's w."""
         if isinstance(message, StagedDual):
             rounds, centre = round(float(message.rounds.values)), message.centre.values
         else:
@@ -296,21 +298,21 @@ class InBalls(StronglyConvex):
 
 
 class CFedDA(InBalls):
-    """C-FedDA: dual averaging in a ball around the start, its weight held through a round."""
+    """C-FedDA: dual averaging in a ball around the start, with a constant weight in a round."""
 
     kind: Literal["c-fedda"] = "c-fedda"
 
     ball: Ball = Field(description="the set of admissible models, around the initial model")
 
     def reference(self, problem: Problem) -> Reference | None:
-        """Return the optimum; None where it is not in the ball around zero, the usual start."""
+        """Return the optimum; None if it is not in the ball around zero, the usual start."""
         found = super().reference(problem)
         if found is None or not problem.penalty.ball:
             return found
         return found if problem.regulariser.norm(found.model) <= self.ball.radius else None
 
     def configure(self, info: ProblemInfo) -> Self:
-        """Return a copy that knows its penalty.
+        """Return a copy with its penalty.
 
         Raises:
             ParameterError: the ball is not one of the penalty's norm.
@@ -333,7 +335,7 @@ class MCFedDA(InBalls):
     )
 
     def configure(self, info: ProblemInfo) -> Self:
-        """Return a copy that knows its penalty and its stages.
+        """Return a copy with its penalty and its stages.
 
         Raises:
             ParameterError: the penalty is no multiple of a norm.
@@ -350,24 +352,24 @@ class MCFedDA(InBalls):
         return ready
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that it ends with another penalty, and what all dual averaging does."""
+        """Yield a concern if the last stage has another penalty, and those of the base class."""
         last, weight = self.stages[-1].weight, getattr(info.regulariser.penalty, "weight", 0.0)
         if last != weight:
             text = (
                 f"the last stage has the weight {last:g}, but problem.penalty.weight, of the"
-                f" objective that is reported, is {weight:g}; MC-FedDA goes to the minimiser with"
-                " the former"
+                f" reported objective, is {weight:g}; MC-FedDA converges to the minimiser with the"
+                " former"
             )
             yield Concern("stages", text)
         yield from super().concerns(info)
 
 
 def _ball_of(info: ProblemInfo) -> str:
-    """Return the kind of ball that the penalty has."""
+    """Return a message on the balls that the penalty admits."""
     penalty = info.regulariser.penalty
     if penalty.ball:
-        return f"the penalty is {penalty.kind}, and the ball is one of its norm"
+        return f"the penalty is {penalty.kind}, and the ball must be one of its norm"
     return (
-        f"the penalty {penalty.kind} is no multiple of a norm that could have a ball; it takes"
-        f" {join_names(list(_NORMS), 'or')}, or the method fast-fedda, which has no ball"
+        f"the penalty {penalty.kind} is no multiple of a norm that has a ball; give the penalty"
+        f" {join_names(list(_NORMS), 'or')}, or use the method fast-fedda, which has no ball"
     )

@@ -51,18 +51,20 @@ from fedsim.ports import Array, Client, Meaning, Message, Noted, Payload, Reply,
 
 # Full rounds by a coin: the base class of the methods of MARINA's family.
 #
-# The server throws a coin after every round. Where it falls on 1, with probability p, the next
-# round is in full; otherwise differences are sent, compressed. With p not given, rounds in full
-# cost about as much as all others together.
+# The server draws a coin after every round. With probability p the next round is in full; otherwise
+# compressed differences are sent. With the default of p, full rounds cost about as much as all
+# others together.
 
 
 def odds(otherwise: str) -> float | None:
     """Return the field of p; `otherwise` describes its default."""
-    return Field(default=None, gt=0, le=1, description=f"p, of a round in full; {otherwise}")
+    return Field(
+        default=None, gt=0, le=1, description=f"p, the probability of a full round; {otherwise}"
+    )
 
 
 class FullRounds(Algorithm[Memory]):
-    """A method of which some rounds are in full, by a coin."""
+    """A method with full rounds at random."""
 
     step_size: StepSize = Field(description='gamma: a number, or a multiple of 1/L ("1/L")')
     probability: float | None = odds("the default is the method's own")
@@ -80,7 +82,7 @@ class FullRounds(Algorithm[Memory]):
 
     @property
     def p(self) -> float:
-        """The probability of a round in full, once the method is `configure`."""
+        """The probability of a full round, after `configure`."""
         return 1.0 if self.probability is None else self.probability
 
     def in_full(self, server: Server) -> bool:
@@ -109,19 +111,19 @@ class MarinaState:
         self.g = self.gradient = np.zeros(d)
 
     def record(self, d: Payload, gradient: Array) -> Noted[Array]:
-        """Record what is sent; return it with the resulting changes of state."""
+        """Update the state by a sent difference; return it with the previous state as its note."""
         change = gradient - self.gradient
         self.g, self.gradient = self.g + d.values, gradient
         return Noted(d, change)
 
-    def take_back(self, told: Noted[Array]) -> None:
+    def take_back(self, sent: Noted[Array]) -> None:
         """Restore the state before a message that the server did not receive."""
-        self.g = self.g - told.values
-        self.gradient = self.gradient - told.note
+        self.g = self.g - sent.values
+        self.gradient = self.gradient - sent.note
 
 
 class Marina(FullRounds[MarinaState]):
-    """MARINA: compressed differences of gradients, and full ones now and then, by a coin."""
+    """MARINA: compressed differences of gradients, and full gradients by a coin."""
 
     kind: Literal["marina"] = "marina"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, FullRound, Difference, FullDifference)
@@ -138,30 +140,30 @@ class Marina(FullRounds[MarinaState]):
     synchronous: ClassVar[str] = "one coin decides for all clients what they send"
 
     probability: float | None = odds(
-        "1/(1 + omega) of the uplink's compressor where it is not given, which is k/d for rand-k"
+        "by default 1/(1 + omega) of the uplink's compressor, which is k/d for rand-k"
     )
 
     def configure(self, info: ProblemInfo) -> Self:
         """Return a copy with the step size and p as numbers.
 
         Raises:
-            ParameterError: only some of the clients are asked in a round.
+            ParameterError: clients are sampled.
         """
         if info.asked is not None:
             text = (
-                "got a sample of the clients, but what marina sums up are differences"
-                " between two rounds, of all clients; use participation: {kind: full}, or"
-                " pp-marina, ef21 or diana"
+                "got a sample of the clients, but marina adds up differences between two"
+                " rounds of all clients; use participation: {kind: full}, or pp-marina, ef21 or"
+                " diana"
             )
             raise ParameterError("kind", text)
         return super().configure(info)
 
     def usual(self, info: ProblemInfo) -> float:
-        """Return p where it is not given: 1/(1 + omega)."""
+        """Return the default of p, 1/(1 + omega)."""
         return 1 / (1 + info.uplink.constant)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Return that the step is longer than that of theorem 2.1."""
+        """Yield a concern if the step is longer than that of theorem 2.1."""
         omega, p, gamma = info.uplink.constant, self.p, float(self.step_size)
         shares, squares = info.shares, info.client_smoothness() ** 2
         # With equal shares it is theorem 2.1; the noise of client i enters by p_i^2.
@@ -177,7 +179,7 @@ class Marina(FullRounds[MarinaState]):
         return long_step(gamma, sqrt(shares @ squares) + sqrt(noise), text)
 
     def memory(self, initial: Array) -> MarinaState:
-        """Return a client's memory: nothing sent yet."""
+        """Return a client's initial state."""
         return MarinaState(initial.size)
 
     async def serve(self, server: Server) -> None:
@@ -208,14 +210,14 @@ class Marina(FullRounds[MarinaState]):
         self, client: Client[MarinaState], message: Difference | FullDifference
     ) -> None:
         """Take back a difference that the server will not receive."""
-        told = message.d
-        assert isinstance(told, Noted), "as it was sent"  # noqa: S101
-        client.state.take_back(told)
+        sent = message.d
+        assert isinstance(sent, Noted), "as it was sent"  # noqa: S101
+        client.state.take_back(sent)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair(Message):
-    """Server to client: the model, and the one whose gradient the server's g estimates."""
+    """Server to client: the model, and the model whose gradient the server's g estimates."""
 
     w: Payload
     before: Payload
@@ -229,7 +231,7 @@ class GradientDifference(Message):
 
 
 class PPMarina(FullRounds):
-    """PP-MARINA: compressed differences of a sample, and full gradients of all now and then."""
+    """PP-MARINA: compressed differences of a sample, and full gradients of all by a coin."""
 
     kind: Literal["pp-marina"] = "pp-marina"
     messages: ClassVar[tuple[type[Message], ...]] = (FullRound, Pair, Gradient, GradientDifference)
@@ -244,17 +246,17 @@ class PPMarina(FullRounds):
     synchronous: ClassVar[str] = "one coin decides for all clients what they send"
 
     probability: float | None = odds(
-        "r/(M (1 + omega)) for a sample of r where it is not"
-        " given, so that full rounds and differences cost about the same"
+        "by default r/(M (1 + omega)) for a sample of r, so that full rounds and"
+        " differences cost about the same"
     )
 
     def usual(self, info: ProblemInfo) -> float:
-        """Return p where it is not given: r/(M (1 + omega))."""
+        """Return the default of p, r/(M (1 + omega))."""
         share = (info.asked or info.clients) / info.clients
         return min(share, 1.0) / (1 + info.uplink.constant)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield that the step is longer than that of theorem 4.1."""
+        """Yield a concern if the step is longer than that of theorem 4.1."""
         omega, gamma = info.uplink.constant, float(self.step_size)
         p, r = self.p, info.asked or info.clients
         each = sqrt(info.shares @ info.client_smoothness() ** 2)

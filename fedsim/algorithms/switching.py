@@ -58,26 +58,26 @@ from fedsim.wire import COMPRESSORS
 
 # The step size and the tolerance of FedSGM's theorem, and its limits.
 #
-# Upadhyay, Moon, Hashemi 2025 (`fedsim.algorithms.switching`), theorem 1: with D = |w_1 - w*|, G a
-# bound on all gradients, T rounds of E local steps, n clients and an unbiased compressor with
-# E|C(v) - v|^2 <= q |v|^2,
+# Upadhyay, Moon, Hashemi 2025, theorem 1: with D = |w_1 - w*|, a bound G on all gradients, T rounds
+# of E local steps, n clients and an unbiased compressor with E|C(v) - v|^2 <= q |v|^2,
 #
 #     Gamma = 2 E^2 + E q/(2n),    eta = sqrt(D^2/(2 G^2 E T Gamma)),
 #     eps = sqrt(2 D^2 G^2 Gamma/(E T)), twice that for soft switching, with beta = 2/eps.
 #
 # The mean of the models of the near-feasible rounds then has f - f* <= eps and g <= eps.
 #
-# Without compression, q = 0, smaller constants do, derived here: Gamma = E/2, so that eps = D G/
-# sqrt(T) for any E. Let h_j be f_j in a round that steps on f, and g_j in one that steps on g. A
-# client's k-th step starts at v_k, |v_k - w_t| <= eta k G, so h_j(v_k) >= h_j(w_t) - eta k G^2, and
+# Without compression (q = 0) smaller constants suffice, as derived here: Gamma = E/2, so that eps =
+# D G/sqrt(T) for any E. Let h_j be f_j in a round with steps on f, and g_j in one with steps on g.
+# A client's k-th step starts at v_k with |v_k - w_t| <= eta k G, so h_j(v_k) >= h_j(w_t) - eta k
+# G^2, and
 #
 #     |v_{k+1} - w*|^2 <= |v_k - w*|^2 - 2 eta (h_j(v_k) - h_j(w*)) + eta^2 G^2.
 #
-# E of them add up to 2 eta E (h_j(w_t) - h_j(w*)) <= |w_t - w*|^2 - |v_E - w*|^2 + eta^2 G^2 E^2;
-# the mean over clients has |w_{t+1} - w*|^2 <= mean_j |v_E - w*|^2, as the square is convex; and
-# the mean over T rounds is at most D^2/(2 eta E T) + eta G^2 E/2, which is least, and eps, at this
-# eta. With soft switching a round has (1 - s) (f - f*) + s g in place of h, and s > 0 only where g
-# > eps/2, so that twice the tolerance does, as in the theorem.
+# The sum over E steps gives 2 eta E (h_j(w_t) - h_j(w*)) <= |w_t - w*|^2 - |v_E - w*|^2 + eta^2 G^2
+# E^2; for the mean over clients |w_{t+1} - w*|^2 <= mean_j |v_E - w*|^2, since the square is
+# convex; and the mean over T rounds is at most D^2/(2 eta E T) + eta G^2 E/2, whose minimum over
+# eta is eps. With soft switching a round has (1 - s) (f - f*) + s g in place of h, and s > 0 only
+# if g > eps/2, so twice the tolerance suffices, as in the theorem.
 
 WHERE = "(Upadhyay, Moon, Hashemi 2025, theorem 1)"
 
@@ -85,7 +85,7 @@ _EXCESS = 1 + 1e-9
 
 
 class Constants(NamedTuple):
-    """What the theorem takes.
+    """The constants of the theorem.
 
     Attributes:
         step_size: eta.
@@ -99,12 +99,14 @@ class Constants(NamedTuple):
 class Theorem(Spec):
     """Constants of the problem for the theorem, which only the user can supply."""
 
-    diameter: float = Field(gt=0, description="D, how far the start is from the optimum")
+    diameter: float = Field(
+        gt=0, description="D, the distance of the initial model from the optimum"
+    )
     lipschitz: float = Field(gt=0, description="G, a bound on the norm of all gradients")
-    rounds: int = Field(ge=1, description="T, rounds until the mean is taken")
+    rounds: int = Field(ge=1, description="T, the number of rounds of the mean")
 
     def constants(self, steps: int, q: float, clients: int, *, soft: bool) -> Constants:
-        """Return eta and eps; q = 0 is no compression.
+        """Return eta and eps; q = 0 means no compression.
 
         >>> Theorem(diameter=2.0, lipschitz=3.0, rounds=64).constants(1, 0.0, 10, soft=False)
         Constants(step_size=0.08333333333333333, tolerance=0.75)
@@ -116,7 +118,7 @@ class Theorem(Spec):
 
 
 def concerns(taken: Constants, allowed: Constants) -> Iterator[Concern]:
-    """Yield where the step is longer, or the tolerance less, than the theorem's."""
+    """Yield concerns if the step is longer, or the tolerance smaller, than the theorem's."""
     if taken.step_size > allowed.step_size * _EXCESS:
         text = (
             f"got {taken.step_size:.4g}, but the theory's step is {allowed.step_size:.4g} {WHERE}"
@@ -124,14 +126,14 @@ def concerns(taken: Constants, allowed: Constants) -> Iterator[Concern]:
         yield concern("step_size", text, at_most(allowed.step_size))
     if taken.tolerance * _EXCESS < allowed.tolerance:
         text = (
-            f"got {taken.tolerance:.4g}, but the theory promises no less than"
-            f" {allowed.tolerance:.4g} in so many rounds {WHERE}"
+            f"got {taken.tolerance:.4g}, but the theory guarantees no less than"
+            f" {allowed.tolerance:.4g} in this number of rounds {WHERE}"
         )
         yield concern("tolerance", text, at_least(allowed.tolerance))
 
 
 def beyond(info: ProblemInfo) -> Iterator[Concern]:
-    """Yield the settings that the theorem does not cover."""
+    """Yield concerns for settings that the theorem does not cover."""
     if info.uplink.kind not in ("exact", "unbiased"):
         text = f"the compressor on the uplink is {info.uplink.kind}, and not unbiased"
         yield Concern("kind", f"{text}: beyond the theory of fedsgm {WHERE}")
@@ -171,7 +173,7 @@ class SwitchingState:
 
 
 class FedSGM(Algorithm[SwitchingState]):
-    """FedSGM: local steps on the objective or on the constraint, as all clients together stand."""
+    """FedSGM: local steps on the objective, or on the constraint while it is violated."""
 
     kind: Literal["fedsgm"] = "fedsgm"
     messages: ClassVar[tuple[type[Message], ...]] = (Model, MeanConstraint, Constraint, Progress)
@@ -182,21 +184,22 @@ class FedSGM(Algorithm[SwitchingState]):
     )
     constrained: ClassVar[bool] = True
     synchronous: ClassVar[str] = (
-        "all clients of a round switch by one number; fedsgm-stale switches by the last one known"
+        "all clients of a round switch by one value; fedsgm-stale switches by the last known one"
     )
 
     step_size: Literal["theory"] | StepSize = Field(
         description='eta: a number, a multiple of 1/L ("1/L"), or "theory"'
     )
     tolerance: Literal["theory"] | PositiveFloat = Field(
-        description='eps, how far g may be above 0: a number, or "theory"'
+        description='eps, the tolerated violation g > 0: a number, or "theory"'
     )
     local_steps: int = Field(default=1, ge=1, description="E, local steps of a round")
     switching: Literal["hard", "soft"] = Field(
-        default="hard", description="from one gradient to the other at once, or over a range of g"
+        default="hard",
+        description="from one gradient to the other at a threshold of g, or over a range",
     )
     sharpness: PositiveFloat | None = Field(
-        default=None, description="beta of soft switching; 2/eps where it is not given"
+        default=None, description="beta of soft switching; 2/eps by default"
     )
     output: Literal["last", "average"] = Field(
         default="last", description="the model of a round: w_t, or the mean of the near-feasible"
@@ -206,13 +209,13 @@ class FedSGM(Algorithm[SwitchingState]):
     )
 
     def samples_per_round(self, rows: int) -> float:
-        """Return how many samples the local steps take."""
+        """Return the number of samples of the local steps."""
         return float(self.local_steps * rows)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.theory is None and "theory" in (self.step_size, self.tolerance):
-            raise ValueError('"theory" takes theory: {diameter: D, lipschitz: G, rounds: T}')
+            raise ValueError('"theory" needs theory: {diameter: D, lipschitz: G, rounds: T}')
         if self.switching == "hard" and self.sharpness is not None:
             raise ValueError("sharpness belongs to soft switching; leave it out, or switch softly")
         return self
@@ -236,12 +239,12 @@ class FedSGM(Algorithm[SwitchingState]):
         return super(FedSGM, ready).configure(info)
 
     def _constants(self, info: ProblemInfo, key: str) -> Constants:
-        """Return the theorem's constants; `key` names the setting that requires them."""
+        """Return the theorem's constants; `key` is the setting that requires them."""
         assert self.theory is not None, "validated"  # noqa: S101
         if info.uplink.kind not in ("exact", "unbiased"):
             unbiased = join_names(COMPRESSORS.where(lambda each: each.unbiased()), "or")
             text = (
-                'got "theory", but theorem 1 takes an unbiased compressor on the uplink, and this'
+                'got "theory", but theorem 1 needs an unbiased compressor on the uplink, and this'
                 f" one is {info.uplink.kind}; give a number, or use {unbiased}"
             )
             raise ParameterError(key, text)
@@ -249,16 +252,15 @@ class FedSGM(Algorithm[SwitchingState]):
         return self.theory.constants(self.local_steps, q, info.clients, soft=soft)
 
     def reference(self, problem: Problem) -> Reference | None:
-        """Return the least f where g is within the tolerance."""
+        """Return the least f under the constraint, with g within the tolerance."""
         return constrained_optimum(problem, self.eps)
 
     def concerns(self, info: ProblemInfo) -> Iterator[Concern]:
-        """Yield what is beyond theorem 1, and with its constants known, what exceeds them."""
+        """Yield concerns for settings beyond theorem 1, or beyond its constants if known."""
         yield from beyond(info)
         if self.sharpness is not None and abs(self.sharpness * self.eps - 2) > 1e-9:
             text = (
-                f"got {self.sharpness:g}, but theorem 1 takes 2/tolerance = {2 / self.eps:g}"
-                f" {WHERE}"
+                f"got {self.sharpness:g}, but theorem 1 has 2/tolerance = {2 / self.eps:g} {WHERE}"
             )
             yield concern("sharpness", text, "null")
         if self.theory is not None and info.uplink.kind in ("exact", "unbiased"):
@@ -267,12 +269,12 @@ class FedSGM(Algorithm[SwitchingState]):
 
     @property
     def eta(self) -> float:
-        """The step size as a number, which it is once `configure`."""
+        """The step size as a number, after `configure`."""
         return float(self.step_size)
 
     @property
     def eps(self) -> float:
-        """The tolerance as a number, which it is once `configure`."""
+        """The tolerance as a number, after `configure`."""
         return float(self.tolerance)
 
     def switch(self, g: float) -> float:
@@ -283,7 +285,7 @@ class FedSGM(Algorithm[SwitchingState]):
         return min(1.0, max(0.0, 1 + beta * (g - self.eps)))
 
     def memory(self, initial: Array) -> SwitchingState:
-        """Return a client's memory: nothing received yet."""
+        """Return a client's initial state."""
         return SwitchingState(initial)
 
     async def serve(self, server: Server) -> None:
@@ -308,7 +310,7 @@ class FedSGM(Algorithm[SwitchingState]):
     async def handle(
         self, client: Client[SwitchingState], message: Model | MeanConstraint
     ) -> Constraint | Progress:
-        """Run a client of FedSGM: what its constraint is, then its local steps."""
+        """Run a client of FedSGM: evaluate its constraint, then take local steps."""
         heard = client.state
         if isinstance(message, MeanConstraint):
             s = self.switch(float(message.g.values))
@@ -342,7 +344,7 @@ def _fresh(server: Server, replies: Sequence[Reply], kind: type[Message]) -> lis
 
 @dataclass(frozen=True, slots=True)
 class KnownConstraint(Message):
-    """Server to client: w_t, and what is known of g."""
+    """Server to client: w_t, and the estimate of g."""
 
     w: Payload
     g: Payload
@@ -357,7 +359,7 @@ class ConstrainedProgress(Message):
 
 
 class StaleFedSGM(FedSGM):
-    """FedSGM that switches by the last constraint it knows: one exchange a round, or none."""
+    """FedSGM that switches by the last known constraint, with one exchange a round."""
 
     kind: Literal["fedsgm-stale"] = "fedsgm-stale"  # type: ignore[assignment]
     messages: ClassVar[tuple[type[Message], ...]] = (
@@ -388,7 +390,7 @@ class StaleFedSGM(FedSGM):
     async def handle(  # type: ignore[override]
         self, client: Client, message: Model | KnownConstraint
     ) -> Constraint | ConstrainedProgress:
-        """Run a client: what its constraint is, and its local steps."""
+        """Run a client: evaluate its constraint, and take local steps."""
         w = message.w.values
         g = await client.compute(client.oracle.constraint(w))
         if isinstance(message, Model):
@@ -406,7 +408,7 @@ def _mean(server: Server, known: dict[ClientId, float]) -> float:
 
 
 def _client_message(server: Server, w: Array, known: dict[ClientId, float]) -> Message:
-    """Return the message to clients: w_t, and the estimate of g once there is one."""
+    """Return the message to clients: w_t, with the estimate of g if there is one."""
     if not known:
         return Model(server.pack(w))
     return KnownConstraint(server.pack(w), server.pack(np.array(_mean(server, known))))

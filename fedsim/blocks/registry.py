@@ -160,7 +160,7 @@ def _incapable(model: type[Spec]) -> Iterator[str]:
     for name, wanted in _requirements_of(model).items():
         own = inspect.getattr_static(model, name)
         if getattr(own, "__isabstractmethod__", False):
-            says = "say " if isinstance(wanted, property) else ""
+            says = "state " if isinstance(wanted, property) else ""
             must = f"{says}{_clause(inspect.getdoc(wanted) or 'be there')}"
             yield f"it has no `{name}`. It must {must}"
         elif not isinstance(wanted, property):

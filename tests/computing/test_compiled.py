@@ -166,7 +166,7 @@ def test_work_that_names_a_row_that_is_none_fails_alone() -> None:
         assert (evaluator.result(ticket) == results(CompiledEvaluator(losses, 1), [work])[0]).all()
     with pytest.raises(IndexError, match="client 2 has drawn a row that it does not have"):
         evaluator.result(tickets[6])
-    with pytest.raises(ValueError, match=r"a model is of shape \(6,\), not \(5,\)"):
+    with pytest.raises(ValueError, match=r"got a model of shape \(5,\); expected \(6,\)"):
         evaluator.result(evaluator.submit(Work(gradient, 0, (np.ones(5),), 1.0)))
 
 

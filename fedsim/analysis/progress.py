@@ -22,7 +22,7 @@ from fedsim.analysis.style import (
     words,
 )
 
-COSTS = ("bits", "bits_up", "bits_down", "t", "joules")
+COSTS = ("transmissions", "bits", "bits_up", "bits_down", "t", "joules")
 """What is added up round by round."""
 
 _FEW = 4  # bands that can overlap and remain distinguishable

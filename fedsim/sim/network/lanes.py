@@ -1,7 +1,14 @@
-"""Lanes: message queues of one direction of one client's radio."""
+"""Lanes: message queues of one direction of one client's radio, and the states they pass through.
+
+A lane carries one message at a time. What happens to that message is a walk through the states of
+`TRANSITIONS`, a literal table in which every event has its new state: the code that moves
+messages (`fedsim.sim.network.transport`) fires events, and takes each new state from the table. An
+event that is not there is a defect of that code, refused with the names of lane, state and event.
+"""
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from enum import IntEnum, auto
 from math import inf, nan
 
 from fedsim.physics.packet_loss import LossProcess, repeat
@@ -20,6 +27,118 @@ Receive = Callable[[ClientId, Envelope], None]
 """Takes what has arrived, from the client or at the client of that number."""
 
 
+class LaneState(IntEnum):
+    """Where the current message of a lane is.
+
+    Attributes:
+        IDLE: there is none. Its sender may still have to keep silent (`Lane.silent_until`), which
+            is no state: nothing happens as that silence ends, so no timer waits for it.
+        PAGING: it waits until the receiving radio can be reached, as in a paging cycle.
+        STARTING: it waits for its radio and for the latency; no bit flows yet.
+        TIMED: latency and bits together are one timer, on a lane of `RouteClass.TIMER`.
+        FLOWING: its bits flow on a bearer.
+        DOOMED: they flow, but it will not arrive: a packet is lost for good, or a relay is gone.
+            Its sender does not know, sends all of it, and pays for that.
+        CLOSED: the world has ended.
+    """
+
+    # An IntEnum, for these are the keys of `TRANSITIONS`: a plain Enum hashes in Python code.
+    IDLE = auto()
+    PAGING = auto()
+    STARTING = auto()
+    TIMED = auto()
+    FLOWING = auto()
+    DOOMED = auto()
+    CLOSED = auto()
+
+
+class LaneEvent(IntEnum):
+    """What happens to the current message of a lane.
+
+    Attributes:
+        START: a message gets the lane; its radio and its latency come first.
+        START_TIMER: a message gets the lane, and one timer is all that it needs.
+        PAGE: its receiver's radio cannot be reached yet.
+        REACH: now it can.
+        FLOW: its first bit flows.
+        DOOM: it will not arrive, though its bits flow to the last.
+        LAST_BIT: the last bit has passed.
+        ABORT: its client cannot go on.
+        CLOSE: the world ends.
+    """
+
+    START = auto()
+    START_TIMER = auto()
+    PAGE = auto()
+    REACH = auto()
+    FLOW = auto()
+    DOOM = auto()
+    LAST_BIT = auto()
+    ABORT = auto()
+    CLOSE = auto()
+
+
+TRANSITIONS: dict[LaneState, dict[LaneEvent, LaneState]] = {
+    LaneState.IDLE: {
+        LaneEvent.START: LaneState.STARTING,
+        LaneEvent.START_TIMER: LaneState.TIMED,
+        LaneEvent.ABORT: LaneState.IDLE,  # a client leaves that sends, or receives, nothing
+        LaneEvent.CLOSE: LaneState.CLOSED,
+    },
+    LaneState.PAGING: {
+        LaneEvent.REACH: LaneState.STARTING,
+        LaneEvent.ABORT: LaneState.IDLE,
+        LaneEvent.CLOSE: LaneState.CLOSED,
+    },
+    LaneState.STARTING: {
+        LaneEvent.PAGE: LaneState.PAGING,
+        LaneEvent.FLOW: LaneState.FLOWING,
+        LaneEvent.ABORT: LaneState.IDLE,
+        LaneEvent.CLOSE: LaneState.CLOSED,
+    },
+    # No ABORT: nothing could cancel the timer. A client that may leave has lanes with bearers.
+    LaneState.TIMED: {
+        LaneEvent.LAST_BIT: LaneState.IDLE,
+        LaneEvent.CLOSE: LaneState.CLOSED,
+    },
+    LaneState.FLOWING: {
+        LaneEvent.DOOM: LaneState.DOOMED,
+        LaneEvent.LAST_BIT: LaneState.IDLE,
+        LaneEvent.ABORT: LaneState.IDLE,
+        LaneEvent.CLOSE: LaneState.CLOSED,
+    },
+    LaneState.DOOMED: {
+        LaneEvent.DOOM: LaneState.DOOMED,  # lost on its first hop, and a relay is gone as well
+        LaneEvent.LAST_BIT: LaneState.IDLE,
+        LaneEvent.ABORT: LaneState.IDLE,
+        LaneEvent.CLOSE: LaneState.CLOSED,
+    },
+    LaneState.CLOSED: {},
+}
+"""The new state, by the present one and the event."""
+
+
+class RouteClass(IntEnum):
+    """How much a lane's messages need on their way, from the least to the most.
+
+    It is a matter of speed alone: every message could be treated as `FULL`, with the same result.
+    It depends on the radio, the links and the latency, so it is chosen once a route (`Lane.lead`)
+    and not once a message.
+
+    Attributes:
+        INSTANT: nothing: a message takes no time.
+        TIMER: one timer for the latency and all bits, which nothing can hold up or break off.
+        BEARER: the latency, and then a bearer at a constant rate; the radio on mains has no states,
+            and no packet is lost.
+        FULL: radio states, batteries, varying rates, lost packets or relays.
+    """
+
+    INSTANT = auto()
+    TIMER = auto()
+    BEARER = auto()
+    FULL = auto()
+
+
 class Lane:
     """One direction of one client's radio: a message at a time, the others in order.
 
@@ -27,15 +146,14 @@ class Lane:
         sender, receiver: its ends.
         may_leave: whether its client may have to break off.
         cap: the rate of every message where it is always the same, else None.
-        signal: what the rate follows while a message is under way; None where it stays.
+        signal: what the rate follows while bits flow; None where it stays.
         factor: what the model of the network leaves of the radio's rate.
         packets: how messages are cut up.
         framing: the same where it adds something, else None.
-        plain: whether a message needs nothing but its latency and its bearer.
-        quick: whether not even a bearer, but one timer.
-        instant: whether it needs not even that, for taking no time at all.
-        free_at: until when the sender must keep silent.
-        current: the message under way, if any.
+        state: where the current message is; each new one is read from `TRANSITIONS`.
+        route_class: what its messages need on their way.
+        silent_until: the time until which the sender must keep silent (duty cycle), s.
+        current: the message that has the lane, if any.
         queue: those that wait for it, if any ever did.
         began: when its bits began, or will begin, to flow.
         framing_bits: what the transport adds to it.
@@ -43,13 +161,12 @@ class Lane:
         relays: the clients that forward it, in the order of travel.
         broken: which of these has failed it, and the share of its bits that came so far; None
             while all forward it.
-        doomed: whether a packet of it is lost for good.
-        transfer: its bearer, once its bits flow on one.
-        turn: counts messages; what was scheduled for an earlier one is stale.
+        transfer: its bits on a bearer, while they flow there.
+        rest: how long the sender keeps silent after it, s.
     """
 
     __slots__ = (
-        "_alone",
+        "_simple",
         "again_bits",
         "bearer",
         "began",
@@ -58,28 +175,25 @@ class Lane:
         "carrier",
         "client",
         "current",
-        "doomed",
         "factor",
         "framing",
         "framing_bits",
-        "free_at",
-        "instant",
         "latency",
         "may_leave",
         "packets",
-        "plain",
         "process",
         "queue",
-        "quick",
         "radio",
         "receive",
         "receiver",
         "relays",
         "rest",
+        "route_class",
         "sender",
         "signal",
+        "silent_until",
+        "state",
         "transfer",
-        "turn",
         "up",
     )
 
@@ -108,31 +222,54 @@ class Lane:
         self.factor = factor
         self.packets = packets = radio.law.packaging
         self.framing = packets if packets.overhead else None
-        self.plain = self.cap is not None and process is None and radio.detached
         self.may_leave = may_leave
-        self._alone = self.plain
+        self._simple = self.cap is not None and process is None and radio.detached
         self.broken: tuple[int, float] | None = None
+        self.state = LaneState.IDLE
         self.lead(bearer, latency)
         self.queue: deque[Envelope] | None = None  # made when the first message has to wait
-        self.free_at = 0.0
+        self.silent_until = 0.0
         self.rest = 0.0
         self.current: Envelope | None = None
         self.began = 0.0
         self.framing_bits = 0
         self.again_bits = 0
-        self.doomed = False
         self.transfer: Transfer | None = None
-        self.turn = 0
         self.receive: Receive
 
     def lead(self, bearer: Bearer, latency: float, relays: Sequence[Relay] = ()) -> None:
         """Take this bearer from the next message on, after this latency, s, by these relays."""
         self.relays = relays
-        self.plain = self._alone and not relays
         self.bearer = bearer
         self.latency = latency
-        self.quick = self.plain and bearer.open and not self.may_leave
-        self.instant = self.quick and self.cap == inf and latency == 0.0
+        if relays or not self._simple:
+            self.route_class = RouteClass.FULL
+        elif self.may_leave or not bearer.open:
+            self.route_class = RouteClass.BEARER
+        elif latency or self.cap != inf:
+            self.route_class = RouteClass.TIMER
+        else:
+            self.route_class = RouteClass.INSTANT
+
+    def fire(self, event: LaneEvent) -> None:
+        """Go to the state that follows.
+
+        Raises:
+            RuntimeError: the present state has no such event.
+        """
+        try:
+            self.state = TRANSITIONS[self.state][event]
+        except KeyError:
+            raise self.refusal(event) from None
+
+    def refusal(self, event: LaneEvent) -> RuntimeError:
+        """Return the error of an event that the present state does not have."""
+        way = "uplink" if self.up else "downlink"
+        due = ", ".join(each.name for each in TRANSITIONS[self.state]) or "no event"
+        return RuntimeError(
+            f"the {way} of client {self.client} got {event.name} in state {self.state.name};"
+            f" expected {due}"
+        )
 
     def hold(self, envelope: Envelope) -> None:
         """Let a message wait until the one under way and those before it are through."""
@@ -144,8 +281,8 @@ class Lane:
         """Return the message under way, if any, and those that wait, in order."""
         return [*([] if self.current is None else [self.current]), *(self.queue or ())]
 
-    def throw(self) -> None:
-        """Draw which packets of the current message are lost."""
+    def draw_losses(self) -> None:
+        """Draw which packets of the current message are lost, as its bits begin to flow."""
         envelope = self.current
         if self.process is None or envelope is None:
             return
@@ -156,26 +293,24 @@ class Lane:
         # Which of its packets were repeated is not drawn: they count with the mean size.
         bits = envelope.bits + self.framing_bits
         self.again_bits = -(-bits * outcome.repeated // packets)
-        self.doomed = outcome.lost > 0
+        if outcome.lost:
+            self.fire(LaneEvent.DOOM)
 
-    def start(self, finished: Callable[["Lane"], None], round_number: int, now: float) -> float:
+    def start(self, envelope: Envelope, finished: Callable[["Lane"], None], now: float) -> float:
         """Let the bits of the current message flow; return their rate, bit/s.
 
-        The rate is 0 where whatever sets it tells the radio of it.
+        The rate is 0 where it is reported to the radio by what sets it.
         """
-        envelope = self.current
-        if envelope is None:  # pragma: no cover - there is one start for every message
-            raise RuntimeError("a lane without a message was started")
         framed = envelope.bits + self.framing_bits
-        terms = self.carrier.terms(envelope.bits, framed, round_number)
+        terms = self.carrier.terms(envelope.bits, framed, envelope.round)
         self.rest = terms.rest
         if self.signal is not None:
             self.radio.follow(self.up, now, None if self.bearer.open else self.signal)
         elif self.cap is None:
             self.set_pace(terms)
         self.transfer = self.bearer.start(framed + self.again_bits, terms.cap, finished, self)
-        told = self.signal is not None or not self.bearer.open
-        return 0.0 if told else terms.cap
+        reported = self.signal is not None or not self.bearer.open
+        return 0.0 if reported else terms.cap
 
     def set_pace(self, terms: Terms) -> None:
         """Tell the radio how long a bit is on the air on these terms."""
@@ -188,7 +323,7 @@ class Lane:
             return 0.0
         if self.transfer is not None:
             return self.transfer.passed(now)
-        return (self.cap or 0.0) * (now - self.began)  # a quick lane has a cap
+        return (self.cap or 0.0) * (now - self.began)  # TIMED: there is a cap
 
 
 # The manifest: log rows and bit totals of every message, delivered or not.
@@ -235,7 +370,8 @@ class MessageLog:
 
     def close(self, lane: Lane, envelope: Envelope, joules: float) -> None:
         """Record a message whose last bit has flowed."""
-        if lane.again_bits or lane.doomed or lane.radio.supply is not None:
+        doomed = lane.state is LaneState.DOOMED
+        if lane.again_bits or doomed or lane.radio.supply is not None:
             self._close_in_full(lane, envelope, joules)
         else:
             self.deliver(lane, envelope, self._calendar.now, joules)
@@ -250,12 +386,13 @@ class MessageLog:
         span = self._calendar.now - lane.began
         first = bits / (bits + again) if again else 1.0
         own = joules if lane.up else 0.0
-        detail = LOST if lane.doomed else ""
+        doomed = lane.state is LaneState.DOOMED
+        detail = LOST if doomed else ""
         sent = (envelope.payload_bits, envelope.header_bits, lane.framing_bits)
         times, costs = (span * first, span * (1 - first)), (own * first, own * (1 - first))
         self._row(lane, envelope, Event.SEND, times[0], sent, costs[0], detail)
         self._repeat(lane, envelope, times[1], costs[1])
-        if lane.doomed:
+        if doomed:
             self._lose(lane, envelope, bits, LOST, span, joules - own)
             return
         self.delivered += bits

@@ -21,7 +21,7 @@ from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.network.bearers import Bearer, FluidBearer, OwnLaw, RateChanged
 from fedsim.sim.network.flows import Changed, Link
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, LOST, Lane, MessageLog
+from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, LOST, Lane, LaneState, MessageLog
 from fedsim.sim.network.transport import MakeLane, ServerLanes, Undelivered
 
 Arrived = Callable[[ClientId, Envelope], None]
@@ -133,11 +133,12 @@ class PeerManifest(MessageLog):
         first = flowed / (flowed + again) if again else 1.0
         sent = (parcel.payload_bits, parcel.header_bits, parcel.framing)
         own = joules if lane.up else 0.0
+        doomed = lane.state is LaneState.DOOMED
         if lane.up:
-            detail = LOST if lane.doomed else ""
+            detail = LOST if doomed else ""
             self._row(lane, parcel, Event.SEND, span * first, sent, own * first, detail)
         self._repeat(lane, parcel, span * (1 - first), own * (1 - first))
-        if lane.doomed:
+        if doomed:
             self._lose(lane, parcel, parcel.bits + parcel.framing, LOST, span, joules - own)
         elif not lane.up:
             self.delivered += parcel.bits + parcel.framing
@@ -215,7 +216,7 @@ class PeerNetwork(ServerLanes):
 
     def _queue(self, lane: Lane, envelope: Envelope) -> None:
         """Start a message, at once where its lane is free."""
-        if lane.up and lane.current is None:
+        if lane.up and lane.state is LaneState.IDLE:
             bearer, latency, clients = self._ways.way(lane.client, _parcel(envelope).receiver)
             own, least = self._alone.setdefault(lane.client, (lane.bearer, lane.latency))
             relays = self.relays.of(clients) if self.relays is not None else ()

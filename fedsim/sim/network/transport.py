@@ -15,10 +15,26 @@ from fedsim.protocol.envelope import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, Lane, MessageLog, Receive
+from fedsim.sim.network.lanes import (
+    ABORTED,
+    IN_FLIGHT,
+    TRANSITIONS,
+    Lane,
+    LaneEvent,
+    LaneState,
+    MessageLog,
+    Receive,
+    RouteClass,
+)
 from fedsim.sim.network.relays import Relays
 from fedsim.sim.on_demand import OnDemand
 from fedsim.sim.power.radio import RadioMeter
+
+# What every message meets, without a look at its class: this is where much of a run's time goes.
+IDLE, FROM_IDLE = LaneState.IDLE, TRANSITIONS[LaneState.IDLE]
+TIMER, BEARER, FULL = RouteClass.TIMER, RouteClass.BEARER, RouteClass.FULL
+START, START_TIMER = LaneEvent.START, LaneEvent.START_TIMER
+FLOW, LAST_BIT = LaneEvent.FLOW, LaneEvent.LAST_BIT
 
 MakeLane = Callable[[ClientId, bool], Lane]
 """Makes the lane of a client, up to the server or down from it."""
@@ -53,7 +69,9 @@ class ServerLanes:
         self._down = OnDemand(partial(self._make_lane, up=False))
         self.books = MessageLog(calendar, log)
         self.relays: Relays | None = None  # where the routes of a graph lead through clients
-        self._starting: dict[float, list[tuple[Lane, int]]] = {}  # by when their bits will flow
+        self._starting: dict[
+            float, list[tuple[Lane, Envelope]]
+        ] = {}  # by when their bits will flow
         self._receive: dict[bool, Receive]  # by whether it has come up
         self._undelivered: Undelivered
 
@@ -100,7 +118,7 @@ class ServerLanes:
 
     def _queue(self, lane: Lane, envelope: Envelope) -> None:
         """Start a message, at once where its lane is free."""
-        if lane.current is not None:
+        if lane.state is not IDLE:
             lane.hold(envelope)
             return
         lane.current = envelope
@@ -108,61 +126,70 @@ class ServerLanes:
         if lane.framing is not None:
             lane.framing_bits = framing = lane.framing.bits(bits)
             bits += framing
-        if not lane.quick:
+        route_class = lane.route_class
+        if route_class is FULL or route_class is BEARER:
+            lane.state = FROM_IDLE[START]
             self._wake(lane, envelope)
             return
+        lane.state = FROM_IDLE[START_TIMER]
         lane.began = began = self._calendar.now + lane.latency
         lane.radio.began[lane.up] = began
-        if lane.instant:
-            self._arrive_plainly(lane)
-        else:
-            end = began + bits / lane.cap  # type: ignore[operator]  # a quick lane has a cap
+        if route_class is TIMER:
+            end = began + bits / lane.cap  # type: ignore[operator]  # its rate is constant
             self._calendar.call(end, self._arrive_plainly, lane)
+        else:
+            self._arrive_plainly(lane)
 
     def _wake(self, lane: Lane, envelope: Envelope, *, paged: bool = False) -> None:
         """Let a message wait for its radio and for its latency."""
         ready = now = self._calendar.now
-        if not lane.plain:
-            ready = max(now, lane.free_at)
+        if lane.route_class is FULL:
+            ready = max(now, lane.silent_until)
             if not lane.radio.detached:
-                if not (lane.up or paged) and (heard := lane.radio.reception_time(now)) > now:
+                if not (lane.up or paged) and (reached := lane.radio.reception_time(now)) > now:
+                    lane.fire(LaneEvent.PAGE)
                     lane.began = inf
-                    self._calendar.call(heard, self._page, (lane, lane.turn))
+                    self._calendar.call(reached, self._page, (lane, envelope))
                     return
                 ready = max(ready, lane.radio.wake(now, envelope.round))
         lane.began = began = ready + lane.latency
         lane.radio.began[lane.up] = began
         if began in self._starting:  # a broadcast's latencies are over at once
-            self._starting[began].append((lane, lane.turn))
+            self._starting[began].append((lane, envelope))
         else:
-            self._starting[began] = [(lane, lane.turn)]
+            self._starting[began] = [(lane, envelope)]
             self._calendar.call(began, self._flow, began)
 
-    def _page(self, waiting: tuple[Lane, int]) -> None:
-        """Wake a radio for the message that has waited until it hears of it."""
-        lane, turn = waiting
-        if lane.turn == turn and lane.current is not None:
-            self._wake(lane, lane.current, paged=True)
+    # What `_wake` schedules is not cancelled where the message is aborted: the lane may be idle, or
+    # in the middle of another message, by the time it happens. So it bears the message that it was
+    # scheduled for, which a lane has once at most: where that is not the current one, it is stale.
+
+    def _page(self, waiting: tuple[Lane, Envelope]) -> None:
+        """Wake a radio, which can be reached from now on, for the message that has waited."""
+        lane, envelope = waiting
+        if lane.current is envelope:
+            lane.fire(LaneEvent.REACH)
+            self._wake(lane, envelope, paged=True)
 
     def _flow(self, began: float) -> None:
         """Start the bits of all messages whose latency is over now."""
-        for lane, turn in self._starting.pop(began):
-            if lane.turn != turn or lane.current is None:
+        for lane, envelope in self._starting.pop(began):
+            if lane.current is not envelope:
                 continue
-            if lane.plain and lane.cap is not None:
-                bits = lane.current.bits + lane.framing_bits
+            lane.fire(FLOW)
+            if lane.route_class is BEARER and lane.cap is not None:
+                bits = envelope.bits + lane.framing_bits
                 lane.transfer = lane.bearer.start(bits, lane.cap, self._arrive_plainly, lane)
             else:
-                self._start(lane)
+                self._start(lane, envelope)
 
-    def _start(self, lane: Lane) -> None:
+    def _start(self, lane: Lane, envelope: Envelope) -> None:
         if self.relays is not None and lane.relays:
             self.relays.begin(lane)
         if lane.process is not None:
-            lane.throw()
+            lane.draw_losses()
             self._charge_again(lane)
-        number = lane.current.round if lane.current else 0
-        rate = lane.start(self._arrive, number, self._calendar.now)
+        rate = lane.start(envelope, self._arrive, self._calendar.now)
         if not lane.radio.detached:
             lane.radio.begin(lane.up, rate)
 
@@ -174,7 +201,7 @@ class ServerLanes:
             self._traffic.bits_down += lane.again_bits
 
     def _arrive_plainly(self, lane: Lane) -> None:
-        """Do what `_arrive` does, for a lane that is plain.
+        """Do what `_arrive` does, for a lane that needs no full treatment.
 
         This runs twice for every client in every round, hence in one piece.
         """
@@ -185,8 +212,11 @@ class ServerLanes:
         joules = lane.radio.end(now, envelope.bits + lane.framing_bits, lane.up)
         self._traffic.joules += joules
         self.books.deliver(lane, envelope, now, joules)
+        try:
+            lane.state = TRANSITIONS[lane.state][LAST_BIT]  # `Lane.fire`, less a call
+        except KeyError:
+            raise lane.refusal(LAST_BIT) from None
         lane.current = lane.transfer = None
-        lane.turn += 1
         if lane.queue:
             self._queue(lane, lane.queue.popleft())
         lane.receive(lane.client, envelope)
@@ -201,22 +231,22 @@ class ServerLanes:
         joules = radio.end(now, envelope.bits + lane.framing_bits + lane.again_bits, lane.up)
         self._traffic.joules += joules
         if self.relays is not None and lane.relays and not self.relays.end(lane, envelope, 1.0):
-            lane.doomed = True
-        delivered = not lane.doomed
+            lane.fire(LaneEvent.DOOM)
+        delivered = lane.state is not LaneState.DOOMED
         self.books.close(lane, envelope, joules)
+        lane.fire(LAST_BIT)
         self._free(lane, now + lane.rest)
         if delivered:
             lane.receive(lane.client, envelope)
         elif lane.up:
             self._undelivered(lane.client, envelope.message)
 
-    def _free(self, lane: Lane, free_at: float) -> None:
-        """Make a lane ready for its next message, and start that if it waits."""
+    def _free(self, lane: Lane, silent_until: float) -> None:
+        """Make a lane that is idle ready for its next message, and start that if it waits."""
         lane.current = lane.transfer = None
-        lane.turn += 1
-        if not lane.plain:
-            lane.free_at = free_at
-            lane.again_bits, lane.doomed = 0, False
+        if lane.route_class is FULL:
+            lane.silent_until = silent_until
+            lane.again_bits = 0
             if not lane.radio.detached:
                 lane.radio.rest(lane.up)
         if lane.queue:
@@ -235,8 +265,9 @@ class ServerLanes:
                 self._break_off(lane, envelope, ABORTED)
             if lane.up:
                 lost = envelopes
+            lane.fire(LaneEvent.ABORT)
             # A silence that is owed is owed all the same.
-            self._free(lane, self._calendar.now + lane.rest if flowing else lane.free_at)
+            self._free(lane, self._calendar.now + lane.rest if flowing else lane.silent_until)
         self._up[client].radio.off()
         for envelope in lost:
             self._undelivered(client, envelope.message)
@@ -246,6 +277,7 @@ class ServerLanes:
         for lane in (*self._down.in_order(), *self._up.in_order()):
             for envelope in lane.messages():
                 self._break_off(lane, envelope, IN_FLIGHT)
+            lane.fire(LaneEvent.CLOSE)
         for radio in self._radios():
             radio.off()
 

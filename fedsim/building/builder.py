@@ -34,9 +34,9 @@ from fedsim.problems.dealt import stacked_features
 from fedsim.problems.losses import LeastSquares, LinearLoss, Loss
 from fedsim.problems.problem import largest_smoothness
 from fedsim.problems.restricted import convex
-from fedsim.protocol.carriage import VALUES, Bytes, Carriage, Carry, Values
 from fedsim.protocol.participation import PARTICIPATION, AsynchronousParticipation, Participation
 from fedsim.protocol.selection import sampling_order
+from fedsim.protocol.transport import VALUES, Bytes, Carriage, Carry, Values
 from fedsim.scenario import (
     Group,
     Plan,

@@ -22,8 +22,8 @@ from fedsim.physics.topology import Topology
 from fedsim.ports import SERVER, ClientId, Oracle
 from fedsim.problems import Observer, Problem, Reference
 from fedsim.problems.programs import reports
-from fedsim.protocol.carriage import VALUES, Carriage
 from fedsim.protocol.participation import Participation
+from fedsim.protocol.transport import VALUES, Carriage
 from fedsim.record.folder import MODELS
 from fedsim.record.models import CheckpointWriter, ModelTable
 from fedsim.record.parts import PartWriter

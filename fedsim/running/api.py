@@ -25,7 +25,7 @@ from fedsim.blocks.wording import reject_renamed
 from fedsim.building import Builder, Job
 from fedsim.errors import OccupiedError, TheoryWarning
 from fedsim.problems.references import record_optima
-from fedsim.protocol.carriage import Carry
+from fedsim.protocol.transport import Carry
 from fedsim.record.folder import RunFolder
 from fedsim.record.lock import hold, share
 from fedsim.record.scenarios import Note, Tell, ignore_note

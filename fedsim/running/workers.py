@@ -38,7 +38,7 @@ from fedsim.building import Builder
 from fedsim.computing.serial import VARIABLE, usable_threads
 from fedsim.errors import BlockError, OutputError, RunError
 from fedsim.problems.references import use_optima
-from fedsim.protocol.carriage import Carry
+from fedsim.protocol.transport import Carry
 from fedsim.record.folder import SUMMARY, RunFolder, read_json, tidy
 from fedsim.record.lock import Handed
 from fedsim.running.loading import Recording, mark_workers

@@ -11,7 +11,7 @@ import numpy as np
 from fedsim.building import Builder, Job
 from fedsim.errors import ScenarioError
 from fedsim.ports import Array
-from fedsim.protocol.carriage import Carry
+from fedsim.protocol.transport import Carry
 from fedsim.record.book import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.setup import Setup

@@ -7,14 +7,13 @@ from operator import itemgetter
 
 from fedsim.physics.radios.base import Framing
 from fedsim.ports import SERVER, ClientId
-from fedsim.protocol.envelope import Envelope
+from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.lanes import ABORTED, IN_FLIGHT, LOST, Lane
-from fedsim.sim.network.timed import Transfer
-from fedsim.sim.network.transport import MakeLane, ServerLanes
+from fedsim.sim.network.lanes import Lane, Transfer
+from fedsim.sim.network.transport import ABORTED, IN_FLIGHT, LOST, MakeLane, ServerLanes
 from fedsim.sim.on_demand import Runs
 from fedsim.sim.setup import Member
 

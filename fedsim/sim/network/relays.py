@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from math import nan
 
 from fedsim.ports import ClientId
-from fedsim.protocol.envelope import Envelope
+from fedsim.protocol.transport import Envelope
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event

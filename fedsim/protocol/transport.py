@@ -1,4 +1,4 @@
-"""Message transport: encoding at the sender, decoding at each receiver.
+"""Message transport: envelopes, encoded at the sender and decoded at each receiver.
 
 A message is encoded once, where its envelope is created: a broadcast once for all. Each receiver
 decodes it on arrival, whether or not it is processed later, against the vectors that it holds of
@@ -7,162 +7,71 @@ its senders.
 `Values` carries the objects themselves, and is what a simulation of many messages takes. `Bytes`
 carries what would be on the air: nothing of a sender's objects reaches a receiver but bytes. The
 log of a run is the same with either.
+
+`ClientProtocol`, the client's endpoint, is here as well: all that it does is to answer one envelope
+with another.
 """
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from fedsim.errors import DecodeError
-from fedsim.ports import DENSE, SERVER, Array, Beacon, ClientId, Message, Packer, Payload, Structure
-from fedsim.protocol.envelope import BEACON, Envelope, LocalProtocolError
-from fedsim.wire import HEADER_BITS, Pending, Update, decode_message, encode_message
+from fedsim.ports import SERVER, SILENCE, Array, Beacon, ClientId, Message, Payload, Silence
+from fedsim.wire import HEADER_BITS, Update, decode_message, encode_message
+from fedsim.wire.packers import Packing
 
-# Packing: encoding a sender's vectors as payloads, decoding payloads at a receiver.
+BEACON = Beacon()
+"""The empty message, a shared singleton."""
 
 
-class Packing:
-    """The packers of one sender, created lazily per field.
+class Envelope:
+    """A message and its charged size; a broadcast is one envelope with several receivers.
 
-    Broadcast and addressed vectors are separate fields, even under the same name: a receiver keeps
-    separate state for each.
-
-    Args:
-        make: returns the packer of a field, by its name and its number from 0; where it is
-            for one receiver alone, that is the third argument.
-        sender: its number, for a `make` that takes it as first argument; else None.
+    Attributes:
+        message: the content.
+        round: the round it belongs to.
+        exchange: the number of the exchange that it opens or answers.
+        payload_bits, header_bits, bits: what is charged, and the sum.
+        data: the message as bytes, where it goes as such.
+        word: the log's number of the message name; -1 without a log.
     """
 
-    __slots__ = ("_field", "_make", "_numbers", "_others", "_packer", "_sender")
+    __slots__ = (
+        "bits",
+        "data",
+        "exchange",
+        "header_bits",
+        "message",
+        "payload_bits",
+        "round",
+        "word",
+    )
 
-    def __init__(self, make: Callable[..., Packer], sender: ClientId | None = None) -> None:
-        self._make = make
-        self._sender = sender
-        # Most senders have one field, and it is for all: that takes no tables.
-        self._field: str | None = None
-        self._packer: Packer
-        self._numbers: dict[tuple[str, bool], int] | None = None
-        self._others: dict[tuple[str, ClientId | None], Packer] | None = None
+    def __init__(
+        self, message: Message, round_number: int, exchange: int, header_bits: int, word: int = -1
+    ) -> None:
+        self.message = message
+        self.round = round_number
+        self.exchange = exchange
+        self.payload_bits = message.bits
+        self.header_bits = header_bits
+        self.bits = self.payload_bits + header_bits
+        self.word = word
+        self.data = b""
 
-    def pack(
-        self,
-        vector: Array,
-        structure: Structure = DENSE,
-        field: str = "",
-        to: ClientId | None = None,
-    ) -> Payload:
-        """See `fedsim.ports.Server.pack`."""
-        if to is None and field == self._field:
-            return self._packer.pack(vector, structure)
-        if to is None and self._field is None and self._others is None:
-            self._packer, self._field = self._make_packer(field, 0, to), field
-            return self._packer.pack(vector, structure)
-        return self._other(field, to).pack(vector, structure)
-
-    def _other(self, field: str, to: ClientId | None) -> Packer:
-        """Return the packer of an addressed field or of any field but the first."""
-        if self._others is None:
-            self._others = {}
-            self._numbers = {} if self._field is None else {(self._field, True): 0}
-        packer = self._others.get((field, to))
-        if packer is None:
-            numbers = {} if self._numbers is None else self._numbers
-            number = numbers.setdefault((field, to is None), len(numbers))
-            packer = self._others[field, to] = self._make_packer(field, number, to)
-        return packer
-
-    def _make_packer(self, field: str, number: int, to: ClientId | None) -> Packer:
-        sender = () if self._sender is None else (self._sender,)
-        return self._make(*sender, field, number, *(() if to is None else (to,)))
-
-    def take_back(self, payload: Payload) -> None:
-        """Offer a lost payload to every packer; only the one that encoded it rolls back."""
-        if self._field is not None:
-            self._packer.take_back(payload)
-        for packer in (self._others or {}).values():
-            packer.take_back(payload)
-
-    def repeat(
-        self, message: Message | Mapping[ClientId, Message]
-    ) -> Message | Mapping[ClientId, Message]:
-        """Return a message, or one for each client, re-encoded for a second transmission.
-
-        It is the same, but for vectors that come as updates (EF21). A client that has received
-        one has added it already, so what follows is the update to what the sender holds by then.
-        """
-        if isinstance(message, Message):
-            return self._repeat(message, None)
-        return {client: self._repeat(one, client) for client, one in message.items()}
-
-    def _repeat(self, message: Message, to: ClientId | None) -> Message:
-        payloads = message.payloads()
-        if not any(isinstance(payload, Update) for payload in payloads):
-            return message
-        return type(message)(
-            *(
-                self._by_number(payload.number, to).pack(payload.values)
-                if isinstance(payload, Update)
-                else payload
-                for payload in payloads
-            )
-        )
-
-    def _by_number(self, number: int, to: ClientId | None) -> Packer:
-        """Return the packer of the vector that has a number."""
-        for (field, for_all), each in (self._numbers or {}).items():
-            if each == number and (not for_all or field != self._field):
-                return (self._others or {})[field, to]
-        return self._packer
+    def saying(self, message: Message) -> "Envelope":
+        """Return the envelope with its message as decoded by a receiver."""
+        return Envelope(message, self.round, self.exchange, self.header_bits, self.word)
 
 
-def resolve_pending(
-    message: Message | Mapping[ClientId, Message], clients: Sequence[ClientId]
-) -> Message | Mapping[ClientId, Message]:
-    """Return a message with its pending vectors encoded for the given receivers.
-
-    Args:
-        message: for all, or one for each.
-        clients: the receivers.
-
-    Returns:
-        The same where nothing was pending; one for each client where they are sent different
-        payloads, and else one for all.
-    """
-    if isinstance(message, Message):
-        if not _pending(message):
-            return message
-        each = _for_each(message, clients)
-        first = next(iter(each.values()), message)
-        return first if all(one is first for one in each.values()) else each
-    groups: dict[int, list[ClientId]] = {}
-    for client in clients:
-        groups.setdefault(id(message[client]), []).append(client)
-    made = dict(message)
-    for group in groups.values():
-        if _pending(one := message[group[0]]):
-            made.update(_for_each(one, group))
-    return made
+class LocalProtocolError(RuntimeError):
+    """This endpoint was called in a way that the protocol does not allow in its state."""
 
 
-def _pending(message: Message) -> bool:
-    return any(isinstance(payload, Pending) for payload in message.payloads())
-
-
-def _for_each(message: Message, clients: Sequence[ClientId]) -> dict[ClientId, Message]:
-    """Return a message for each client; clients with equal payloads share one object."""
-    columns = [
-        payload.sent(clients) if isinstance(payload, Pending) else [payload] * len(clients)
-        for payload in message.payloads()
-    ]
-    made: dict[tuple[int, ...], Message] = {}
-    each: dict[ClientId, Message] = {}
-    for client, payloads in zip(clients, zip(*columns, strict=True), strict=True):
-        key = tuple(map(id, payloads))
-        if key not in made:
-            made[key] = type(message)(*payloads)
-        each[client] = made[key]
-    return each
+class RemoteProtocolError(RuntimeError):
+    """The remote endpoint sent something that the protocol does not allow."""
 
 
 class Unpacking:
@@ -368,3 +277,68 @@ class Bytes(Carriage):
 def _bare(kind: type[Message]) -> Message:
     """Return a message without a payload; the beacon is a shared singleton."""
     return BEACON if kind is Beacon else kind()
+
+
+# The client's endpoint: received requests, replies, and how silence is signalled.
+
+
+class ClientProtocol:
+    """A client's endpoint of the protocol.
+
+    Args:
+        client: its number.
+        packing: the packers of its messages.
+        beacons: whether silence is signalled by an empty message.
+        header_bits: in front of every message.
+        carriage: how messages are carried.
+
+    Attributes:
+        round: of the message that is being answered; 0 before the first one.
+        packing: see above.
+    """
+
+    __slots__ = ("_beacons", "_carriage", "_header_bits", "id", "packing", "round")
+
+    def __init__(
+        self,
+        client: ClientId,
+        packing: Packing,
+        *,
+        beacons: bool,
+        header_bits: int,
+        carriage: Carriage = VALUES,
+    ) -> None:
+        self.id = client
+        self.round = 0
+        self.packing = packing
+        self._beacons = beacons
+        self._header_bits = header_bits
+        self._carriage = carriage
+
+    def open(self, envelope: Envelope) -> Message:
+        """Receive an envelope; return its message."""
+        self.round = envelope.round
+        return envelope.message
+
+    def answer(self, asked: Envelope, reply: Message | Silence) -> Envelope | None:
+        """Return the envelope that answers a request; None if nothing is sent.
+
+        Raises:
+            TypeError: the reply is neither a message nor `SILENCE`.
+        """
+        if isinstance(reply, Message):
+            said = reply
+        elif reply is not SILENCE:
+            raise TypeError(f"a handler returns a Message or SILENCE, not {reply!r}")
+        elif self._beacons:
+            said = BEACON
+        else:
+            return None
+        envelope = Envelope(said, asked.round, asked.exchange, self._header_bits)
+        return self._carriage.seal(envelope, self.id)
+
+    def take_back(self, message: Message) -> None:
+        """Roll back the packers' state after the loss of a message."""
+        payload: Payload
+        for payload in message.payloads():
+            self.packing.take_back(payload)

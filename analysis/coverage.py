@@ -26,15 +26,15 @@ from rich.progress import track
 
 import fedsim
 from fedsim.analysis import cost_to_target
-from fedsim.analysis.compare.costs import Target
+from fedsim.analysis.compare.cost_tables import Target
 from fedsim.analysis.compare.pairwise import log_ratios
 from fedsim.ports import Array
 from fedsim.record.read import run_folders
-from fedsim.repricing.tape import Original
+from fedsim.repricing.history import Original
+from fedsim.robustness.confidence import interval, of_a_run, of_the_typical
 from fedsim.robustness.design import Design
-from fedsim.robustness.finding import constants_of
-from fedsim.robustness.levels import interval, of_a_run, of_the_typical
 from fedsim.robustness.pricing import FinishedRun, price
+from fedsim.robustness.uncertain_inputs import constants_of
 
 SEEDS, WORLDS = 5, 256
 """Of a small study."""

@@ -19,7 +19,7 @@ from studies.who_dies_first import in_worlds
 
 import fedsim
 from fedsim.errors import DataError
-from fedsim.record.directions import higher_is_better
+from fedsim.record.columns import higher_is_better
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "analysis/sureness.md"

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from asked.studies import ALL, Asked, Study
-from fedsim.analysis.compare.verdicts import LESS, is_undecided
+from fedsim.analysis.compare.caveats import LESS, is_undecided
 from fedsim.robustness import Robustness
 from fedsim.robustness.verdicts import by_weight
 

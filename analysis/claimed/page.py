@@ -10,7 +10,7 @@ from claimed.reasons import Answer, why
 from claimed.sureness import WORLDS
 from claimed.verdicts import ALIKE, CONFIDENCE, Cell
 from fedsim.analysis import listing
-from fedsim.analysis.compare.verdicts import SURE
+from fedsim.analysis.compare.caveats import SURE
 
 
 def table(claim: Claim, answers: Sequence[Answer]) -> Table:

@@ -8,13 +8,13 @@ import numpy as np
 import fedsim
 from claimed.papers import Claim
 from claimed.verdicts import short
-from fedsim.analysis.compare.verdicts import is_undecided
+from fedsim.analysis.compare.caveats import is_undecided
 from fedsim.ports import Array
-from fedsim.repricing.tape import Original
+from fedsim.repricing.history import Original
 from fedsim.robustness.constants import ConstantKey
 from fedsim.robustness.design import Design
-from fedsim.robustness.finding import constants_of
 from fedsim.robustness.pricing import Costs, hindrance, priced_at
+from fedsim.robustness.uncertain_inputs import constants_of
 from fedsim.robustness.verdicts import COSTS
 
 WORLDS = 512

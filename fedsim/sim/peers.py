@@ -15,9 +15,9 @@ from fedsim.protocol.envelope import Envelope
 from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.server import ReplyOutcome
 from fedsim.protocol.stopping import RunStopped
-from fedsim.record.ends import DONE, NO_CLIENTS, Ending
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
+from fedsim.record.summary import DONE, NO_CLIENTS, Ending
 from fedsim.sim.engine.calendar import DEADLINE
 from fedsim.sim.engine.loop import Alarms, SimLoop
 from fedsim.sim.fleet import Fleet

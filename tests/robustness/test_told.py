@@ -11,7 +11,7 @@ import pytest
 
 import fedsim
 from fedsim.analysis import Comparison
-from fedsim.analysis.compare.verdicts import read_doubts, seal_tables
+from fedsim.analysis.compare.caveats import read_doubts, seal_tables
 from tests.conftest import ROOT
 from tests.robustness.test_robust import study
 from tests.scripts import script

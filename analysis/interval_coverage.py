@@ -1,6 +1,6 @@
 """Do the intervals of `fedsim robust` hold the truth at their rate, on studies of real runs?
 
-    python analysis/coverage.py [--seeds N] [--worlds N] [--draws N] [--out DIR]
+    python analysis/interval_coverage.py [--seeds N] [--worlds N] [--draws N] [--out DIR]
 
 Each study is run under many seeds, and priced in many worlds. The shares of seeds x worlds in which
 one variant is cheaper, and of worlds in which it typically is, are the truth: they are counted and

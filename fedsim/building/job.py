@@ -28,7 +28,7 @@ from fedsim.record.folder import MODELS
 from fedsim.record.models import CheckpointWriter, ModelTable
 from fedsim.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
-from fedsim.scenario.feedback import held_alike
+from fedsim.scenario.compatibility import held_alike
 from fedsim.sim.fleet import Roster
 from fedsim.sim.on_demand import Runs
 from fedsim.sim.setup import Member, Numerics, Setup

@@ -14,9 +14,9 @@ from fedsim.protocol.peer import PeerProtocol
 from fedsim.protocol.server import ReplyOutcome
 from fedsim.protocol.stopping import RunStopped
 from fedsim.protocol.transport import Envelope
-from fedsim.record.ends import DONE, NO_CLIENTS, Ending
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
+from fedsim.record.summary import DONE, NO_CLIENTS, Ending
 from fedsim.sim.client import Equipment, Worker
 from fedsim.sim.engine.calendar import DEADLINE
 from fedsim.sim.engine.loop import Alarms, SimLoop

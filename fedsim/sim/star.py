@@ -8,9 +8,9 @@ from fedsim.protocol.selection import Selection
 from fedsim.protocol.server import ServerProtocol
 from fedsim.protocol.stopping import NoClientsLeft, RunStopped
 from fedsim.protocol.transport import ClientProtocol, Envelope
-from fedsim.record.ends import DONE, NO_CLIENTS, Ending
 from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
+from fedsim.record.summary import DONE, NO_CLIENTS, Ending
 from fedsim.sim.client import SimClient
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet

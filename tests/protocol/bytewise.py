@@ -12,7 +12,7 @@ from fedsim.building import Builder, Job
 from fedsim.errors import ScenarioError
 from fedsim.ports import Array
 from fedsim.protocol.transport import Carry
-from fedsim.record.book import RunRecorder
+from fedsim.record.recorder import RunRecorder
 from fedsim.scenario import load
 from fedsim.sim.setup import Setup
 from fedsim.sim.world import World

@@ -1,6 +1,6 @@
 """Robustness of the claims of the front page, of the studies and of the papers.
 
-    python analysis/sureness.py [--worlds N] [--jobs N] [--out DIR] [--page FILE]
+    python analysis/claim_robustness.py [--worlds N] [--jobs N] [--out DIR] [--page FILE]
 
 Runs the scenarios that the claims are about, prices the runs in worlds that are drawn from the
 doubt about every constant, and writes a page with the probability of each claim and what decides
@@ -13,22 +13,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asked.rows import rows
-from asked.studies import PAPERS, STUDIES, Study
+from robustness_questions.rows import rows
+from robustness_questions.studies import PAPERS, STUDIES, Study
 from studies.who_dies_first import in_worlds
 
 import fedsim
 from fedsim.errors import DataError
-from fedsim.record.directions import higher_is_better
+from fedsim.record.columns import higher_is_better
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "analysis/sureness.md"
+PAGE = ROOT / "analysis/claim_robustness.md"
 
 HEAD = """# Robustness of the claims
 
-Written by `python analysis/sureness.py`. Every constant of a preset is sampled from its 90 %
-interval (`fedsim list radios`, `fedsim list devices`), {worlds} worlds or more a study, and all
-runs are re-priced in each. *Holds in*: the share of worlds in which the claim is true; in bold
+Written by `python analysis/claim_robustness.py`. Every constant of a preset is sampled from its
+90 % interval (`fedsim list radios`, `fedsim list devices`), {worlds} worlds or more a study, and
+all runs are re-priced in each. *Holds in*: the share of worlds in which the claim is true; in bold
 between 10 and 90 %, where constants decide rather than methods. A share near 0 means that the
 contrary holds. *Ratio*: as written, and in nine of ten worlds; against all others, it is to the
 variant that is cheaper in most worlds. *Decides*: the constant that explains most of the ratio's
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--made", type=int, default=30, help="worlds in which runs are made again")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--rounds", type=int, help="fewer than the scenarios', for a trial")
-    parser.add_argument("--out", type=Path, default=Path("runs/sureness"))
+    parser.add_argument("--out", type=Path, default=Path("runs/claim_robustness"))
     parser.add_argument("--page", type=Path, default=PAGE)
     asked = parser.parse_args(arguments)
     way = Way(asked.out, asked.worlds, asked.jobs, asked.rounds)

@@ -5,8 +5,8 @@ training draws, a world one of the constants, and another study would draw other
 neither of the two numbers alone says how much is known.
 
 Where seeds differ, each level is given half of the error that an interval may make (Bonferroni), so
-that both together make no more than that. `python analysis/coverage.py` counts on real runs how
-often the intervals hold the truth.
+that both together make no more than that. `python analysis/interval_coverage.py` counts on real
+runs how often the intervals hold the truth.
 """
 
 from math import isfinite

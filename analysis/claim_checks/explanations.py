@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 import fedsim
-from claimed.papers import COSTS, Claim
-from claimed.sureness import Sure, sureness
-from claimed.verdicts import Cell, cells, short
-from claimed.worlds import World
+from claim_checks.papers import COSTS, Claim
+from claim_checks.probabilities import WorldShare, world_shares
+from claim_checks.verdicts import Cell, cells, short
+from claim_checks.worlds import World
 from fedsim.analysis import energy_parts
 
 NEAR = 1.05
@@ -36,7 +36,7 @@ class Answer(NamedTuple):
     cells: Mapping[str, Cell]
     energy: pd.Series
     busy: pd.Series
-    sure: Mapping[str, Sure]
+    sure: Mapping[str, WorldShare]
 
 
 def answer(claim: Claim, world: World, result: fedsim.Result) -> Answer:
@@ -47,7 +47,7 @@ def answer(claim: Claim, world: World, result: fedsim.Result) -> Answer:
     whole = float(ends.loc[claim.better[0]].sum()) * clients["client"].nunique()
     seconds = {part: clients[f"{part}_s"].sum() / whole for part in ("send", "receive", "compute")}
     shares = energy.sort_values(ascending=False) / energy.sum()
-    sure = sureness(claim, result) if world.silence == "beacon" else {}
+    sure = world_shares(claim, result) if world.silence == "beacon" else {}
     return Answer(world, cells(claim, result), shares, pd.Series(seconds), sure)
 
 

@@ -5,12 +5,12 @@ from textwrap import fill
 
 from rich.table import Table
 
-from claimed.papers import CLAIMS, COSTS, Claim
-from claimed.reasons import Answer, why
-from claimed.sureness import WORLDS
-from claimed.verdicts import ALIKE, CONFIDENCE, Cell
+from claim_checks.explanations import Answer, why
+from claim_checks.papers import CLAIMS, COSTS, Claim
+from claim_checks.probabilities import WORLDS
+from claim_checks.verdicts import ALIKE, CONFIDENCE, Cell
 from fedsim.analysis import listing
-from fedsim.analysis.compare.verdicts import SURE
+from fedsim.analysis.compare.caveats import SURE
 
 
 def table(claim: Claim, answers: Sequence[Answer]) -> Table:
@@ -45,7 +45,7 @@ def _opening(answers: Mapping[str, Sequence[Answer]]) -> Iterator[str]:
     )
     yield ""
     yield fill(
-        "*Sure*: it holds in nine of ten worlds. *Holds in*: the share of worlds in which the"
+        "*WorldShare*: it holds in nine of ten worlds. *Holds in*: the share of worlds in which the"
         " ratio is above 1, when every constant of radios and devices is sampled from its 90 %"
         f" interval (`fedsim list radios`; {WORLDS} independent worlds), and in brackets the ratio"
         " in nine of ten worlds; in bold between 10 and 90 %, where"

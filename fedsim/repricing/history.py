@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from fedsim.blocks.spec import Spec
 from fedsim.errors import DataError
 from fedsim.ports import SERVER
-from fedsim.record.ends import is_whole
 from fedsim.record.folder import SCENARIO, check_run
 from fedsim.record.manifest import read_manifest
 from fedsim.record.parts import read_table
 from fedsim.record.read import read_run
 from fedsim.record.rounds import OWN
 from fedsim.record.schema import NO_PEER
+from fedsim.record.summary import is_whole
 from fedsim.scenario import Plan, Scenario, load
 from fedsim.scenario.located import path_of
 from fedsim.sim.star import ENDED

@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from asked.studies import ALL, Asked, Study
-from fedsim.analysis.compare.verdicts import LESS, is_undecided
+from fedsim.analysis.compare.caveats import LESS, is_undecided
 from fedsim.robustness import Robustness
 from fedsim.robustness.verdicts import by_weight
+from robustness_questions.studies import ALL, Asked, Study
 
 _LEAST = {"t": "the least time", "joules": "the fewest joules"}
 

@@ -6,22 +6,22 @@ from typing import NamedTuple
 import numpy as np
 
 import fedsim
-from claimed.papers import Claim
-from claimed.verdicts import short
-from fedsim.analysis.compare.verdicts import is_undecided
+from claim_checks.papers import Claim
+from claim_checks.verdicts import short
+from fedsim.analysis.compare.caveats import is_undecided
 from fedsim.ports import Array
-from fedsim.repricing.tape import Original
+from fedsim.repricing.history import Original
 from fedsim.robustness.constants import ConstantKey
 from fedsim.robustness.design import Design
-from fedsim.robustness.finding import constants_of
 from fedsim.robustness.pricing import Costs, hindrance, priced_at
+from fedsim.robustness.uncertain_inputs import constants_of
 from fedsim.robustness.verdicts import COSTS
 
 WORLDS = 512
 """Independent worlds for each claim: of a share of 100 % the interval begins at 99.4."""
 
 
-class Sure(NamedTuple):
+class WorldShare(NamedTuple):
     """The outcome of a claim in many worlds, counted in time or in energy.
 
     Attributes:
@@ -45,7 +45,9 @@ class Sure(NamedTuple):
         return f"{share} ({' to '.join(dict.fromkeys(map(short, (self.low, self.high))))})"
 
 
-def sureness(claim: Claim, result: fedsim.Result, worlds: int = WORLDS) -> Mapping[str, Sure]:
+def world_shares(
+    claim: Claim, result: fedsim.Result, worlds: int = WORLDS
+) -> Mapping[str, WorldShare]:
     """Return in what share of worlds a claim holds in time and in energy.
 
     Args:
@@ -58,11 +60,11 @@ def sureness(claim: Claim, result: fedsim.Result, worlds: int = WORLDS) -> Mappi
     """
     constants = constants_of([each.scenario for each in originals(claim, result).values()], {})
     design = Design.of(constants, worlds, seed=1, runs=worlds)
-    found = dict[str, Sure]()
+    found = dict[str, WorldShare]()
     for name, ratios in log_ratios(claim, result, design.world(), design.count).items():
         own = ratios[: design.drawn]
         ends = map(float, np.exp(np.quantile(own, (0.05, 0.95))))
-        found[name] = Sure(float((own > 0).mean()), *ends)
+        found[name] = WorldShare(float((own > 0).mean()), *ends)
     return found
 
 

@@ -13,9 +13,8 @@ from rich.text import Text
 
 from fedsim.building import Job
 from fedsim.building.builder import vector_memory
-from fedsim.building.closing import GIVE_UP, MANY, slowest
-from fedsim.building.relaying import relays_of
-from fedsim.limits import format_size as shown_size
+from fedsim.building.round_completion import GIVE_UP, MANY, relays_of, slowest
+from fedsim.memory import format_size as shown_size
 from fedsim.ports import Array
 from fedsim.problems import ProgramLoss, ProgramProblem
 from fedsim.record.scenarios import NOTHING, differing, format_value

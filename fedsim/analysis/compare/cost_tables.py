@@ -12,10 +12,9 @@ from fedsim.analysis.costs import cost_to_target, final_cost, with_grams
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
 from fedsim.ports import Array
-from fedsim.record.columns import COSTS, SPENT
-from fedsim.record.directions import higher_is_better
-from fedsim.record.ends import end_of
+from fedsim.record.columns import COSTS, SPENT, higher_is_better
 from fedsim.record.schema import GRAMS
+from fedsim.record.summary import end_of
 
 COMPARED = (*SPENT[:-2], "bits", *SPENT[-2:])
 """Costs that are compared; `bits` are those of both directions, and grams may come beside."""

@@ -1,7 +1,7 @@
-"""Round closing: checks that every round ends, whatever messages are lost for good."""
+"""Round completion: checks that every round ends, whatever messages are lost for good."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 
@@ -12,9 +12,9 @@ from fedsim.building.feasibility import deadline
 from fedsim.building.fleet import BuiltGroup
 from fedsim.building.inputs import Findings
 from fedsim.building.job import Deployment, Job
-from fedsim.building.relaying import relayed_by
 from fedsim.physics.radios.rates import over
 from fedsim.physics.topology import Route, Topology
+from fedsim.ports import ClientId, node_name
 from fedsim.problems import LocalLoss
 from fedsim.protocol.participation import Participation
 from fedsim.scenario import Scenario
@@ -236,3 +236,48 @@ def _link_times(topology: Topology, bits: int, asked: int | None) -> list[float]
         return route.latency + sum(spans[link] for link in route.links)
 
     return [taken(up) + taken(down) for up, down in zip(topology.up, topology.down, strict=True)]
+
+
+def relays_of(deployment: Deployment) -> set[ClientId]:
+    """Return the clients that forward messages of others."""
+    return set(_relays(deployment))
+
+
+def _relays(deployment: Deployment) -> Iterator[ClientId]:
+    topology, overlay = deployment.topology, deployment.overlay
+    if topology is None or topology.paths is None:
+        return
+    for route in (*topology.up, *topology.down):
+        yield from route.relays
+    if overlay is not None:
+        for node, neighbours in enumerate(overlay.neighbours):
+            for other in neighbours:
+                yield from topology.between(node, other).relays
+
+
+def relayed_by(deployment: Deployment) -> str:
+    """Return the first relay that may go, by its name; empty where none may."""
+    mortal = {
+        group.number
+        for group in deployment.groups
+        if group.spec.battery is not None or not group.spec.availability.always
+    }
+    if not mortal:  # routes are found one by one: not where nothing hangs on them
+        return ""
+    for client in sorted(relays_of(deployment)):
+        if (number := deployment.members[client]) in mortal:
+            return f"{node_name(client)} ({deployment.groups[number].name})"
+    return ""
+
+
+def check_broadcast(scenario: Scenario, deployment: Deployment, findings: Findings) -> None:
+    """Find cells of a graph whose broadcast would have to be forwarded to one of its listeners."""
+    if scenario.network.broadcast != "cell" or deployment.topology is None:
+        return
+    relays = {client for route in deployment.topology.down for client in route.relays}
+    if relays:
+        text = (
+            f"{node_name(min(relays))} forwards what the server sends to others, so that they do"
+            " not hear one transmission; use network.broadcast: unicast"
+        )
+        findings.add("network.broadcast", text)

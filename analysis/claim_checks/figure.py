@@ -8,9 +8,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from claimed.papers import CLAIMS, COSTS, RADIOS
-from claimed.reasons import Answer
-from claimed.verdicts import Cell, Verdict, short
+from claim_checks.explanations import Answer
+from claim_checks.papers import CLAIMS, COSTS, RADIOS
+from claim_checks.verdicts import Cell, Verdict, short
 from fedsim.analysis import GREY, entitle, panels
 
 COLOURS: Mapping[Verdict, str] = {

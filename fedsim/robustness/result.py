@@ -12,14 +12,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table as RichTable
 
-from fedsim.analysis.compare.costs import Target
-from fedsim.analysis.compare.verdicts import LESS, WORDS, seal_tables
+from fedsim.analysis.compare.caveats import LESS, WORDS, seal_tables
+from fedsim.analysis.compare.cost_tables import Target
 from fedsim.analysis.figures import save
 from fedsim.ports import Array
+from fedsim.record.atomic import write_whole
 from fedsim.record.lock import hold
-from fedsim.record.writing import write_whole
 from fedsim.robustness.design import Design
-from fedsim.robustness.show import deciding_table, robustness_figure, verdict_table
+from fedsim.robustness.figures import deciding_table, robustness_figure, verdict_table
 from fedsim.robustness.verdicts import CostTable, deciding, fronts, verdicts
 from fedsim.text import as_csv, as_html, as_text, quantity, visible
 
@@ -36,9 +36,9 @@ class Robustness:
         against: the variant that the others are compared with.
         table: the costs of all runs in all worlds.
         design: the constants and the worlds.
-        flips: the values at which verdicts turn round; see `fedsim.robustness.turning.flips`.
+        flips: the values at which verdicts turn round; see `fedsim.robustness.break_even.flips`.
         remarks: what a reader has to know beside.
-        runs: that it is of, as `fedsim.analysis.compare.verdicts.run_hashes` has them.
+        runs: that it is of, as `fedsim.analysis.compare.caveats.run_hashes` has them.
     """
 
     target: Target

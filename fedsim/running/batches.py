@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fedsim.blocks.plugins import specs_in
 from fedsim.errors import BlockError, RunError
+from fedsim.progress import activity
 from fedsim.record.folder import SCENARIO, SUMMARY
 from fedsim.running.run import RunProgress, surroundings
 from fedsim.running.workers import (
@@ -29,7 +30,6 @@ from fedsim.running.workers import (
     make_some,
     names,
 )
-from fedsim.under_way import activity
 
 # Scheduling of runs: which runs a worker gets next, and how many of them in one task.
 #

@@ -14,13 +14,13 @@ from fedsim import analysis
 from fedsim.cli.app import out as _out
 from fedsim.cli.app import remark as _remark
 from fedsim.cli.app import suggest as _next
+from fedsim.progress import current_activity
 from fedsim.record.scenarios import once
 from fedsim.record.variants import labels as called_by
 from fedsim.results import Result
 from fedsim.running.run import RunProgress, Watch
 from fedsim.scenario import Plan
 from fedsim.text import visible
-from fedsim.under_way import current_activity
 
 # After runs: what has come out.
 

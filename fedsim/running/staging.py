@@ -15,9 +15,9 @@ from secrets import token_hex
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 
+from fedsim.record.atomic import check_links, unwritable, write_whole
 from fedsim.record.folder import RESULTS, SCENARIO, SUMMARY, RunFolder
 from fedsim.record.manifest import MANIFEST
-from fedsim.record.writing import check_links, unwritable, write_whole
 from fedsim.signals import defer_signals
 
 MAKING = ".making"

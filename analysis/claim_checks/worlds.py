@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from ruamel.yaml import YAML
 
 import fedsim
-from claimed.papers import RADIOS, Claim
+from claim_checks.papers import RADIOS, Claim
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios/papers"
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.table import Table
 
-from fedsim.analysis.compare.verdicts import WORDS
+from fedsim.analysis.compare.caveats import WORDS
 from fedsim.analysis.style import entitle, label_axis, panels
 from fedsim.record.columns import TITLES
 from fedsim.robustness.design import Design
@@ -26,7 +26,7 @@ _SEEN = 0.01  # of the longest bar; shorter ones cannot be seen
 
 
 class Drawn(Protocol):
-    """What is drawn of a study; see `fedsim.robustness.study.Robustness`."""
+    """What is drawn of a study; see `fedsim.robustness.result.Robustness`."""
 
     @property
     def labels(self) -> Mapping[str, str]:

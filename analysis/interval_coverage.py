@@ -1,6 +1,6 @@
 """Do the intervals of `fedsim robust` hold the truth at their rate, on studies of real runs?
 
-    python analysis/coverage.py [--seeds N] [--worlds N] [--draws N] [--out DIR]
+    python analysis/interval_coverage.py [--seeds N] [--worlds N] [--draws N] [--out DIR]
 
 Each study is run under many seeds, and priced in many worlds. The shares of seeds x worlds in which
 one variant is cheaper, and of worlds in which it typically is, are the truth: they are counted and
@@ -26,15 +26,15 @@ from rich.progress import track
 
 import fedsim
 from fedsim.analysis import cost_to_target
-from fedsim.analysis.compare.costs import Target
+from fedsim.analysis.compare.cost_tables import Target
 from fedsim.analysis.compare.pairwise import log_ratios
 from fedsim.ports import Array
 from fedsim.record.read import run_folders
-from fedsim.repricing.tape import Original
+from fedsim.repricing.history import Original
+from fedsim.robustness.confidence import interval, of_a_run, of_the_typical
 from fedsim.robustness.design import Design
-from fedsim.robustness.finding import constants_of
-from fedsim.robustness.levels import interval, of_a_run, of_the_typical
 from fedsim.robustness.pricing import FinishedRun, price
+from fedsim.robustness.uncertain_inputs import constants_of
 
 SEEDS, WORLDS = 5, 256
 """Of a small study."""

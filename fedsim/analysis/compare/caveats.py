@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedsim.analysis.compare.costs import COMPARED, heading
+from fedsim.analysis.compare.cost_tables import COMPARED, heading
 from fedsim.analysis.compare.dominance import seed_costs
 from fedsim.analysis.compare.pairwise import log_ratios, typical
 from fedsim.analysis.compare.runs import EndedRuns
 from fedsim.analysis.costs import with_grams
 from fedsim.errors import DataError
-from fedsim.record.ends import Ending, end_of
+from fedsim.record.atomic import write_whole
 from fedsim.record.folder import SCENARIO
 from fedsim.record.manifest import (
     EVENTS,
@@ -26,7 +26,7 @@ from fedsim.record.manifest import (
     read_sealed,
     seal,
 )
-from fedsim.record.writing import write_whole
+from fedsim.record.summary import Ending, end_of
 
 # The robustness of a comparison to parameter uncertainty, as written by `fedsim robust`.
 #

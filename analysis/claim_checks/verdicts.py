@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 import fedsim
-from claimed.papers import COSTS, Claim
+from claim_checks.papers import COSTS, Claim
 from fedsim.analysis.compare.pairwise import compare_seeds
 
 ALIKE = 1.02

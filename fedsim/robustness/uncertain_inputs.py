@@ -11,8 +11,7 @@ from fedsim.blocks.presets import Doubt, Presettable
 from fedsim.blocks.quantities import Quantity
 from fedsim.blocks.wording import nearest
 from fedsim.errors import DataError
-from fedsim.robustness.constants import ConstantKey, UncertainConstant
-from fedsim.robustness.general import general, parse_interval
+from fedsim.robustness.constants import ConstantKey, UncertainConstant, general, parse_interval
 from fedsim.scenario import Group, Scenario
 
 BLOCKS = ("device", "radio", "carbon")
@@ -34,7 +33,7 @@ def constants_of(
         scenarios: of all variants.
         doubts: see `Doubts`.
         priced: whether runs are priced by their recursion, which knows constants that are of no
-            preset as well (see `fedsim.robustness.general`); no scenario has a key of these.
+            preset as well (see `fedsim.robustness.constants`); no scenario has a key of these.
 
     Raises:
         DataError: there is no such constant, or it has no one value, or an interval holds what

@@ -20,9 +20,9 @@ from fedsim.conformance import (
     check_source,
     check_split,
 )
-from fedsim.conformance.given import GivenAvailability, GivenTrace, run_given
-from fedsim.conformance.ledger import assert_kept, assert_ledger_balanced
+from fedsim.conformance.assertions import assert_kept, assert_ledger_balanced
 from fedsim.conformance.link import LinkRecord, run_linked
+from fedsim.conformance.scripted import GivenAvailability, GivenTrace, run_given
 
 __all__ = [
     "GivenAvailability",

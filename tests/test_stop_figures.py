@@ -10,7 +10,7 @@ import fedsim
 from fedsim.analysis import Target, outcomes
 from fedsim.cli import app
 from fedsim.protocol.stopping import Stop
-from fedsim.record.directions import HIGHER_IS_BETTER
+from fedsim.record.columns import HIGHER_IS_BETTER
 from tests.runs import small
 
 PROBLEM = {

@@ -20,7 +20,7 @@ from fedsim.problems.client_loss import LocalLoss
 from fedsim.problems.losses.base import constrained_losses, matrix_losses
 from fedsim.problems.problem import Objective, Problem
 from fedsim.problems.samples import Samples
-from fedsim.record.directions import HIGHER_IS_BETTER
+from fedsim.record.columns import HIGHER_IS_BETTER
 
 Figures = Mapping[str, float]
 """The figures of one round by the names of their columns."""

@@ -26,8 +26,8 @@ from fedsim.errors import RunError
 from fedsim.physics.batteries import Battery
 from fedsim.ports import Array
 from fedsim.protocol.stopping import Stop
-from fedsim.record.book import RunRecorder
 from fedsim.record.log import Rows
+from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import Traffic
 from fedsim.scenario import Plan
 from fedsim.sim.setup import Setup

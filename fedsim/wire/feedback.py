@@ -1,12 +1,12 @@
-"""Packers: compression of one sender's vectors, with or without error feedback.
+"""Packers with error feedback: EF and EF21, which keep state between the messages of a sender.
 
-A packer (`fedsim.ports.Packer`) belongs to one sender and one of the vectors that it sends. Its
+A packer (`fedsim.wire.packers`) belongs to one sender and one of the vectors that it sends. Its
 state depends only on the vectors that were packed and not taken back: a sender takes back a message
 that it knows to be lost, in any order.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import ClassVar, Literal, NamedTuple, NoReturn
@@ -14,86 +14,16 @@ from uuid import UUID, uuid4
 
 import numpy as np
 
-from fedsim.ports import DENSE, Array, ClientId, Noted, Payload, Structure
-from fedsim.wire.compressors import Compressor, Identity
+from fedsim.ports import DENSE, Array, ClientId, Message, Noted, Payload, Structure
+from fedsim.wire.compressors import Compressor
 from fedsim.wire.formats import ValueFormat
-from fedsim.wire.natural import natural, shorter
-from fedsim.wire.payloads import MOST_UPDATED, Encodable, Update
+from fedsim.wire.packers import Compressing, Plain
+from fedsim.wire.payloads import MOST_UPDATED, Update
 from fedsim.wire.payloads.base import frozen
+from fedsim.wire.payloads.dense import natural
 
 Feedback = Literal["none", "ef", "ef21"]
 """The kinds of error feedback."""
-
-
-class Compressing:
-    """Base class of packers: a compressor, a value format and a random stream.
-
-    Args:
-        compressor: may keep state between messages.
-        form: the format of a value.
-        rng: the stream of random compressors.
-        in_full: whether a vector is sent uncompressed, hence exactly, if its compressed form could
-            be longer. The compressor makes its draw in this case, too, so later draws do not shift.
-        number: the index of the packed vector among its sender's, in the order in which they were
-            first packed; below `MOST_UPDATED` for packers that send updates.
-    """
-
-    def __init__(
-        self,
-        compressor: Compressor,
-        form: ValueFormat,
-        rng: np.random.Generator,
-        *,
-        in_full: bool = True,
-        number: int = 0,
-    ) -> None:
-        self._compressor, self._send = compressor, compressor.sender()
-        self._form, self._rng, self._in_full = form, rng, in_full
-        self._number = number
-
-    def _compress(self, vector: Array, structure: Structure, *, shrink: bool) -> Encodable:
-        """Return C(v), or C(a v) with the a that makes an unbiased C contractive; or v in full."""
-        small = _contract(self._compressor, vector) if shrink else vector
-        payload = self._send(small, self._rng, self._form)
-        if not self._in_full:
-            return payload
-        # The choice between compressed and full depends on the longest payload that the draw could
-        # have produced, not on the one drawn. Taking the shorter of the two would select by the
-        # draw, and an unbiased compressor would become biased.
-        longest = self._compressor.longest(small, payload)
-        return shorter(vector, structure, self._form, longest) or payload
-
-
-class Plain(Compressing):
-    """A compressor without feedback: the error of a message is not corrected later."""
-
-    source: ClassVar[str] = "none"
-    shrinks: ClassVar[bool] = False
-
-    def pack(self, vector: Array, structure: Structure = DENSE) -> Encodable:
-        """Return C(v)."""
-        if isinstance(self._compressor, Identity) or not vector.ndim:
-            return natural(vector, structure, self._form)
-        return self._compress(vector, structure, shrink=self.shrinks)
-
-    def take_back(self, payload: Payload) -> None:
-        """Do nothing: there is no state."""
-
-
-def _contract(compressor: Compressor, vector: Array) -> Array:
-    """Return a v, with the factor a that makes an unbiased C contractive (`Contract.shrink`)."""
-    shrink = compressor.contract(vector.size).shrink
-    return vector if shrink == 1.0 else shrink * vector
-
-
-class Contractive(Plain):
-    """A compressor for a method that has its own error feedback, such as EF21.
-
-    An unbiased compressor is scaled to be contractive: with omega above 1 its error may exceed the
-    vector, and the differences to the server's estimate would grow.
-    """
-
-    shrinks: ClassVar[bool] = True
 
 
 class _Note(NamedTuple):
@@ -355,3 +285,52 @@ class ByClient(Compressing):
             self._held[client] = payload.values
             payloads.append(payload)
         return payloads
+
+
+def resolve_pending(
+    message: Message | Mapping[ClientId, Message], clients: Sequence[ClientId]
+) -> Message | Mapping[ClientId, Message]:
+    """Return a message with its pending vectors encoded for the given receivers.
+
+    Args:
+        message: for all, or one for each.
+        clients: the receivers.
+
+    Returns:
+        The same where nothing was pending; one for each client where they are sent different
+        payloads, and else one for all.
+    """
+    if isinstance(message, Message):
+        if not _pending(message):
+            return message
+        each = _for_each(message, clients)
+        first = next(iter(each.values()), message)
+        return first if all(one is first for one in each.values()) else each
+    groups: dict[int, list[ClientId]] = {}
+    for client in clients:
+        groups.setdefault(id(message[client]), []).append(client)
+    made = dict(message)
+    for group in groups.values():
+        if _pending(one := message[group[0]]):
+            made.update(_for_each(one, group))
+    return made
+
+
+def _pending(message: Message) -> bool:
+    return any(isinstance(payload, Pending) for payload in message.payloads())
+
+
+def _for_each(message: Message, clients: Sequence[ClientId]) -> dict[ClientId, Message]:
+    """Return a message for each client; clients with equal payloads share one object."""
+    columns = [
+        payload.sent(clients) if isinstance(payload, Pending) else [payload] * len(clients)
+        for payload in message.payloads()
+    ]
+    made: dict[tuple[int, ...], Message] = {}
+    each: dict[ClientId, Message] = {}
+    for client, payloads in zip(clients, zip(*columns, strict=True), strict=True):
+        key = tuple(map(id, payloads))
+        if key not in made:
+            made[key] = type(message)(*payloads)
+        each[client] = made[key]
+    return each

@@ -104,7 +104,7 @@ class Update:
 
     Its encoding is one byte longer than that of the added payload: the kind in the high half, and
     in the low half the number of the vector. The previous value is not sent. The receiver adds to
-    its own copy (`added_to`, called by `Unpacking` of `fedsim.protocol.carriage`), because the
+    its own copy (`added_to`, called by `Unpacking` of `fedsim.protocol.transport`), because the
     sender's copy, `before`, is wrong after a lost message.
 
     Attributes:

@@ -21,17 +21,17 @@ from fedsim.physics.sources import EMBER
 from fedsim.ports import Array
 
 YEAR = 2024
-"""What the figures are the means of."""
+"""The year of the figures."""
 
 _EMBER = "Ember, Yearly Electricity Data, CC BY 4.0"
 
 HOURS = 0.60, 1.33
-"""What an hour's intensity is of the year's mean, in nine hours of ten: the quantiles of 5 and 95 %
-of all hours of 2022 in eight balancing areas of the United States, each by its own mean."""
+"""The 5 % and 95 % quantiles of an hour's intensity relative to the year's mean, over all hours of
+2022 in eight balancing areas of the United States, each relative to its own mean."""
 
 
 def _country(intensity: float, name: str) -> Preset:
-    """Return a country by its mean intensity, g/kWh."""
+    """Return the preset of a country with its mean intensity, g/kWh."""
     low, high = (f"{intensity * share:.4g} g/kWh" for share in HOURS)
     return Preset(
         f"[lit] {name}, mean of {YEAR}: {_EMBER}",
@@ -109,74 +109,74 @@ COUNTRIES: Mapping[str, Preset] = {
 }
 """The presets, by ISO 3166-1 alpha-2 codes.
 
-Greenhouse gases of a whole year's generation over its life cycle, fuels and plants included, in
-grams of CO2 equivalents, divided by the electricity that was generated: what is imported, what
-the lines lose, and the hour of the day are not in it. Ember, "Yearly Electricity Data",
+Greenhouse gases of a year's generation over its life cycle, including fuels and plants, in grams of
+CO2 equivalents, divided by the generated electricity; imports, transmission losses and the hour of
+the day are not included. Ember, "Yearly Electricity Data",
 https://ember-energy.org/data/yearly-electricity-data/, as republished in
 data/output/average-intensities.json of github.com/thegreenwebfoundation/co2.js.
 
-Their doubt, `HOURS`, is that of a run of an hour or so, at an arbitrary time of the year.
+Their interval, `HOURS`, is for a run of about an hour at an arbitrary time of the year.
 """
 
 
-# Carbon: what a kilowatt-hour that a client draws has emitted. The block is the law.
+# Carbon: emissions for a kilowatt-hour that a client draws. The block is the law.
 #
-# Grams are those of CO2 equivalents. They are charged on the energy that a client draws, at the
-# time at which it draws it; see `fedsim.record.carbon`.
+# Grams are those of CO2 equivalents. They are charged for the energy that a client draws, at the
+# time of drawing; see `fedsim.record.carbon`.
 
 # ruff: noqa: ARG002 - only what follows a file reads one
 
 
 class IntensityReader(Protocol):
-    """Reads the intensity that a file says, as `fedsim.physics.traces.read_intensity` does."""
+    """Reads an intensity from a file, as `fedsim.physics.traces.read_intensity` does."""
 
     def __call__(self, path: Path, *, repeat: bool) -> Steps:
-        """Read a file; `repeat` says whether it starts again at its end."""
+        """Read a file; `repeat` is whether it repeats from its end."""
         ...
 
 
 class Carbon(KindFirst):
-    """What the electricity of a group of clients has emitted."""
+    """A law of the carbon intensity of a group's electricity."""
 
     kind: str
 
     @abstractmethod
     def signal(self, read: IntensityReader) -> Constant | Steps:
-        """Return the intensity, g/kWh, from the beginning of the run; `read` reads a file of it."""
+        """Return the intensity, g/kWh, from the start of the run; `read` reads a file of it."""
 
 
 class GridCarbon(Presettable, Carbon):
-    """The mean of a year: of a country, by its two-letter code, or user-defined."""
+    """The mean of a year, of a country by its two-letter code, or user-defined."""
 
     presets: ClassVar[Mapping[str, Preset]] = COUNTRIES
     customs: ClassVar[tuple[str, ...]] = ("constant",)
 
-    intensity: GramsPerKilowattHour = Field(description="what a kilowatt-hour emits")
+    intensity: GramsPerKilowattHour = Field(description="emissions for a kilowatt-hour")
 
     def signal(self, read: IntensityReader) -> Constant:
-        """Return the one intensity."""
+        """Return the constant intensity."""
         return Constant(self.intensity)
 
 
 class HourlyCarbon(Carbon):
-    """An intensity that follows a file: hours, and grams for a kilowatt-hour from then on."""
+    """An intensity from a file: times in hours, and grams for a kilowatt-hour from then on."""
 
-    kind: Literal["hourly"] = Field(default="hourly", description="as a file says")
+    kind: Literal["hourly"] = Field(default="hourly", description="the intensity in a file")
     path: AnyPath = Field(description="the CSV file, relative to that of the scenario")
-    start: Hours = as_written("0 h", "the time of the file at which the run begins")
+    start: Hours = as_written("0 h", "time in the file at which the run starts")
     repeat: bool = Field(
-        default=True, description="whether it starts again at its end; else the last one stays"
+        default=True, description="whether it repeats from its end; else the last one stays"
     )
     scale: float = Field(default=1.0, gt=0, le=1e6, description="a factor on the intensity")
 
     def signal(self, read: IntensityReader) -> Steps:
-        """Return what the file says, times the scale, from the start on."""
+        """Return the intensity in the file, times the scale, from `start` on."""
         found = read(self.path, repeat=self.repeat)
         return _from(Steps(found.times, found.values * self.scale, found.period), self.start)
 
 
 def _from(steps: Steps, start: float) -> Steps:
-    """Return steps from some time on."""
+    """Return steps without the part before a time."""
     if isfinite(steps.period):
         return steps.shift(start)
     later = steps.times > start
@@ -184,7 +184,7 @@ def _from(steps: Steps, start: float) -> Steps:
     return Steps(times, np.append(steps.at(start), steps.values[later]))
 
 
-# Intensities: what electricity emits as time goes by, averaged over many spans at once.
+# Averages of an intensity over many spans at once.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,24 +201,24 @@ class Intensity:
 
     @property
     def least(self) -> float:
-        """The least intensity there ever is."""
+        """The smallest intensity."""
         signal = self.signal
         return signal.value if isinstance(signal, Constant) else float(signal.values.min())
 
     @property
     def most(self) -> float:
-        """The largest one."""
+        """The largest intensity."""
         return self.signal.peak
 
     def averages(self, begins: Array, ends: Array) -> Array:
-        """Return the averages over spans, the intensity of the moment where one takes no time.
+        """Return the averages over spans; for a span of length 0, the value at that time.
 
-        Within one step an average is the step's value to the last bit; over several it is in
-        closed form, whatever the number of steps between.
+        Within one step an average equals the value of the step to the last bit; over several steps
+        it is evaluated in closed form, at a cost independent of their number.
 
         Args:
             begins: of the spans, s, shape (n,).
-            ends: of the same, at their begins or later.
+            ends: of the spans, s, shape (n,), not before their begins.
         """
         if isinstance(self.signal, Constant):
             return np.full(len(begins), self.signal.value)
@@ -237,21 +237,21 @@ def _averages(steps: Steps, begins: Array, ends: Array) -> Array:
     edges = np.append(steps.times, steps.period)
     repeats = isfinite(steps.period)
     whole = np.diff(edges if repeats else steps.times) * (values if repeats else values[:-1])
-    sums = np.append(0.0, np.cumsum(whole))  # before each piece, and in all
+    sums = np.append(0.0, np.cumsum(whole))  # before each piece, and total
     between = (last_cycle - cycle) * (sums[-1] if repeats else 0.0) + sums[last] - sums[piece + 1]
     first_part = values[piece] * (edges[piece + 1] - at)
     last_part = values[last] * (until - steps.times[last])
     total = first_part + between + last_part
-    # Rounding of times may lead out of what there is.
+    # Rounding of times may give an average outside the range of values.
     spans = ends[several] - begins[several]
     found[several] = np.clip(total / spans, values.min(), values.max())
     return found
 
 
 def _find(steps: Steps, times: Array) -> tuple[Array, NDArray[np.intp], Array]:
-    """Return the cycle and the piece that times are in, and how far into the cycle they are, s."""
+    """Return the cycle and the piece of times, and the offset in the cycle, s."""
     shifted = times + steps.offset
-    cycle = np.floor(shifted / steps.period)  # of what does not repeat it is the first
+    cycle = np.floor(shifted / steps.period)  # 0 without repetition
     within = shifted - cycle * steps.period if isfinite(steps.period) else shifted
     piece = np.searchsorted(steps.times, within, side="right") - 1
     return cycle, np.maximum(piece, 0), within
@@ -260,7 +260,7 @@ def _find(steps: Steps, times: Array) -> tuple[Array, NDArray[np.intp], Array]:
 CARBON: Registry[Carbon] = Registry(
     "carbon", (GridCarbon, HourlyCarbon), Carbon, plural="carbon", names=names_of
 )
-"""The classes that read a block of it."""
+"""The kinds of carbon intensity."""
 
 AnyCarbon = Given[Annotated[Carbon, OneOf(CARBON)] | None, Carbon | Block | None]
-"""A field that takes one of them, or a country."""
+"""A field for a carbon intensity, or the code of a country."""

@@ -177,10 +177,10 @@ def test_a_signal_can_be_sent_to_another_process() -> None:
 @pytest.mark.parametrize(
     ("times", "values", "period", "seen"),
     [
-        ([1, 2], [1, 1], inf, "the first time is 0; got 1.0"),
-        ([0, 2, 2], [1, 2, 3], inf, "times rise; got 2.0 after 2.0"),
-        ([0, 2, 1], [1, 2, 3], inf, "times rise; got 1.0 after 2.0"),
-        ([0, inf], [1, 2], inf, "times rise; got inf after 0.0"),
+        ([1, 2], [1, 1], inf, "got the first time 1.0; expected 0"),
+        ([0, 2, 2], [1, 2, 3], inf, "got the time 2.0 after 2.0; times must increase"),
+        ([0, 2, 1], [1, 2, 3], inf, "got the time 1.0 after 2.0; times must increase"),
+        ([0, inf], [1, 2], inf, "got the time inf after 0.0; times must increase"),
         ([0, 1], [1, -2], inf, "at least 0; got -2.0"),
         ([0, 1], [1, float("nan")], inf, "at least 0; got nan"),
         ([0, 1], [1, inf], inf, "at least 0; got inf"),

@@ -1,4 +1,4 @@
-"""Flower apps as clients, and Flower's strategies as servers, in fedsim's priced world.
+"""Flower apps as clients, and Flower's strategies as servers, in fedsim's simulated world.
 
 from fedsim.flower import app
 
@@ -6,7 +6,7 @@ problem = app(client_app, clients=10, initial=Net().state_dict(), cost={"operati
 scenario = {"problem": {"loss": problem}, "algorithm": method(FedMedian()), ...}
 result = fedsim.run(scenario)
 
-Importing it takes Flower, which `pip install '.[flower]'` brings.
+It needs Flower, installed by `pip install '.[flower]'`.
 """
 
 try:

@@ -131,7 +131,7 @@ class ConstraintValue(Measure):
 
 
 class Sparsity(Measure):
-    """Number of the model's entries that are not zero."""
+    """Number of nonzero entries of the model."""
 
     columns: ClassVar[tuple[str, ...]] = ("nonzeros",)
 
@@ -141,7 +141,7 @@ class Sparsity(Measure):
     )
 
     def bind(self, problem: Problem, objective: Objective) -> Observer:  # noqa: ARG002
-        """Return the count."""
+        """Return the count; see `Measure.bind`."""
 
         def evaluate(w: Array) -> Figures:
             return {"nonzeros": int(np.count_nonzero(np.abs(w) > self.threshold))}
@@ -233,7 +233,7 @@ def _test(problem: Problem, kind: str) -> Samples:
         DataError: there are none.
     """
     if problem.test is None:
-        text = f"{kind} takes rows to test on; give problem.test, such as {{fraction: 0.2}}"
+        text = f"{kind} needs test rows; give problem.test, such as {{fraction: 0.2}}"
         raise DataError("test", text)
     return problem.test
 
@@ -260,7 +260,7 @@ def _targets(problem: Problem, test: Samples) -> Array:
     """
     try:
         problem.loss.classes(problem.labels)
-    except DataError:  # no classifier: a label is a number and is used as it is
+    except DataError:  # no classifier: labels are numbers, used unchanged
         return problem.loss.encode(test.y)
     asked, known = (problem.loss.told_apart(labels) for labels in (test.y, problem.labels))
     _check_seen(asked, known)
@@ -274,14 +274,13 @@ def _check_seen(labels: Array, known: Array) -> None:
     unseen = np.setdiff1d(labels, known)
     if unseen.size:
         text = (
-            f"the label {unseen[0]:g} is among the test rows only; every class takes a row to"
-            " train on"
+            f"the label {unseen[0]:g} is among the test rows only; every class needs a training row"
         )
         raise DataError("test", text)
 
 
 class Distance(Measure):
-    """Euclidean distance of the model from the planted truth; of matrices, Frobenius."""
+    """Euclidean distance (Frobenius for matrices) of the model from the planted truth."""
 
     columns: ClassVar[tuple[str, ...]] = ("distance",)
 
@@ -382,15 +381,15 @@ def _truth(problem: Problem, kind: str) -> Array:
     truth = problem.truth
     if truth is None:
         text = (
-            f"{kind} compares with a planted truth, and this data has none; it takes a"
-            " generator that plants one (see `fedsim list data`), without preprocess"
+            f"{kind} compares with a planted truth, and this data has none; use a generator"
+            " with one (see `fedsim list data`), without preprocess"
         )
         raise DataError("data", text)
     if truth.size != problem.dimension:
         text = (
-            f"{kind} compares with the truth that the data plants, of {truth.size} entries, but"
+            f"{kind} compares with the planted truth of the data, with {truth.size} entries, but"
             f" the model of the loss {problem.loss.kind} has {problem.dimension}; use the loss"
-            " that the generator is meant for"
+            " that matches the generator"
         )
         raise DataError("loss", text)
     return truth.ravel()
@@ -398,7 +397,7 @@ def _truth(problem: Problem, kind: str) -> Array:
 
 def _not_zero(truth: Array, kind: str) -> Array:
     if not truth.any():
-        raise DataError("data", f"{kind} takes a truth that is not zero; the one planted here is")
+        raise DataError("data", f"{kind} needs a planted truth that is not zero")
     return truth
 
 

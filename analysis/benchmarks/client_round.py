@@ -25,7 +25,7 @@ from fedsim.physics.radios import Radio
 from fedsim.physics.topology import Topology, star
 from fedsim.ports import Array, Client, Server, Work
 from fedsim.protocol.stopping import Stop
-from fedsim.protocol.transport import Values
+from fedsim.protocol.transport import ValueTransport
 from fedsim.record.models import ModelTable
 from fedsim.record.parts import PartWriter
 from fedsim.record.recorder import RunRecorder
@@ -113,7 +113,7 @@ def client_rounds(links: Topology | None = None, rounds: int = ROUNDS) -> None:
         packer_up=lambda client, field, number: PACKER,  # noqa: ARG005 - the same for all
         packer_down=lambda field, number: PACKER,  # noqa: ARG005 - the same for all
         header_bits=HEADER_BITS,
-        carriage=Values(Echo.messages, updates=False),
+        transport=ValueTransport(Echo.messages, updates=False),
         rng=partial(stream, 1),
         topology=links,
         stop=Stop(rounds=rounds),

@@ -23,14 +23,14 @@ from fedsim.ports import SERVER, ClientId, Oracle
 from fedsim.problems import Observer, Problem, Reference
 from fedsim.problems.programs import reports
 from fedsim.protocol.participation import Participation
-from fedsim.protocol.transport import VALUES, Carriage
+from fedsim.protocol.transport import VALUES, Transport
 from fedsim.record.folder import MODELS
 from fedsim.record.models import CheckpointWriter, ModelTable
 from fedsim.record.parts import PartWriter
 from fedsim.scenario import Group, Scenario, Variant
 from fedsim.scenario.compatibility import held_alike
 from fedsim.sim.fleet import Roster
-from fedsim.sim.on_demand import Runs
+from fedsim.sim.lazy import RunLengthSequence
 from fedsim.sim.setup import Member, Numerics, Setup
 from fedsim.streams import stream
 from fedsim.wire import HEADER_BITS
@@ -220,7 +220,7 @@ def _roster(deployment: Deployment, oracles: Sequence[Oracle], seed: int) -> Ros
         each = size if deployment.groups[number].alike else 1
         runs += [(each, member(first)) for first in range(client, client + size, each)]
         client += size
-    return Roster(Runs(runs), member)
+    return Roster(RunLengthSequence(runs), member)
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class Job:
         concerns: the conditions of the method's theory that do not hold.
         evaluation: the evaluator of the clients' work, and the problem as observers take it.
         drawn: whether a random number was drawn for the problem or the method.
-        carriage: how messages go from node to node, which no log tells.
+        transport: how messages go from node to node, which no log tells.
         inputs: the hashes of the files that the scenario names beside its data, by path.
     """
 
@@ -256,7 +256,7 @@ class Job:
     observers: tuple[Observer, ...]
     evaluation: Evaluation
     drawn: bool = False
-    carriage: Carriage = VALUES
+    transport: Transport = VALUES
     inputs: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -386,7 +386,7 @@ class Job:
                 by_client=not held_alike(scenario),
             ),
             evaluator=self.evaluation.evaluator,
-            carriage=self.carriage,
+            transport=self.transport,
         )
 
 

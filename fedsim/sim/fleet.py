@@ -16,18 +16,18 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.sim.client import Equipment
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.lazy import LazyTable, RunLengthSequence
 from fedsim.sim.network import routing
-from fedsim.sim.network.bearers import bearers, delay
-from fedsim.sim.network.cells import CellNetwork
+from fedsim.sim.network.broadcast import CellNetwork
 from fedsim.sim.network.lanes import Bearer, Lane
-from fedsim.sim.network.peers import PeerNetwork, Ways
+from fedsim.sim.network.peers import PeerNetwork, PeerRoutes
 from fedsim.sim.network.relay import Relay
 from fedsim.sim.network.relays import Relays
+from fedsim.sim.network.transmission import choose_bearers, delay
 from fedsim.sim.network.transport import ServerLanes
-from fedsim.sim.on_demand import OnDemand, Runs
+from fedsim.sim.power.idle import IdleMeter
 from fedsim.sim.power.processor import Processor
 from fedsim.sim.power.radio import CellularRadio, RadioKind, RadioMeter
-from fedsim.sim.power.rest import RestMeter
 from fedsim.sim.power.supply import Supply
 from fedsim.sim.presence import Presence
 from fedsim.sim.setup import Member, Setup
@@ -48,15 +48,21 @@ class Roster(Sequence[Member]):
         kinds: see above.
     """
 
-    def __init__(self, kinds: Runs[Member], member: Callable[[ClientId], Member]) -> None:
+    def __init__(
+        self, kinds: RunLengthSequence[Member], member: Callable[[ClientId], Member]
+    ) -> None:
         self.kinds = kinds
         self._member = member
-        self._made = OnDemand(member)
+        self._made = LazyTable(member)
 
     @classmethod
     def of(cls, members: Sequence[Member]) -> "Roster":
         """Return the roster of a fleet, whatever sequence it is."""
-        return members if isinstance(members, cls) else cls(Runs.of(members), members.__getitem__)
+        return (
+            members
+            if isinstance(members, cls)
+            else cls(RunLengthSequence.of(members), members.__getitem__)
+        )
 
     def oracle(self, client: ClientId) -> Oracle:
         """Return a client's loss; of the client nothing else is made, or kept, for that."""
@@ -85,7 +91,7 @@ class Fleet:
     anybody speaks to it: it is there from the start.
 
     Attributes:
-        rest: meters what they draw at rest.
+        idle: the meter of their idle power.
         presence: which clients are present.
         supplies: their batteries; clients on mains have no entry.
         radios: theirs.
@@ -100,8 +106,8 @@ class Fleet:
         self._followers: dict[ClientId, Sequence[Lane]] = {}
         self._roster = roster = Roster.of(setup.fleet)
         self._kinds = kinds = roster.kinds
-        self.rest = RestMeter(kinds.array(_idle), log.emissions)
-        self.presence = Presence(calendar, log, self.rest)
+        self.idle = IdleMeter(kinds.array(_idle), log.emissions)
+        self.presence = Presence(calendar, log, self.idle)
         self.supplies = {
             client: self._supply(client) for client in kinds.where(lambda kind: kind.battery)
         }
@@ -112,7 +118,7 @@ class Fleet:
             )
         self._processors: list[Processor] = []
         self._owners: list[ClientId] = []  # of the processors
-        self.radios = OnDemand(self._radio)
+        self.radios = LazyTable(self._radio)
         self._factor = routing.BANDWIDTH_FACTOR if setup.sharing == "lv08" else 1.0
         self._radio_kinds = kinds.map(
             lambda kind: RadioKind.of(kind.radio, kind.rates, self._factor)
@@ -149,8 +155,8 @@ class Fleet:
         """Return the bearers of the uplinks and the downlinks."""
         setup, kinds = self._setup, self._kinds
         # Under LV08 every radio is a link of the network, in which it has its own trace.
-        alike = Runs.of(self._roster) if setup.sharing == "lv08" else kinds
-        return bearers(
+        alike = RunLengthSequence.of(self._roster) if setup.sharing == "lv08" else kinds
+        return choose_bearers(
             self._calendar,
             self._routes,
             alike.map(lambda member: member.rates.up),
@@ -189,7 +195,7 @@ class Fleet:
             factor=self._factor,
         )
         if relays := route[client].relays:
-            lane.lead(lane.bearer, lane.latency, self._relays.of(relays))
+            lane.set_route(lane.bearer, lane.latency, self._relays.of(relays))
         return lane
 
     def _relay(self, client: ClientId) -> Relay:
@@ -197,10 +203,10 @@ class Fleet:
         rates = self._law(client, True), self._law(client, False)  # noqa: FBT003 - up, and down
         # Its carriers draw what those of its own lanes draw: the place is the same.
         carriers = [rate.carrier(partial(self._setup.rng, "channel", client)) for rate in rates]
-        there = partial(self.presence.there, client)
-        return Relay(client, self.radios[client], rates, (carriers[0], carriers[1]), there)
+        is_present = partial(self.presence.is_present, client)
+        return Relay(client, self.radios[client], rates, (carriers[0], carriers[1]), is_present)
 
-    def _watched_rates(self) -> Runs[bool]:
+    def _watched_rates(self) -> RunLengthSequence[bool]:
         """Return which rates batteries follow; in a cell all listen at the rate of one client."""
         if not self._setup.cells:
             return self._kinds.map(lambda kind: kind.battery is not None)
@@ -230,7 +236,7 @@ class Fleet:
     def peer_network(self) -> PeerNetwork:
         """Return the network that the lanes make among peers."""
         links = self._setup.topology
-        ways = Ways(self._calendar, links, self._watched_rates(), self._on_change, self._law)
+        ways = PeerRoutes(self._calendar, links, self._watched_rates(), self._on_change, self._law)
         network = PeerNetwork(self._calendar, self.lane, self._log, self._traffic, ways)
         network.relays = self._relays
         return network

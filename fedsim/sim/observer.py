@@ -11,14 +11,14 @@ from fedsim.record.recorder import RunRecorder
 from fedsim.record.rounds import OWN, Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.power.rest import RestMeter
+from fedsim.sim.power.idle import IdleMeter
 from fedsim.sim.setup import Setup
 
 OnRound = Callable[[int, float, float], None]
 """Told the round, the objective and the gap of every round that is committed."""
 
 
-def unheard(*_: object) -> None:
+def ignore_round(*_: object) -> None:
     """Ignore an evaluation."""
 
 
@@ -38,7 +38,7 @@ class Observer:
         book: RunRecorder,
         calendar: Calendar,
         traffic: Traffic,
-        rest: RestMeter,
+        idle: IdleMeter,
         on_round: OnRound,
         *,
         may_stay: bool = True,
@@ -48,10 +48,10 @@ class Observer:
         self._book, self._log = book, book.log
         self._calendar = calendar
         self._traffic = traffic
-        self._rest_meter = rest
+        self._idle_meter = idle
         self._on_round = on_round
         self._may_stay = may_stay
-        self._rested_until = 0.0
+        self._idle_until = 0.0
         self._committed: tuple[Array, dict[str, float]] | None = None
         self._unlooked: Array | None = None
         self._unseen: dict[str, None] = {}
@@ -81,7 +81,7 @@ class Observer:
         if looked:
             self._last_seen = number, objective
         gap, figures = objective - self._setup.optimum, self._join(seen or self._unseen, measures)
-        self.rest(Event.ROUND, number)
+        self.write_idle(Event.ROUND, number)
         self._book.rounds.add(
             now,
             self._traffic,
@@ -159,14 +159,14 @@ class Observer:
         known = "" if isnan(value) else f", with the objective {value:.6g}"
         return f"round {number} was the {which}{known}"
 
-    def rest(self, event: Event, number: int, detail: int = -1) -> None:
+    def write_idle(self, event: Event, number: int, detail: int = -1) -> None:
         """Write a row of the server with what the fleet drew at rest since the last one."""
         now = self._calendar.now
-        seconds = now - self._rested_until
-        joules = self._rest_meter.take(now)
+        seconds = now - self._idle_until
+        joules = self._idle_meter.take(now)
         if self._log.emissions is not None:
-            self._log.emissions.rest(self._rest_meter.take_grams(now))
-        self._rested_until = now
+            self._log.emissions.rest(self._idle_meter.take_grams(now))
+        self._idle_until = now
         self._traffic.joules += joules
         self._log.append(now, seconds, event, SERVER, NO_PEER, number, joules=joules, detail=detail)
         self._traffic.grams = self._log.total_emissions()

@@ -19,7 +19,7 @@ from fedsim.record.schema import Event
 from fedsim.record.summary import DONE, NO_CLIENTS, Ending
 from fedsim.sim.client import Equipment, Worker
 from fedsim.sim.engine.calendar import DEADLINE
-from fedsim.sim.engine.loop import Alarms, SimLoop
+from fedsim.sim.engine.loop import SimLoop, TimedWaits
 from fedsim.sim.fleet import Fleet
 from fedsim.sim.network.peers import PeerNetwork
 from fedsim.sim.observer import Observer
@@ -152,7 +152,7 @@ class SimNode(Worker):
     async def run(self, live: Live) -> None:
         """Run its coroutine."""
         self._loop = asyncio.get_running_loop()
-        self._waits = Alarms(cast("SimLoop", self._loop))
+        self._waits = TimedWaits(cast("SimLoop", self._loop))
         await live(self)
 
     async def exchange(self, message: Message | Mapping[ClientId, Message]) -> list[Reply]:
@@ -194,7 +194,7 @@ class SimNode(Worker):
         span, timer = self._end.deadline, None
         if span < inf:
             now = self._calendar.now
-            timer = self._calendar.at(now + span, self._overdue, priority=DEADLINE)
+            timer = self._calendar.at(now + span, self._on_deadline, priority=DEADLINE)
         try:
             await over
         finally:
@@ -225,7 +225,7 @@ class SimNode(Worker):
         if self._end.neighbour_left(neighbour):
             self._wake()
 
-    def _overdue(self) -> None:
+    def _on_deadline(self) -> None:
         if self._end.deadline_expired():
             self._wake()
 
@@ -236,7 +236,7 @@ class SimNode(Worker):
 
 
 class Peers:
-    """Runs the coroutines of all nodes, until a stop rule applies or no node is left.
+    """RunLengthSequence the coroutines of all nodes, until a stop rule applies or no node is left.
 
     A node that fails is gone for good, and so is one whose coroutine has ended: the others
     go on without it.
@@ -261,7 +261,7 @@ class Peers:
         self.network = fleet.peer_network()
         self._rounds = PeerRounds(range(len(setup.fleet)), observer, traffic)
         self._nodes = [self._node(setup, fleet, n, looks) for n in range(len(setup.fleet))]
-        received = [setup.carriage.to_server(node.receive) for node in self._nodes]
+        received = [setup.transport.to_server(node.receive) for node in self._nodes]
         self.network.join(received, self._on_undelivered)
         self.network.prepare(fleet.supplies)
         self._there = set(range(len(setup.fleet)))
@@ -280,7 +280,7 @@ class Peers:
             beacons=setup.silence.beacon,
             deadline=min(setup.silence.closes_after, setup.participation.closes_after),
             header_bits=setup.header_bits,
-            carriage=setup.carriage,
+            transport=setup.transport,
         )
         return SimNode(
             end,
@@ -298,7 +298,7 @@ class Peers:
         """Return how it ended; the first node that fails ends it, too."""
         self._over = asyncio.get_running_loop().create_future()
         for node in self._nodes:
-            if not self._presence.there(node.id):
+            if not self._presence.is_present(node.id):
                 self._lost.add(node.id)
                 self._leave(node.id)
         for number in sorted(self._there):

@@ -13,7 +13,7 @@ from fedsim.protocol.selection import EMPTY, LOW, OFFLINE
 from fedsim.record.log import EventLog
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import DEADLINE, NORMAL, Calendar
-from fedsim.sim.power.rest import RestMeter
+from fedsim.sim.power.idle import IdleMeter
 from fedsim.sim.power.supply import Supply
 
 Lost = Callable[[ClientId], None]
@@ -32,18 +32,18 @@ class Presence:
     Attributes:
         always_complete: whether all clients are always there.
         dead: how many batteries are empty now.
-        lost: told at once when a client that was there is not any more.
-        emptied: told how many batteries are empty once there is one more.
+        on_lost: called at once as a client that was present is no longer.
+        on_depleted: called with the number of empty batteries once there is one more.
     """
 
-    def __init__(self, calendar: Calendar, log: EventLog, rest: RestMeter) -> None:
+    def __init__(self, calendar: Calendar, log: EventLog, idle: IdleMeter) -> None:
         self.always_complete = True
         self.dead = 0
-        self.lost: Lost
-        self.emptied: Callable[[int], None]
+        self.on_lost: Lost
+        self.on_depleted: Callable[[int], None]
         self._calendar = calendar
         self._log = log
-        self._rest = rest
+        self._idle = idle
         self._supplies: dict[ClientId, Supply] = {}
         self._offline: dict[ClientId, float] = {}  # since when
         self._toggles: dict[ClientId, Iterator[float]] = {}
@@ -80,14 +80,14 @@ class Presence:
         self._await_toggle(client)
         if supply is not None and not supply.store.alive:
             self.dead += 1
-            self._rest.switch_off(client, 0.0)
+            self._idle.switch_off(client, 0.0)
             self._write(Event.DEPLETED, client)
 
     def never_leaves(self, client: ClientId) -> bool:
         """Say whether a client never has to break off."""
         return client not in self._mortal
 
-    def there(self, client: ClientId) -> bool:
+    def is_present(self, client: ClientId) -> bool:
         """Say whether a client can be reached now."""
         supply = self._supplies.get(client)
         return client not in self._offline and (supply is None or supply.store.alive)
@@ -104,7 +104,7 @@ class Presence:
         supply = self._supplies.get(client)
         return nan if supply is None else supply.share
 
-    def turns_up(self, client: ClientId) -> bool:
+    def sample_available(self, client: ClientId) -> bool:
         """Draw whether a client that is there happens to be available in this round."""
         if client not in self._shares:
             return True
@@ -131,11 +131,11 @@ class Presence:
             seconds = now - self._offline.pop(client)
             self._write(Event.ONLINE, client, seconds)
         else:
-            was_there = self.there(client)
+            was_there = self.is_present(client)
             self._offline[client] = now
             self._write(Event.OFFLINE, client)
             if was_there:
-                self.lost(client)
+                self.on_lost(client)
         self._await_toggle(client)
         self._tell()
 
@@ -144,14 +144,14 @@ class Presence:
         now = self._calendar.now
         if crossing is Crossing.DEPLETED:
             self.dead += 1
-            self._rest.switch_off(client, now)
+            self._idle.switch_off(client, now)
             self._write(Event.DEPLETED, client)
             if client not in self._offline:
-                self.lost(client)
-            self.emptied(self.dead)
+                self.on_lost(client)
+            self.on_depleted(self.dead)
         elif crossing is Crossing.CHARGED:
             self.dead -= 1
-            self._write(Event.CHARGED, client, self._rest.switch_on(client, now))
+            self._write(Event.CHARGED, client, self._idle.switch_on(client, now))
         self._tell()  # before it draws anything, and perhaps falls below its threshold by that
         supply = self._supplies.get(client)
         if crossing is Crossing.CHARGED and supply is not None:

@@ -122,7 +122,7 @@ class SimServer(Clocked):
                 self._send(post, "" if isinstance(said, Mapping) else said.label)
                 await self._wait_finished()
             except BaseException:
-                self._end.break_off()
+                self._end.cancel()
                 raise
             if not self._end.given_up:
                 return self._end.replies()
@@ -189,8 +189,8 @@ class SimServer(Clocked):
         self._over = over = asyncio.get_running_loop().create_future()
         now, timers = self._calendar.now, list[Timer]()
         for span, act in (
-            (self._end.deadline, self._overdue),
-            (self._end.patience, self._give_up),
+            (self._end.deadline, self._on_deadline),
+            (self._end.round_timeout, self._on_timeout),
         ):
             if span < inf:
                 timers.append(self._calendar.at(now + span, act, priority=DEADLINE))
@@ -240,11 +240,11 @@ class SimServer(Clocked):
         if self._end.client_left(*left):
             self._wake()
 
-    def _overdue(self) -> None:
+    def _on_deadline(self) -> None:
         if self._end.deadline_expired():
             self._wake()
 
-    def _give_up(self) -> None:
+    def _on_timeout(self) -> None:
         if self._end.abandon_round():
             self._wake()
 

@@ -20,7 +20,7 @@ from fedsim.ports import Array, ClientId, Oracle, Packer
 from fedsim.protocol.participation import FullParticipation, Participation
 from fedsim.protocol.silence import BeaconSilence, SilencePolicy
 from fedsim.protocol.stopping import Observe, Stop
-from fedsim.protocol.transport import VALUES, Carriage
+from fedsim.protocol.transport import VALUES, Transport
 from fedsim.sim.client import Handler, TakeBack
 
 
@@ -103,7 +103,7 @@ class Numerics:
         samples: how many each client has, shape (M,), which draws may go by; one where not given.
         weights: the clients' shares of all samples, shape (M,); equal ones when not given.
         evaluator: computes the numeric work.
-        carriage: how messages are carried.
+        transport: how messages are carried.
     """
 
     algorithm: Method | PeerMethod
@@ -118,7 +118,7 @@ class Numerics:
     samples: Array | None = None
     weights: Array | None = None
     evaluator: Evaluator = field(default_factory=OneByOne)
-    carriage: Carriage = VALUES
+    transport: Transport = VALUES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from fedsim.record.summary import DONE, NO_CLIENTS, Ending
 from fedsim.sim.client import SimClient
 from fedsim.sim.engine.calendar import Calendar
 from fedsim.sim.fleet import Fleet
+from fedsim.sim.lazy import LazyTable
 from fedsim.sim.observer import Observer
-from fedsim.sim.on_demand import OnDemand
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Method, Setup
 from fedsim.wire.packers import Packing
@@ -27,7 +27,7 @@ ENDED = "the algorithm has ended"
 
 
 class MainTask:
-    """Runs the server's coroutine in the main task, and ends the tasks of the clients.
+    """RunLengthSequence the server's coroutine in the main task, and ends the tasks of the clients.
 
     Args:
         method: what the server serves.
@@ -38,7 +38,7 @@ class MainTask:
         over: whether the world has ended, so that no client replies any more.
     """
 
-    def __init__(self, method: Method, server: SimServer, clients: OnDemand[SimClient]) -> None:
+    def __init__(self, method: Method, server: SimServer, clients: LazyTable[SimClient]) -> None:
         self.over = False
         self._method = method
         self._server = server
@@ -146,11 +146,11 @@ class Star:
         self._setup = setup
         self.network = fleet.network()
         self.server = self._make_server(setup)
-        self.clients = OnDemand(self._make_client)
-        carriage = setup.carriage
+        self.clients = LazyTable(self._make_client)
+        transport = setup.transport
         self.network.connect(
-            carriage.to_server(self.server.receive),
-            carriage.to_clients(self._on_received),
+            transport.to_server(self.server.receive),
+            transport.to_clients(self._on_received),
             self._on_undelivered,
         )
         self.network.prepare(fleet.supplies)
@@ -183,7 +183,7 @@ class Star:
         rng = setup.rng("cohort", 0)
         selection = Selection(policy, self._fleet.presence, clients, rng, setup.samples)
         silence, header = setup.silence, setup.header_bits
-        return ServerProtocol(clients, selection, policy, silence, header, setup.carriage)
+        return ServerProtocol(clients, selection, policy, silence, header, setup.transport)
 
     def _make_client(self, number: ClientId) -> SimClient:
         setup = self._setup
@@ -192,7 +192,7 @@ class Star:
             Packing(setup.packer_up, number),
             beacons=setup.silence.beacon,
             header_bits=setup.header_bits,
-            carriage=setup.carriage,
+            transport=setup.transport,
         )
         equipment = self._fleet.equipment(number, self._looks)
         client = SimClient(end, self.network, equipment, self._handle, self._fail)

@@ -303,7 +303,7 @@ def test_who_is_missing_is_said_in_words() -> None:
     end.receive_reply(1, Envelope(answered(), 1, 1, 16))
     missing = "1 of 3 have reported, 3 are needed; missing: client-0, client-3"
     assert end.progress == missing
-    end.break_off()
+    end.cancel()
     assert end.stuck == f"the server waits in round 1: {missing}"
 
 

@@ -109,14 +109,14 @@ def test_a_battery_fed_with_other_powers_than_are_metered_fails_the_audit(
 ) -> None:
     radio = RadioModel(1e6, 1e6, energy_up=1e-6, base=1.0)
     member = client_of(device_of(inf, 0.0, 0.0), radio, NO_LOSS, battery_of(1e3))
-    right = RadioMeter.feed
+    right = RadioMeter.update_load
 
     def wrong(self: RadioMeter) -> None:
         right(self)
         if self.supply is not None:
             self.supply.set(Part.RADIO, 1.01 * self.power)
 
-    monkeypatch.setattr(RadioMeter, "feed", wrong)
+    monkeypatch.setattr(RadioMeter, "update_load", wrong)
     with pytest.raises(AuditError, match="joules of meters against powers and the clock"):
         play(late_world(member, 10.0, 640, 0.0))
 

@@ -23,7 +23,7 @@ from fedsim.record.log import Rows
 from fedsim.record.parts import read_table
 from fedsim.record.recorder import RunRecorder
 from fedsim.sim.client import Handler, SimClient
-from fedsim.sim.on_demand import OnDemand
+from fedsim.sim.lazy import LazyTable
 from fedsim.sim.server import SimServer
 from fedsim.sim.setup import Member, Setup
 from fedsim.sim.star import Star
@@ -183,7 +183,7 @@ class Run:
         return self.world.calendar.now
 
     @property
-    def clients(self) -> OnDemand[SimClient]:
+    def clients(self) -> LazyTable[SimClient]:
         return star(self.world).clients
 
     def of(self, event: str, **wanted: object) -> list[Row]:

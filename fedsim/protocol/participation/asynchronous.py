@@ -140,8 +140,8 @@ class AsynchronousParticipation(Spec):
 
     def early(self) -> Iterator[Early]:
         """Yield the rules that let the server proceed without busy clients."""
-        if self.patience < inf:
-            yield Early("give_up", f"{self.patience:g} s", IN_TIME)
+        if self.round_timeout < inf:
+            yield Early("give_up", f"{self.round_timeout:g} s", IN_TIME)
 
     @property
     def asked(self) -> int | None:
@@ -149,7 +149,7 @@ class AsynchronousParticipation(Spec):
         return self.concurrency
 
     @property
-    def patience(self) -> float:
+    def round_timeout(self) -> float:
         """The timeout after the last update, s; infinite for none."""
         return inf if self.give_up is None else self.give_up
 

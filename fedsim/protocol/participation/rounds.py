@@ -117,8 +117,8 @@ class Rounds(Spec):
             yield Early("deadline", f"{self.closes_after:g} s", IN_TIME)
         if self.quorum is not None and self.quorum < 1:
             yield Early("quorum", f"{self.quorum:g}", FIRST)
-        if self.patience < inf:
-            yield Early("give_up", f"{self.patience:g} s", IN_TIME)
+        if self.round_timeout < inf:
+            yield Early("give_up", f"{self.round_timeout:g} s", IN_TIME)
 
     @property
     def wanted(self) -> int | None:
@@ -136,7 +136,7 @@ class Rounds(Spec):
         return inf if self.deadline is None else self.deadline
 
     @property
-    def patience(self) -> float:
+    def round_timeout(self) -> float:
         """The timeout after which a round is given up, from its broadcast, s; infinite for none."""
         return inf if self.give_up is None else self.give_up
 

@@ -27,7 +27,7 @@ from collections.abc import Coroutine, Generator
 from contextvars import Context
 from typing import Any, Protocol
 
-from fedsim.sim.engine.loop import SimLoop, alarm
+from fedsim.sim.engine.loop import SimLoop, sleep_until
 
 
 class Owner(Protocol):
@@ -69,7 +69,7 @@ _ASLEEP = (_SLEEP,)
 
 
 class LightTask:
-    """Runs one coroutine after another; does for them what asyncio asks of a task.
+    """RunLengthSequence one coroutine after another; does for them what asyncio asks of a task.
 
     Args:
         loop: that it runs on.
@@ -122,7 +122,7 @@ class LightTask:
         # A handler may start tasks of its own, and let one of them wait. That is a task of asyncio,
         # which understands futures and not the sentinel.
         if running is not self:
-            return alarm(self._loop, when).__await__()
+            return sleep_until(self._loop, when).__await__()
         self._sleeps += 1
         self._loop.calendar.call(when, self._resume, self._sleeps)
         return iter(_ASLEEP)  # type: ignore[return-value]  # all that an await takes

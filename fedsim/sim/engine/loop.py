@@ -345,17 +345,17 @@ def _nothing() -> None:
     """Do nothing."""
 
 
-# Alarms: timed waits of asyncio tasks.
+# TimedWaits: timed waits of asyncio tasks.
 
 
-def alarm(loop: SimLoop, when: float) -> "asyncio.Future[None]":
+def sleep_until(loop: SimLoop, when: float) -> "asyncio.Future[None]":
     """Return a future that completes at simulated time `when`."""
     future: asyncio.Future[None] = asyncio.Future(loop=loop)
-    loop.calendar.call(when, _ring, future)
+    loop.calendar.call(when, _complete, future)
     return future
 
 
-class Alarms:
+class TimedWaits:
     """Provides waits for asyncio tasks.
 
     Args:
@@ -367,10 +367,10 @@ class Alarms:
 
     def until(self, when: float) -> "asyncio.Future[None]":
         """Wait until a time."""
-        return alarm(self._loop, when)
+        return sleep_until(self._loop, when)
 
 
-def _ring(future: "asyncio.Future[None]") -> None:
+def _complete(future: "asyncio.Future[None]") -> None:
     """Complete the future, unless it was cancelled meanwhile."""
     if not future.done():
         future.set_result(None)

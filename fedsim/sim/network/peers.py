@@ -4,7 +4,7 @@ What a node tells another takes the sender's own uplink lane first: its radio, a
 route between the two. At the receiver's point of access it is stored, and then takes the receiver's
 downlink lane: its radio alone. So a lane is one direction of one radio, here as in a star, and
 every node pays for its own radio. A message is charged once, with the framing of its sender's
-radio, when its sender hands it over; the receiver's radio may frame it in its own way, which sets
+radio, when its sender hands it over; the receiver's radio may frame it in its own route, which sets
 how long it is on the air there and what that costs.
 """
 
@@ -18,10 +18,10 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
-from fedsim.sim.network.bearers import FluidBearer, OwnLaw, RateChanged
 from fedsim.sim.network.flows import Changed, Link
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Bearer, Lane, LaneState
+from fedsim.sim.network.transmission import FluidBearer, OwnLaw, RateChanged
 from fedsim.sim.network.transport import (
     ABORTED,
     IN_FLIGHT,
@@ -37,7 +37,7 @@ Arrived = Callable[[ClientId, Envelope], None]
 
 
 class Parcel(Envelope):
-    """An envelope on its way from one node to another.
+    """An envelope on its route from one node to another.
 
     Attributes:
         sender, receiver: the two.
@@ -56,13 +56,13 @@ class Parcel(Envelope):
         self.framing = framing
 
 
-class PeerWay(NamedTuple):
+class PeerRoute(NamedTuple):
     """How bits get from one node to another.
 
     Attributes:
         bearer: over the links; None where no link binds.
         latency: of them, s.
-        relays: the clients that forward what goes this way, in the order of travel.
+        relays: the clients that forward what goes this route, in the order of travel.
     """
 
     bearer: Bearer | None
@@ -70,7 +70,7 @@ class PeerWay(NamedTuple):
     relays: tuple[ClientId, ...]
 
 
-class Ways:
+class PeerRoutes:
     """How bits get from a node's radio to another's: chosen when the two first speak.
 
     Args:
@@ -95,26 +95,26 @@ class Ways:
         self._changed = changed
         self._own = own
         self._links: dict[int, Link] = {}
-        self._known: dict[tuple[ClientId, ClientId], PeerWay] = {}
+        self._known: dict[tuple[ClientId, ClientId], PeerRoute] = {}
 
-    def way(self, sender: ClientId, receiver: ClientId) -> PeerWay:
-        """Return the way from one node to another, chosen when the two first speak."""
+    def route(self, sender: ClientId, receiver: ClientId) -> PeerRoute:
+        """Return the route from one node to another, chosen when the two first speak."""
         pair = sender, receiver
         if pair not in self._known:
             self._known[pair] = self._make(sender, receiver)
         return self._known[pair]
 
-    def _make(self, sender: ClientId, receiver: ClientId) -> PeerWay:
+    def _make(self, sender: ClientId, receiver: ClientId) -> PeerRoute:
         if self._topology is None:
-            return PeerWay(None, 0.0, ())
+            return PeerRoute(None, 0.0, ())
         route = self._topology.between(sender, receiver)
         if not route.links:
-            return PeerWay(None, route.latency, route.relays)
+            return PeerRoute(None, route.latency, route.relays)
         path = self._fluid.path([self._link(number) for number in route.links])
         signal = self._own(sender, True).signal  # noqa: FBT003 - by its uplink
         told = self._rate_callback(sender) if self._watched[sender] or signal is not None else None
         bearer = FluidBearer(self._fluid, path, told, signal)
-        return PeerWay(bearer, route.latency, route.relays)
+        return PeerRoute(bearer, route.latency, route.relays)
 
     def _rate_callback(self, sender: ClientId) -> Changed:
         return lambda _, rate: self._changed(sender, True, rate)  # noqa: FBT003
@@ -126,7 +126,7 @@ class Ways:
         return self._links[number]
 
 
-class PeerManifest(MessageLog):
+class PeerMessageLog(MessageLog):
     """The rows and the bits of messages of two legs: sent after the first, received after both."""
 
     def deliver(self, lane: Lane, envelope: Envelope, now: float, joules: float) -> None:  # noqa: ARG002
@@ -152,12 +152,12 @@ class PeerManifest(MessageLog):
             self.delivered += parcel.bits + parcel.framing
             self._row(lane, parcel, Event.RECEIVE, span, sent, joules)
 
-    def break_off(
+    def log_undelivered(
         self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
     ) -> None:
         """Write down a message that will not arrive; one that is stored has been sent already."""
         if lane.up:
-            super().break_off(lane, envelope, span, joules, why)
+            super().log_undelivered(lane, envelope, span, joules, why)
             return
         parcel = _parcel(envelope)
         bits = parcel.bits + parcel.framing
@@ -192,7 +192,7 @@ class PeerNetwork(ServerLanes):
         calendar: the simulated time.
         lane: makes a node's lane, as if no link were between it and others.
         log, traffic: where messages are written down and charged.
-        ways: how bits get from one to another.
+        routes: how bits get from one to another.
     """
 
     def __init__(
@@ -201,11 +201,11 @@ class PeerNetwork(ServerLanes):
         lane: MakeLane,
         log: EventLog,
         traffic: Traffic,
-        ways: Ways,
+        routes: PeerRoutes,
     ) -> None:
         super().__init__(calendar, lane, log, traffic)
-        self.books = PeerManifest(calendar, log)
-        self._ways = ways
+        self.message_log = PeerMessageLog(calendar, log)
+        self._routes = routes
         self._alone: dict[ClientId, tuple[Bearer, float]] = {}  # the uplinks, as they were made
         self._arrived: Sequence[Arrived] = ()
         self._gone: set[ClientId] = set()
@@ -225,10 +225,10 @@ class PeerNetwork(ServerLanes):
     def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:
         """Start a message, at once where its lane is free."""
         if lane.up and lane.state is LaneState.IDLE:
-            bearer, latency, clients = self._ways.way(lane.client, _parcel(envelope).receiver)
+            bearer, latency, clients = self._routes.route(lane.client, _parcel(envelope).receiver)
             own, least = self._alone.setdefault(lane.client, (lane.bearer, lane.latency))
             relays = self.relays.of(clients) if self.relays is not None else ()
-            lane.lead(own if bearer is None else bearer, least + latency, relays)
+            lane.set_route(own if bearer is None else bearer, least + latency, relays)
         super()._queue(lane, envelope, framing)
 
     def _charge_again(self, lane: Lane) -> None:
@@ -240,7 +240,7 @@ class PeerNetwork(ServerLanes):
         parcel = _parcel(envelope)
         lane = self._down[parcel.receiver]
         if parcel.receiver in self._gone:
-            self.books.break_off(lane, parcel, 0.0, 0.0, ABORTED)
+            self.message_log.log_undelivered(lane, parcel, 0.0, 0.0, ABORTED)
         else:
             self._queue(lane, parcel, 0 if lane.framing is None else lane.framing.bits(parcel.bits))
 

@@ -16,10 +16,10 @@ class Relay:
         radio: of the forwarding client, which drains its battery, if any.
         rates: the laws of its two directions, up and down.
         carriers: of these.
-        there: returns whether it is on and online.
+        is_present: returns whether it is on and online.
 
     Attributes:
-        client, radio, there: see above.
+        client, radio, is_present: see above.
     """
 
     def __init__(
@@ -28,11 +28,11 @@ class Relay:
         radio: RadioMeter,
         rates: tuple[RateLaw, RateLaw],
         carriers: tuple[Carrier, Carrier],
-        there: Callable[[], bool],
+        is_present: Callable[[], bool],
     ) -> None:
         self.client = client
         self.radio = radio
-        self.there = there
+        self.is_present = is_present
         self._rates = rates
         self._carriers = carriers
 

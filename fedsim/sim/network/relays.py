@@ -56,7 +56,8 @@ class Relays:
     def begin(self, lane: Lane) -> None:
         """Let the bits of a lane's message flow: a relay that is not there does not get them."""
         lane.broken = next(
-            ((place, 0.0) for place, relay in enumerate(lane.relays) if not relay.there()), None
+            ((place, 0.0) for place, relay in enumerate(lane.relays) if not relay.is_present()),
+            None,
         )
         for relay in lane.relays:
             self._lanes.setdefault(relay.client, {})[lane] = None

@@ -10,12 +10,12 @@ import numpy as np
 from fedsim.physics.radios import RateLaw
 from fedsim.physics.topology import Discipline, Route, Topology
 from fedsim.ports import ClientId
-from fedsim.sim.network.flows import Link, Path, Pipe
+from fedsim.sim.lazy import RunLengthSequence, joint
+from fedsim.sim.network.flows import Link, Path, SharedLink
 from fedsim.sim.network.fluid import Fluid
-from fedsim.sim.on_demand import Runs, joint
 
 
-class Way(NamedTuple):
+class RoutedLane(NamedTuple):
     """One direction of one client's radio, and its route.
 
     Attributes:
@@ -33,21 +33,26 @@ class Way(NamedTuple):
     watched: bool
 
 
-def ways(
-    topology: Topology, up: Runs[RateLaw], down: Runs[RateLaw], watched: Runs[bool]
-) -> tuple[Runs[Way], Runs[Way]]:
+def route_lanes(
+    topology: Topology,
+    up: RunLengthSequence[RateLaw],
+    down: RunLengthSequence[RateLaw],
+    watched: RunLengthSequence[bool],
+) -> tuple[RunLengthSequence[RoutedLane], RunLengthSequence[RoutedLane]]:
     """Return the uplinks and the downlinks by client; those that are alike as one of them."""
     directions = (True, up, topology.up), (False, down, topology.down)
     one, other = (
-        joint(joint(rates, Runs.of(routes)), watched).map(partial(_way, to_server))
+        joint(joint(rates, RunLengthSequence.of(routes)), watched).map(
+            partial(_routed_lane, to_server)
+        )
         for to_server, rates, routes in directions
     )
     return one, other
 
 
-def _way(up: bool, of: tuple[tuple[RateLaw, Route], bool]) -> Way:  # noqa: FBT001 - for partial
+def _routed_lane(up: bool, of: tuple[tuple[RateLaw, Route], bool]) -> RoutedLane:  # noqa: FBT001 - for partial
     (rate, route), watched = of
-    return Way(0, up, rate, route, watched)
+    return RoutedLane(0, up, rate, route, watched)
 
 
 class LinkPlan:
@@ -61,7 +66,7 @@ class LinkPlan:
         lanes: how many there are of which, the uplinks first.
     """
 
-    def __init__(self, topology: Topology, lanes: Sequence[tuple[int, Way]]) -> None:
+    def __init__(self, topology: Topology, lanes: Sequence[tuple[int, RoutedLane]]) -> None:
         self._links = topology.links
         self._wanted = [0.0] * len(topology.links)
         self._users = [0] * len(topology.links)
@@ -77,7 +82,7 @@ class LinkPlan:
                 for link in kept:
                     self._simple[link] = False
 
-    def links(self, lane: Way) -> tuple[int, ...]:
+    def links(self, lane: RoutedLane) -> tuple[int, ...]:
         """Return those links of a lane that can hold it up."""
         return tuple([link for link in lane.route.links if self._binds(link, lane.rate.peak)])
 
@@ -89,7 +94,7 @@ class LinkPlan:
         """Return how a link is shared; with fewer than two lanes it is fair whatever it does."""
         return "fair" if self._users[link] < 2 else self._links[link].discipline
 
-    def simple(self, lane: Way) -> bool:
+    def simple(self, lane: RoutedLane) -> bool:
         """Return whether a lane shares one link with others, which do nothing else either."""
         kept = self.links(lane)
         return len(kept) == 1 and self._simple[kept[0]]
@@ -162,7 +167,7 @@ def nominal(law: RateLaw) -> float:
 
 
 def paths(
-    fluid: Fluid, topology: Topology, lanes: Sequence[Way], radio_latency: Sequence[float]
+    fluid: Fluid, topology: Topology, lanes: Sequence[RoutedLane], radio_latency: Sequence[float]
 ) -> list[Path]:
     """Return the path of every lane; the two directions of a client are each other's way back.
 
@@ -197,6 +202,6 @@ def round_trip(there: Sequence[Link], back: Sequence[Link]) -> dict[Link, float]
     """Return what a flow takes of each link, in proportion to its rate."""
     usage = dict.fromkeys(there, 1.0)
     for link in back:
-        if isinstance(link, Pipe):  # acknowledgements neither queue nor wait for a slot
+        if isinstance(link, SharedLink):  # acknowledgements neither queue nor wait for a slot
             usage[link] = usage.get(link, 0.0) + REVERSE_USAGE
     return usage

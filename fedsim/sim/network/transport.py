@@ -16,9 +16,9 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import Event
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.lazy import LazyTable
 from fedsim.sim.network.lanes import TRANSITIONS, Lane, LaneEvent, LaneState, Receive, RouteClass
 from fedsim.sim.network.relays import Relays
-from fedsim.sim.on_demand import OnDemand
 from fedsim.sim.power.radio import RadioMeter
 
 # What every message meets, without a look at its class: this is where much of a run's time goes.
@@ -45,14 +45,14 @@ class MessageLog:
 
     Attributes:
         delivered: bits handed over, a broadcast counted once.
-        echoed: the same for the other listeners of a broadcast.
+        repeated_receptions: the same for the other listeners of a broadcast.
         lost: bits given up, and bits sent again.
         in_flight: bits under way at the end.
     """
 
     def __init__(self, calendar: Calendar, log: EventLog) -> None:
         self.delivered = 0
-        self.echoed = 0
+        self.repeated_receptions = 0
         self.lost = 0
         self.in_flight = 0
         self._calendar = calendar
@@ -106,7 +106,7 @@ class MessageLog:
         self.delivered += bits
         self._row(lane, envelope, Event.RECEIVE, span, sent, joules - own)
 
-    def break_off(
+    def log_undelivered(
         self, lane: Lane, envelope: Envelope, span: float, joules: float, why: str
     ) -> None:
         """Write down a message that will not arrive, with what it has cost so far.
@@ -188,7 +188,7 @@ class ServerLanes:
         log, traffic: where messages are written down and charged.
 
     Attributes:
-        books: the bits that it took, delivered and lost.
+        message_log: the bits that it took, delivered and lost.
     """
 
     def __init__(
@@ -201,9 +201,9 @@ class ServerLanes:
         self._calendar = calendar
         self._traffic = traffic
         self._make = lane
-        self._up = OnDemand(partial(self._make_lane, up=True))
-        self._down = OnDemand(partial(self._make_lane, up=False))
-        self.books = MessageLog(calendar, log)
+        self._up = LazyTable(partial(self._make_lane, up=True))
+        self._down = LazyTable(partial(self._make_lane, up=False))
+        self.message_log = MessageLog(calendar, log)
         self.relays: Relays | None = None  # where the routes of a graph lead through clients
         self._starting: dict[
             float, list[tuple[Lane, Envelope]]
@@ -256,7 +256,7 @@ class ServerLanes:
     def _queue(self, lane: Lane, envelope: Envelope, framing: int) -> None:
         """Start a message, at once where its lane is free."""
         if lane.state is not IDLE:
-            lane.hold(envelope, framing)
+            lane.enqueue(envelope, framing)
             return
         lane.current, lane.framing_bits = envelope, framing
         route_class = lane.route_class
@@ -343,7 +343,7 @@ class ServerLanes:
         now = self._calendar.now
         joules = lane.radio.end(now, envelope.bits + lane.framing_bits, lane.up)
         self._traffic.joules += joules
-        self.books.deliver(lane, envelope, now, joules)
+        self.message_log.deliver(lane, envelope, now, joules)
         try:
             lane.state = TRANSITIONS[lane.state][LAST_BIT]  # `Lane.fire`, less a call
         except KeyError:
@@ -365,9 +365,9 @@ class ServerLanes:
         if self.relays is not None and lane.relays and not self.relays.end(lane, envelope, 1.0):
             lane.fire(LaneEvent.DOOM)
         delivered = lane.state is not LaneState.DOOMED
-        self.books.close(lane, envelope, joules)
+        self.message_log.close(lane, envelope, joules)
         lane.fire(LAST_BIT)
-        self._free(lane, now + lane.rest)
+        self._free(lane, now + lane.silence)
         if delivered:
             lane.receive(lane.client, envelope)
         elif lane.up:
@@ -380,7 +380,7 @@ class ServerLanes:
             lane.silent_until = silent_until
             lane.again_bits = 0
             if not lane.radio.detached:
-                lane.radio.rest(lane.up)
+                lane.radio.mark_idle(lane.up)
         if lane.queue:
             self._queue(lane, *lane.queue.popleft())
 
@@ -394,13 +394,13 @@ class ServerLanes:
             lane.queue = None
             flowing = lane.transfer is not None
             for envelope in envelopes:
-                self._break_off(lane, envelope, ABORTED)
+                self._end_undelivered(lane, envelope, ABORTED)
             if lane.up:
                 lost = envelopes
             lane.fire(LaneEvent.ABORT)
             # A silence that is owed is owed all the same.
-            self._free(lane, self._calendar.now + lane.rest if flowing else lane.silent_until)
-        self._up[client].radio.off()
+            self._free(lane, self._calendar.now + lane.silence if flowing else lane.silent_until)
+        self._up[client].radio.switch_off()
         for envelope in lost:
             self._undelivered(client, envelope.message)
 
@@ -408,10 +408,10 @@ class ServerLanes:
         """End the world: log what is in flight, with what it has cost."""
         for lane in (*self._down.in_order(), *self._up.in_order()):
             for envelope in lane.messages():
-                self._break_off(lane, envelope, IN_FLIGHT)
+                self._end_undelivered(lane, envelope, IN_FLIGHT)
             lane.fire(LaneEvent.CLOSE)
         for radio in self._radios():
-            radio.off()
+            radio.switch_off()
 
     def _radios(self) -> list[RadioMeter]:
         """Return the radios of all lanes, by client: one may have received and never sent."""
@@ -419,7 +419,7 @@ class ServerLanes:
         made = {lane.client: lane.radio for lane in lanes}
         return [made[client] for client in sorted(made)]
 
-    def _break_off(self, lane: Lane, envelope: Envelope, why: str) -> None:
+    def _end_undelivered(self, lane: Lane, envelope: Envelope, why: str) -> None:
         """Log a message that will not arrive: its bits are charged, its energy so far spent."""
         now, joules, span = self._calendar.now, 0.0, 0.0
         if envelope is lane.current:
@@ -433,4 +433,4 @@ class ServerLanes:
             if lane.transfer is not None:
                 lane.transfer.stop()
             self._traffic.joules += joules
-        self.books.break_off(lane, envelope, span, joules, why)
+        self.message_log.log_undelivered(lane, envelope, span, joules, why)

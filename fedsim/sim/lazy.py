@@ -13,7 +13,7 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 
-class OnDemand(dict[int, T]):
+class LazyTable(dict[int, T]):
     """A table that makes the entry of a number when it is first looked up.
 
     `in` and `get` make no entry.
@@ -35,7 +35,7 @@ class OnDemand(dict[int, T]):
         return [self[number] for number in sorted(self)]
 
 
-class Runs(Sequence[T]):
+class RunLengthSequence(Sequence[T]):
     """A sequence in which many in a row may be alike, and are kept once.
 
     Args:
@@ -51,7 +51,7 @@ class Runs(Sequence[T]):
         self.ends = list(accumulate(count for count, _ in self.runs))
 
     @classmethod
-    def of(cls, items: Sequence[T]) -> "Runs[T]":
+    def of(cls, items: Sequence[T]) -> "RunLengthSequence[T]":
         """Return a sequence as runs of what is the same object."""
         if isinstance(items, cls):
             return items
@@ -72,9 +72,9 @@ class Runs(Sequence[T]):
             raise IndexError(f"there are {len(self)} items, from 0, and no item {index}")
         return self.runs[bisect_right(self.ends, index)][1]
 
-    def map(self, of: Callable[[T], S]) -> "Runs[S]":
+    def map(self, of: Callable[[T], S]) -> "RunLengthSequence[S]":
         """Return what a function makes of each; it is asked once for those that are alike."""
-        return Runs((count, of(item)) for count, item in self.runs)
+        return RunLengthSequence((count, of(item)) for count, item in self.runs)
 
     def where(self, holds: Callable[[T], object]) -> Iterator[int]:
         """Yield the places of those of which something holds."""
@@ -88,7 +88,11 @@ class Runs(Sequence[T]):
         return np.repeat(np.array(figures, np.float64), [count for count, _ in self.runs])
 
 
-def joint(first: Runs[T], second: Runs[S]) -> Runs[tuple[T, S]]:
+def joint(
+    first: RunLengthSequence[T], second: RunLengthSequence[S]
+) -> RunLengthSequence[tuple[T, S]]:
     """Return the pairs of two sequences of one length, in as few runs as there are."""
     ends = sorted({*first.ends, *second.ends})
-    return Runs((end - begin, (first[begin], second[begin])) for begin, end in pairwise([0, *ends]))
+    return RunLengthSequence(
+        (end - begin, (first[begin], second[begin])) for begin, end in pairwise([0, *ends])
+    )

@@ -9,13 +9,13 @@ from fedsim.physics.signals import Signal
 from fedsim.physics.topology import Topology
 from fedsim.ports import ClientId
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.lazy import RunLengthSequence
 from fedsim.sim.network import routing
-from fedsim.sim.network.fair import FairLink
 from fedsim.sim.network.flows import Changed, Link, Path
 from fedsim.sim.network.fluid import Fluid
 from fedsim.sim.network.lanes import Bearer, OpenBearer, TracedBearer, Transfer
-from fedsim.sim.network.routing import LinkPlan, Way, ways
-from fedsim.sim.on_demand import Runs
+from fedsim.sim.network.processor_sharing import FairLink
+from fedsim.sim.network.routing import LinkPlan, RoutedLane, route_lanes
 
 T = TypeVar("T")
 
@@ -102,7 +102,7 @@ class FluidBearer:
         return self._fluid.add(self._path, bits, most, finished, token, self._changed, signal)
 
 
-def bearers(
+def choose_bearers(
     calendar: Calendar,
     topology: Topology,
     up: Sequence[RateLaw],
@@ -134,8 +134,8 @@ def bearers(
         own: see `OwnLaw`; not needed where `up` and `down` have everybody's own.
     """
     fluid, clients = Fluid(calendar), len(up)
-    seen = Runs.of(watched) if watched else Runs([(clients, False)])
-    both = ways(topology, Runs.of(up), Runs.of(down), seen)
+    seen = RunLengthSequence.of(watched) if watched else RunLengthSequence([(clients, False)])
+    both = route_lanes(topology, RunLengthSequence.of(up), RunLengthSequence.of(down), seen)
     if model == "lv08":
         lanes = [way._replace(client=n) for each in both for n, way in enumerate(each)]
         paths = routing.paths(fluid, topology, lanes, radio_latency)
@@ -156,7 +156,7 @@ def bearers(
     return one, other
 
 
-def _rate_callback(lane: Way, changed: RateChanged | None) -> Changed | None:
+def _rate_callback(lane: RoutedLane, changed: RateChanged | None) -> Changed | None:
     """Return what a lane's flows call as their rate changes.
 
     A battery follows every rate; and where a radio's own rate varies, its time on air does.
@@ -172,12 +172,12 @@ class Bearers(Sequence[Bearer]):
 
     def __init__(
         self,
-        ways: Runs[Way],
+        route_lanes: RunLengthSequence[RoutedLane],
         chooser: "_Chooser",
         changed: RateChanged | None,
         own: OwnLaw | None,
     ) -> None:
-        self._ways = ways
+        self._ways = route_lanes
         self._chooser = chooser
         self._changed = changed
         self._own = own
@@ -209,7 +209,7 @@ class _Chooser:
         calendar: Calendar,
         fluid: Fluid,
         topology: Topology,
-        lanes: Sequence[tuple[int, Way]],
+        lanes: Sequence[tuple[int, RoutedLane]],
     ) -> None:
         self._calendar = calendar
         self._fluid = fluid
@@ -219,7 +219,7 @@ class _Chooser:
         self._fair: dict[int, FairBearer] = {}
         self._fluid_links: dict[int, Link] = {}
 
-    def bearer(self, lane: Way, changed: Changed | None) -> Bearer:
+    def bearer(self, lane: RoutedLane, changed: Changed | None) -> Bearer:
         """Return the cheapest exact bearer of a lane."""
         kept = self._plan.links(lane)
         if not kept:
@@ -229,7 +229,7 @@ class _Chooser:
         path = self._fluid.path([self._fluid_link(link) for link in kept])
         return FluidBearer(self._fluid, path, changed, lane.rate.signal)
 
-    def _open(self, lane: Way, changed: Changed | None) -> Bearer:
+    def _open(self, lane: RoutedLane, changed: Changed | None) -> Bearer:
         if (signal := lane.rate.signal) is None:
             return self._plain
         if changed is None or not lane.watched:

@@ -12,9 +12,9 @@ from fedsim.record.log import EventLog
 from fedsim.record.rounds import Traffic
 from fedsim.record.schema import NO_PEER, Event
 from fedsim.sim.engine.calendar import Calendar
+from fedsim.sim.lazy import RunLengthSequence
 from fedsim.sim.network.lanes import Lane, Transfer
 from fedsim.sim.network.transport import ABORTED, IN_FLIGHT, LOST, MakeLane, ServerLanes
-from fedsim.sim.on_demand import Runs
 from fedsim.sim.setup import Member
 
 DOWN = False
@@ -34,7 +34,7 @@ class Cell:
     Attributes:
         current: the broadcast under way, if any.
         listeners: the receivers still reachable.
-        rest: how long the sender keeps silent after it, s.
+        silence: how long the sender keeps silent after it, s.
         silent_until: until when it must keep silent, s.
     """
 
@@ -43,7 +43,7 @@ class Cell:
         self.current: Envelope | None = None
         self.listeners: dict[ClientId, Lane] = {}
         self.queue: deque[tuple[Envelope, dict[ClientId, Lane]]] = deque()
-        self.began = self.rest = self.silent_until = 0.0
+        self.began = self.silence = self.silent_until = 0.0
         self.transfer: Transfer | None = None
 
     def frame_bits(self, envelope: Envelope) -> int:
@@ -71,7 +71,7 @@ class CellNetwork(ServerLanes):
         lane: MakeLane,
         log: EventLog,
         traffic: Traffic,
-        kinds: Runs[Member],
+        kinds: RunLengthSequence[Member],
         follow: Follow,
     ) -> None:
         if any(kind.rates.down.signal is not None for _, kind in kinds.runs):
@@ -132,7 +132,7 @@ class CellNetwork(ServerLanes):
         terms = [lane.carrier.terms(envelope.bits, bits, envelope.round) for lane in lanes]
         slowest = min(terms, key=itemgetter(0))
         rate = slowest.cap
-        cell.rest = slowest.rest
+        cell.silence = slowest.rest
         cell.transfer = first.bearer.start(bits, rate, self._end, cell)
         self._follow(first.client, lanes)
         for lane in lanes:
@@ -150,7 +150,7 @@ class CellNetwork(ServerLanes):
             self._listen(cell, lane, LOST if self._misses(lane, envelope) else "", heard)
         self._settle(cell, len(heard))
         if cell.transfer is not None:
-            cell.silent_until = self._calendar.now + cell.rest
+            cell.silent_until = self._calendar.now + cell.silence
         cell.current, cell.listeners, cell.transfer = None, {}, None
         if cell.queue:
             self._begin(cell, *cell.queue.popleft())
@@ -170,7 +170,7 @@ class CellNetwork(ServerLanes):
         joules = lane.radio.end(now, bits if why else self._bits(cell), DOWN)
         self._traffic.joules += joules
         if not lane.radio.detached:
-            lane.radio.rest(DOWN)
+            lane.radio.mark_idle(DOWN)
         if not why:
             heard.append(lane)
         if envelope is not None and (joules or not why):
@@ -183,10 +183,10 @@ class CellNetwork(ServerLanes):
         span = self._calendar.now - cell.began
         self._row(cell, Event.SEND, None, span, 0.0, "" if heard else LOST)
         if heard:
-            self.books.delivered += bits
-            self.books.echoed += bits * (heard - 1)
+            self.message_log.delivered += bits
+            self.message_log.repeated_receptions += bits * (heard - 1)
         else:
-            self.books.lost += bits
+            self.message_log.lost += bits
             self._row(cell, Event.LOST, None, 0.0, 0.0, LOST)
 
     def abort(self, client: ClientId) -> None:
@@ -213,7 +213,7 @@ class CellNetwork(ServerLanes):
 
     def _leave(self, cell: Cell, span: float) -> None:
         """Write down a broadcast that is in flight at the end, or waits."""
-        self.books.in_flight += self._bits(cell)
+        self.message_log.in_flight += self._bits(cell)
         self._row(cell, Event.SEND, None, span, 0.0, IN_FLIGHT)
 
     @staticmethod

@@ -74,7 +74,7 @@ class PeerProtocol:
             ValueError: a message is for a node that is no neighbour.
         """
         if self._exchange is not None:
-            raise LocalProtocolError("an exchange is under way: a node has one at a time")
+            raise LocalProtocolError("an exchange is open already: a node has one at a time")
         post = self._post(message)
         self._exchanges += 1
         opened = Exchange(self._exchanges, set(self.neighbours))
@@ -90,8 +90,8 @@ class PeerProtocol:
             names = ", ".join(map(node_name, strangers))
             raise ValueError(f"{names}: no neighbour of {node_name(self.id)}")
         quiet = BEACON if self._beacons else None
-        said = [(one, message.get(one, quiet)) for one in self.neighbours]
-        return [(self._wrap(what), (one,)) for one, what in said if what is not None]
+        sent = [(one, message.get(one, quiet)) for one in self.neighbours]
+        return [(self._wrap(what), (one,)) for one, what in sent if what is not None]
 
     def _wrap(self, message: Message) -> Envelope:
         envelope = Envelope(message, self.round, self._exchanges + 1, self._header_bits)

@@ -280,7 +280,7 @@ class ServerProtocol:
     def check_free(self) -> None:
         """Raise LocalProtocolError if an exchange is open."""
         if self.exchange is not None:
-            raise LocalProtocolError("an exchange is under way: a round has one at a time")
+            raise LocalProtocolError("an exchange is open already: a round has one at a time")
 
     def _waiting(self, cohort: Sequence[ClientId]) -> set[ClientId]:
         waiting = set(cohort)

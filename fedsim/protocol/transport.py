@@ -241,8 +241,8 @@ class ByteTransport(Transport):
             exchange=envelope.exchange,
         )
         if 8 * len(envelope.data) != HEADER_BITS + envelope.payload_bits:
-            came, said = 8 * len(envelope.data) - HEADER_BITS, envelope.payload_bits
-            raise LocalProtocolError(f"a {message.label} of {said} bits is encoded in {came}")
+            came, stated = 8 * len(envelope.data) - HEADER_BITS, envelope.payload_bits
+            raise LocalProtocolError(f"a {message.label} of {stated} bits is encoded in {came}")
         return envelope
 
     def decode(self, envelope: Envelope, sender: ClientId, unpacking: Unpacking) -> Envelope:
@@ -327,14 +327,14 @@ class ClientProtocol:
             TypeError: the reply is neither a message nor `SILENCE`.
         """
         if isinstance(reply, Message):
-            said = reply
+            sent: Message = reply
         elif reply is not SILENCE:
             raise TypeError(f"a handler returns a Message or SILENCE, not {reply!r}")
         elif self._beacons:
-            said = BEACON
+            sent = BEACON
         else:
             return None
-        envelope = Envelope(said, asked.round, asked.exchange, self._header_bits)
+        envelope = Envelope(sent, asked.round, asked.exchange, self._header_bits)
         return self._transport.encode(envelope, self.id)
 
     def take_back(self, message: Message) -> None:

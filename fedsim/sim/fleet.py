@@ -88,7 +88,7 @@ class Fleet:
     """What the clients are made of, each part made when it is first needed.
 
     A client with a battery, or one that comes and goes, has a part in what happens whether or not
-    anybody speaks to it: it is there from the start.
+    it gets a message: it exists from the start.
 
     Attributes:
         idle: the meter of their idle power.
@@ -242,7 +242,12 @@ class Fleet:
         return network
 
     def equipment(self, client: ClientId, looks: set[str]) -> Equipment:
-        """Return what a client works with; `looks` takes note of what its method looks at."""
+        """Return the equipment of a client.
+
+        Args:
+            client: its number.
+            looks: the set to which the names of what its method reads are added.
+        """
         setup = self._setup
         return Equipment(
             calendar=self._calendar,
@@ -268,7 +273,7 @@ class Fleet:
         return spent
 
     def stores(self) -> Stores:
-        """Return what the batteries say of themselves."""
+        """Return the accounts of the batteries."""
         held = list(self.supplies.items())
         if not held:
             return NO_STORES

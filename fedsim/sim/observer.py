@@ -15,7 +15,7 @@ from fedsim.sim.power.idle import IdleMeter
 from fedsim.sim.setup import Setup
 
 OnRound = Callable[[int, float, float], None]
-"""Told the round, the objective and the gap of every round that is committed."""
+"""Callback for the round, the objective and the gap of every round that is committed."""
 
 
 def ignore_round(*_: object) -> None:
@@ -23,7 +23,7 @@ def ignore_round(*_: object) -> None:
 
 
 class Observer:
-    """Evaluates what is committed, where the scenario says so; costs no simulated time.
+    """Evaluates committed models on the scenario's schedule; costs no simulated time.
 
     Args:
         may_stay: whether a round may end without a step, so that the last model is kept for it.

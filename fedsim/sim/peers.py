@@ -100,7 +100,7 @@ Live = Callable[[Any], Coroutine[Any, Any, None]]
 """`PeerAlgorithm.live`, a coroutine function of the node."""
 
 Commit = Callable[[ClientId, int, Array, dict[str, float]], None]
-"""Told of a node, the number of its round, its model and its figures."""
+"""Callback for a node, the number of its round, its model and its figures."""
 
 
 class SimNode(Worker):
@@ -160,7 +160,7 @@ class SimNode(Worker):
         await self._another_round()
         post = self._end.open(message)
         if not isinstance(message, Message):
-            self._note_silence(message)
+            self._record_silence(message)
         for envelope, neighbours in post:
             envelope.word = self._log.word(envelope.message.label)
             self._network.send(self.id, neighbours, envelope)
@@ -202,16 +202,16 @@ class SimNode(Worker):
         if timer is not None:
             timer.cancel()
 
-    def _note_silence(self, said: Mapping[ClientId, Message]) -> None:
+    def _record_silence(self, sent: Mapping[ClientId, Message]) -> None:
         now, number = self._calendar.now, self._end.round
         for one in self._end.neighbours:
-            if one not in said:
+            if one not in sent:
                 self._log.append(now, 0.0, Event.SILENT, self.id, one, number)
 
     # -- what happens to it ------------------------------------------------------------
 
     def receive(self, sender: ClientId, envelope: Envelope) -> None:
-        """Take a message that has arrived."""
+        """Receive a message."""
         verdict = self._end.receive(sender, envelope)
         if verdict is ReplyOutcome.CLOSED:
             self._wake()
@@ -221,7 +221,7 @@ class SimNode(Worker):
             self._log.append(now, 0.0, Event.LATE, sender, self.id, *what, detail=word)
 
     def lose(self, neighbour: ClientId) -> None:
-        """Take note that a neighbour is gone for good."""
+        """Handle a neighbour that is gone for good."""
         if self._end.neighbour_left(neighbour):
             self._wake()
 
@@ -243,7 +243,7 @@ class Peers:
 
     Attributes:
         network: the lanes between them.
-        remedy: what helps where everybody waits.
+        remedy: what helps where every actor waits.
     """
 
     remedy = "give participation.deadline"
@@ -321,11 +321,11 @@ class Peers:
                 raise end
 
     def stop(self, reason: str) -> None:
-        """End the run at this very moment."""
+        """End the run now."""
         self._finish(Ending(DONE, reason))
 
     def lose(self, node: ClientId) -> None:
-        """Let a node break off all that it does: it cannot go on, and is gone for good."""
+        """Abort all that a node does: it cannot go on, and is gone for good."""
         if node in self._there and node in self._tasks:
             self._lost.add(node)
             self._tasks[node].cancel()
@@ -384,7 +384,7 @@ class Peers:
             self._finish(Ending(status, gone or "every node has ended or is gone"))
 
     def _on_end(self, node: ClientId, task: asyncio.Task[None]) -> None:
-        """Take note that a node's coroutine has ended, whyever."""
+        """Handle the end of a node's coroutine, whatever the reason."""
         if node not in self._there:
             return
         if task.cancelled():

@@ -17,7 +17,7 @@ from fedsim.sim.power.idle import IdleMeter
 from fedsim.sim.power.supply import Supply
 
 Lost = Callable[[ClientId], None]
-"""Told of a client that cannot go on: what it does and has under way is lost."""
+"""Callback for a client that cannot go on: what it does and has in transit is lost."""
 
 
 _UNUSED = np.random.default_rng(0)
@@ -25,12 +25,12 @@ _UNUSED = np.random.default_rng(0)
 
 
 class Presence:
-    """Follows the comings and goings of the fleet.
+    """Tracks which clients of the fleet are present.
 
-    A client is there while it is online and its battery, if any, is not empty.
+    A client is present while it is online and its battery, if any, is not empty.
 
     Attributes:
-        always_complete: whether all clients are always there.
+        always_complete: whether all clients are always present.
         dead: how many batteries are empty now.
         on_lost: called at once as a client that was present is no longer.
         on_depleted: called with the number of empty batteries once there is one more.
@@ -48,7 +48,7 @@ class Presence:
         self._offline: dict[ClientId, float] = {}  # since when
         self._toggles: dict[ClientId, Iterator[float]] = {}
         self._gone: set[ClientId] = set()  # for good
-        self._mortal: set[ClientId] = set()  # clients that may have to break off
+        self._transient: set[ClientId] = set()  # clients that may have to break off
         self._shares: dict[ClientId, tuple[float, np.random.Generator]] = {}
         self._news: asyncio.Future[None] | None = None
 
@@ -59,7 +59,7 @@ class Presence:
         supply: Supply | None,
         rng: Callable[[], np.random.Generator],
     ) -> None:
-        """Take in a client that may not always be there, before time begins.
+        """Register a client that may not always be present, before time begins.
 
         Clients that are not added are always present.
         """
@@ -72,7 +72,7 @@ class Presence:
         if availability.chance < 1:
             self._shares[client] = availability.chance, own
         if supply is not None or not always:
-            self._mortal.add(client)
+            self._transient.add(client)
             self.always_complete = False
         if not online:
             self._offline[client] = 0.0
@@ -84,11 +84,11 @@ class Presence:
             self._write(Event.DEPLETED, client)
 
     def never_leaves(self, client: ClientId) -> bool:
-        """Say whether a client never has to break off."""
-        return client not in self._mortal
+        """Return whether a client never has to abort what it does."""
+        return client not in self._transient
 
     def is_present(self, client: ClientId) -> bool:
-        """Say whether a client can be reached now."""
+        """Return whether a client can be reached now."""
         supply = self._supplies.get(client)
         return client not in self._offline and (supply is None or supply.store.alive)
 
@@ -105,7 +105,7 @@ class Presence:
         return nan if supply is None else supply.share
 
     def sample_available(self, client: ClientId) -> bool:
-        """Draw whether a client that is there happens to be available in this round."""
+        """Sample whether a client that is present is available in this round."""
         if client not in self._shares:
             return True
         share, rng = self._shares[client]
@@ -137,10 +137,10 @@ class Presence:
             if was_there:
                 self.on_lost(client)
         self._await_toggle(client)
-        self._tell()
+        self._notify()
 
     def on_crossing(self, client: ClientId, crossing: Crossing | None) -> None:
-        """Take note of what has happened to a client's battery."""
+        """Handle a change of a client's battery."""
         now = self._calendar.now
         if crossing is Crossing.DEPLETED:
             self.dead += 1
@@ -152,7 +152,7 @@ class Presence:
         elif crossing is Crossing.CHARGED:
             self.dead -= 1
             self._write(Event.CHARGED, client, self._idle.switch_on(client, now))
-        self._tell()  # before it draws anything, and perhaps falls below its threshold by that
+        self._notify()  # before it draws anything, and perhaps falls below its threshold by that
         supply = self._supplies.get(client)
         if crossing is Crossing.CHARGED and supply is not None:
             supply.switch_on()
@@ -165,14 +165,14 @@ class Presence:
 
     # -- waits -------------------------------------------------------------------------
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         """Wake waiting tasks, after all events of this instant."""
         news, self._news = self._news, None
         if news is not None:
             self._calendar.at(self._calendar.now, _wake, news, priority=DEADLINE)
 
     async def change(self) -> None:
-        """Wait until anything of this has changed."""
+        """Wait until the presence or the battery of any client has changed."""
         self._news = news = asyncio.get_running_loop().create_future()
         self._calendar.background_waits += 1
         try:

@@ -114,12 +114,12 @@ class SimServer(Clocked):
         to = self._end.recipients(message, to)
         while True:
             cohort = await self._cohort(to)
-            said = resolve_pending(message, cohort.clients)
-            post = self._end.open(said, cohort.clients)
+            resolved = resolve_pending(message, cohort.clients)
+            post = self._end.open(resolved, cohort.clients)
             opened, self._sent_before = self._calendar.now, self._sent
             self._traffic.cohort += len(cohort.clients)
             try:
-                self._send(post, "" if isinstance(said, Mapping) else said.label)
+                self._send(post, "" if isinstance(resolved, Mapping) else resolved.label)
                 await self._wait_finished()
             except BaseException:
                 self._end.cancel()
@@ -159,7 +159,7 @@ class SimServer(Clocked):
         return Cohort(wanted)
 
     async def _instant(self) -> None:
-        """Let all else happen that does at this instant, such as that further clients leave."""
+        """Wait for the end of this instant, at which further clients may leave."""
         self._over = over = asyncio.get_running_loop().create_future()
         self._calendar.at(self._calendar.now, self._wake, priority=DEADLINE)
         try:
@@ -215,7 +215,7 @@ class SimServer(Clocked):
     # -- what happens to it ------------------------------------------------------------
 
     def receive(self, client: ClientId, envelope: Envelope) -> None:
-        """Take a reply that has arrived."""
+        """Receive a reply."""
         verdict = self._end.receive_reply(client, envelope)
         if verdict is _COUNTED:  # as nearly all are
             return
@@ -249,7 +249,7 @@ class SimServer(Clocked):
             self._wake()
 
     def _wake(self) -> None:
-        """Let the exchange end, which nothing can change any more."""
+        """Wake the task that waits for the end of the exchange."""
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
 

@@ -25,11 +25,11 @@ from fedsim.sim.client import Handler, TakeBack
 
 
 class Remembers(Protocol):
-    """What the world needs of any algorithm."""
+    """The part of any algorithm that a world needs."""
 
     @property
     def undelivered(self) -> TakeBack:
-        """Take note at a client that its message is lost."""
+        """Handle, at a client, the loss of its message."""
         ...
 
     def memory(self, initial: Array) -> Any:  # noqa: ANN401
@@ -132,7 +132,7 @@ class Setup(Numerics):
         topology: the links between clients and server; None for none that bind.
         overlay: the neighbours of each peer; None in a star.
         sharing: how links are shared: "fluid" (max-min), or "lv08", SimGrid's model of TCP.
-        cells: whether a broadcast is one transmission that a whole group hears.
+        cells: whether a broadcast is one transmission that a whole group receives.
         silence: how a client keeps quiet.
         participation: the clients asked, and when a round closes.
         stop: when the run ends.

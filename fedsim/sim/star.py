@@ -48,7 +48,7 @@ class MainTask:
         self._failures: list[BaseException] = []
 
     def stop(self, reason: str) -> None:
-        """End the run at this very moment."""
+        """End the run now."""
         if not self._stopped and not self._failures:
             self._stopped = reason
             self._cancel()
@@ -64,7 +64,7 @@ class MainTask:
             return await self._serve_until_end()
         finally:
             self.over = True
-            # In order: what is broken off stands in the log.
+            # In order: what is aborted stands in the log.
             tasks = [task for client in self._clients.in_order() if (task := client.end())]
             ends = await asyncio.gather(*tasks, return_exceptions=True)
             for end in ends:  # a handler may fail as it is cancelled, too
@@ -122,7 +122,7 @@ class Star:
         server: its server.
         clients: those made so far, by number.
         network: the lanes between them.
-        remedy: what helps where everybody waits.
+        remedy: what helps where every actor waits.
     """
 
     remedy = "give participation.give_up, or a deadline"
@@ -203,7 +203,7 @@ class Star:
     # -- what happens ------------------------------------------------------------------
 
     def lose(self, client: ClientId) -> None:
-        """Let a client break off all that it does: it has gone, or its battery is empty."""
+        """Abort all that a client does: it has left, or its battery is empty."""
         if client in self.clients:
             self.clients[client].abort()
         self.network.abort(client)
@@ -218,13 +218,13 @@ class Star:
     @property
     def doing(self) -> str:
         """Describe the current activity in a few words; may be called from another thread."""
-        asked, answered, under_way = self.server.answers
+        asked, answered, in_transit = self.server.answers
         if not asked:
             return ""
         made = (self.network.made + len(self.clients)) / 2
         if not answered and made < asked:
             return f"round {self.server.round}: making clients, {made / asked:.0%}"
-        replies = f", {under_way:,} replies under way" if under_way else ""
+        replies = f", {in_transit:,} replies in transit" if in_transit else ""
         return f"round {self.server.round}: {answered:,} of {asked:,} answered{replies}"
 
     @property

@@ -43,7 +43,7 @@ class Actors(Protocol):
 
     @property
     def remedy(self) -> str:
-        """What helps where everybody waits."""
+        """What helps where every actor waits."""
         ...
 
     async def run(self) -> Ending:
@@ -51,16 +51,16 @@ class Actors(Protocol):
         ...
 
     def stop(self, reason: str) -> None:
-        """End the run at this very moment."""
+        """End the run now."""
         ...
 
     def lose(self, client: ClientId) -> None:
-        """Let a client break off all that it does: it has gone, or its battery is empty."""
+        """Abort all that a client does: it has left, or its battery is empty."""
         ...
 
 
 class World:
-    """One run: it is built, runs once, and then says what its meters show.
+    """One run: it is built, runs once, and then reports its meters.
 
     Attributes:
         calendar: the simulated time.
@@ -114,7 +114,7 @@ class World:
 
         Raises:
             Diverged: the model or the objective stopped being finite.
-            Deadlock: everybody waits and nothing is scheduled.
+            Deadlock: every task waits and nothing is scheduled.
         """
         if (time := self._setup.stop.time) is not None:
             self.calendar.at(time, self.actors.stop, f"time: {time:g} s", priority=DEADLINE)
@@ -124,7 +124,7 @@ class World:
             self.status, reason = self._simulate()
             self._observer.end()
         except RunError as error:
-            with suppress(Diverged):  # why the run has ended is told already
+            with suppress(Diverged):  # the reason of the end is raised already
                 self._observer.end()
             if isinstance(error, Diverged):
                 raise Diverged(error.round, f"{error.seen}; {self._observer.kept}") from None
@@ -145,11 +145,11 @@ class World:
 
     @property
     def looks(self) -> list[str]:
-        """What the method has looked at beside what it was told: "battery", "now"."""
+        """What the method has read beside its messages: "battery", "now"."""
         return sorted(self._looks)
 
     def meters(self) -> Meters:
-        """Return what the physical world shows, for the audit."""
+        """Return the meters of the physical world, for the audit."""
         messages = self.actors.network.message_log
         return Meters(
             bits_sent=self.traffic.bits_up + self.traffic.bits_down,
@@ -164,7 +164,7 @@ class World:
         )
 
     def close(self, reason: str) -> None:
-        """Write down what was under way when the run ended, why it ended, and what meters show."""
+        """Record what was in progress at the end, why the run ended, and what the meters show."""
         self.actors.network.close()
         self._observer.write_idle(Event.STOP, self._book.rounds.rounds, self._log.word(reason))
         self._book.end(self.meters())

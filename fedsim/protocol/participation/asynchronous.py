@@ -62,12 +62,12 @@ def ascending(keys: Array) -> Iterator[int]:
     >>> list(ascending(np.array([3.0, 1.0, 2.0, 1.0])))
     [1, 3, 2, 0]
     """
-    told = 0
+    yielded = 0
     for _, end in _stretches(len(keys)):
         least = np.flatnonzero(keys <= np.partition(keys, end - 1)[end - 1])
         order = least[np.argsort(keys[least], kind="stable")]
-        yield from order[told:].tolist()
-        told = len(order)
+        yield from order[yielded:].tolist()
+        yielded = len(order)
 
 
 def _stretches(count: int) -> Iterator[tuple[int, int]]:

@@ -80,8 +80,8 @@ class Rounds(Spec):
     give_up: DurationOrNone = as_written(None, _GIVE_UP)
     late: Literal["keep", "drop"] = Field(
         default="keep",
-        description="what misses its round: kept for a later one, or dropped; where silence is"
-        " waited for, silence.late says",
+        description="a reply that misses its round: kept for a later one, or dropped; where silence is"
+        " waited for, silence.late decides instead",
     )
     least_charge: Fraction = as_written("0 %", LEAST_CHARGE)
     noticed: Noticed = Field(default="at-once", description=NOTICED)

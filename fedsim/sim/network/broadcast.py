@@ -1,4 +1,4 @@
-"""Cells: broadcasts that are transmitted once and received by a whole radio cell."""
+"""Broadcast: messages that are transmitted once and received by a whole radio cell."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ class Cell:
     the message.
 
     Attributes:
-        current: the broadcast under way, if any.
+        current: the broadcast in progress, if any.
         listeners: the receivers still reachable.
         silence: how long the sender keeps silent after it, s.
         silent_until: until when it must keep silent, s.
@@ -96,13 +96,13 @@ class CellNetwork(ServerLanes):
                 cell.queue.append((envelope, lanes))
 
     def _begin(self, cell: Cell, envelope: Envelope, lanes: dict[ClientId, Lane]) -> None:
-        """Wait until every listener's radio hears of the message."""
+        """Wait until every listener's radio can be reached."""
         cell.current, cell.listeners = envelope, lanes
         now = self._calendar.now
-        heard = max((lane.radio.reception_time(now) for lane in lanes.values()), default=now)
-        if heard > now:
+        reached = max((lane.radio.reception_time(now) for lane in lanes.values()), default=now)
+        if reached > now:
             cell.began = inf
-            self._calendar.call(heard, self._wake_all, cell)
+            self._calendar.call(reached, self._wake_all, cell)
         else:
             self._wake_all(cell)
 
@@ -145,16 +145,16 @@ class CellNetwork(ServerLanes):
         envelope, lanes = cell.current, cell.listeners
         if envelope is None:  # pragma: no cover - there is one end for every broadcast
             return
-        heard: list[Lane] = []
+        receivers: list[Lane] = []
         for lane in lanes.values():
-            self._listen(cell, lane, LOST if self._misses(lane, envelope) else "", heard)
-        self._settle(cell, len(heard))
+            self._listen(cell, lane, LOST if self._misses(lane, envelope) else "", receivers)
+        self._settle(cell, len(receivers))
         if cell.transfer is not None:
             cell.silent_until = self._calendar.now + cell.silence
         cell.current, cell.listeners, cell.transfer = None, {}, None
         if cell.queue:
             self._begin(cell, *cell.queue.popleft())
-        for lane in heard:
+        for lane in receivers:
             lane.receive(lane.client, envelope)
 
     @staticmethod
@@ -162,8 +162,8 @@ class CellNetwork(ServerLanes):
         packets = lane.packets.packets(envelope.bits)
         return lane.process is not None and lane.process.losses(packets) > 0
 
-    def _listen(self, cell: Cell, lane: Lane, why: str, heard: list[Lane]) -> None:
-        """Meter a listener up to now, and write down what it has heard; nothing where `why`."""
+    def _listen(self, cell: Cell, lane: Lane, why: str, receivers: list[Lane]) -> None:
+        """Meter a listener up to now, and record its reception; `why` names the reason for none."""
         now, envelope = self._calendar.now, cell.current
         flowing = cell.transfer is not None and now >= cell.began
         bits = cell.transfer.passed(now) if cell.transfer is not None else 0.0
@@ -172,19 +172,19 @@ class CellNetwork(ServerLanes):
         if not lane.radio.detached:
             lane.radio.mark_idle(DOWN)
         if not why:
-            heard.append(lane)
+            receivers.append(lane)
         if envelope is not None and (joules or not why):
             span = now - cell.began if flowing else 0.0
             self._row(cell, Event.RECEIVE, lane, span, joules, why, empty=bool(why))
 
-    def _settle(self, cell: Cell, heard: int) -> None:
+    def _settle(self, cell: Cell, receivers: int) -> None:
         """Write down what the server has sent, and book its bits."""
         bits = self._bits(cell)
         span = self._calendar.now - cell.began
-        self._row(cell, Event.SEND, None, span, 0.0, "" if heard else LOST)
-        if heard:
+        self._row(cell, Event.SEND, None, span, 0.0, "" if receivers else LOST)
+        if receivers:
             self.message_log.delivered += bits
-            self.message_log.repeated_receptions += bits * (heard - 1)
+            self.message_log.repeated_receptions += bits * (receivers - 1)
         else:
             self.message_log.lost += bits
             self._row(cell, Event.LOST, None, 0.0, 0.0, LOST)
@@ -233,7 +233,7 @@ class CellNetwork(ServerLanes):
         empty: bool = False,
     ) -> None:
         envelope = cell.current
-        if envelope is None:  # pragma: no cover - rows are of what is under way
+        if envelope is None:  # pragma: no cover - a row has a broadcast
             return
         framing = cell.frame_bits(envelope) - envelope.bits
         supply = None if listener is None else listener.radio.supply

@@ -173,10 +173,10 @@ class Bearer(Protocol):
 
         Args:
             bits: how many.
-            cap: the radio's rate for this message, bit/s, at most what it was said to reach.
+            cap: the radio's rate for this message, bit/s; at most the peak of its law.
                 Where the rate law follows a signal, the bearer knows it.
             finished: called with the token when the last bit has passed.
-            token: whatever the caller wants to be told.
+            token: the caller's, passed to `finished`.
         """
         ...
 
@@ -362,7 +362,7 @@ class Lane:
         return 0.0 if reported else terms.cap
 
     def set_pace(self, terms: Terms) -> None:
-        """Tell the radio how long a bit is on the air on these terms."""
+        """Set the radio's time on the air per bit on these terms."""
         own = terms.cap * self.factor
         self.radio.set_airtime(self.up, terms.share / own if own else 0.0)
 
@@ -406,7 +406,7 @@ class _Timed(ABC):
         return self._bits if now >= self._end else self._bits_flown(now)
 
     def stop(self) -> None:
-        """Break it off."""
+        """Cancel the transfer."""
         now = self._calendar.now
         if now < self._end:
             self._bits, self._end = self.passed(now), now

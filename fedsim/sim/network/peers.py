@@ -1,6 +1,6 @@
 """The transport among peers: a message's two legs, and its bit totals.
 
-What a node tells another takes the sender's own uplink lane first: its radio, and the links of the
+A message to another node takes the sender's own uplink lane first: its radio, and the links of the
 route between the two. At the receiver's point of access it is stored, and then takes the receiver's
 downlink lane: its radio alone. So a lane is one direction of one radio, here as in a star, and
 every node pays for its own radio. A message is charged once, with the framing of its sender's
@@ -76,7 +76,7 @@ class PeerRoutes:
     Args:
         calendar: the simulated time.
         topology: links and routes.
-        watched: by node: whether changes of its rate are to be told.
+        watched: by node: whether changes of its rate are reported.
         changed: callback for rate changes.
         own: returns the rate law of a node's radio.
     """
@@ -112,8 +112,10 @@ class PeerRoutes:
             return PeerRoute(None, route.latency, route.relays)
         path = self._fluid.path([self._link(number) for number in route.links])
         signal = self._own(sender, True).signal  # noqa: FBT003 - by its uplink
-        told = self._rate_callback(sender) if self._watched[sender] or signal is not None else None
-        bearer = FluidBearer(self._fluid, path, told, signal)
+        callback = (
+            self._rate_callback(sender) if self._watched[sender] or signal is not None else None
+        )
+        bearer = FluidBearer(self._fluid, path, callback, signal)
         return PeerRoute(bearer, route.latency, route.relays)
 
     def _rate_callback(self, sender: ClientId) -> Changed:
@@ -248,6 +250,6 @@ class PeerNetwork(ServerLanes):
         self._arrived[receiver](_parcel(envelope).sender, envelope)
 
     def abort(self, client: ClientId) -> None:
-        """Break off all that a node sends and receives, for it cannot go on, and never will."""
+        """Abort all that a node sends and receives: it is gone for good."""
         self._gone.add(client)
         super().abort(client)

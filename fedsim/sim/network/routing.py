@@ -23,7 +23,7 @@ class RoutedLane(NamedTuple):
         up: whether it leads to the server.
         rate: the radio's.
         route: the way that its messages take.
-        watched: whether changes of its rates are to be told.
+        watched: whether changes of its rates are reported.
     """
 
     client: ClientId

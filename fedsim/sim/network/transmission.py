@@ -1,4 +1,4 @@
-"""Bearers: the transmission of one lane's messages, chosen once for each lane."""
+"""Transmission: the bearer of a lane's messages, chosen once for each lane."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -128,10 +128,10 @@ def choose_bearers(
         down: the same for its downlink.
         model: of the network.
         radio_latency: by client, one way, s; only LV08 asks for it.
-        watched: by client: whether changes of its rates are to be told.
+        watched: by client: whether changes of its rates are reported.
         changed: callback at the end of the instant, with 0 at the end of a message. What
-            runs at a constant rate on an open bearer is not told.
-        own: see `OwnLaw`; not needed where `up` and `down` have everybody's own.
+            runs at a constant rate on an open bearer is not reported.
+        own: see `OwnLaw`; not needed where `up` and `down` have each client's own.
     """
     fluid, clients = Fluid(calendar), len(up)
     seen = RunLengthSequence.of(watched) if watched else RunLengthSequence([(clients, False)])

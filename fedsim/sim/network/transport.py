@@ -1,9 +1,8 @@
-"""The transport: takes messages from end to end, and keeps the books of their bits.
+"""Transport: carries messages from end to end, and adds up their bits.
 
 A message waits until its sender's lane is free and its radio awake (a message down first until the
-radio hears of it), takes the latency of
-radio and route, and then its bits flow: at the radio's rate at most, and at its share of the
-links on its route. It has arrived when its last bit has.
+radio can be reached), takes the latency of radio and route, and then its bits flow: at the radio's
+rate at most, and at its share of the links on its route. It has arrived when its last bit has.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +30,7 @@ MakeLane = Callable[[ClientId, bool], Lane]
 """Makes the lane of a client, up to the server or down from it."""
 
 Undelivered = Callable[[ClientId, Message], None]
-"""Told of a client's message that its sender knows to be lost."""
+"""Callback for a client's message that its sender knows to be lost."""
 
 
 # The manifest: log rows and bit totals of every message, delivered or not.
@@ -47,7 +46,7 @@ class MessageLog:
         delivered: bits handed over, a broadcast counted once.
         repeated_receptions: the same for the other listeners of a broadcast.
         lost: bits given up, and bits sent again.
-        in_flight: bits under way at the end.
+        in_flight: bits in transit at the end.
     """
 
     def __init__(self, calendar: Calendar, log: EventLog) -> None:
@@ -385,7 +384,7 @@ class ServerLanes:
             self._queue(lane, *lane.queue.popleft())
 
     def abort(self, client: ClientId) -> None:
-        """Break off all that a client sends and receives, for it cannot go on."""
+        """Abort all that a client sends and receives: it cannot go on."""
         if self.relays is not None:
             self.relays.client_left(client)
         lost: list[Envelope] = []

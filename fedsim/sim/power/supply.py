@@ -14,7 +14,7 @@ Crossed = Callable[[Crossing | None], None]
 
 # A battery is drained in two ways that have to agree. Powers are integrated over time, between the
 # events that change them. The meters of radio and processor price what they do by the bit, the
-# operation and the second, which is what the log says. Both are the same joules; but a float of
+# operation and the second, as the log states them. Both are the same joules; but a float of
 # time has a resolution, so a power that begins or ends at a time that is off by one unit is off by
 # that times the power. `Supply.book` makes the difference good, and `resolution` adds up how large
 # it may be for that reason alone: an audit refuses more.
